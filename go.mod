@@ -1,0 +1,3 @@
+module github.com/leasehold-dev/leasehold
+
+go 1.26.0

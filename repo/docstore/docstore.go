@@ -1,0 +1,293 @@
+// Package docstore is the port through which every rule of Leasehold touches storage: a document store
+// reduced to the three things that a lease needs.
+//
+//   - Get reads several documents in one trip, strongly consistent.
+//   - Write changes one or several documents if their conditions hold, all or nothing.
+//   - List walks the documents of one kind and tenant in the order of their IDs.
+//
+// # Who decides
+//
+// A rule (repo/lock and its neighbours) is a pure function of a document and a time. Its one granting branch is also
+// written down as a [Write]: a condition, and the fields to set, add and unset. The store evaluates the condition and
+// applies the change in one atomic step; when the condition does not hold it changes nothing and hands back the
+// document that it found, so that the rule can explain the refusal without another read.
+//
+//	rule ──Write{Key, If, Set, Add, Unset}──▶ store ──┬─ condition holds ─▶ applied, the document after
+//	                                                  └─ otherwise ───────▶ refused, the document found
+//
+// # Whose clock
+//
+// The symbolic time [Now] stands for the instant at which the store evaluates a write. Conditions compare with it and
+// fields are set to it, so that the clocks of the callers do not matter on a store that has a clock of its own. Each
+// answer says in its At field which instant the store used.
+//
+// # What can go wrong
+//
+// A refused condition is an outcome ([Result].Applied is false), never an error. An error from Write means that the
+// outcome is unknown, unless it is [ErrInvalid] (nothing was sent): the write may have been applied and its answer
+// lost. Whoever writes must be able to recognise a write of its own in the document found; see repo/lock for how
+// request IDs do that.
+//
+// The in-memory store of [NewMemory] is the reference meaning of the port; docstoretest holds every adapter to it.
+package docstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrInvalid marks a key, write or query that no store accepts. Nothing was sent and nothing was changed.
+	// The error's text names the part at fault.
+	ErrInvalid = errors.New("docstore: invalid")
+
+	// ErrDamaged marks a stored document that cannot take the write: an Add on a field that is not an integer, or
+	// beyond [MaxInt]. Nothing was changed. The error's text names the document and the field.
+	ErrDamaged = errors.New("docstore: damaged document")
+
+	// ErrClosed is answered by every call on a store after Close.
+	ErrClosed = errors.New("docstore: closed")
+
+	// ErrUnavailable marks a store that could not be reached or could not answer in time. A write that ends with it
+	// may have been applied all the same. Trying again later may succeed.
+	ErrUnavailable = errors.New("docstore: unavailable")
+)
+
+// Store is what an adapter implements. Every method may be called from several goroutines at once, honours the
+// context's cancellation and deadline, and answers [ErrClosed] after Close.
+type Store interface {
+	// Get returns the documents of keys in one strongly consistent trip: it sees every write that was acknowledged
+	// before the call. Snapshot.Docs has one entry for each key, in order; nil stands for a document that does not
+	// exist. No keys is [ErrInvalid]; the same key twice is allowed.
+	Get(ctx context.Context, keys ...Key) (Snapshot, error)
+
+	// Write applies all writes in one atomic step if every condition holds, and changes nothing otherwise. One to
+	// [MaxWrites] writes, each for another key, else [ErrInvalid]. A write whose condition holds for an absent
+	// document creates it. An error other than ErrInvalid, ErrDamaged and ErrClosed leaves the outcome unknown.
+	Write(ctx context.Context, writes ...Write) (Result, error)
+
+	// List returns the documents of one kind and tenant whose IDs begin with a prefix, by ascending bytes of the ID,
+	// a page at a time. Every document that exists during the whole walk is seen exactly once; each page is strongly
+	// consistent by itself.
+	List(ctx context.Context, q Query) (Page, error)
+
+	// Close lets calls in progress end, then releases what the store holds. Closing twice is allowed.
+	Close() error
+}
+
+// Snapshot is the answer of [Store.Get].
+type Snapshot struct {
+	At   time.Time // the store's time of the read, in UTC, whole milliseconds
+	Docs []Doc     // one for each key; nil where no document exists
+}
+
+// Write is one conditional change of one document. It patches: fields that are not named keep their values.
+type Write struct {
+	Key   Key
+	If    Cond             // nil holds always
+	Set   map[string]Value // fields and their new values; an [Instant] is resolved by the store
+	Add   map[string]int64 // whole numbers to add; a missing field counts as 0
+	Unset []string         // fields to remove; a missing field is no error
+}
+
+// Result is the answer of [Store.Write].
+type Result struct {
+	Applied bool
+	At      time.Time // the instant that Now stood for, in UTC, whole milliseconds
+
+	// Docs has one entry for each write, in order. After an applied single write it holds the document as it now
+	// stands; after several applied writes its entries are nil, because not every store can return them. After a
+	// refusal it holds, for the writes named in Refused, the document found (nil if there was none).
+	Docs []Doc
+
+	// Refused lists the indexes of writes whose condition did not hold: at least one when Applied is false, none
+	// otherwise. A store may stop at the first.
+	Refused []int
+}
+
+// Query selects a page of documents for [Store.List].
+type Query struct {
+	Kind   string
+	Tenant string // may be empty, for kinds that belong to no tenant
+	Prefix string // of the ID; empty selects all
+	After  string // only IDs greater than this one: Page.Next of the page before, empty for the first
+	Limit  int    // entries in the page, 1 to MaxLimit; 0 stands for DefaultLimit
+}
+
+// Page is the answer of [Store.List].
+type Page struct {
+	At      time.Time // the store's time of the read, in UTC, whole milliseconds
+	Entries []Entry
+	Next    string // Query.After of the next page; empty when this was the last
+}
+
+// Entry is one document of a [Page].
+type Entry struct {
+	Key Key
+	Doc Doc
+}
+
+// Bounds that every store keeps. They are the smallest that the stores behind the port have in common.
+const (
+	MaxWrites    = 100     // writes in one atomic step (DynamoDB's TransactWriteItems)
+	MaxLimit     = 1000    // entries in a page
+	DefaultLimit = 100     // entries in a page when the query names none
+	MaxInt       = 1 << 53 // largest magnitude of an integer: every JSON reader holds it exactly
+)
+
+// Validate reports whether the query is well formed. The error is [ErrInvalid].
+func (q Query) Validate() error {
+	k := Key{Kind: q.Kind, Tenant: q.Tenant, ID: "x"}
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	if q.Limit < 0 || q.Limit > MaxLimit {
+		return fmt.Errorf("%w: limit %d: from 1 to %d, or 0 for %d", ErrInvalid, q.Limit, MaxLimit, DefaultLimit)
+	}
+	for name, id := range map[string]string{"prefix": q.Prefix, "after": q.After} {
+		if id == "" {
+			continue
+		}
+		if err := checkText(name, id, MaxIDBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Size is the number of entries that the query asks for: Limit, or [DefaultLimit] for 0.
+func (q Query) Size() int {
+	if q.Limit == 0 {
+		return DefaultLimit
+	}
+	return q.Limit
+}
+
+// ValidateKeys reports whether keys may be read together. The error is [ErrInvalid].
+func ValidateKeys(keys []Key) error {
+	if len(keys) == 0 {
+		return fmt.Errorf("%w: no keys", ErrInvalid)
+	}
+	for _, k := range keys {
+		if err := k.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidateWrites reports whether writes may be applied together. The error is [ErrInvalid] and names the write at fault.
+func ValidateWrites(writes []Write) error {
+	if len(writes) == 0 || len(writes) > MaxWrites {
+		return fmt.Errorf("%w: %d writes: from 1 to %d", ErrInvalid, len(writes), MaxWrites)
+	}
+	var seen map[Key]bool
+	if len(writes) > 1 {
+		seen = make(map[Key]bool, len(writes))
+	}
+	for i, w := range writes {
+		if err := w.Validate(); err != nil {
+			return fmt.Errorf("write %d: %w", i, err)
+		}
+		if seen[w.Key] {
+			return fmt.Errorf("%w: write %d: %s is written twice in one step", ErrInvalid, i, w.Key)
+		}
+		if seen != nil {
+			seen[w.Key] = true
+		}
+	}
+	return nil
+}
+
+// Validate reports whether the write is well formed: a valid key and condition, valid field names and values, and no
+// field changed twice. The error is [ErrInvalid].
+func (w Write) Validate() error {
+	if err := w.Key.Validate(); err != nil {
+		return err
+	}
+	if w.If != nil {
+		if err := w.If.validate(0); err != nil {
+			return fmt.Errorf("%w: condition: %w", ErrInvalid, err)
+		}
+	}
+	for f, v := range w.Set {
+		if err := checkField(f); err != nil {
+			return fmt.Errorf("%w: set: %w", ErrInvalid, err)
+		}
+		if err := checkValue(v); err != nil {
+			return fmt.Errorf("%w: set %s: %w", ErrInvalid, f, err)
+		}
+	}
+	for f, n := range w.Add {
+		if err := checkField(f); err != nil {
+			return fmt.Errorf("%w: add: %w", ErrInvalid, err)
+		}
+		if err := checkValue(Int(n)); err != nil {
+			return fmt.Errorf("%w: add %s: %w", ErrInvalid, f, err)
+		}
+		if _, twice := w.Set[f]; twice {
+			return fmt.Errorf("%w: field %s is both set and added to", ErrInvalid, f)
+		}
+	}
+	for i, f := range w.Unset {
+		if err := checkField(f); err != nil {
+			return fmt.Errorf("%w: unset: %w", ErrInvalid, err)
+		}
+		_, set := w.Set[f]
+		_, add := w.Add[f]
+		if set || add {
+			return fmt.Errorf("%w: field %s is both unset and changed", ErrInvalid, f)
+		}
+		for _, g := range w.Unset[:i] {
+			if f == g {
+				return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
+			}
+		}
+	}
+	return nil
+}
+
+// Holds reports whether the write's condition holds for the document found (nil: none) at the instant now.
+func (w Write) Holds(found Doc, now time.Time) bool {
+	return w.If == nil || w.If.Holds(found, now)
+}
+
+// Apply returns the document that the write makes of the one found (nil: none) at the instant now. It does not look at
+// the condition and does not change found. The error is [ErrDamaged]: an Add on a field that is no integer, or whose
+// sum leaves the range of ±[MaxInt].
+//
+// Stores that evaluate writes in Go (memory, SQLite, Firestore) share it; the others are held to it by docstoretest.
+func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
+	after := make(Doc, len(found)+len(w.Set)+len(w.Add))
+	for f, v := range found {
+		after[f] = v
+	}
+	for _, f := range w.Unset {
+		delete(after, f)
+	}
+	for f, v := range w.Set {
+		after[f] = Resolve(v, now)
+	}
+	for f, n := range w.Add {
+		old := Int(0)
+		if v, ok := after[f]; ok {
+			if old, ok = v.(Int); !ok {
+				return nil, fmt.Errorf("%w: %s: field %q holds %s, not a whole number", ErrDamaged, w.Key, f, describe(v))
+			}
+		}
+		sum := int64(old) + n
+		if sum > MaxInt || sum < -MaxInt {
+			return nil, fmt.Errorf("%w: %s: field %q would become %d, beyond ±2^53", ErrDamaged, w.Key, f, sum)
+		}
+		after[f] = Int(sum)
+	}
+	return after, nil
+}
+
+// Moment brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as a
+// store that keeps milliseconds does, so that two readings of one clock keep their order.
+func Moment(t time.Time) time.Time {
+	return t.Truncate(time.Millisecond).UTC()
+}

@@ -1,0 +1,110 @@
+package docstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Memory is the store in a map: the reference meaning of the port, and the quickest store for a test. What it holds is
+// gone with the process.
+type Memory struct {
+	now    func() time.Time
+	mu     sync.RWMutex
+	docs   map[Key]Doc
+	closed bool
+}
+
+// MemoryOptions are the settings of [NewMemory]. The zero value works.
+type MemoryOptions struct {
+	Now func() time.Time // the store's clock; nil stands for time.Now
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns an empty store. Options may be nil.
+func NewMemory(o *MemoryOptions) *Memory {
+	m := &Memory{now: time.Now, docs: make(map[Key]Doc)}
+	if o != nil && o.Now != nil {
+		m.now = o.Now
+	}
+	return m
+}
+
+// Get implements [Store].
+func (m *Memory) Get(ctx context.Context, keys ...Key) (Snapshot, error) {
+	if err := ValidateKeys(keys); err != nil {
+		return Snapshot{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if err := m.open(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	s := Snapshot{At: Moment(m.now()), Docs: make([]Doc, len(keys))}
+	for i, k := range keys {
+		s.Docs[i] = m.docs[k].Clone()
+	}
+	return s, nil
+}
+
+// Write implements [Store].
+func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
+	if err := ValidateWrites(writes); err != nil {
+		return Result{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.open(ctx); err != nil {
+		return Result{}, err
+	}
+	r, err := Evaluate(writes, Moment(m.now()), func(k Key) (Doc, error) { return m.docs[k], nil })
+	if err != nil || !r.Applied {
+		return r.Result(), err
+	}
+	for i, w := range writes {
+		m.docs[w.Key] = r.After[i]
+	}
+	return r.Result(), nil
+}
+
+// List implements [Store].
+func (m *Memory) List(ctx context.Context, q Query) (Page, error) {
+	if err := q.Validate(); err != nil {
+		return Page{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if err := m.open(ctx); err != nil {
+		return Page{}, err
+	}
+	p := Page{At: Moment(m.now())}
+	for k, d := range m.docs {
+		if k.Kind == q.Kind && k.Tenant == q.Tenant && strings.HasPrefix(k.ID, q.Prefix) && k.ID > q.After {
+			p.Entries = append(p.Entries, Entry{k, d.Clone()})
+		}
+	}
+	slices.SortFunc(p.Entries, func(a, b Entry) int { return strings.Compare(a.Key.ID, b.Key.ID) })
+	if n := q.Size(); len(p.Entries) > n {
+		p.Entries = p.Entries[:n:n]
+		p.Next = p.Entries[n-1].Key.ID
+	}
+	return p, nil
+}
+
+// Close implements [Store].
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+func (m *Memory) open(ctx context.Context) error {
+	if m.closed {
+		return ErrClosed
+	}
+	return ctx.Err()
+}

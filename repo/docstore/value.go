@@ -1,0 +1,193 @@
+package docstore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+	"unicode/utf8"
+)
+
+// Doc is a document: field names and values. nil stands for a document that does not exist; an existing document
+// without fields is an empty, non-nil Doc. Documents handed out by a store belong to the caller.
+type Doc map[string]Value
+
+// Value is what a field holds: a [String], [Int], [Bool], [Map] or, read only, an [Opaque]. In a condition or a Set an
+// [Instant] may stand for a time that the store will know.
+type Value interface{ value() }
+
+type (
+	// String is text, valid UTF-8.
+	String string
+
+	// Int is a whole number from -2^53 to 2^53, the range that every JSON reader holds exactly.
+	Int int64
+
+	// Bool is true or false.
+	Bool bool
+
+	// Map is a flat table of text to text, for labels that people attach.
+	Map map[string]string
+
+	// Opaque is a value of somebody else's field that the port cannot express (a list, a fraction, a nested document).
+	// It is there so that a document's fields can be told present, it equals nothing and cannot be written; a store
+	// keeps it untouched when it patches the document.
+	Opaque struct{ Raw any }
+
+	// Instant is the store's time of the write plus an offset. It is stored as a [String], see [FormatTime].
+	Instant struct{ offset time.Duration }
+)
+
+func (String) value()  {}
+func (Int) value()     {}
+func (Bool) value()    {}
+func (Map) value()     {}
+func (Opaque) value()  {}
+func (Instant) value() {}
+
+// Now stands for the instant at which the store evaluates the write.
+var Now = Instant{}
+
+// Add returns the instant that lies d after i, which may be negative. d must be whole milliseconds.
+func (i Instant) Add(d time.Duration) Instant { return Instant{i.offset + d} }
+
+// Offset is the distance from [Now].
+func (i Instant) Offset() time.Duration { return i.offset }
+
+// timeFormat is ISO 8601 in UTC with a fixed width of 24 bytes, so that byte order is time order and conditions can
+// compare times as text on every store. It is also the form that analysis documents use (BE-041).
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// FormatTime returns the stored form of an instant, cut to milliseconds: "2026-01-01T00:00:30.000Z". Years outside
+// 0000 to 9999 have no such form; [checkValue] keeps offsets small enough that they do not occur.
+func FormatTime(t time.Time) String { return String(Moment(t).Format(timeFormat)) }
+
+// ParseTime reads what [FormatTime] wrote, and nothing else: exactly 24 bytes, in UTC, with milliseconds.
+func ParseTime(s String) (time.Time, error) {
+	t, err := time.Parse(timeFormat, string(s))
+	if err != nil || FormatTime(t) != s {
+		return time.Time{}, fmt.Errorf("%q is not a time like %q", string(s), timeFormat)
+	}
+	return t, nil
+}
+
+// Resolve returns the value to store for v when the store's time is now: an [Instant] becomes text, anything else stays.
+func Resolve(v Value, now time.Time) Value {
+	switch v := v.(type) {
+	case Instant:
+		return FormatTime(Moment(now).Add(v.offset))
+	case Map:
+		return Map(maps.Clone(map[string]string(v)))
+	default:
+		return v
+	}
+}
+
+// Equal reports whether two documents are the same: both absent, or the same fields with equal values. [Opaque] values
+// count as equal to one another, because the port does not look into them.
+func (d Doc) Equal(e Doc) bool {
+	return (d == nil) == (e == nil) && maps.EqualFunc(d, e, func(a, b Value) bool {
+		_, ao := a.(Opaque)
+		_, bo := b.(Opaque)
+		return ao && bo || equal(a, b)
+	})
+}
+
+// Clone returns a copy that shares nothing with d.
+func (d Doc) Clone() Doc {
+	c := maps.Clone(d)
+	for f, v := range c {
+		if m, ok := v.(Map); ok {
+			c[f] = Map(maps.Clone(map[string]string(m)))
+		}
+	}
+	return c
+}
+
+// equal is the meaning of Eq: same type and same value. An Opaque equals nothing.
+func equal(a, b Value) bool {
+	switch a := a.(type) {
+	case String:
+		b, ok := b.(String)
+		return ok && a == b
+	case Int:
+		b, ok := b.(Int)
+		return ok && a == b
+	case Bool:
+		b, ok := b.(Bool)
+		return ok && a == b
+	case Map:
+		b, ok := b.(Map)
+		return ok && maps.Equal(a, b)
+	default:
+		return false
+	}
+}
+
+// lessOrEqual is the meaning of LE: numbers by size, text by bytes; other types and mixed types are not ordered.
+func lessOrEqual(a, b Value) bool {
+	switch a := a.(type) {
+	case String:
+		b, ok := b.(String)
+		return ok && a <= b
+	case Int:
+		b, ok := b.(Int)
+		return ok && a <= b
+	default:
+		return false
+	}
+}
+
+// maxOffset bounds an Instant's distance from now: a century, far from the edges of the stored form.
+const maxOffset = 100 * 366 * 24 * time.Hour
+
+// checkValue reports whether v can be written or compared with.
+func checkValue(v Value) error {
+	switch v := v.(type) {
+	case nil:
+		return errors.New("no value")
+	case String:
+		if !utf8.ValidString(string(v)) {
+			return errors.New("text is not valid UTF-8")
+		}
+	case Int:
+		if v > MaxInt || v < -MaxInt {
+			return fmt.Errorf("%d is beyond ±2^53", int64(v))
+		}
+	case Map:
+		for k, t := range v {
+			if k == "" {
+				return errors.New("a map's key is empty")
+			}
+			if !utf8.ValidString(k) || !utf8.ValidString(t) {
+				return errors.New("a map's text is not valid UTF-8")
+			}
+		}
+	case Instant:
+		if v.offset%time.Millisecond != 0 {
+			return fmt.Errorf("time offset %v is not whole milliseconds", v.offset)
+		}
+		if v.offset > maxOffset || v.offset < -maxOffset {
+			return fmt.Errorf("time offset %v is beyond a century", v.offset)
+		}
+	case Opaque:
+		return errors.New("an opaque value can be read but not written or compared")
+	}
+	return nil
+}
+
+// describe names a value's type for error texts.
+func describe(v Value) string {
+	switch v.(type) {
+	case String:
+		return "text"
+	case Int:
+		return "a whole number"
+	case Bool:
+		return "a boolean"
+	case Map:
+		return "a map"
+	default:
+		return "something else"
+	}
+}
