@@ -208,7 +208,7 @@ func (w Write) Validate() error {
 		return err
 	}
 	if w.If != nil {
-		if err := w.If.validate(0); err != nil {
+		if err := checkCond(w.If, 0); err != nil {
 			return fmt.Errorf("%w: condition: %w", ErrInvalid, err)
 		}
 	}
