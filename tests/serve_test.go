@@ -253,7 +253,7 @@ func TestSlowHeaders(t *testing.T) {
 	if _, err := io.WriteString(conn, "POST /v1/tenants/acme/locks/k/acquire HTTP/1.1\r\nHost: loc"); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := http.Get(p.url + "/healthz"); err != nil || w.StatusCode != 200 {
+	if w, err := http.Get(p.url + "/healthz"); err != nil || w.StatusCode != http.StatusOK {
 		t.Errorf("another client: %v, %v", w, err)
 	} else {
 		w.Body.Close()
@@ -285,5 +285,25 @@ func TestHeaderTooLarge(t *testing.T) {
 	w.Body.Close()
 	if w.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("status %d, want 431", w.StatusCode)
+	}
+}
+
+// TestBodyOfAMegabyte: 413 over a real connection, also while the client still sends.
+func TestBodyOfAMegabyte(t *testing.T) {
+	p := start(t, "--store", "memory")
+	body := `{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`
+	w, err := http.Post(p.url+"/v1/tenants/acme/locks/k/acquire", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	answer, err := io.ReadAll(w.Body)
+	if err != nil || w.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(answer), `"code":"PAYLOAD_TOO_LARGE"`) {
+		t.Errorf("%d %s, %v", w.StatusCode, answer, err)
+	}
+	if w, err := http.Get(p.url + "/v1/tenants/acme/locks/k"); err != nil || w.StatusCode != http.StatusNotFound {
+		t.Errorf("afterwards the lock is there: %v, %v", w, err)
+	} else {
+		w.Body.Close()
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // TestLocksOnMemory: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnMemory(t *testing.T) {
-	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
+	suite.Locks(t, func(_ *testing.T, now func() time.Time) docstore.Store {
 		return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
 	})
 }

@@ -176,8 +176,8 @@ func (p *parser) expect(c byte) error {
 func (p *parser) value() (docstore.Value, error) {
 	c := p.next()
 	from := p.at
-	switch {
-	case c == '"':
+	switch c {
+	case '"':
 		s, ok, err := p.string()
 		if err != nil {
 			return nil, err
@@ -185,7 +185,7 @@ func (p *parser) value() (docstore.Value, error) {
 		if ok {
 			return docstore.String(s), nil
 		}
-	case c == '{':
+	case '{':
 		m := docstore.Map{}
 		flat := true
 		err := p.object(0, func(name string, nameOK bool) error {
@@ -429,5 +429,5 @@ func (p *parser) hex4() (rune, error) {
 		return 0, p.errorf("four hexadecimal digits are missing")
 	}
 	p.at += 4
-	return rune(n), nil
+	return rune(n), nil //nolint:gosec // four hexadecimal digits
 }

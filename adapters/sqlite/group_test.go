@@ -4,9 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -167,7 +167,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 600 {
 		wg.Go(func() {
-			if _, err := s.Write(t.Context(), increment(key(fmt.Sprint(i)))); err != nil {
+			if _, err := s.Write(t.Context(), increment(key(strconv.Itoa(i)))); err != nil {
 				t.Error(err)
 			}
 		})

@@ -214,7 +214,7 @@ func TestKilled(t *testing.T) {
 // steps once saw the tables of a file that did not seem to be ours yet.
 func TestManyOpenANewFile(t *testing.T) {
 	for i := range 30 {
-		path := filepath.Join(t.TempDir(), fmt.Sprint(i), "leasehold.db")
+		path := filepath.Join(t.TempDir(), strconv.Itoa(i), "leasehold.db")
 		var opening sync.WaitGroup
 		for range 8 {
 			opening.Go(func() {

@@ -74,8 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err := command.Run(); err != nil {
 		fmt.Fprintln(stderr, "leasehold:", err)
-		var e *exitError
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*exitError](err); ok {
 			return e.code
 		}
 		return exitFailed

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -63,9 +64,7 @@ func Handler(t TB, next http.Handler) http.Handler {
 			t.Errorf("%s %s is not as the contract says: %v\nrequest: %.300s\nanswer: %d %.300s",
 				r.Method, r.URL.EscapedPath(), err, body, answer.Code, answer.Body)
 		}
-		for k, v := range answer.Header() {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 	})

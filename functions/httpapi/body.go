@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
+	"unicode"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,8 +23,7 @@ import (
 // no JSON is refused anyway, and `curl -d` works as it is.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return refuse(contracts.CodePayloadTooLarge, "a body has at most %d bytes", MaxBodyBytes)
 	}
 	if err != nil {
@@ -39,8 +40,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 
 // explain says what is wrong with a body in terms of its members.
 func explain(err error, body []byte) error {
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return field.Errorf(member(syntactic.JSONPointer), "is given twice")
 		}
@@ -74,10 +74,14 @@ func explain(err error, body []byte) error {
 	return field.Errorf(member(semantic.JSONPointer), "must be %s, not %s", want, got)
 }
 
-// member names a place in a body as people write it: "/metadata/build" is "metadata.build".
+// member names a place in a body as people write it: "/metadata/build" is "metadata.build". A name that would not be
+// visible in a sentence is quoted.
 func member(p jsontext.Pointer) string {
 	var names []string
 	for token := range p.Tokens() {
+		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			token = strconv.Quote(token)
+		}
 		names = append(names, token)
 	}
 	if len(names) == 0 {

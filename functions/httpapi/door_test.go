@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -70,9 +71,7 @@ type answer struct {
 func (d *door) send(method, target, body string) answer {
 	d.t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(body))
-	for k, v := range d.header {
-		r.Header[k] = v
-	}
+	maps.Copy(r.Header, d.header)
 	w := httptest.NewRecorder()
 	d.handler.ServeHTTP(w, r)
 	a := answer{status: w.Code, header: w.Header(), raw: w.Body.String()}

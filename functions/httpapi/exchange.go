@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -103,7 +104,7 @@ func (a *api) contained(next http.Handler) http.Handler {
 			if p == nil {
 				return
 			}
-			if p == http.ErrAbortHandler {
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p) // by convention not a fault: the handler wants the connection cut
 			}
 			a.log.ErrorContext(r.Context(), "panic", "value", p, "stack", string(debug.Stack()),

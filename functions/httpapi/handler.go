@@ -38,7 +38,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	if o != nil && o.Timeout > 0 {
 		a.timeout = o.Timeout
 	}
-	var h http.Handler = a.wholeSegments(a.routes())
+	h := a.wholeSegments(a.routes())
 	if identity == (Development{}) {
 		h = a.fromThisMachine(h)
 	}
@@ -105,7 +105,7 @@ func (a *api) routes() http.Handler {
 			return refuse(contracts.CodeMethodNotAllowed, "%s takes %s, not %s", r.Pattern, allow, r.Method)
 		}))
 	}
-	mux.Handle("/", a.answer(func(_ http.ResponseWriter, r *http.Request) error {
+	mux.Handle("/", a.answer(func(http.ResponseWriter, *http.Request) error {
 		return refuse(contracts.CodeNotFound, "no such path; GET /openapi.yaml lists them")
 	}))
 	return mux

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -240,10 +241,8 @@ func TestUnbelievableCallers(t *testing.T) {
 func TestDevelopmentModeIsLocal(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	ask := func(host string, header http.Header) int {
-		r := httptest.NewRequest("POST", "http://"+host+deploy+"/acquire", strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
-		for k, v := range header {
-			r.Header[k] = v
-		}
+		r := httptest.NewRequest(http.MethodPost, "http://"+host+deploy+"/acquire", strings.NewReader(`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`))
+		maps.Copy(r.Header, header)
 		w := httptest.NewRecorder()
 		d.handler.ServeHTTP(w, r)
 		return w.Code

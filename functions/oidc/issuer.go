@@ -101,7 +101,7 @@ func (i *issuer) get(ctx context.Context, url string) ([]byte, http.Header, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	defer answer.Body.Close()
+	defer answer.Body.Close() //nolint:errcheck // it was read to its end, or is not wanted
 	if answer.StatusCode != http.StatusOK {
 		return nil, nil, fmt.Errorf("%s answered %d", url, answer.StatusCode)
 	}

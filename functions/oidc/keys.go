@@ -29,7 +29,7 @@ const (
 //
 // What it does well is kept: requests that wait share one fetch, and a fetch does not end with the request that began it.
 type keyCache struct {
-	lifetime context.Context // fetches end with it
+	lifetime context.Context //nolint:containedctx // fetches end with it, and belong to no single request
 	read     func(context.Context) ([]jose.JSONWebKey, time.Duration, error)
 	now      func() time.Time
 

@@ -35,6 +35,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -240,10 +242,8 @@ func (w Write) Validate() error {
 		if set || add {
 			return fmt.Errorf("%w: field %s is both unset and changed", ErrInvalid, f)
 		}
-		for _, g := range w.Unset[:i] {
-			if f == g {
-				return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
-			}
+		if slices.Contains(w.Unset[:i], f) {
+			return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
 		}
 	}
 	return nil
@@ -261,9 +261,7 @@ func (w Write) Holds(found Doc, now time.Time) bool {
 // Stores that evaluate writes in Go (memory, SQLite, Firestore) share it; the others are held to it by docstoretest.
 func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 	after := make(Doc, len(found)+len(w.Set)+len(w.Add))
-	for f, v := range found {
-		after[f] = v
-	}
+	maps.Copy(after, found)
 	for _, f := range w.Unset {
 		delete(after, f)
 	}

@@ -115,6 +115,7 @@ func (id ID) refused(code Code, token int64, s State, now time.Time) Outcome {
 		}
 	case NotOwner:
 		o.Detail = "the lease belongs to another owner_id"
+	default: // the other codes are not about a lease that the caller names
 	}
 	o.Lease = l
 	return o

@@ -250,7 +250,7 @@ func model(tenant string) porcupine.Model {
 			}
 			return next
 		},
-		Equal: func(a, b any) bool { return reflect.DeepEqual(a, b) },
+		Equal: reflect.DeepEqual,
 		DescribeOperation: func(in, out any) string {
 			return fmt.Sprintf("%+v -> %+v", in, out)
 		},

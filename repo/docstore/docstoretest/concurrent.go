@@ -2,6 +2,7 @@ package docstoretest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -167,7 +168,7 @@ func checkTransfers(ctx context.Context, s docstore.Store) error {
 				return err
 			}
 			if !r.Applied {
-				return fmt.Errorf("a transfer without a condition was refused")
+				return errors.New("a transfer without a condition was refused")
 			}
 		}
 		return nil

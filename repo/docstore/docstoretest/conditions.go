@@ -3,6 +3,7 @@ package docstoretest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -163,9 +164,7 @@ func checkConditions(ctx context.Context, s docstore.Store) error {
 // ask sends a write on a condition and compares what became of it.
 func (f *findings) ask(ctx context.Context, s docstore.Store, k docstore.Key, c condition) {
 	after := docstore.Doc{"probe": docstore.Bool(true)}
-	for field, v := range c.doc {
-		after[field] = v
-	}
+	maps.Copy(after, c.doc)
 	r, err := s.Write(ctx, docstore.Write{Key: k, If: c.cond, Set: docstore.Doc{"probe": docstore.Bool(true)}})
 	if c.cond.Holds(c.doc, r.At) != c.want {
 		f.addf("%s: the table says %v, Holds does not", c.name, c.want)

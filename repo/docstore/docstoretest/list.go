@@ -2,6 +2,7 @@ package docstoretest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func checkListOrder(ctx context.Context, s docstore.Store) error {
 		"\U0001f600", "\U0010ffff", "\U0010ffffa",
 	}
 	if !slices.IsSorted(want) {
-		return fmt.Errorf("the suite's own list is not in order")
+		return errors.New("the suite's own list is not in order")
 	}
 	mixed := slices.Clone(want)
 	slices.Reverse(mixed)

@@ -105,7 +105,7 @@ func checkOwnership(ctx context.Context, s docstore.Store) error {
 
 	page, err := s.List(ctx, docstore.Query{Kind: k.Kind, Tenant: k.Tenant})
 	if err != nil || len(page.Entries) != 1 {
-		return fmt.Errorf("list: %d entries, error %v", len(page.Entries), err)
+		return fmt.Errorf("list: %d entries, error %w", len(page.Entries), err)
 	}
 	spoil(page.Entries[0].Doc)
 	f.expect(ctx, s, k, want)

@@ -127,7 +127,7 @@ func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error
 	if wantErr != nil || err != nil {
 		for _, kind := range []error{docstore.ErrInvalid, docstore.ErrDamaged} {
 			if errors.Is(wantErr, kind) != errors.Is(err, kind) {
-				return fmt.Errorf("error is %v, want %v", err, wantErr)
+				return fmt.Errorf("error is %w, want %w", err, wantErr)
 			}
 		}
 		if wantErr == nil {
