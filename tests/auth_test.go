@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,9 +55,7 @@ func (i *issuer) token(t *testing.T, change map[string]any) string {
 		"iss": i.URL, "aud": "leasehold", "sub": "svc-deploy", "tenant_id": "acme",
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	}
-	for name, v := range change {
-		claims[name] = v
-	}
+	maps.Copy(claims, change)
 	payload, err := json.Marshal(claims)
 	if err != nil {
 		t.Fatal(err)
