@@ -27,6 +27,7 @@ var codes = map[Code]CodeInfo{
 	CodeRequestIDReused:  {422, false, "the request_id was used with other parameters"},
 	CodeInternal:         {500, false, "a fault of the server"},
 	CodeUnavailable:      {503, true, "the store did not answer"},
+	CodeClockSkew:        {503, true, "the server's clock is off"},
 	CodeDeadlineExceeded: {504, true, "the store took too long"},
 }
 

@@ -5,6 +5,7 @@ package contracts
 
 // Defines values for Code.
 const (
+	CodeClockSkew        Code = "CLOCK_SKEW"
 	CodeDeadlineExceeded Code = "DEADLINE_EXCEEDED"
 	CodeInternal         Code = "INTERNAL"
 	CodeInvalidArgument  Code = "INVALID_ARGUMENT"
@@ -27,6 +28,8 @@ const (
 // Valid indicates whether the value is a known member of the Code enum.
 func (e Code) Valid() bool {
 	switch e {
+	case CodeClockSkew:
+		return true
 	case CodeDeadlineExceeded:
 		return true
 	case CodeInternal:

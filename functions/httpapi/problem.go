@@ -66,6 +66,8 @@ func problemOf(err error) (p contracts.Problem, logged error) {
 		return problem(contracts.CodeUnavailable, "who you are could not be verified just now; try again"), err
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem(contracts.CodeDeadlineExceeded, sendAgain), err
+	case errors.Is(err, docstore.ErrClockSkew):
+		return problem(contracts.CodeClockSkew, "nothing was changed; try again, another instance may have a better clock"), err
 	case errors.Is(err, docstore.ErrUnavailable), errors.Is(err, docstore.ErrClosed), errors.Is(err, context.Canceled):
 		return problem(contracts.CodeUnavailable, sendAgain), err
 	default:

@@ -292,6 +292,7 @@ func TestStoreFaults(t *testing.T) {
 	}{
 		{fmt.Errorf("%w: disk on fire", docstore.ErrUnavailable), 503, "UNAVAILABLE"},
 		{docstore.ErrClosed, 503, "UNAVAILABLE"},
+		{fmt.Errorf("%w: by 5 s: disk on fire", docstore.ErrClockSkew), 503, "CLOCK_SKEW"},
 		{context.Canceled, 503, "UNAVAILABLE"},
 		{context.DeadlineExceeded, 504, "DEADLINE_EXCEEDED"},
 		{fmt.Errorf("%w: locks/acme/k: disk on fire", docstore.ErrDamaged), 500, "INTERNAL"},
