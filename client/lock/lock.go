@@ -49,7 +49,7 @@ type Options struct {
 	Token func(context.Context) (string, error)
 
 	// Tries is how often a request is sent at most while no answer arrives; 0 stands for 4. Between two tries the
-	// client waits a random time of up to 200 ms, 400 ms, 800 ms and so on.
+	// client waits a random time of up to 200 ms, 400 ms, 800 ms and so on, 10 s at most.
 	Tries int
 }
 
@@ -76,7 +76,7 @@ func Is(err error, code contracts.Code) bool {
 // New returns a client of the server at base, such as "http://127.0.0.1:8080". Options may be nil.
 func New(base string, o *Options) (*Client, error) {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(base, "?#") {
 		return nil, fmt.Errorf("server %q: must be a URL like http://127.0.0.1:8080", base)
 	}
 	c := &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: 15 * time.Second}, tries: 4}
@@ -161,8 +161,11 @@ func fill(requestID *string) {
 	}
 }
 
-// firstWait bounds the random wait before the second try; it doubles from try to try.
-const firstWait = 200 * time.Millisecond
+// The random wait before the second try is shorter than firstWait; the bound doubles from try to try up to lastWait.
+const (
+	firstWait = 200 * time.Millisecond
+	lastWait  = 10 * time.Second
+)
 
 // call sends one request until there is a definite answer.
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
@@ -174,7 +177,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 			return none, fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	for try, wait := 1, firstWait; ; try, wait = try+1, 2*wait {
+	for try, wait := 1, firstWait; ; try, wait = try+1, min(2*wait, lastWait) {
 		answer, again, err := once[T](ctx, c, method, path, payload)
 		if err == nil || !again || try == c.tries {
 			return answer, err
@@ -207,8 +210,8 @@ func once[T any](ctx context.Context, c *Client, method, path string, payload []
 	if err != nil {
 		return answer, ctx.Err() == nil, err
 	}
-	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
-	const most = 8 << 20 // a page of 1000 locks with all their metadata stays below
+	defer w.Body.Close()   //nolint:errcheck // the body was read to its end, or is not wanted
+	const most = 128 << 20 // a page of 1000 locks with all their metadata, each byte escaped, stays below
 	content, err := io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
 		return answer, ctx.Err() == nil, fmt.Errorf("the answer broke off: %w", err)
@@ -216,10 +219,14 @@ func once[T any](ctx context.Context, c *Client, method, path string, payload []
 	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
 	switch {
 	case w.StatusCode == http.StatusOK && mediaType == "application/json":
-		if err := json.Unmarshal(content, &answer); err != nil {
+		var got T
+		if err := json.Unmarshal(content, &got); err != nil {
 			return answer, false, fmt.Errorf("the answer is not what the contract says: %w", err)
 		}
-		return answer, false, nil
+		if !whole(got) {
+			return answer, false, errors.New("the answer is not what the contract says: it lacks required members")
+		}
+		return got, false, nil
 	case mediaType == "application/problem+json":
 		e := &Error{}
 		if err := json.Unmarshal(content, &e.Problem); err != nil || e.Code == "" {
@@ -230,5 +237,22 @@ func once[T any](ctx context.Context, c *Client, method, path string, payload []
 		// Something between here and the server answered: a proxy, or another server altogether.
 		return answer, w.StatusCode >= http.StatusInternalServerError, fmt.Errorf("%s answered %s with %q, which is not Leasehold",
 			c.base, w.Status, mediaType)
+	}
+}
+
+// whole reports whether an answer has the member that makes it one: the JSON of some other server, which answers 200 to
+// everything, must not be taken for a lease.
+func whole(answer any) bool {
+	switch a := answer.(type) {
+	case contracts.Lease:
+		return a.FencingToken > 0
+	case contracts.EndedLease:
+		return a.FencingToken > 0
+	case contracts.Lock:
+		return a.LeaseID != ""
+	case contracts.LockPage:
+		return a.Locks != nil
+	default:
+		return false
 	}
 }

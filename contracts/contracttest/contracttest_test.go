@@ -95,6 +95,7 @@ func TestHandlerReports(t *testing.T) {
 			`answered 200, but the request: parameter "page_size" in query has an error: validation failed due to: at '': minimum: got 0, want 1`},
 		{"HTML for an unknown path", "GET", "/v2/locks", "", 404, asHTML, "<h1>Not Found</h1>", fmt.Sprintf(notThere, "no matching operation was found")},
 		{"a 200 for an unknown path", "GET", "/v2/locks", "", 200, asJSON, `{}`, fmt.Sprintf(notThere, "no matching operation was found")},
+		{"a problem with 200 for an unknown path", "GET", "/v2/locks", "", 200, asIssue, problem, fmt.Sprintf(notThere, "no matching operation was found")},
 		{"a 200 for an unknown method", "DELETE", acquirePath, "", 200, asJSON, lease, fmt.Sprintf(notThere, "method not allowed")},
 	}
 	for _, c := range cases {

@@ -13,20 +13,25 @@ import (
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{"tenants": "tenant_id", "locks": "lock_key", "fences": "resource"}
 
-// wholeSegments refuses paths with an empty, "." or ".." segment. The router would clean such a path and redirect, and
-// the caller would speak to another resource than the one it wrote down.
+// wholeSegments refuses paths with an empty, ".", ".." or "/" (%2F) segment. The router would clean such a path and redirect,
+// or take it for another, and the caller would not speak to the resource that it wrote down.
 func (a *api) wholeSegments(next http.Handler) http.Handler {
 	return a.answer(func(w http.ResponseWriter, r *http.Request) error {
 		segments := strings.Split(r.URL.EscapedPath(), "/")
 		for i := 1; i < len(segments); i++ {
-			if s := segments[i]; s != "" && s != "." && s != ".." || r.URL.Path == "/" {
+			switch segments[i] {
+			case "", ".", "..", "%2F", "%2f":
+			default:
+				continue
+			}
+			if r.URL.Path == "/" {
 				continue
 			}
 			name, ok := segmentNames[segments[i-1]]
 			if !ok {
 				name = "path"
 			}
-			return field.Errorf(name, "is empty, \".\" or \"..\" in the path: it needs at least one byte, with \"/\" sent as %%2F")
+			return field.Errorf(name, "is empty, \".\", \"..\" or \"/\" in the path, which cannot be told apart: choose another name, with \"/\" inside sent as %%2F")
 		}
 		next.ServeHTTP(w, r)
 		return nil

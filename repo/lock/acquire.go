@@ -50,14 +50,18 @@ func (c Acquire) Decide(s State, now time.Time) (State, Outcome) {
 }
 
 // Write is the granting branch of Decide: it applies when the lock is not held, in one atomic step (LS-CC-001, LS-ACC-01)
-// that also takes the next token (LS-ACC-03). A missing document is not
-// ACTIVE, so the first acquire needs no case of its own.
+// that also takes the next token (LS-ACC-03). A missing document has no state, so the first acquire needs no case of its
+// own. A state that this version does not know is not free.
 func (c Acquire) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
 		If: docstore.Any{
-			docstore.Not{Cond: docstore.Eq{Field: fState, Value: docstore.String(Active)}},
-			docstore.LE{Field: fExpiresAt, Value: docstore.Now},
+			docstore.Not{Cond: docstore.Has{Field: fState}},
+			docstore.Eq{Field: fState, Value: docstore.String(Released)},
+			docstore.All{
+				docstore.Eq{Field: fState, Value: docstore.String(Active)},
+				docstore.LE{Field: fExpiresAt, Value: docstore.Now},
+			},
 		},
 		Set: map[string]docstore.Value{
 			fState:          docstore.String(Active),

@@ -35,9 +35,9 @@ func (id ID) Validate() error {
 }
 
 // name checks a text that is a segment of a URL's path: browsers, proxies and HTTP libraries fold "." and ".." away, even
-// when they are escaped, so a lock of that name could not be reached.
+// when they are escaped, and routers take a "/" alone for the end of a path, so a lock of that name could not be reached.
 func name(fieldName, s string, most int) error {
-	if s == "." || s == ".." {
+	if s == "." || s == ".." || s == "/" {
 		return field.Errorf(fieldName, "cannot be %q, which URLs drop: choose another name", s)
 	}
 	return field.Text(fieldName, s, most)

@@ -88,5 +88,8 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 		return FenceOutcome{}, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, c.key(), fToken)
 	}
 	_, o := c.Decide(int64(highest), r.At)
+	if o.Passed != r.Applied {
+		return FenceOutcome{}, fmt.Errorf("%w: %s: the store does not decide as the rule does", docstore.ErrDamaged, c.key())
+	}
 	return o, nil
 }

@@ -174,7 +174,10 @@ func (q List) Validate() error {
 	return err
 }
 
-// after is the key behind which the page begins.
+// pageToken is the List.PageToken of the page that begins behind a key.
+func pageToken(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
+
+// after is the key behind which the page begins: the inverse of pageToken.
 func (q List) after() (string, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.PageToken)
 	if err != nil || field.OptionalText("page_token", string(b), MaxKeyBytes) != nil {
@@ -195,12 +198,12 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		size = DefaultPageSize
 	}
 	p := Page{Locks: make([]Status, 0, size)}
-	for scanned := 0; len(p.Locks) < size && scanned < maxScanned; {
-		r, err := l.store.List(ctx, docstore.Query{Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: size - len(p.Locks)})
+	for scanned, limit := 0, size; scanned < maxScanned; {
+		r, err := l.store.List(ctx, docstore.Query{Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
 		if err != nil {
 			return Page{}, fmt.Errorf("locks of %q: %w", q.Tenant, err)
 		}
-		for _, e := range r.Entries {
+		for i, e := range r.Entries {
 			id := ID{Tenant: q.Tenant, Key: e.Key.ID}
 			s, err := stateOf(e.Key, e.Doc)
 			if err != nil {
@@ -209,13 +212,19 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 			if st := id.lease(s, r.At).Status; st.Phase != None && (q.Phase == None || q.Phase == st.Phase) {
 				p.Locks = append(p.Locks, st)
 			}
+			if len(p.Locks) == size && (i+1 < len(r.Entries) || r.Next != "") {
+				p.Next = pageToken(e.Key.ID)
+				return p, nil
+			}
 		}
-		scanned += len(r.Entries)
 		at = r.Next
 		if at == "" {
 			return p, nil
 		}
+		// Where few locks are of the phase, a small page must not cost a request for each lock that is passed over.
+		scanned += len(r.Entries)
+		limit = min(2*limit, docstore.MaxLimit, maxScanned-scanned)
 	}
-	p.Next = base64.RawURLEncoding.EncodeToString([]byte(at))
+	p.Next = pageToken(at)
 	return p, nil
 }

@@ -1,0 +1,255 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// TestGuard: LS-FENCE-001. Each check is one request to the store.
+func TestGuard(t *testing.T) {
+	store := &watched{Store: docstore.NewMemory(nil)}
+	g := lock.NewGuard(store)
+	for i, c := range []struct {
+		tenant, resource string
+		token            int64
+		want             lock.FenceOutcome
+	}{
+		{"acme", "db", 2, lock.FenceOutcome{Passed: true, Highest: 2}}, // the first to come need not be 1
+		{"acme", "db", 3, lock.FenceOutcome{Passed: true, Highest: 3}},
+		{"acme", "db", 3, lock.FenceOutcome{Passed: true, Highest: 3}}, // a holder does more than one thing
+		{"acme", "db", 2, lock.FenceOutcome{Highest: 3}},
+		{"acme", "db", 1, lock.FenceOutcome{Highest: 3}},
+		{"acme", "files", 1, lock.FenceOutcome{Passed: true, Highest: 1}}, // another resource
+		{"other", "db", 1, lock.FenceOutcome{Passed: true, Highest: 1}},   // another tenant
+		{"acme", "db", 3, lock.FenceOutcome{Passed: true, Highest: 3}},    // a refusal has changed nothing
+		{"acme", "db", 10, lock.FenceOutcome{Passed: true, Highest: 10}},  // by size, not by letters
+		{"acme", "db", 9, lock.FenceOutcome{Highest: 10}},
+		{"acme", "db", docstore.MaxInt, lock.FenceOutcome{Passed: true, Highest: docstore.MaxInt}},
+		{"acme", "db", 10, lock.FenceOutcome{Highest: docstore.MaxInt}},
+	} {
+		store.requests = nil
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: c.tenant, Resource: c.resource, Token: c.token})
+		if err != nil || o != c.want {
+			t.Errorf("check %d, token %d of %s/%s: %+v, %v, want %+v", i, c.token, c.tenant, c.resource, o, err, c.want)
+		}
+		if !slices.Equal(store.requests, []string{"Write"}) {
+			t.Errorf("check %d: the store saw %v, want one Write", i, store.requests)
+		}
+	}
+}
+
+// TestGuardStopsAnEarlierHolder: LS-FENCE-001 as it happens. The lock changes hands while its first holder is paused.
+func TestGuardStopsAnEarlierHolder(t *testing.T) {
+	b := begin(t)
+	g := lock.NewGuard(b.store)
+	check := func(token int64, want bool) {
+		t.Helper()
+		if o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "deploy", Token: token}); err != nil || o.Passed != want {
+			t.Errorf("token %d: %+v, %v, want passed %v", token, o, err, want)
+		}
+	}
+	ann := b.gets(acquire("ann", "a1", 30), lock.OK, false).Lease
+	check(ann.Token, true)
+	b.clock.advance(30 * time.Second)
+	bob := b.gets(acquire("bob", "a2", 30), lock.OK, false).Lease
+	check(ann.Token, true) // bob has not been here yet: nobody is hurt
+	check(bob.Token, true)
+	check(ann.Token, false)
+}
+
+// TestGuardAmongMany: a token that is lower than one that has passed before the check began never passes, and a refusal
+// names a higher token.
+func TestGuardAmongMany(t *testing.T) {
+	g := lock.NewGuard(docstore.NewMemory(nil))
+	var (
+		mu      sync.Mutex
+		highest int64 // that has passed
+		wg      sync.WaitGroup
+	)
+	for n := range uint64(50) {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, n))
+			for range 40 {
+				token := 1 + random.Int64N(1000)
+				mu.Lock()
+				before := highest
+				mu.Unlock()
+				o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+				switch {
+				case err != nil:
+					t.Error(err)
+				case o.Passed && (token < before || o.Highest != token):
+					t.Errorf("token %d passed after %d: %+v", token, before, o)
+				case !o.Passed && (o.Highest <= token || o.Highest < before):
+					t.Errorf("token %d was refused after %d: %+v", token, before, o)
+				}
+				if o.Passed {
+					mu.Lock()
+					highest = max(highest, token)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for token, want := range map[int64]bool{highest - 1: false, highest: true} {
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+		if err != nil || o != (lock.FenceOutcome{Passed: want, Highest: highest}) {
+			t.Errorf("afterwards token %d: %+v, %v", token, o, err)
+		}
+	}
+}
+
+// TestGuardLosesAnAnswer: asking again is harmless, and an older token stays refused.
+func TestGuardLosesAnAnswer(t *testing.T) {
+	store := &watched{Store: docstore.NewMemory(nil)}
+	g := lock.NewGuard(store)
+	store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+		_, err := apply()
+		return docstore.Result{}, errors.Join(docstore.ErrUnavailable, err)
+	}
+	c := lock.Fence{Tenant: "acme", Resource: "db", Token: 5}
+	if o, err := g.Check(t.Context(), c); !errors.Is(err, docstore.ErrUnavailable) || o != (lock.FenceOutcome{}) {
+		t.Errorf("got %+v, %v; want ErrUnavailable", o, err)
+	}
+	store.write = nil
+	if o, err := g.Check(t.Context(), c); err != nil || !o.Passed {
+		t.Errorf("again: %+v, %v", o, err)
+	}
+	c.Token = 4
+	if o, err := g.Check(t.Context(), c); err != nil || o != (lock.FenceOutcome{Highest: 5}) {
+		t.Errorf("an older token: %+v, %v", o, err)
+	}
+}
+
+func TestGuardErrors(t *testing.T) {
+	c := lock.Fence{Tenant: "acme", Resource: "db", Token: 5}
+	t.Run("store", func(t *testing.T) {
+		for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClosed, context.DeadlineExceeded} {
+			o, err := lock.NewGuard(failing{err: cause}).Check(t.Context(), c)
+			if !errors.Is(err, cause) || err.Error() != "fence fences/acme/db: "+cause.Error() || o != (lock.FenceOutcome{}) {
+				t.Errorf("%v: got %+v, %v", cause, o, err)
+			}
+		}
+	})
+	t.Run("malformed", func(t *testing.T) {
+		store := &watched{Store: docstore.NewMemory(nil)}
+		o, err := lock.NewGuard(store).Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db"})
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "fencing_token" || o.Passed || len(store.requests) != 0 {
+			t.Errorf("got %+v, %v after %v", o, err, store.requests)
+		}
+	})
+	for name, token := range map[string]docstore.Value{"text": docstore.String("3"), "a boolean": docstore.Bool(true), "a map": docstore.Map{"a": "b"}} {
+		t.Run("damaged: the token is "+name, func(t *testing.T) {
+			store := docstore.NewMemory(nil)
+			key := docstore.Key{Kind: lock.FenceKind, Tenant: "acme", ID: "db"}
+			d := docstore.Doc{"token": token}
+			if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: d}); err != nil {
+				t.Fatal(err)
+			}
+			o, err := lock.NewGuard(store).Check(t.Context(), c)
+			want := `docstore: damaged document: fences/acme/db: field "token" is not a whole number`
+			if !errors.Is(err, docstore.ErrDamaged) || err.Error() != want || o != (lock.FenceOutcome{}) {
+				t.Errorf("got %+v, %v", o, err)
+			}
+			if s, err := store.Get(t.Context(), key); err != nil || !s.Docs[0].Equal(d) {
+				t.Errorf("the document was changed: %v, %v", s, err)
+			}
+		})
+	}
+	t.Run("a store that refuses what the rule grants", func(t *testing.T) {
+		store := &watched{Store: docstore.NewMemory(nil)}
+		store.write = func(func() (docstore.Result, error)) (docstore.Result, error) {
+			return docstore.Result{Docs: []docstore.Doc{{"token": docstore.Int(4)}}, Refused: []int{0}}, nil
+		}
+		o, err := lock.NewGuard(store).Check(t.Context(), c)
+		want := "docstore: damaged document: fences/acme/db: the store does not decide as the rule does"
+		if !errors.Is(err, docstore.ErrDamaged) || err.Error() != want || o != (lock.FenceOutcome{}) {
+			t.Errorf("got %+v, %v", o, err)
+		}
+	})
+}
+
+// TestFenceCond: LS-FENCE-001 where the resource is a document of the store itself. The comparison and the effect are one
+// step, and other conditions may stand beside it.
+func TestFenceCond(t *testing.T) {
+	store := docstore.NewMemory(nil)
+	key := docstore.Key{Kind: "accounts", Tenant: "acme", ID: "main"}
+	set := func(token int64, balance docstore.Value) bool {
+		t.Helper()
+		r, err := store.Write(t.Context(), docstore.Write{
+			Key: key,
+			If: docstore.All{
+				lock.FenceCond("fence", token),
+				docstore.Not{Cond: docstore.Eq{Field: "closed", Value: docstore.Bool(true)}},
+			},
+			Set: map[string]docstore.Value{"fence": docstore.Int(token), "balance": balance},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Applied
+	}
+	want := func(d docstore.Doc) {
+		t.Helper()
+		s, err := store.Get(t.Context(), key)
+		if err != nil || !s.Docs[0].Equal(d) {
+			t.Errorf("the document is %v, %v, want %v", s.Docs[0], err, d)
+		}
+	}
+	if !set(2, docstore.Int(100)) || !set(2, docstore.Int(90)) || !set(4, docstore.Int(80)) {
+		t.Error("a current token was refused")
+	}
+	after := docstore.Doc{"fence": docstore.Int(4), "balance": docstore.Int(80)}
+	want(after)
+	for token := range int64(4) {
+		if set(token, docstore.Int(0)) {
+			t.Errorf("the older token %d had an effect", token)
+		}
+	}
+	want(after)
+
+	if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: map[string]docstore.Value{"closed": docstore.Bool(true)}}); err != nil {
+		t.Fatal(err)
+	}
+	if set(5, docstore.Int(0)) {
+		t.Error("the token passed by a condition that stands beside it")
+	}
+	closed := maps.Clone(after)
+	closed["closed"] = docstore.Bool(true)
+	want(closed)
+}
+
+// TestFenceCondHolds holds the condition by itself against documents of all sorts.
+func TestFenceCondHolds(t *testing.T) {
+	for i, c := range []struct {
+		found docstore.Doc
+		want  bool
+	}{
+		{nil, true},
+		{docstore.Doc{}, true},
+		{docstore.Doc{"token": docstore.Int(9)}, true}, // another field
+		{docstore.Doc{"fence": docstore.Int(4)}, true},
+		{docstore.Doc{"fence": docstore.Int(5)}, true},
+		{docstore.Doc{"fence": docstore.Int(6)}, false},
+		{docstore.Doc{"fence": docstore.String("1")}, false}, // what cannot be compared lets nobody pass
+		{docstore.Doc{"fence": docstore.Opaque{Raw: 1.5}}, false},
+	} {
+		t.Run(fmt.Sprint(i, " ", c.found), func(t *testing.T) {
+			if got := lock.FenceCond("fence", 5).Holds(c.found, epoch); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
