@@ -54,8 +54,11 @@ func (u *usage) wrote(before, after attr.Map) {
 		default: // the old entry is deleted and a new one put
 			cost = ceilUnits(attr.Size(was), writeUnit) + ceilUnits(attr.Size(is), writeUnit)
 		}
+		if x.local {
+			cost *= u.factor // a global index is brought up to date after the transaction, at the plain price
+		}
 		entry := u.indexes[x]
-		entry.Write += u.factor * cost
+		entry.Write += cost
 		u.indexes[x] = entry
 	}
 }

@@ -129,21 +129,59 @@ type difference struct {
 	covers func(s step, own, other map[string]any) bool
 }
 
-var knownDifferences []difference
+var knownDifferences = []difference{
+	{"expressions are checked as a whole before an item is looked at, in transactions, too: operands of a wrong type, " +
+		"overlapping paths and their like are a ValidationException whatever the items hold",
+		func(_ step, own, _ map[string]any) bool {
+			return strings.HasPrefix(fmt.Sprint(own["message"]), "Invalid ")
+		}},
+	{"a change below an attribute that is not there is refused, be it REMOVE or DELETE",
+		func(_ step, own, _ map[string]any) bool {
+			return strings.Contains(fmt.Sprint(own["message"], own["CancellationReasons"]), "invalid for update")
+		}},
+	{"UPDATED_OLD and UPDATED_NEW answer the updated elements of a list, not the whole list",
+		func(s step, _, _ map[string]any) bool {
+			return strings.HasPrefix(fmt.Sprint(s.Body["ReturnValues"]), "UPDATED") &&
+				strings.Contains(fmt.Sprint(s.Body["UpdateExpression"]), "[")
+		}},
+	{"SET of an element beyond the end of a list appends it, without anything in between",
+		func(_ step, own, other map[string]any) bool {
+			return own["status"] == 200.0 && strings.Contains(compact(other), `{"NULL":true}`) &&
+				len(compact(own)) < len(compact(other))
+		}},
+	{"UpdateItem with ALL_OLD answers no attributes when there was no item",
+		func(s step, own, _ map[string]any) bool {
+			return s.Op == "UpdateItem" && s.Body["ReturnValues"] == "ALL_OLD" && own["Attributes"] == nil
+		}},
+}
 
-// normalise puts what has no order in order: sets, and the items of a scan.
-func normalise(v any) {
+// normalise puts what has no order in order, sets and the items of a scan, and forgets the texts of complaints: of
+// several that a request deserves, either server may choose another. Exact texts are for the other tests.
+func normalise(answer map[string]any) {
+	if answer["__type"] == "com.amazon.coral.validate#ValidationException" {
+		delete(answer, "message")
+	}
+	causes, _ := answer["CancellationReasons"].([]any)
+	for _, c := range causes {
+		if c, ok := c.(map[string]any); ok && c["Code"] == "ValidationError" {
+			delete(c, "Message")
+		}
+	}
+	order(answer)
+}
+
+func order(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, e := range v {
-			normalise(e)
-			if list, ok := e.([]any); ok && (name == "SS" || name == "NS" || name == "BS" || name == "Items") {
+			order(e)
+			if list, ok := e.([]any); ok && slices.Contains([]string{"SS", "NS", "BS", "Items"}, name) {
 				slices.SortFunc(list, func(a, b any) int { return strings.Compare(compact(a), compact(b)) })
 			}
 		}
 	case []any:
 		for _, e := range v {
-			normalise(e)
+			order(e)
 		}
 	}
 }
@@ -156,13 +194,17 @@ func differentialTable(name string) map[string]any {
 			{"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "at", "AttributeType": "N"},
 			{"AttributeName": "g", "AttributeType": "S"},
 		},
-		"KeySchema": []map[string]string{{"AttributeName": "id", "KeyType": "HASH"}, {"AttributeName": "at", "KeyType": "RANGE"}},
+		"KeySchema": differentialKey("id"),
 		"GlobalSecondaryIndexes": []map[string]any{{
 			"IndexName":  "by-g",
-			"KeySchema":  []map[string]string{{"AttributeName": "g", "KeyType": "HASH"}, {"AttributeName": "at", "KeyType": "RANGE"}},
+			"KeySchema":  differentialKey("g"),
 			"Projection": map[string]any{"ProjectionType": "KEYS_ONLY"},
 		}},
 	}
+}
+
+func differentialKey(hash string) []map[string]string {
+	return []map[string]string{{"AttributeName": hash, "KeyType": "HASH"}, {"AttributeName": "at", "KeyType": "RANGE"}}
 }
 
 // Generators of parts of requests. They favor what makes sense, and leave room for what does not.

@@ -7,9 +7,8 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb/internal/attr"
 )
 
-// A node is anything that can stand inside an expression: a condition or an operand. Its print method writes it back in
-// the grammar, with parentheses only where the tree would otherwise be read differently.
-type node interface{ print(b *strings.Builder) }
+// A node is anything that can stand inside an expression: a condition or an operand.
+type node interface{ node() }
 
 type (
 	logical struct { // left AND right, left OR right
@@ -40,7 +39,7 @@ type (
 	}
 )
 
-// Path is a document path. Its printed form is kept apart from its meaning, which binding fills in.
+// Path is a document path. What was written is kept apart from its meaning, which binding fills in.
 type Path struct {
 	steps []step
 	Elems []Elem // after binding
@@ -99,93 +98,12 @@ func (p *Path) in(item attr.Map) attr.Value {
 	return v
 }
 
-func (p *Path) print(b *strings.Builder) {
-	for i, s := range p.steps {
-		switch {
-		case s.text == "":
-			b.WriteString("[" + strconv.Itoa(s.index) + "]")
-		case i > 0:
-			b.WriteString("." + s.text)
-		default:
-			b.WriteString(s.text)
-		}
-	}
-}
-
-func (p *placeholder) print(b *strings.Builder) { b.WriteString(p.name) }
-
-func (c *call) print(b *strings.Builder) {
-	b.WriteString(c.name + "(")
-	printList(b, c.args)
-	b.WriteString(")")
-}
-
-func (a *arithmetic) print(b *strings.Builder) {
-	a.left.print(b)
-	b.WriteString(" " + a.op + " ")
-	a.right.print(b)
-}
-
-func (c *comparison) print(b *strings.Builder) {
-	c.left.print(b)
-	b.WriteString(" " + c.op + " ")
-	c.right.print(b)
-}
-
-func (x *between) print(b *strings.Builder) {
-	x.operand.print(b)
-	b.WriteString(" BETWEEN ")
-	x.low.print(b)
-	b.WriteString(" AND ")
-	x.high.print(b)
-}
-
-func (m *membership) print(b *strings.Builder) {
-	m.operand.print(b)
-	b.WriteString(" IN (")
-	printList(b, m.options)
-	b.WriteString(")")
-}
-
-func (n *negation) print(b *strings.Builder) {
-	b.WriteString("NOT ")
-	printGrouped(b, n.of, isLogical(n.of, "AND") || isLogical(n.of, "OR"))
-}
-
-func (l *logical) print(b *strings.Builder) {
-	and := l.op == "AND"
-	printGrouped(b, l.left, and && isLogical(l.left, "OR"))
-	b.WriteString(" " + l.op + " ")
-	// Both operators group to the left.
-	printGrouped(b, l.right, isLogical(l.right, "OR") || and && isLogical(l.right, "AND"))
-}
-
-func isLogical(n node, op string) bool {
-	l, ok := n.(*logical)
-	return ok && l.op == op
-}
-
-func printGrouped(b *strings.Builder, n node, group bool) {
-	if group {
-		b.WriteString("(")
-	}
-	n.print(b)
-	if group {
-		b.WriteString(")")
-	}
-}
-
-func printList(b *strings.Builder, nodes []node) {
-	for i, n := range nodes {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		n.print(b)
-	}
-}
-
-func text(n node) string {
-	var b strings.Builder
-	n.print(&b)
-	return b.String()
-}
+func (*logical) node()     {}
+func (*negation) node()    {}
+func (*comparison) node()  {}
+func (*between) node()     {}
+func (*membership) node()  {}
+func (*call) node()        {}
+func (*arithmetic) node()  {}
+func (*placeholder) node() {}
+func (*Path) node()        {}

@@ -70,7 +70,11 @@ func lex(src string) []token {
 		}
 		tokens = append(tokens, token{k, src[start:i], start, i})
 	}
-	return append(tokens, token{end, "<EOF>", len(src), len(src)})
+	last := 0
+	if n := len(tokens); n > 0 {
+		last = tokens[n-1].stop
+	}
+	return append(tokens, token{end, "<EOF>", last, last})
 }
 
 func skip(src string, i int, part func(byte) bool) int {

@@ -3,7 +3,6 @@ package expr
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb/internal/attr"
 )
@@ -24,17 +23,6 @@ func parseProjection(src string) ([]*Path, error) {
 			return paths, p.finish()
 		}
 	}
-}
-
-func printProjection(paths []*Path) string {
-	var b strings.Builder
-	for i, p := range paths {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		p.print(&b)
-	}
-	return b.String()
 }
 
 // Projection selects parts of an item.

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb/internal/attr"
 )
@@ -110,32 +109,6 @@ func (p *parser) term() (node, error) {
 		return p.group(p.sum)
 	}
 	return p.primary(p.term)
-}
-
-func printUpdate(sections []section) string {
-	var b strings.Builder
-	for i, s := range sections {
-		if i > 0 {
-			b.WriteString(" ")
-		}
-		b.WriteString(s.verb + " ")
-		for j, a := range s.actions {
-			if j > 0 {
-				b.WriteString(", ")
-			}
-			a.print(&b)
-		}
-	}
-	return b.String()
-}
-
-func (a *action) print(b *strings.Builder) {
-	a.path.print(b)
-	if a.operand == nil {
-		return
-	}
-	b.WriteString(map[string]string{"SET": " = ", "ADD": " ", "DELETE": " "}[a.verb])
-	a.operand.print(b)
 }
 
 // Update is a bound update.
