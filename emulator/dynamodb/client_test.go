@@ -24,7 +24,7 @@ func connect(url string, more ...func(*sdk.Options)) *sdk.Client {
 	}, more...)
 }
 
-// start returns a server with the tables "locks" (hash key id) and "events" (keys id and at, with indexes), and a
+// start returns a server with the tables "locks" (hash key id) and "events" (keys id and seq, with indexes), and a
 // client of it.
 func start(t *testing.T, opts *dynamodb.Options) (*dynamodb.Server, *sdk.Client) {
 	t.Helper()
@@ -52,10 +52,10 @@ func eventsTable() *sdk.CreateTableInput {
 	return &sdk.CreateTableInput{
 		TableName:            aws.String("events"),
 		BillingMode:          types.BillingModePayPerRequest,
-		AttributeDefinitions: definitions("id", "S", "at", "N", "state", "S", "rank", "N"),
-		KeySchema:            keySchema("id", "at"),
+		AttributeDefinitions: definitions("id", "S", "seq", "N", "state", "S", "rank", "N"),
+		KeySchema:            keySchema("id", "seq"),
 		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{
-			{IndexName: aws.String("by-state"), KeySchema: keySchema("state", "at"),
+			{IndexName: aws.String("by-state"), KeySchema: keySchema("state", "seq"),
 				Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}},
 			{IndexName: aws.String("by-state-note"), KeySchema: keySchema("state"),
 				Projection: &types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"note"}}},
