@@ -1,7 +1,6 @@
 package dynamodb_test
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -109,7 +108,5 @@ func get(t *testing.T, c *sdk.Client, table string, key item) item {
 	}
 	return out.Item
 }
-
-func background() context.Context { return context.Background() }
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -17,7 +17,7 @@ const (
 	prefixLimits   = "com.amazon.coral.availability#"
 )
 
-// apiError is an answer that is not a success.
+// apiError is an answer that is not a success. It is no Go error on purpose: a nil of it must not turn into one.
 type apiError struct {
 	status int
 	kind   string // with its prefix
@@ -32,8 +32,6 @@ type cause struct {
 	Message string         `json:",omitempty"`
 	Item    map[string]any `json:",omitempty"`
 }
-
-func (e *apiError) Error() string { return e.kind + ": " + e.msg }
 
 // body is the JSON of the error. The service spells the member "Message" in a few of them.
 func (e *apiError) body() map[string]any {

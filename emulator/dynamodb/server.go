@@ -35,7 +35,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	tables   map[string]*table
-	replays  map[string]replay // by ClientRequestToken
+	replays  map[string]replay // transactions that were done, by ClientRequestToken
+	tokens   []string          // of replays, oldest first
 	faults   []*Injection
 	counts   map[string]int // requests by operation
 	consumed Units

@@ -189,12 +189,7 @@ func (s *Server) replayed(r *transactWriteItems) (usages, *apiError) {
 	if token == "" || len(token) > maxTokenLength {
 		return nil, constraint(token, "ClientRequestToken", "Member must have length from 1 to 36")
 	}
-	now := s.now()
-	for other, done := range s.replays {
-		if !now.Before(done.until) {
-			delete(s.replays, other)
-		}
-	}
+	s.forget()
 	done, ok := s.replays[token]
 	switch {
 	case !ok:
@@ -207,12 +202,22 @@ func (s *Server) replayed(r *transactWriteItems) (usages, *apiError) {
 	return done.reads, nil
 }
 
+// forget drops the transactions whose tokens have had their time.
+func (s *Server) forget() {
+	now := s.now()
+	for len(s.tokens) > 0 && !now.Before(s.replays[s.tokens[0]].until) {
+		delete(s.replays, s.tokens[0])
+		s.tokens = s.tokens[1:]
+	}
+}
+
 func (s *Server) remember(r *transactWriteItems, writes []*write) {
 	reads := usages{}
 	for _, w := range writes {
 		reads.of(w.table, transactFactor).read(attr.Size(w.table.items[w.id]), true)
 	}
 	s.replays[*r.ClientRequestToken] = replay{r.fingerprint(), s.now().Add(tokenLifetime), reads}
+	s.tokens = append(s.tokens, *r.ClientRequestToken)
 }
 
 // transact decides all writes on the state before any of them, and applies them if every one can be.

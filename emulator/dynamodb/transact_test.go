@@ -171,9 +171,15 @@ func TestClientRequestToken(t *testing.T) {
 	if used := out.ConsumedCapacity[0]; *used.ReadCapacityUnits != 2 || used.WriteCapacityUnits != nil {
 		t.Errorf("a replay consumed %+v", used)
 	}
-	_, err = transact(t, c, "token", txAdd("b"))
-	if _, ok := errors.AsType[*types.IdempotentParameterMismatchException](err); !ok {
-		t.Errorf("got %v", err)
+	two := txAdd("a")
+	two.Update.ExpressionAttributeValues = item{":one": num("2")}
+	checked := txAdd("a")
+	checked.Update.ConditionExpression = aws.String("attribute_exists(id)")
+	for _, other := range []types.TransactWriteItem{txAdd("b"), two, checked} {
+		_, err = transact(t, c, "token", other)
+		if _, ok := errors.AsType[*types.IdempotentParameterMismatchException](err); !ok {
+			t.Errorf("got %v", err)
+		}
 	}
 	now = now.Add(time.Nanosecond)
 	if _, err = transact(t, c, "token", txAdd("a")); err != nil {
@@ -248,6 +254,12 @@ func TestBatch(t *testing.T) {
 	wantValidation(t, err, "Too many items requested for the BatchWriteItem call")
 	_, err = write(put("c"), types.WriteRequest{})
 	wantValidation(t, err, "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes")
+	_, err = c.BatchWriteItem(t.Context(), &sdk.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{}})
+	wantValidation(t, err, "1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: "+
+		"Member must have length greater than or equal to 1")
+	_, err = write(put("c"), put(""))
+	wantValidation(t, err, "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "+
+		"contain an empty string value. Key: id")
 	if get(t, c, "locks", item{"id": str("c")}) != nil {
 		t.Error("a refused batch was applied in part")
 	}

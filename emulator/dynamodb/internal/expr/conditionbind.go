@@ -161,35 +161,36 @@ func (b *conditionBinder) ordered(c *comparison) {
 		return
 	}
 	for _, side := range []node{c.left, c.right} {
-		switch t := literal(side); t {
-		case "", attr.S, attr.N, attr.B:
-		default:
+		if t := literal(side); unordered(t) {
 			b.complain(badType, "Incorrect operand type for operator or function; operator: %s, operand type: %s",
 				c.op, t)
 		}
 	}
 }
 
+func unordered(t attr.Type) bool { return t != "" && t != attr.S && t != attr.N && t != attr.B }
+
 func (b *conditionBinder) bounds(x *between) {
-	low, ok := x.low.(*placeholder)
-	high, also := x.high.(*placeholder)
-	if !ok || !also || low.value == nil || high.value == nil {
+	for _, n := range []node{x.operand, x.low, x.high} {
+		if t := literal(n); unordered(t) {
+			b.wrongType("BETWEEN", t)
+		}
+	}
+	if literal(x.low) == "" || literal(x.high) == "" {
 		return
 	}
+	low, high := x.low.(*placeholder).value, x.high.(*placeholder).value
 	problem := ""
-	switch order, comparable := attr.Compare(low.value, high.value); {
-	case low.value.Type() != high.value.Type():
+	switch order, _ := attr.Compare(low, high); {
+	case low.Type() != high.Type():
 		problem = "same data type for lower and upper bounds"
-	case !comparable:
-		b.complain(badType, "Incorrect operand type for operator or function; operator or function: BETWEEN, "+
-			"operand type: %s", low.value.Type())
 	case order > 0:
 		problem = "upper bound to be greater than or equal to lower bound"
+	default:
+		return
 	}
-	if problem != "" {
-		b.complain(badType, "The BETWEEN operator requires %s; lower bound operand: AttributeValue: %s, "+
-			"upper bound operand: AttributeValue: %s", problem, attr.Text(low.value), attr.Text(high.value))
-	}
+	b.complain(badType, "The BETWEEN operator requires %s; lower bound operand: AttributeValue: %s, "+
+		"upper bound operand: AttributeValue: %s", problem, attr.Text(low), attr.Text(high))
 }
 
 // KeyCondition is what a KeyConditionExpression says about one key attribute.

@@ -228,6 +228,8 @@ func TestConditionErrors(t *testing.T) {
 		{"n BETWEEN :one AND :s", "The BETWEEN operator requires same data type for lower and upper bounds; " +
 			"lower bound operand: AttributeValue: {N:1}, upper bound operand: AttributeValue: {S:hello}"},
 		{"n BETWEEN :l AND :l", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: L"},
+		{"n BETWEEN :one AND :t", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: BOOL"},
+		{"n BETWEEN s AND :null", "Incorrect operand type for operator or function; operator or function: BETWEEN, operand type: NULL"},
 		{strings.Repeat("a", 4097), "Expression size has exceeded the maximum allowed size; expression size: 4097"},
 		{"n=:n" + strings.Repeat(" OR n=:n", 150), "The expression contains too many operators; operator count: 301"},
 		{"n IN (" + strings.Repeat(":n,", 100) + ":n)", "Invalid number of operands for IN; maximum: 100, number of operands: 101"},
