@@ -4,8 +4,8 @@
 //	s := dynamodb.Start(t, nil)                        // closes with the test
 //	client := sdk.New(sdk.Options{BaseEndpoint: &s.URL, Region: "eu-north-1", Credentials: anyStatic})
 //
-// A [Server] is an [net/http.Handler] too, for a listener of your own, and [Server.RoundTripper] connects a client to it
-// without a network, inside a testing/synctest bubble for instance.
+// A [Server] is an [net/http.Handler] too, for a listener of your own, and [Server.RoundTripper] connects a client to
+// it without a network, inside a testing/synctest bubble for instance.
 //
 // # How it works
 //
@@ -19,8 +19,8 @@
 //
 // # What is supported
 //
-// CreateTable, DescribeTable, ListTables, DeleteTable, UpdateTimeToLive, DescribeTimeToLive, PutItem, GetItem, UpdateItem,
-// DeleteItem, Query, Scan, BatchGetItem, BatchWriteItem, TransactWriteItems and TransactGetItems, with
+// CreateTable, DescribeTable, ListTables, DeleteTable, UpdateTimeToLive, DescribeTimeToLive, PutItem, GetItem,
+// UpdateItem, DeleteItem, Query, Scan, BatchGetItem, BatchWriteItem, TransactWriteItems and TransactGetItems, with
 //
 //   - keys of S, N and B with and without a sort key, global and local secondary indexes with every projection;
 //   - the whole grammar of condition, filter, update, projection and key condition expressions, with reserved words,
@@ -34,19 +34,20 @@
 //
 // # What is not
 //
-// Every member of a request, every operation and every option that the server lacks is answered with an error that says
-// "emulator/dynamodb does not support"; nothing is ignored. That holds for the parameters that expressions replaced
+// Every member of a request, every operation and every option that the server lacks is answered with an error that
+// says "emulator/dynamodb does not support"; nothing is ignored. That holds for the parameters that expressions replaced
 // (Expected, AttributeUpdates, KeyConditions and their kin), ReturnItemCollectionMetrics SIZE, ARNs as table names,
-// streams, backups, tags, PartiQL, UpdateTable and global tables. Signatures are required and not verified. Throughput is
-// never used up, indexes are never late, batches are never left half done, unless a fault says so. Time to live deletes
-// nothing until [Server.ExpireNow] is called: on the service an expired item may stay for days.
+// streams, backups, tags, PartiQL, UpdateTable and global tables. Signatures are required and not verified. Without a
+// fault, throughput is never used up and no read is late; batches are never left half done. Time to live
+// deletes nothing until [Server.ExpireNow] is called: on the service an expired item may stay for days.
 //
 // # Faults
 //
-// [Server.Inject] takes a rule, [Fault]: which requests (operation, table, key, or a function of yours), how many of them,
-// and what happens. The answer or the connection can be lost after the write was applied, which is how an SDK comes to
-// repeat a conditional write against itself; transactions can conflict or be in progress; reads without ConsistentRead can
-// be stale; the Date header can be wrong; a request can be throttled, refused or delayed. See [Kind] for all of them.
+// [Server.Inject] takes a rule, [Fault]: which requests (operation, table, key, or a function of yours), how many of
+// them, and what happens. The answer or the connection can be lost after the write was applied, which is how an SDK
+// comes to repeat a conditional write against itself; transactions can conflict or be in progress; reads without
+// ConsistentRead can be stale; the Date header can be wrong; a request can be throttled, refused or delayed. See [Kind]
+// for all of them.
 //
 //	s.Inject(dynamodb.Fault{Kind: dynamodb.DropAfter, Op: "UpdateItem", Times: 1})
 //

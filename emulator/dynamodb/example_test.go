@@ -14,8 +14,9 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb"
 )
 
-// The answer to a conditional write is lost, the SDK repeats the write, and the repetition fails on what the first attempt
-// wrote. A program that looks at the item found can tell. Inside a test, dynamodb.Start(t, nil) replaces the first lines.
+// The answer to a conditional write is lost, the SDK repeats the write, and the repetition fails on what the first
+// attempt wrote. A program that looks at the item found can tell. Inside a test, dynamodb.Start(t, nil) replaces the
+// first lines.
 func Example() {
 	server := dynamodb.New(nil)
 	client := sdk.New(sdk.Options{

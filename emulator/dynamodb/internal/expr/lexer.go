@@ -88,13 +88,6 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isPart(c byte) bool   { return isLetter(c) || isDigit(c) || c == '_' }
 
-// SyntaxError is a token that the grammar has no place for, with the tokens around it.
-type SyntaxError struct{ Token, Near string }
-
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("Syntax error; token: %q, near: %q", e.Token, e.Near)
-}
-
 // syntaxError points at the token at index i and shows it between its neighbors as the source has them.
 func syntaxError(src string, tokens []token, i int) error {
 	start, stop := tokens[i].start, tokens[i].stop
@@ -104,5 +97,5 @@ func syntaxError(src string, tokens []token, i int) error {
 	if i+1 < len(tokens) {
 		stop = tokens[i+1].stop
 	}
-	return &SyntaxError{Token: tokens[i].text, Near: src[start:stop]}
+	return fmt.Errorf("Syntax error; token: \"%s\", near: \"%s\"", tokens[i].text, src[start:stop])
 }
