@@ -98,7 +98,7 @@ func (t *table) rewind() (forward func()) {
 		first--
 	}
 	last := t.history[first:]
-	for _, c := range slices.Backward(last) {
+	for _, c := range last { // in any order: a write changes an item once
 		t.replace(c.id, c.after, c.before)
 	}
 	return func() {

@@ -1,6 +1,7 @@
 package attr_test
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 	"testing"
@@ -56,8 +57,12 @@ func TestParseNumber(t *testing.T) {
 	}
 }
 
+// numbers draws from all shapes, and from a few numbers that are close to each other.
 func numbers() *rapid.Generator[string] {
-	return rapid.StringMatching(`-?[0-9]{1,12}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?`)
+	return rapid.OneOf(
+		rapid.StringMatching(`-?[0-9]{1,12}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?`),
+		rapid.StringMatching(`-?[12](\.[12])?`),
+	)
 }
 
 func parse(t *rapid.T, text string) attr.Number {
@@ -104,6 +109,23 @@ func TestNumbersAreRationals(t *testing.T) {
 			t.Errorf("%s - %s = %s", a, b, diff)
 		}
 	})
+}
+
+func TestCmp(t *testing.T) {
+	ascending := []string{"-9e125", "-10", "-2", "-1.3", "-1.25", "-1.2", "-1", "-0.5", "-1e-130", "0",
+		"1e-130", "0.09", "0.5", "1", "1.2", "1.25", "1.3", "2", "10", "9e125"}
+	for i, a := range ascending {
+		for j, b := range ascending {
+			x, errX := attr.ParseNumber(a)
+			y, errY := attr.ParseNumber(b)
+			if errX != nil || errY != nil {
+				t.Fatal(errX, errY)
+			}
+			if got, want := x.Cmp(y), cmp.Compare(i, j); got != want {
+				t.Errorf("%s compared with %s: got %d, want %d", a, b, got, want)
+			}
+		}
+	}
 }
 
 func TestSumsOutOfRange(t *testing.T) {
