@@ -135,12 +135,22 @@ func validateEach(cs []Cond, depth int) error {
 		return fmt.Errorf("nested deeper than %d", maxDepth)
 	}
 	for _, c := range cs {
-		if c == nil {
-			return errors.New("a part is missing (nil)")
-		}
-		if err := c.validate(depth + 1); err != nil {
+		if err := checkCond(c, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkCond refuses what an adapter's type switch does not know: nil, and pointers to conditions, which Go lets pass
+// for the interface.
+func checkCond(c Cond, depth int) error {
+	switch c.(type) {
+	case nil:
+		return errors.New("a part is missing (nil)")
+	case Absent, Has, Eq, LE, Any, All, Not:
+		return c.validate(depth)
+	default:
+		return fmt.Errorf("%T is not one of the seven conditions", c)
+	}
 }

@@ -24,7 +24,7 @@
 // # What can go wrong
 //
 // A refused condition is an outcome ([Result].Applied is false), never an error. An error from Write means that the
-// outcome is unknown, unless it is [ErrInvalid] (nothing was sent): the write may have been applied and its answer
+// outcome is unknown, unless it is one of those that say that nothing was changed ([ErrInvalid] and its neighbors): the write may have been applied and its answer
 // lost. Whoever writes must be able to recognise a write of its own in the document found; see repo/lock for how
 // request IDs do that.
 //
@@ -35,6 +35,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -53,6 +55,11 @@ var (
 	// ErrUnavailable marks a store that could not be reached or could not answer in time. A write that ends with it
 	// may have been applied all the same. Trying again later may succeed.
 	ErrUnavailable = errors.New("docstore: unavailable")
+
+	// ErrClockSkew is answered by stores that have no clock of their own when the caller's clock is further from the
+	// service's than the store's settings allow. Nothing was sent: with such a clock a lease could be taken over that
+	// still runs.
+	ErrClockSkew = errors.New("docstore: the clock is off")
 )
 
 // Store is what an adapter implements. Every method may be called from several goroutines at once, honours the
@@ -65,7 +72,8 @@ type Store interface {
 
 	// Write applies all writes in one atomic step if every condition holds, and changes nothing otherwise. One to
 	// [MaxWrites] writes, each for another key, else [ErrInvalid]. A write whose condition holds for an absent
-	// document creates it. An error other than ErrInvalid, ErrDamaged and ErrClosed leaves the outcome unknown.
+	// document creates it. An error other than ErrInvalid, ErrDamaged, ErrClosed and ErrClockSkew leaves the outcome
+	// unknown.
 	Write(ctx context.Context, writes ...Write) (Result, error)
 
 	// List returns the documents of one kind and tenant whose IDs begin with a prefix, by ascending bytes of the ID,
@@ -208,7 +216,7 @@ func (w Write) Validate() error {
 		return err
 	}
 	if w.If != nil {
-		if err := w.If.validate(0); err != nil {
+		if err := checkCond(w.If, 0); err != nil {
 			return fmt.Errorf("%w: condition: %w", ErrInvalid, err)
 		}
 	}
@@ -240,10 +248,8 @@ func (w Write) Validate() error {
 		if set || add {
 			return fmt.Errorf("%w: field %s is both unset and changed", ErrInvalid, f)
 		}
-		for _, g := range w.Unset[:i] {
-			if f == g {
-				return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
-			}
+		if slices.Contains(w.Unset[:i], f) {
+			return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
 		}
 	}
 	return nil
@@ -261,9 +267,7 @@ func (w Write) Holds(found Doc, now time.Time) bool {
 // Stores that evaluate writes in Go (memory, SQLite, Firestore) share it; the others are held to it by docstoretest.
 func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 	after := make(Doc, len(found)+len(w.Set)+len(w.Add))
-	for f, v := range found {
-		after[f] = v
-	}
+	maps.Copy(after, found)
 	for _, f := range w.Unset {
 		delete(after, f)
 	}

@@ -170,8 +170,12 @@ func checkValue(v Value) error {
 		if v.offset > maxOffset || v.offset < -maxOffset {
 			return fmt.Errorf("time offset %v is beyond a century", v.offset)
 		}
+	case Bool:
 	case Opaque:
 		return errors.New("an opaque value can be read but not written or compared")
+	default:
+		// A pointer to a value passes for the interface, and no store would know it.
+		return fmt.Errorf("%T is not one of the types that can be written", v)
 	}
 	return nil
 }

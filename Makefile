@@ -1,0 +1,48 @@
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show what one can do here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: serve
+serve: ## Run a server on 127.0.0.1:8080 with the embedded store
+	go run ./cmd/leasehold serve
+
+.PHONY: build
+build: ## Build bin/leasehold, static, without cgo
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/leasehold ./cmd/leasehold
+
+.PHONY: test
+test: ## Run all tests
+	go test ./...
+
+.PHONY: race
+race: ## Run all tests under the race detector
+	go test -race ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test ./... -run '^$$' -bench . -benchmem
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
+	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$file"); do \
+	    go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$target\$$" -fuzztime "$(or $(TIME),30s)" || exit 1; \
+	  done; \
+	done
+
+.PHONY: generate
+generate: ## Write generated files anew, after a change of contracts/openapi.yaml
+	go generate ./contracts/...
+
+.PHONY: verify
+verify: generate ## Check that generated files, formatting and go.mod are up to date
+	git diff --exit-code
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	go mod tidy -diff
+
+.PHONY: ci
+ci: ## Run the whole gate, as a change must pass it
+	.ci/run

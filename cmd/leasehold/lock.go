@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/user"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+type lockCmd struct {
+	Server        string `default:"http://127.0.0.1:8080" env:"LEASEHOLD_SERVER" placeholder:"URL" help:"The server (${env}; default ${default})."`
+	Tenant        string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
+	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
+	JSON          bool   `name:"json" help:"Print the server's answer as JSON."`
+
+	Acquire      acquireCmd      `cmd:"" help:"Take a lock."`
+	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer."`
+	Release      releaseCmd      `cmd:"" help:"Give a lock back."`
+	ForceRelease forceReleaseCmd `cmd:"" help:"End somebody else's lease (administrators)."`
+	Get          getCmd          `cmd:"" help:"Look at a lock."`
+	List         listCmd         `cmd:"" help:"List locks."`
+}
+
+// Help is the longer help of the command.
+func (lockCmd) Help() string {
+	return `In a script:
+
+  token=$(leasehold lock acquire deploy-prod --owner ci-42 --ttl 60s --quiet) || exit
+  …work, passing $token on to whatever can compare it…
+  leasehold lock release deploy-prod --owner ci-42 --token "$token"
+
+Exit codes: 0 done, 3 the lock is held by somebody else, 4 the lease is gone: stop the work, 5 no such lock.`
+}
+
+// client is the client that the commands share.
+func (c *lockCmd) client() (*lock.Client, error) {
+	o := &lock.Options{}
+	token := os.Getenv("LEASEHOLD_AUTH_TOKEN")
+	if c.AuthTokenFile != "" {
+		b, err := os.ReadFile(c.AuthTokenFile)
+		if err != nil {
+			return nil, usage("--auth-token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(b))
+	}
+	if token != "" {
+		o.Token = func(context.Context) (string, error) { return token, nil }
+	}
+	client, err := lock.New(c.Server, o)
+	if err != nil {
+		return nil, usage("--server: %w", err)
+	}
+	return client, nil
+}
+
+// owner is who takes and gives back locks.
+type owner struct {
+	Owner string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
+}
+
+// id is the owner_id to send. A server in development mode needs one; a token says it by itself.
+func (o owner) id(c *lockCmd) string {
+	if o.Owner != "" || c.AuthTokenFile != "" || os.Getenv("LEASEHOLD_AUTH_TOKEN") != "" {
+		return o.Owner
+	}
+	name, host := "someone", "somewhere"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
+}
+
+type requestID struct {
+	RequestID string `placeholder:"ID" help:"Name of this intention, to send it again after a lost answer; the default is a new one."`
+}
+
+type ttl struct {
+	TTL time.Duration `name:"ttl" default:"30s" help:"How long the lease lasts from now, in whole seconds (default ${default})."`
+}
+
+func (t ttl) seconds() (int64, error) {
+	if t.TTL%time.Second != 0 {
+		return 0, usage("--ttl %v: must be whole seconds", t.TTL)
+	}
+	return int64(t.TTL / time.Second), nil
+}
+
+type acquireCmd struct {
+	Key string `arg:"" help:"The lock."`
+	owner
+	ttl
+	requestID
+	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
+	Wait     time.Duration     `help:"How long to wait for a lock that is held (default: not at all)."`
+	Quiet    bool              `short:"q" help:"Print the fencing token and nothing else."`
+}
+
+// Run takes the lock, waiting if asked to.
+func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	seconds, err := c.seconds()
+	if err != nil {
+		return err
+	}
+	r := contracts.AcquireRequest{
+		RequestID: c.RequestID, OwnerID: c.id(l), TTLSeconds: seconds, Metadata: c.Metadata,
+	}
+	if r.RequestID == "" {
+		r.RequestID = lock.NewRequestID()
+	}
+	lease, err := acquire(ctx, client, l.Tenant, c.Key, r, c.Wait, s.err)
+	if err != nil {
+		return outcome(err)
+	}
+	if c.Quiet {
+		_, err := fmt.Fprintln(s.out, lease.FencingToken)
+		return err
+	}
+	return show(s, l.JSON, lease, "%s is yours until %s, fencing token %d\n", lease.LockKey, lease.ExpiresAt, lease.FencingToken)
+}
+
+// acquire asks until the lock is there, something breaks or the wait is over. It asks when the holder's lease will have
+// ended, and at least every five seconds, because holders also give locks back early.
+func acquire(
+	ctx context.Context, client *lock.Client, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
+) (contracts.Lease, error) {
+	until := time.Now().Add(wait)
+	for holder := ""; ; {
+		lease, err := client.Acquire(ctx, tenant, key, r)
+		var e *lock.Error
+		if err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld {
+			return lease, err
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return lease, err
+		}
+		if e.OwnerID != holder {
+			holder = e.OwnerID
+			fmt.Fprintf(progress, "%s is held by %s until %s; waiting for up to %v\n", key, holder, e.ExpiresAt, left.Round(time.Second))
+		}
+		pause := min(time.Duration(e.RetryAfterMs)*time.Millisecond, 5*time.Second)
+		pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
+		select {
+		case <-ctx.Done():
+			return lease, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+type renewCmd struct {
+	Key   string `arg:"" help:"The lock."`
+	Token int64  `required:"" help:"The lease's fencing token."`
+	owner
+	ttl
+	requestID
+}
+
+// Run renews the lease.
+func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	seconds, err := c.seconds()
+	if err != nil {
+		return err
+	}
+	lease, err := client.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
+		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token, TTLSeconds: seconds,
+	})
+	if err != nil {
+		return outcome(err)
+	}
+	return show(s, l.JSON, lease, "%s is yours until %s, fencing token %d\n", lease.LockKey, lease.ExpiresAt, lease.FencingToken)
+}
+
+type releaseCmd struct {
+	Key   string `arg:"" help:"The lock."`
+	Token int64  `required:"" help:"The lease's fencing token."`
+	owner
+	requestID
+}
+
+// Run gives the lock back.
+func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	lease, err := client.Release(ctx, l.Tenant, c.Key, contracts.ReleaseRequest{
+		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token,
+	})
+	if err != nil {
+		return outcome(err)
+	}
+	return show(s, l.JSON, lease, "%s is free\n", lease.LockKey)
+}
+
+type forceReleaseCmd struct {
+	Key     string `arg:"" help:"The lock."`
+	Reason  string `required:"" help:"Why: kept in the lock and shown to its holder."`
+	LeaseID string `placeholder:"ID" help:"End only this lease, as \"lock get --json\" shows it, never a later one."`
+	owner
+	requestID
+}
+
+// Run ends somebody else's lease.
+func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	lock, err := client.ForceRelease(ctx, l.Tenant, c.Key, contracts.ForceReleaseRequest{
+		RequestID: c.RequestID, OwnerID: c.id(l), Reason: c.Reason, LeaseID: c.LeaseID,
+	})
+	if err != nil {
+		return outcome(err)
+	}
+	return show(s, l.JSON, lock, "%s is free; it was %s's\n", lock.LockKey, lock.OwnerID)
+}
+
+type getCmd struct {
+	Key string `arg:"" help:"The lock."`
+}
+
+// Run shows a lock.
+func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	lock, err := client.Get(ctx, l.Tenant, c.Key)
+	if err != nil {
+		return outcome(err)
+	}
+	return show(s, l.JSON, lock, "%s", table([]contracts.Lock{lock}))
+}
+
+type listCmd struct {
+	Prefix string `help:"Only locks whose key begins with this."`
+	State  string `enum:",ACTIVE,RELEASED,EXPIRED" default:"" help:"Only locks in this state: ACTIVE, RELEASED or EXPIRED."`
+}
+
+// Run lists all locks, page by page. With --json it prints one lock a line.
+func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	q := lock.Query{Prefix: c.Prefix, State: contracts.State(c.State), PageSize: 1000}
+	for shown := false; ; {
+		page, err := client.List(ctx, l.Tenant, q)
+		if err != nil {
+			return outcome(err)
+		}
+		switch {
+		case l.JSON:
+			for _, lock := range page.Locks {
+				if err := show(s, true, lock, ""); err != nil {
+					return err
+				}
+			}
+		case len(page.Locks) > 0:
+			shown = true
+			fmt.Fprint(s.out, table(page.Locks))
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			if !shown && !l.JSON {
+				fmt.Fprintln(s.err, "no locks")
+			}
+			return nil
+		}
+	}
+}
+
+// table is a page of locks for people.
+func table(locks []contracts.Lock) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LOCK\tSTATE\tOWNER\tUNTIL")
+	for _, l := range locks {
+		until := l.ExpiresAt
+		if l.ReleasedAt != "" {
+			until = l.ReleasedAt
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.LockKey, l.State, l.OwnerID, until)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// show prints an answer: as one line of JSON, or in words.
+func show(s *streams, asJSON bool, answer any, words string, args ...any) error {
+	if asJSON {
+		e := json.NewEncoder(s.out)
+		e.SetEscapeHTML(false)
+		return e.Encode(answer)
+	}
+	_, err := fmt.Fprintf(s.out, words, args...)
+	return err
+}
+
+// outcome gives a refusal its exit code.
+func outcome(err error) error {
+	var e *lock.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code {
+	case contracts.CodeLockHeld:
+		return &exitError{exitHeld, fmt.Errorf("%w: by %s until %s", err, e.OwnerID, e.ExpiresAt)}
+	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld:
+		return &exitError{exitGone, err}
+	case contracts.CodeNotFound:
+		return &exitError{exitMissing, err}
+	case contracts.CodeInvalidArgument, contracts.CodeRequestIDReused:
+		return &exitError{exitUsage, err}
+	default:
+		return err
+	}
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// TestSchemasAreUpToDate: the files in contracts/schema are what openapi.yaml gives.
+func TestSchemasAreUpToDate(t *testing.T) {
+	want, err := Schemas(contracts.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join("..", "..", "schema")
+	have, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(have) != len(want) {
+		t.Errorf("%d files, want %d", len(have), len(want))
+	}
+	for name, content := range want {
+		got, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%s differs: run make generate (%v)", name, err)
+		}
+	}
+}
+
+func TestReferenceToNothing(t *testing.T) {
+	_, err := Schemas([]byte(`{components: {schemas: {A: {type: object, properties: {b: {$ref: "#/components/schemas/B"}}}}}}`))
+	if err == nil || err.Error() != "A: #/components/schemas/B refers to nothing" {
+		t.Errorf("got %v", err)
+	}
+}

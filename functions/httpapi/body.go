@@ -1,0 +1,151 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// decode reads a body strictly: one JSON object, no unknown, doubled or differently spelled members, no more than
+// [MaxBodyBytes]. Every error names the member at fault, or "body". The Content-Type is not looked at: a body that is
+// no JSON is refused anyway, and `curl -d` works as it is.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return refuse(contracts.CodePayloadTooLarge, "a body has at most %d bytes", MaxBodyBytes)
+	}
+	if err != nil {
+		return field.Errorf("body", "ended before it was whole")
+	}
+	if len(body) == 0 {
+		return field.Errorf("body", "is empty: send a JSON object")
+	}
+	if err := jsonv2.Unmarshal(body, into, jsonv2.RejectUnknownMembers(true)); err != nil {
+		return explain(err, body)
+	}
+	return nil
+}
+
+// explain says what is wrong with a body in terms of its members.
+func explain(err error, body []byte) error {
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return field.Errorf(member(syntactic.JSONPointer), "is given twice")
+		}
+		line, column := position(body, syntactic.ByteOffset)
+		return field.Errorf("body", "is not JSON: line %d, column %d: %s", line, column, cause(syntactic.Err))
+	}
+	var semantic *jsonv2.SemanticError
+	if !errors.As(err, &semantic) {
+		return field.Errorf("body", "is not JSON")
+	}
+	if errors.Is(err, jsonv2.ErrUnknownName) {
+		return field.Errorf(member(semantic.JSONPointer), "is not a member of this body: check its spelling, or remove it")
+	}
+	if semantic.JSONPointer == "" {
+		return field.Errorf("body", "must be a JSON object, not %s", kindName(semantic.JSONKind))
+	}
+	want := "another type"
+	switch semantic.GoType.Kind() {
+	case reflect.Int64, reflect.Int:
+		want = "a whole number"
+	case reflect.String:
+		want = "text"
+	case reflect.Map:
+		want = "an object of text"
+	default:
+	}
+	got := kindName(semantic.JSONKind)
+	if len(semantic.JSONValue) > 0 && len(semantic.JSONValue) <= 32 {
+		got = string(semantic.JSONValue)
+	}
+	return field.Errorf(member(semantic.JSONPointer), "must be %s, not %s", want, got)
+}
+
+// member names a place in a body as people write it: "/metadata/build" is "metadata.build". A name that would not be
+// visible in a sentence is quoted.
+func member(p jsontext.Pointer) string {
+	var names []string
+	for token := range p.Tokens() {
+		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			token = strconv.Quote(token)
+		}
+		names = append(names, token)
+	}
+	if len(names) == 0 {
+		return "body"
+	}
+	return clip(strings.Join(names, "."))
+}
+
+// clip keeps what is quoted from a request short.
+func clip(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	case '"':
+		return "text"
+	case '0':
+		return "a number"
+	case '[':
+		return "a list"
+	case '{':
+		return "an object"
+	default:
+		return "something else"
+	}
+}
+
+func position(body []byte, offset int64) (line, column int) {
+	before := string(body[:min(int(offset), len(body))])
+	line = strings.Count(before, "\n") + 1
+	return line, len(before) - strings.LastIndexByte(before, '\n')
+}
+
+func cause(err error) string {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return "it ends too early"
+	}
+	return clip(err.Error())
+}
+
+// send answers 200 with a JSON body.
+func send(w http.ResponseWriter, body any) error {
+	return sendAs(w, http.StatusOK, "application/json", body)
+}
+
+func sendAs(w http.ResponseWriter, status int, contentType string, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode %T: %w", body, err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// An error here means that the caller is gone; there is nobody left to tell.
+	_, _ = w.Write(append(b, '\n'))
+	return nil
+}

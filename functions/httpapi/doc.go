@@ -1,0 +1,22 @@
+// Package httpapi is the HTTP door: one [http.Handler] that speaks contracts/openapi.yaml and hands each request to the
+// rules in repo.
+//
+// # The way of a request
+//
+//	name it (X-Request-Id) ─▶ contain panics ─▶ write the log line ─▶ bound its time
+//	  ─▶ development mode: from this machine only
+//	  ─▶ route ─▶ who is it (Identity) ─▶ is it their tenant ─▶ read the body strictly
+//	  ─▶ rule ─▶ 200 with JSON, or a problem (RFC 9457) with a code
+//
+// # Who decides
+//
+// The rules do; this package only translates. What a field may hold is checked by the rules and reported under the
+// field's name; which status a code has stands in contracts. The owner of a lease comes from the [Identity], not from the
+// caller's word, except in [Development] mode.
+//
+// # What can go wrong
+//
+// Whatever is refused was not changed. If the store cannot say whether a command was carried out, the answer is
+// UNAVAILABLE or DEADLINE_EXCEEDED, and sending the same body again is safe. A panic is answered with INTERNAL and
+// logged; it ends one request. Logs carry no fencing tokens, no credentials and no bodies.
+package httpapi

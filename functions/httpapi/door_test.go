@@ -1,0 +1,115 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts/contracttest"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// clock is a clock that moves when it is told to.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// door is a handler on an empty store in memory, each exchange held against the contract.
+type door struct {
+	t       *testing.T
+	clock   *clock
+	store   docstore.Store
+	handler http.Handler
+	log     *bytes.Buffer
+	header  http.Header // sent with every request
+}
+
+func open(t *testing.T, identity httpapi.Identity) *door {
+	t.Helper()
+	c := &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	d := &door{t: t, clock: c, store: docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now}), log: &bytes.Buffer{}, header: http.Header{}}
+	d.serve(identity, d.store)
+	return d
+}
+
+// serve puts the handler on a store.
+func (d *door) serve(identity httpapi.Identity, s docstore.Store) {
+	d.handler = contracttest.Handler(d.t, httpapi.New(s, identity, &httpapi.Options{
+		Log: slog.New(slog.NewJSONHandler(d.log, nil)), Timeout: time.Second,
+	}))
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	raw    string
+	body   map[string]any
+}
+
+func (d *door) send(method, target, body string) answer {
+	d.t.Helper()
+	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(body))
+	maps.Copy(r.Header, d.header)
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	a := answer{status: w.Code, header: w.Header(), raw: w.Body.String()}
+	if strings.Contains(w.Header().Get("Content-Type"), "json") {
+		if err := json.Unmarshal(w.Body.Bytes(), &a.body); err != nil {
+			d.t.Fatalf("%s %s: %v in %q", method, target, err, a.raw)
+		}
+	}
+	return a
+}
+
+const deploy = "/v1/tenants/acme/locks/deploy-prod"
+
+func (d *door) post(target, body string) answer { d.t.Helper(); return d.send("POST", target, body) }
+func (d *door) get(target string) answer        { d.t.Helper(); return d.send("GET", target, "") }
+
+// wants fails the test unless the answer has the status and exactly the members of the JSON object want.
+func (a answer) wants(t *testing.T, status int, want string) {
+	t.Helper()
+	var w map[string]any
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		t.Fatalf("%v in %s", err, want)
+	}
+	got, _ := json.Marshal(a.body)
+	exact, _ := json.Marshal(w)
+	if a.status != status || !bytes.Equal(got, exact) {
+		t.Errorf("got  %d %s\nwant %d %s", a.status, got, status, exact)
+	}
+}
+
+// refuses fails the test unless the answer is a problem with the status, the code and the field ("" for none).
+func (a answer) refuses(t *testing.T, status int, code, field string) {
+	t.Helper()
+	named, _ := a.body["field"].(string)
+	if a.status != status || a.body["code"] != code || named != field {
+		t.Errorf("got  %d %s\nwant %d %s, field %q", a.status, a.raw, status, code, field)
+	}
+	if ct := a.header.Get("Content-Type"); ct != "application/problem+json" {
+		t.Errorf("content type %q", ct)
+	}
+}

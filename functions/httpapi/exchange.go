@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+const requestIDHeader = "X-Request-Id"
+
+// named gives every exchange a name, its caller's if there is a usable one, so that an answer and a log line can be
+// brought together.
+func named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIDHeader)
+		if id == "" || len(id) > 128 ||
+			strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") != "" {
+			id = rand.Text()
+		}
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// note is what the layers of one exchange tell its log line.
+type note struct {
+	code contracts.Code
+	err  error
+}
+
+type noteKey struct{}
+
+func noteOf(r *http.Request) *note {
+	if n, ok := r.Context().Value(noteKey{}).(*note); ok {
+		return n
+	}
+	return &note{}
+}
+
+// logged writes one line for each request: faults of the server as errors, everything else as information. The path
+// names tenant and key, which are not secret; query, headers and bodies are left out.
+func (a *api) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		n := &note{}
+		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(s, r.WithContext(context.WithValue(r.Context(), noteKey{}, n)))
+
+		level := slog.LevelInfo
+		if s.status >= http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+		if !a.log.Enabled(r.Context(), level) {
+			return
+		}
+		line := []slog.Attr{
+			slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", s.status),
+			slog.Duration("took", time.Since(begin)), slog.String("request", w.Header().Get(requestIDHeader)),
+		}
+		if n.code != "" {
+			line = append(line, slog.String("code", string(n.code)))
+		}
+		if n.err != nil {
+			line = append(line, slog.String("err", n.err.Error()))
+		}
+		a.log.LogAttrs(r.Context(), level, "request", line...)
+	})
+}
+
+// statusWriter remembers the status that was sent.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	sent   bool
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if !w.sent {
+		w.status, w.sent = status, true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	w.sent = true
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets [http.ResponseController] reach the writer below.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// contained turns a panic into INTERNAL and a log line with the stack; the server lives on.
+func (a *api) contained(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(p) // by convention not a fault: the handler wants the connection cut
+			}
+			a.log.ErrorContext(r.Context(), "panic", "value", p, "stack", string(debug.Stack()),
+				"request", w.Header().Get(requestIDHeader))
+			if s, ok := w.(*statusWriter); ok && s.sent {
+				panic(http.ErrAbortHandler) // half an answer is out; cutting the connection is all that can be done
+			}
+			a.fail(w, r, refuse(contracts.CodeInternal, "the server's log has the details under this request's ID"))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,45 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+)
+
+// FuzzBody sends any bytes as the body of an acquire: each is either refused with a reason, and then nothing was changed,
+// or it is a JSON object that the contract allows, and then the lock is held. Open's handler holds both against the
+// contract.
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"b"}}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":"30"}`,
+		`{"request_id":"\ud800","owner_id":"ann","ttl_seconds":1e1}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}x`,
+		`[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := open(t, httpapi.Development{})
+		a := d.post(deploy+"/acquire", string(body))
+		state := d.get(deploy).body["state"]
+		switch a.status {
+		case 200:
+			if state != "ACTIVE" || !json.Valid(body) {
+				t.Errorf("granted for %q, and the lock is %v", body, state)
+			}
+		case 400, 413:
+			if name, _ := a.body["field"].(string); a.status == 400 && name == "" || state != nil {
+				t.Errorf("refused %q without a field, or the lock is %v: %s", body, state, a.raw)
+			}
+			if !utf8.ValidString(a.raw) {
+				t.Errorf("the answer is not UTF-8: %q", a.raw)
+			}
+		default:
+			t.Errorf("%q: %d %s", body, a.status, a.raw)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// Caller is who sent a request, as far as somebody trustworthy said so (LS-AUTH-001).
+type Caller struct {
+	// Subject is the verified name of the caller and, escaped, the owner of its leases. It is empty in development mode,
+	// where the body names the owner.
+	Subject string
+
+	// Tenant is the only tenant that the caller may touch. It is empty in development mode: any.
+	Tenant string
+
+	// Admin callers may end other owners' leases.
+	Admin bool
+}
+
+// Identity finds out who sent a request. Implementations: [Development], the package functions/oidc, and the doors of
+// platforms that verify callers themselves.
+type Identity interface {
+	// Identify returns the caller. An error that is [ErrUnauthenticated] means that the request does not say who sent
+	// it, or not in a way that can be believed; its text is shown to the caller and says what is wrong, never what the
+	// credentials were. Any other error means that nobody could find out just now, and is answered with UNAVAILABLE.
+	Identify(r *http.Request) (Caller, error)
+
+	// Challenge is the WWW-Authenticate header of a 401 answer: what would be accepted. Empty sends none.
+	Challenge() string
+}
+
+// ErrUnauthenticated marks a request without believable credentials.
+var ErrUnauthenticated = errors.New("unauthenticated")
+
+// Development believes everybody: the body names the owner, every tenant is open, everybody is an administrator. A
+// server that uses it must not be reachable from outside the machine; [New] additionally refuses requests that do not
+// name the machine itself as their host, so that a page in a browser cannot reach it under a name of its own.
+type Development struct{}
+
+// Identify implements [Identity].
+func (Development) Identify(*http.Request) (Caller, error) { return Caller{Admin: true}, nil }
+
+// Challenge implements [Identity].
+func (Development) Challenge() string { return "" }
+
+// maxSuffixBytes bounds the part of an owner that tells instances of one subject apart.
+const maxSuffixBytes = 64
+
+// owner is the owner_id of the caller's leases. Without a verified subject it is what the body says. With one it is the
+// subject, plus "#" and the body's owner_id if there is one. A "#" in the subject itself is escaped, so that nobody can
+// choose a suffix that makes them somebody else.
+func (c Caller) owner(fromBody string) (string, error) {
+	if c.Subject == "" {
+		if fromBody == "" {
+			return "", field.Errorf("owner_id", "is required: this server runs in development mode, where the body names the owner")
+		}
+		return fromBody, nil
+	}
+	subject := strings.NewReplacer("%", "%25", "#", "%23").Replace(c.Subject)
+	if fromBody == "" {
+		return subject, nil
+	}
+	if len(fromBody) > maxSuffixBytes || strings.Trim(fromBody, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+		return "", field.Errorf("owner_id", "tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
+	}
+	return subject + "#" + fromBody, nil
+}

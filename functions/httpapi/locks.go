@@ -1,0 +1,214 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+func lockID(r *http.Request) lock.ID {
+	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
+}
+
+func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
+	var body contracts.AcquireRequest
+	if err := decode(w, r, &body); err != nil {
+		return err
+	}
+	owner, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.locks.Acquire(r.Context(), lock.Acquire{
+		ID: lockID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, Metadata: body.Metadata,
+	})
+	return sendOutcome(w, o, err, func() any { return leaseBody(o) })
+}
+
+func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
+	var body contracts.RenewRequest
+	if err := decode(w, r, &body); err != nil {
+		return err
+	}
+	owner, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.locks.Renew(r.Context(), lock.Renew{
+		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken, TTLSeconds: body.TTLSeconds,
+	})
+	return sendOutcome(w, o, err, func() any { return leaseBody(o) })
+}
+
+func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
+	var body contracts.ReleaseRequest
+	if err := decode(w, r, &body); err != nil {
+		return err
+	}
+	owner, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.locks.Release(r.Context(), lock.Release{
+		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken,
+	})
+	return sendOutcome(w, o, err, func() any { return endedBody(o) })
+}
+
+func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.Admin {
+		return refuse(contracts.CodePermissionDenied, "ending somebody else's lease needs the administrator's scope")
+	}
+	var body contracts.ForceReleaseRequest
+	if err := decode(w, r, &body); err != nil {
+		return err
+	}
+	by, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.locks.ForceRelease(r.Context(), lock.ForceRelease{
+		ID: lockID(r), By: by, RequestID: body.RequestID, Reason: body.Reason, LeaseID: body.LeaseID,
+	})
+	return sendOutcome(w, o, err, func() any { return lockBody(o.Lease.Status) })
+}
+
+func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	s, found, err := a.locks.Get(r.Context(), lockID(r))
+	if err != nil {
+		return err
+	}
+	if !found {
+		return refuse(contracts.CodeNotFound, "this lock was never held")
+	}
+	return send(w, lockBody(s))
+}
+
+func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	q, err := query(r, "prefix", "state", "page_size", "page_token")
+	if err != nil {
+		return err
+	}
+	list := lock.List{
+		Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], Phase: lock.Phase(q["state"]), PageToken: q["page_token"],
+	}
+	if s, given := q["page_size"]; given {
+		if list.PageSize, err = strconv.Atoi(s); err != nil || list.PageSize == 0 {
+			return field.Errorf("page_size", "must be a whole number from 1 to %d", lock.MaxPageSize)
+		}
+	}
+	p, err := a.locks.List(r.Context(), list)
+	if err != nil {
+		return err
+	}
+	body := contracts.LockPage{Locks: make([]contracts.Lock, len(p.Locks)), NextPageToken: p.Next}
+	for i, s := range p.Locks {
+		body.Locks[i] = lockBody(s)
+	}
+	return send(w, body)
+}
+
+func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	var body contracts.FenceRequest
+	if err := decode(w, r, &body); err != nil {
+		return err
+	}
+	c := lock.Fence{Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Token: body.FencingToken}
+	o, err := a.guard.Check(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	if !o.Passed {
+		return &refusal{code: contracts.CodeStaleToken, detail: "stop the work: whoever sent this token has lost the lock", highest: o.Highest}
+	}
+	return send(w, contracts.FencePassed{TenantID: c.Tenant, Resource: c.Resource, FencingToken: c.Token})
+}
+
+// sendOutcome sends what a lock command came to: the body if it is OK, else the refusal under the same code.
+func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() any) error {
+	switch {
+	case err != nil:
+		return err
+	case o.Code == lock.OK:
+		return send(w, body())
+	case o.Code == lock.Held:
+		return &refusal{
+			code: contracts.CodeLockHeld, owner: o.Lease.Owner, expiresAt: o.Lease.ExpiresAt, retryAfter: o.RetryAfter, detail: o.Detail,
+		}
+	default:
+		return &refusal{code: contracts.Code(o.Code), detail: o.Detail}
+	}
+}
+
+func leaseBody(o lock.Outcome) contracts.Lease {
+	l := o.Lease
+	return contracts.Lease{
+		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
+		State: contracts.State(l.Phase), AcquiredAt: text(l.AcquiredAt), ExpiresAt: text(l.ExpiresAt),
+		TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
+	}
+}
+
+func endedBody(o lock.Outcome) contracts.EndedLease {
+	l := o.Lease
+	return contracts.EndedLease{
+		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
+		State: contracts.State(l.Phase), AcquiredAt: text(l.AcquiredAt), ExpiresAt: text(l.ExpiresAt), ReleasedAt: text(l.ReleasedAt),
+		TTLSeconds: l.TTLSeconds, Metadata: l.Metadata, Replayed: o.Replayed,
+	}
+}
+
+func lockBody(s lock.Status) contracts.Lock {
+	b := contracts.Lock{
+		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
+		State: contracts.State(s.Phase), AcquiredAt: text(s.AcquiredAt), ExpiresAt: text(s.ExpiresAt), ReleasedAt: text(s.ReleasedAt),
+		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata),
+	}
+	if f := s.Forced; f.RequestID != "" {
+		b.ForceRelease = &contracts.ForcedRelease{By: f.By, Reason: f.Reason, At: text(f.At)}
+	}
+	return b
+}
+
+// text is a time as the contract writes it; the zero time, which stands for none, is left out.
+func text(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return string(docstore.FormatTime(t))
+}
+
+// labels makes a missing table an empty one, because the contract promises an object.
+func labels(m map[string]string) contracts.Metadata {
+	if m == nil {
+		return contracts.Metadata{}
+	}
+	return m
+}
+
+// query returns the query's parameters, each of which may be given once and must be one of known.
+func query(r *http.Request, known ...string) (map[string]string, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, field.Errorf("query", "cannot be read: escape it as in a URL")
+	}
+	q := make(map[string]string, len(known))
+	for _, name := range known {
+		if v := values[name]; len(v) > 1 {
+			return nil, field.Errorf(name, "is given %d times, once at most", len(v))
+		} else if len(v) == 1 {
+			q[name] = v[0]
+		}
+		delete(values, name)
+	}
+	for name := range values {
+		return nil, field.Errorf(name, "is not a parameter of this path: it takes %v", known)
+	}
+	return q, nil
+}

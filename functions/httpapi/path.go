@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// segmentNames says how the contract calls the segment of a path that follows another.
+var segmentNames = map[string]string{"tenants": "tenant_id", "locks": "lock_key", "fences": "resource"}
+
+// wholeSegments refuses paths with an empty, "." or ".." segment. The router would clean such a path and redirect, and
+// the caller would speak to another resource than the one it wrote down.
+func (a *api) wholeSegments(next http.Handler) http.Handler {
+	return a.answer(func(w http.ResponseWriter, r *http.Request) error {
+		segments := strings.Split(r.URL.EscapedPath(), "/")
+		for i := 1; i < len(segments); i++ {
+			if s := segments[i]; s != "" && s != "." && s != ".." || r.URL.Path == "/" {
+				continue
+			}
+			name, ok := segmentNames[segments[i-1]]
+			if !ok {
+				name = "path"
+			}
+			return field.Errorf(name, "is empty, \".\" or \"..\" in the path: it needs at least one byte, with \"/\" sent as %%2F")
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// fromThisMachine protects a server in development mode from web pages: one that sends requests across origins, and one
+// that had its own name pointed at this machine (DNS rebinding).
+func (a *api) fromThisMachine(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	return a.answer(func(w http.ResponseWriter, r *http.Request) error {
+		if !Loopback(r.Host) {
+			return refuse(contracts.CodePermissionDenied,
+				"a server in development mode answers to localhost only, not to %q; set up authentication to serve others", r.Host)
+		}
+		if err := crossOrigin.Check(r); err != nil {
+			return refuse(contracts.CodePermissionDenied, "a server in development mode takes no requests from web pages of other sites")
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// Loopback reports whether a host, with or without a port, names this machine itself: localhost, 127.0.0.0/8 or ::1.
+func Loopback(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}

@@ -1,0 +1,151 @@
+package oidc
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+)
+
+// maxSubjectBytes bounds what becomes the owner of leases.
+const maxSubjectBytes = 200
+
+// caller judges the payload of a token whose signature is right, and says who it names.
+func (c Config) caller(payload []byte) (httpapi.Caller, error) {
+	var token claims
+	if err := json.Unmarshal(payload, &token); err != nil {
+		return httpapi.Caller{}, refuse("the token's payload is not a JSON object")
+	}
+	if iss, _ := token.text("iss"); iss != c.Issuer {
+		return httpapi.Caller{}, refuse("the token is from issuer %s, this server believes %q", quote(iss), c.Issuer)
+	}
+	if aud := token.texts("aud"); !slices.Contains(aud, c.Audience) {
+		return httpapi.Caller{}, refuse("the token is for audience %s, this server is %q",
+			quote(strings.Join(aud, " ")), c.Audience)
+	}
+	if err := c.checkTimes(token, c.Now()); err != nil {
+		return httpapi.Caller{}, err
+	}
+	subject, err := token.subject()
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	tenant, isText := token.text(c.TenantClaim)
+	switch {
+	case !isText:
+		return httpapi.Caller{}, refuse("the token has no claim %q with a text: it must name the caller's tenant",
+			c.TenantClaim)
+	case tenant == "":
+		// Refused here above all else: to the door, a caller without a tenant is one who may touch every tenant.
+		return httpapi.Caller{}, refuse("the token's claim %q is empty: it must name the caller's tenant", c.TenantClaim)
+	case !readable(tenant):
+		return httpapi.Caller{}, refuse("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
+	}
+	return httpapi.Caller{Subject: subject, Tenant: tenant, Admin: token.hasScope(c.AdminScope)}, nil
+}
+
+// checkTimes holds exp, nbf and iat against the clock (RFC 7519, sections 4.1.4 to 4.1.6).
+func (c Config) checkTimes(token claims, now time.Time) error {
+	exp, hasExp, err := token.instant("exp")
+	if err != nil {
+		return err
+	}
+	nbf, _, err := token.instant("nbf") // absent is 1970, which has begun and been issued
+	if err != nil {
+		return err
+	}
+	iat, _, err := token.instant("iat")
+	if err != nil {
+		return err
+	}
+	switch {
+	case !hasExp:
+		return refuse("the token has no claim exp: tokens that never expire are not accepted")
+	case !now.Before(exp.Add(c.Leeway)):
+		return refuse("the token expired at %s, it is now %s", stamp(exp), stamp(now))
+	case now.Add(c.Leeway).Before(nbf):
+		return refuse("the token is not valid before %s, it is now %s", stamp(nbf), stamp(now))
+	case now.Add(c.Leeway).Before(iat):
+		return refuse("the token was issued in the future, at %s, it is now %s: set the clocks right", stamp(iat), stamp(now))
+	}
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// claims are the members of a token's payload under their exact names: JSON's names differ if their case does, but
+// structs are filled by encoding/json whatever the case, and an issuer may let its users choose names of their own.
+type claims map[string]json.RawMessage
+
+// text returns a claim that is a string, and whether it is.
+func (c claims) text(name string) (string, bool) {
+	var s *string
+	if json.Unmarshal(c[name], &s) != nil || s == nil {
+		return "", false
+	}
+	return *s, true
+}
+
+// texts returns a claim that is a string or an array of strings, and nothing if it is neither.
+func (c claims) texts(name string) []string {
+	if s, ok := c.text(name); ok {
+		return []string{s}
+	}
+	var list []string
+	if json.Unmarshal(c[name], &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// instant returns a claim that is a NumericDate (RFC 7519, section 2): seconds since 1970, perhaps with a fraction. ok
+// is whether it is there.
+func (c claims) instant(name string) (t time.Time, ok bool, err error) {
+	const year10000 = 253402300800
+	raw, there := c[name]
+	if !there || string(raw) == "null" {
+		return time.Unix(0, 0), false, nil
+	}
+	var seconds float64
+	if json.Unmarshal(raw, &seconds) != nil || seconds < 0 || seconds >= year10000 {
+		return time.Time{}, false, refuse("the token's claim %s is not a time: it must be a number of seconds since 1970", name)
+	}
+	whole, fraction := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(fraction*1e9)), true, nil
+}
+
+func (c claims) subject() (string, error) {
+	sub, _ := c.text("sub")
+	switch {
+	case sub == "":
+		return "", refuse("the token has no claim sub with a text: it must name the caller")
+	case len(sub) > maxSubjectBytes:
+		return "", refuse("the token's claim sub has %d bytes, %d at most", len(sub), maxSubjectBytes)
+	case !readable(sub):
+		return "", refuse("the token's claim sub has control characters or is not UTF-8")
+	}
+	return sub, nil
+}
+
+// readable tells text from bytes that two readers could take for different names. U+FFFD stands for whatever
+// encoding/json could not decode: two names that differ only there would become one.
+func readable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
+}
+
+// hasScope looks for a whole scope in the claims scope (RFC 8693, section 4.2) and scp (Microsoft's and Okta's name).
+func (c claims) hasScope(want string) bool {
+	for _, name := range []string{"scope", "scp"} {
+		for _, part := range c.texts(name) {
+			if slices.Contains(strings.Split(part, " "), want) {
+				return true
+			}
+		}
+	}
+	return false
+}

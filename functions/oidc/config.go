@@ -1,0 +1,172 @@
+package oidc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	gooidc "github.com/coreos/go-oidc/v3/oidc"
+)
+
+// Defaults and bounds of [Config].
+const (
+	DefaultTenantClaim = "tenant_id"
+	DefaultAdminScope  = "leasehold:admin"
+	DefaultLeeway      = 30 * time.Second
+	MaxLeeway          = 5 * time.Minute
+)
+
+// defaultTimeout bounds each request to the issuer unless the user brings a client of their own.
+const defaultTimeout = 5 * time.Second
+
+// Config says which tokens are believed. Issuer and Audience are required; the rest has defaults that work.
+type Config struct {
+	// Issuer is the URL of the issuer, exactly as its tokens spell it in the claim iss: a slash at the end counts.
+	// It begins with https://. Only an issuer on this machine (localhost, 127.0.0.0/8, ::1) may be an http:// one.
+	Issuer string
+
+	// Audience is the name of this server at the issuer. A token is accepted only if its claim aud is this name or a
+	// list with it.
+	Audience string
+
+	// JWKSURL is where the issuer publishes its keys, under the same rules as Issuer. Empty: the jwks_uri of the document
+	// <Issuer>/.well-known/openid-configuration (OpenID Connect Discovery 1.0).
+	JWKSURL string
+
+	// TenantClaim is the name of the claim that holds the caller's tenant. The claim is a string at the top level of
+	// the token; dots in the name are part of the name. Empty: [DefaultTenantClaim].
+	TenantClaim string
+
+	// AdminScope is the scope of callers who may end other owners' leases. It is looked for in the claims scope and
+	// scp, each either scopes separated by spaces (RFC 8693) or an array of scopes, and must be there whole. Empty:
+	// [DefaultAdminScope].
+	AdminScope string
+
+	// Leeway is how far the clocks of the issuer and of this server may differ: a token is accepted from nbf - Leeway
+	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero: [DefaultLeeway]. At most [MaxLeeway].
+	Leeway time.Duration
+
+	// HTTPClient reads from the issuer. It follows redirects by its own rules, but never to a URL that would be
+	// refused here. Nil: a client with a timeout of 5 seconds. Two requests (discovery, keys) get 10 seconds together
+	// whatever the client's timeout is.
+	HTTPClient *http.Client
+
+	// Now is the clock by which tokens expire and keys age. Nil: [time.Now].
+	Now func() time.Time
+}
+
+// New returns the identity that the tokens of one issuer give. It sends nothing: the keys are read when the first
+// token arrives. ctx is the lifetime of the identity; after its end no keys are read any more. Settings that cannot
+// work are refused with an error that names the field.
+func New(ctx context.Context, c Config) (*Identity, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("oidc: %w", err)
+	}
+	c.TenantClaim = cmp.Or(c.TenantClaim, DefaultTenantClaim)
+	c.AdminScope = cmp.Or(c.AdminScope, DefaultAdminScope)
+	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	from := &issuer{url: c.Issuer, jwksURL: c.JWKSURL, client: onlySecure(c.HTTPClient)}
+	return &Identity{
+		config: c,
+		keys:   &keyCache{lifetime: ctx, read: from.keys, now: c.Now},
+		verifier: gooidc.Config{
+			ClientID:             c.Audience,
+			SupportedSigningAlgs: algorithmNames(),
+			// go-oidc allows no leeway for exp and 5 minutes for nbf, and does not look at iat. Times are judged in
+			// claims.go, where the configured leeway holds for all three.
+			SkipExpiryCheck: true,
+		},
+	}, nil
+}
+
+func (c Config) check() error {
+	if c.Issuer == "" {
+		return errors.New("Issuer is required: the URL of the OpenID Connect issuer, as its tokens spell it in iss")
+	}
+	if err := checkSource(c.Issuer); err != nil {
+		return fmt.Errorf("Issuer %q %w", c.Issuer, err)
+	}
+	if strings.ContainsAny(c.Issuer, "?#") {
+		return fmt.Errorf("Issuer %q must not have a query or a fragment: OpenID Connect issuers have neither", c.Issuer)
+	}
+	if c.Audience == "" {
+		return errors.New("Audience is required: the name of this server in the claim aud; without it, " +
+			"tokens that were issued for other servers would be accepted")
+	}
+	if c.JWKSURL != "" {
+		if err := checkSource(c.JWKSURL); err != nil {
+			return fmt.Errorf("JWKSURL %q %w", c.JWKSURL, err)
+		}
+	}
+	if strings.ContainsFunc(c.AdminScope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return fmt.Errorf("AdminScope %q must be one scope: printable ASCII without spaces, quotes and backslashes",
+			c.AdminScope)
+	}
+	if c.Leeway < 0 || c.Leeway > MaxLeeway {
+		return fmt.Errorf("Leeway is %v, it must be from 0 (for the default of %v) to %v: "+
+			"clocks that differ by more should be set right", c.Leeway, DefaultLeeway, MaxLeeway)
+	}
+	return nil
+}
+
+// checkSource refuses what is not a URL from which keys may come.
+func checkSource(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" {
+		return errors.New("is not a URL: it must look like https://issuer.example.com")
+	}
+	return checkURL(u)
+}
+
+// checkURL accepts the URLs from which keys may come. Whoever can change what such a URL answers can be anybody, so the
+// answer must be authenticated by TLS or not leave the machine.
+func checkURL(u *url.URL) error {
+	switch {
+	case u.User != nil:
+		return errors.New("must not have a user or a password: keys are public")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme != "http":
+		return errors.New("must begin with https://")
+	case !loopback(u.Hostname()):
+		return errors.New("must begin with https://: over http:// anybody on the way could replace the keys " +
+			"(http:// is accepted only for this machine itself)")
+	default:
+		return nil
+	}
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// onlySecure returns a client like c that does not follow redirects to where keys may not come from.
+func onlySecure(c *http.Client) *http.Client {
+	if c == nil {
+		c = &http.Client{Timeout: defaultTimeout}
+	}
+	secure, follow := *c, c.CheckRedirect
+	secure.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if err := checkURL(r.URL); err != nil {
+			return fmt.Errorf("the URL that it redirects to %w", err)
+		}
+		if follow != nil {
+			return follow(r, via)
+		}
+		if len(via) >= 10 { // what net/http does when there is no CheckRedirect
+			return errors.New("stopped after 10 redirects")
+		}
+		return nil
+	}
+	return &secure
+}

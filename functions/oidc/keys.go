@@ -1,0 +1,167 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	// fetchEvery is the least time from the beginning of a fetch to the beginning of the next.
+	fetchEvery = 10 * time.Second
+
+	// fetchTimeout bounds a fetch, whatever client the user has brought.
+	fetchTimeout = 10 * time.Second
+)
+
+// keyCache holds the issuer's keys and reads them again when it is time.
+//
+// It stands where go-oidc's RemoteKeySet could stand, which does less than a server needs that strangers can reach:
+//   - It keeps its keys for ever, so that a key that the issuer has removed is accepted until the process ends or
+//     another key name happens to be unknown.
+//   - Every token that fails, be it with a made-up key name or with a wrong signature, makes it ask the issuer again,
+//     so that a flood of bad tokens goes on to the issuer.
+//   - It does not tell an unknown key from a wrong signature.
+//
+// What it does well is kept: requests that wait share one fetch, and a fetch does not end with the request that began it.
+type keyCache struct {
+	lifetime context.Context //nolint:containedctx // fetches end with it, and belong to no single request
+	read     func(context.Context) ([]jose.JSONWebKey, time.Duration, error)
+	now      func() time.Time
+
+	mu   sync.Mutex
+	set  *keySet // the last that could be read; nil before
+	last *fetch  // the last that was begun; nil before
+}
+
+// keySet is what one fetch brought. It does not change.
+type keySet struct {
+	keys      []jose.JSONWebKey
+	refreshAt time.Time // from here on it is read again in the background
+	expiresAt time.Time // from here on it is not used
+}
+
+// fetch is one reading of the keys. While it runs, set and err are nil; afterwards one of them is not, and done is closed.
+type fetch struct {
+	begun time.Time
+	done  chan struct{}
+	set   *keySet
+	err   error
+}
+
+// errUnknownKey is answered by [keySet.verify] if a newer set might hold the key.
+var errUnknownKey = errors.New("unknown key")
+
+// verify returns the payload of a token that one of the issuer's keys has signed.
+func (c *keyCache) verify(ctx context.Context, signed *jose.JSONWebSignature) ([]byte, error) {
+	set, err := c.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := set.verify(signed)
+	if !errors.Is(err, errUnknownKey) {
+		return payload, err
+	}
+	if set, err = c.newest(ctx); err != nil {
+		return nil, err
+	}
+	payload, err = set.verify(signed)
+	if errors.Is(err, errUnknownKey) {
+		kid := signed.Signatures[0].Header.KeyID
+		if kid == "" {
+			return nil, refuse("the token does not name its key, and no key of this server's issuer has signed it")
+		}
+		return nil, refuse("the token is signed with the key %s, which this server's issuer does not publish: "+
+			"get a new token, from that issuer", quote(kid))
+	}
+	return payload, err
+}
+
+// current returns the keys in use. It waits only if there are none.
+func (c *keyCache) current(ctx context.Context) (*keySet, error) {
+	c.mu.Lock()
+	now := c.now()
+	if c.set == nil || !now.Before(c.set.expiresAt) {
+		c.mu.Unlock()
+		return c.newest(ctx)
+	}
+	defer c.mu.Unlock()
+	if !now.Before(c.set.refreshAt) {
+		// Early enough that an issuer that is down for a while goes unnoticed.
+		c.fetch(now)
+	}
+	return c.set, nil
+}
+
+// newest returns what the last fetch brought, after a new one if that is allowed.
+func (c *keyCache) newest(ctx context.Context) (*keySet, error) {
+	c.mu.Lock()
+	f := c.fetch(c.now())
+	c.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.set, f.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("oidc: waiting for the issuer's keys: %w", ctx.Err())
+	}
+}
+
+// fetch returns the last fetch if it is still running or began just now, and begins another one otherwise. The caller
+// holds mu.
+func (c *keyCache) fetch(now time.Time) *fetch {
+	if f := c.last; f != nil {
+		running := f.set == nil && f.err == nil
+		if running || now.Sub(f.begun) < fetchEvery {
+			return f
+		}
+	}
+	f := &fetch{begun: now, done: make(chan struct{})}
+	c.last = f
+	go c.run(f)
+	return f
+}
+
+func (c *keyCache) run(f *fetch) {
+	ctx, cancel := context.WithTimeout(c.lifetime, fetchTimeout)
+	defer cancel()
+	keys, life, err := c.read(ctx)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(f.done)
+	if err != nil {
+		f.err = fmt.Errorf("oidc: the issuer's keys could not be read: %w", err)
+		return
+	}
+	f.set = &keySet{keys: keys, refreshAt: f.begun.Add(life / 2), expiresAt: f.begun.Add(life)}
+	c.set = f.set
+}
+
+// verify returns the payload of a token that one of the keys has signed. A token with a key name is held against the
+// keys of that name only; one without, against all.
+func (s *keySet) verify(signed *jose.JSONWebSignature) ([]byte, error) {
+	header := signed.Signatures[0].Header
+	known := false
+	for _, key := range s.keys {
+		if header.KeyID != "" {
+			if key.KeyID != header.KeyID {
+				continue
+			}
+			known = true
+		}
+		if key.Algorithm != "" && key.Algorithm != header.Algorithm {
+			continue // a key is for the algorithm that it names and for no other (RFC 8725, section 3.1)
+		}
+		if payload, err := signed.Verify(key.Key); err == nil {
+			return payload, nil
+		}
+	}
+	if known {
+		return nil, refuse("the token's signature is wrong")
+	}
+	return nil, errUnknownKey
+}

@@ -1,0 +1,352 @@
+package docstoretest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// faulty is a sound store with planted faults: each function that is set stands in for the method of its name.
+type faulty struct {
+	docstore.Store
+	write func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error)
+	get   func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error)
+	list  func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error)
+}
+
+func (f faulty) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if f.write == nil || docstore.ValidateWrites(writes) != nil {
+		return f.Store.Write(ctx, writes...)
+	}
+	return f.write(ctx, f.Store, writes)
+}
+
+func (f faulty) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	if f.get == nil || docstore.ValidateKeys(keys) != nil {
+		return f.Store.Get(ctx, keys...)
+	}
+	return f.get(ctx, f.Store, keys)
+}
+
+func (f faulty) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	if f.list == nil || q.Validate() != nil {
+		return f.Store.List(ctx, q)
+	}
+	return f.list(ctx, f.Store, q)
+}
+
+// eachWrite is a fault that alters every write before it is sent.
+func eachWrite(alter func(ctx context.Context, s docstore.Store, w *docstore.Write)) faulty {
+	return faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		writes = slices.Clone(writes)
+		for i := range writes {
+			alter(ctx, s, &writes[i])
+		}
+		return s.Write(ctx, writes...)
+	}}
+}
+
+// eachCond is a fault that alters every condition, from the inside out.
+func eachCond(alter func(docstore.Cond) docstore.Cond) faulty {
+	var walk func(docstore.Cond) docstore.Cond
+	walk = func(c docstore.Cond) docstore.Cond {
+		switch parts := c.(type) {
+		case docstore.Not:
+			c = docstore.Not{Cond: walk(parts.Cond)}
+		case docstore.Any:
+			some := make(docstore.Any, len(parts))
+			for i, p := range parts {
+				some[i] = walk(p)
+			}
+			c = some
+		case docstore.All:
+			all := make(docstore.All, len(parts))
+			for i, p := range parts {
+				all[i] = walk(p)
+			}
+			c = all
+		}
+		return alter(c)
+	}
+	return eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		if w.If != nil {
+			w.If = walk(w.If)
+		}
+	})
+}
+
+// eachPage makes a fault of a change to what List shows.
+func eachPage(alter func(p *docstore.Page, q docstore.Query)) faulty {
+	return faulty{list: func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error) {
+		p, err := s.List(ctx, q)
+		alter(&p, q)
+		return p, err
+	}}
+}
+
+// eachAnswer makes a fault of a change to what Write answers.
+func eachAnswer(alter func(r *docstore.Result)) faulty {
+	return faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		r, err := s.Write(ctx, writes...)
+		alter(&r)
+		return r, err
+	}}
+}
+
+var plantedFaults = []struct {
+	name   string
+	store  faulty
+	caught []string // the checks in charge
+	random bool     // random programs find it too
+}{
+	{"replaces the document instead of patching it", eachWrite(func(ctx context.Context, s docstore.Store, w *docstore.Write) {
+		snap, err := s.Get(ctx, w.Key)
+		if err != nil {
+			return
+		}
+		for field := range snap.Docs[0] {
+			_, set := w.Set[field]
+			_, add := w.Add[field]
+			if !set && !add && !slices.Contains(w.Unset, field) {
+				w.Unset = append(slices.Clone(w.Unset), field)
+			}
+		}
+	}), []string{"Patch", "Conditions"}, true},
+
+	{"ignores Not", eachCond(func(c docstore.Cond) docstore.Cond {
+		if n, ok := c.(docstore.Not); ok {
+			return n.Cond
+		}
+		return c
+	}), []string{"Conditions"}, true},
+
+	{"takes LE for less", eachCond(func(c docstore.Cond) docstore.Cond {
+		if le, ok := c.(docstore.LE); ok {
+			return docstore.All{c, docstore.Not{Cond: docstore.Eq(le)}}
+		}
+		return c
+	}), []string{"Conditions", "NumberOrder", "TextOrder"}, true},
+
+	{"takes a missing field for 0", eachCond(func(c docstore.Cond) docstore.Cond {
+		if eq, ok := c.(docstore.Eq); ok && eq.Value == docstore.Value(docstore.Int(0)) {
+			return docstore.Any{c, docstore.Not{Cond: docstore.Has{Field: eq.Field}}}
+		}
+		return c
+	}), []string{"Conditions"}, true},
+
+	{"takes an empty Any for true", eachCond(func(c docstore.Cond) docstore.Cond {
+		if some, ok := c.(docstore.Any); ok && len(some) == 0 {
+			return docstore.All{}
+		}
+		return c
+	}), []string{"Conditions"}, true},
+
+	{"applies writes one by one", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		all := docstore.Result{Applied: true, Docs: make([]docstore.Doc, len(writes))}
+		for i, w := range writes {
+			r, err := s.Write(ctx, w)
+			if err != nil {
+				return r, err
+			}
+			all.At = r.At
+			if !r.Applied {
+				all.Applied, all.Refused, all.Docs[i] = false, append(all.Refused, i), r.Docs[0]
+			} else if len(writes) == 1 {
+				all.Docs[i] = r.Docs[0]
+			}
+		}
+		return all, nil
+	}}, []string{"SeveralWrites", "ManyWrites", "AddDamaged"}, true},
+
+	{"joins tenant and ID", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		w.Key = joined(w.Key)
+	}), []string{"Keys"}, true},
+
+	{"reads, decides and writes in three steps", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		keys := make([]docstore.Key, len(writes))
+		for i, w := range writes {
+			keys[i] = w.Key
+		}
+		snap, err := s.Get(ctx, keys...)
+		if err != nil {
+			return docstore.Result{}, err
+		}
+		e, err := docstore.Evaluate(writes, snap.At, func(k docstore.Key) (docstore.Doc, error) {
+			return snap.Docs[slices.Index(keys, k)], nil
+		})
+		if err != nil || !e.Applied {
+			return e.Result(), err
+		}
+		time.Sleep(time.Millisecond) // the crowd arrives in between
+		for i, k := range keys {
+			if _, err := s.Write(ctx, docstore.Write{Key: k, Set: e.After[i]}); err != nil {
+				return docstore.Result{}, err
+			}
+		}
+		return e.Result(), nil
+	}}, []string{"OneWinner", "NoLostIncrement"}, false},
+
+	{"reads keys one after the other", faulty{get: func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error) {
+		var all docstore.Snapshot
+		for _, k := range keys {
+			snap, err := s.Get(ctx, k)
+			if err != nil {
+				return snap, err
+			}
+			if all.At, all.Docs = snap.At, append(all.Docs, snap.Docs[0]); len(all.Docs) == 1 && len(keys) > 1 {
+				// Somebody else's transfer comes in between.
+				if _, err := s.Write(ctx, docstore.Write{Key: keys[0], Add: map[string]int64{"n": -1}},
+					docstore.Write{Key: keys[1], Add: map[string]int64{"n": 1}}); err != nil {
+					return all, err
+				}
+			}
+		}
+		return all, nil
+	}}, []string{"Transfers"}, false},
+
+	{"drops duplicate keys", faulty{get: func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error) {
+		var once []docstore.Key
+		for _, k := range keys {
+			if !slices.Contains(once, k) {
+				once = append(once, k)
+			}
+		}
+		return s.Get(ctx, once...)
+	}}, []string{"GetSeveral"}, true},
+
+	{"hands back nothing with a refusal", eachAnswer(func(r *docstore.Result) {
+		if !r.Applied {
+			clear(r.Docs)
+		}
+	}), []string{"Refusal", "Conditions", "SeveralWrites"}, true},
+
+	{"answers with another time than it stored", eachAnswer(func(r *docstore.Result) {
+		r.At = r.At.Add(time.Millisecond)
+	}), []string{"Now"}, true},
+
+	{"orders IDs by UTF-16", eachPage(func(p *docstore.Page, _ docstore.Query) {
+		slices.SortFunc(p.Entries, func(a, b docstore.Entry) int {
+			return slices.CompareFunc([]rune(a.Key.ID), []rune(b.Key.ID), func(x, y rune) int {
+				unit := func(r rune) rune {
+					if r > 0xffff {
+						return 0xd800 + (r-0x10000)>>10
+					}
+					return r
+				}
+				return cmp.Compare(unit(x), unit(y))
+			})
+		})
+	}), []string{"ListOrder"}, true},
+
+	{"takes a prefix for a pattern", faulty{list: func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error) {
+		if i := strings.IndexAny(q.Prefix, "%_"); i >= 0 {
+			q.Prefix = q.Prefix[:i]
+		}
+		return s.List(ctx, q)
+	}}, []string{"ListPrefix"}, false},
+
+	{"promises an empty last page", eachPage(func(p *docstore.Page, q docstore.Query) {
+		if n := len(p.Entries); n == q.Size() {
+			p.Next = p.Entries[n-1].Key.ID
+		}
+	}), []string{"ListPages"}, true},
+}
+
+func joined(k docstore.Key) docstore.Key {
+	return docstore.Key{Kind: k.Kind, ID: (k.Tenant + "/" + k.ID)[:min(len(k.Tenant)+1+len(k.ID), docstore.MaxIDBytes)]}
+}
+
+// TestPlantedFaults demands that the suite finds each fault, by the checks in charge and (where a sequence of calls can
+// show it) by random programs.
+func TestPlantedFaults(t *testing.T) {
+	for _, fault := range plantedFaults {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			if fault.name == "joins tenant and ID" {
+				fault.store.get = func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error) {
+					keys = slices.Clone(keys)
+					for i := range keys {
+						keys[i] = joined(keys[i])
+					}
+					return s.Get(ctx, keys...)
+				}
+			}
+			for _, name := range fault.caught {
+				i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+				if i < 0 {
+					t.Fatalf("there is no check %s", name)
+				}
+				fault.store.Store = docstore.NewMemory(nil)
+				if err := checks[i].run(t.Context(), fault.store); err == nil {
+					t.Errorf("check %s finds nothing", name)
+				}
+			}
+			if fault.random {
+				if n := programsUntilFound(t.Context(), fault.store); n == 0 {
+					t.Error("random programs find nothing")
+				} else {
+					t.Logf("found by program %d", n)
+				}
+			}
+		})
+	}
+}
+
+// programsUntilFound runs as many random programs as rapid would, and returns the number of the first that shows a
+// difference, 0 if none does.
+func programsUntilFound(ctx context.Context, store faulty) int {
+	for n := range 100 {
+		store.Store = docstore.NewMemory(nil)
+		if sideBySide(ctx, store, "", programs.Example(n+1)) != nil {
+			return n + 1
+		}
+	}
+	return 0
+}
+
+// TestSoundStoreWithoutFault shows that the wrapper itself is not what the checks find.
+func TestSoundStoreWithoutFault(t *testing.T) {
+	Run(t, func(*testing.T) docstore.Store { return faulty{Store: docstore.NewMemory(nil)} })
+}
+
+// TestClosedStoreThatAnswers plants faults in the end of a store's life, which the wrapper above leaves alone.
+func TestClosedStoreThatAnswers(t *testing.T) {
+	if err := checkClosed(t.Context(), immortal{docstore.NewMemory(nil)}); err == nil {
+		t.Error("a store that answers after Close passes")
+	}
+	if err := checkClosed(t.Context(), &closesOnce{Store: docstore.NewMemory(nil)}); err == nil {
+		t.Error("a store that fails when it is closed twice passes")
+	}
+	if err := checkEndedContext(t.Context(), deaf{docstore.NewMemory(nil)}); err == nil {
+		t.Error("a store that does not look at the context passes")
+	}
+}
+
+type immortal struct{ docstore.Store }
+
+func (immortal) Close() error { return nil }
+
+type closesOnce struct {
+	docstore.Store
+	closed bool
+}
+
+func (c *closesOnce) Close() error {
+	if c.closed {
+		return errors.New("closed already")
+	}
+	c.closed = true
+	return c.Store.Close()
+}
+
+type deaf struct{ docstore.Store }
+
+func (d deaf) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	return d.Store.Write(context.WithoutCancel(ctx), writes...)
+}

@@ -1,0 +1,336 @@
+package docstoretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// A program is a list of steps, each with one of its parts. It is data, so that rapid can shrink one that fails to the
+// few steps that matter.
+type program []step
+
+type step struct {
+	writes []docstore.Write
+	get    []docstore.Key
+	list   *docstore.Query
+}
+
+func (p program) String() string {
+	var b strings.Builder
+	for i, st := range p {
+		fmt.Fprintf(&b, "\n  %2d ", i)
+		switch {
+		case st.list != nil:
+			fmt.Fprintf(&b, "list %+v", *st.list)
+		case st.get != nil:
+			fmt.Fprintf(&b, "get %v", st.get)
+		default:
+			fmt.Fprintf(&b, "write %#v", st.writes)
+		}
+	}
+	return b.String()
+}
+
+// runSideBySide runs random programs on the store and on the reference side by side.
+func runSideBySide(t *testing.T, s docstore.Store) {
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}()
+	var runs atomic.Int64
+	rapid.Check(t, func(rt *rapid.T) {
+		p := programs.Draw(rt, "program")
+		if err := sideBySide(t.Context(), s, fmt.Sprintf("run%d-", runs.Add(1)), p); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// sideBySide runs a program on s and on a new [docstore.Memory], and returns the first difference. prefix goes before
+// every tenant, so that programs share a store without meeting.
+//
+// Times differ between the two stores. They are compared by origin: a field that step i set to Now+d must hold At of
+// step i, as the store answered it, plus d.
+func sideBySide(ctx context.Context, s docstore.Store, prefix string, p program) error {
+	b := bench{
+		store: s, memory: docstore.NewMemory(nil), prefix: prefix,
+		at: make([]time.Time, len(p)), origins: map[docstore.Key]map[string]origin{},
+	}
+	for i, st := range p {
+		var err error
+		switch {
+		case st.list != nil:
+			err = b.list(ctx, *st.list)
+		case st.get != nil:
+			err = b.get(ctx, st.get)
+		default:
+			err = b.write(ctx, i, st.writes)
+		}
+		if err != nil {
+			return fmt.Errorf("step %d: %w\nprogram:%v", i, err, p)
+		}
+	}
+	if err := b.get(ctx, allKeys); err != nil {
+		return fmt.Errorf("after the last step: %w\nprogram:%v", err, p)
+	}
+	return nil
+}
+
+// origin says where a field's time comes from.
+type origin struct {
+	step   int
+	offset time.Duration
+}
+
+type bench struct {
+	store   docstore.Store
+	memory  *docstore.Memory
+	prefix  string
+	at      []time.Time // the store's answer to each step
+	origins map[docstore.Key]map[string]origin
+}
+
+func (b *bench) moved(k docstore.Key) docstore.Key {
+	k.Tenant = b.prefix + k.Tenant
+	return k
+}
+
+// expected is the document that the store must have where memory has d.
+func (b *bench) expected(k docstore.Key, d docstore.Doc) docstore.Doc {
+	d = d.Clone()
+	for field, o := range b.origins[k] {
+		if _, ok := d[field]; ok {
+			d[field] = docstore.FormatTime(b.at[o.step].Add(o.offset))
+		}
+	}
+	return d
+}
+
+func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error {
+	want, wantErr := b.memory.Write(ctx, writes...)
+	moved := slices.Clone(writes)
+	for j := range moved {
+		moved[j].Key = b.moved(moved[j].Key)
+	}
+	got, err := b.store.Write(ctx, moved...)
+	if wantErr != nil || err != nil {
+		for _, kind := range []error{docstore.ErrInvalid, docstore.ErrDamaged} {
+			if errors.Is(wantErr, kind) != errors.Is(err, kind) {
+				return fmt.Errorf("error is %w, want %w", err, wantErr)
+			}
+		}
+		if wantErr == nil {
+			return fmt.Errorf("error %w, memory has none", err)
+		}
+		return nil
+	}
+	if got.Applied != want.Applied {
+		return fmt.Errorf("applied is %v, want %v", got.Applied, want.Applied)
+	}
+	b.at[i] = got.At
+	var f findings
+	if !want.Applied {
+		found := map[int]docstore.Doc{}
+		for _, j := range want.Refused {
+			found[j] = b.expected(writes[j].Key, want.Docs[j])
+		}
+		f.severalRefused("refusal", got, nil, len(writes), found)
+		return f.err()
+	}
+	for _, w := range writes {
+		b.follow(i, w)
+	}
+	if len(writes) == 1 {
+		f.applied("answer", got, nil, b.expected(writes[0].Key, want.Docs[0]))
+	} else {
+		f.severalApplied("answer", got, nil, len(writes))
+	}
+	return f.err()
+}
+
+// follow keeps the origins after an applied write.
+func (b *bench) follow(i int, w docstore.Write) {
+	fields := b.origins[w.Key]
+	if fields == nil {
+		fields = map[string]origin{}
+		b.origins[w.Key] = fields
+	}
+	for field, v := range w.Set {
+		if t, ok := v.(docstore.Instant); ok {
+			fields[field] = origin{i, t.Offset()}
+		} else {
+			delete(fields, field)
+		}
+	}
+	for _, field := range w.Unset {
+		delete(fields, field)
+	}
+}
+
+func (b *bench) get(ctx context.Context, keys []docstore.Key) error {
+	want, err := b.memory.Get(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	moved := make([]docstore.Key, len(keys))
+	for i, k := range keys {
+		moved[i] = b.moved(k)
+	}
+	got, err := b.store.Get(ctx, moved...)
+	if err != nil {
+		return err
+	}
+	if len(got.Docs) != len(keys) {
+		return fmt.Errorf("%d documents for %d keys", len(got.Docs), len(keys))
+	}
+	for i, k := range keys {
+		if w := b.expected(k, want.Docs[i]); !got.Docs[i].Equal(w) {
+			return fmt.Errorf("%s is %#v, want %#v", k, got.Docs[i], w)
+		}
+	}
+	return nil
+}
+
+func (b *bench) list(ctx context.Context, q docstore.Query) error {
+	want, err := b.memory.List(ctx, q)
+	if err != nil {
+		return err
+	}
+	q.Tenant = b.prefix + q.Tenant
+	got, err := b.store.List(ctx, q)
+	if err != nil {
+		return err
+	}
+	if len(got.Entries) != len(want.Entries) || got.Next != want.Next {
+		return fmt.Errorf("%q and Next %q, want %q and %q", ids(got.Entries), got.Next, ids(want.Entries), want.Next)
+	}
+	for i, e := range want.Entries {
+		if g := got.Entries[i]; g.Key != b.moved(e.Key) || !g.Doc.Equal(b.expected(e.Key, e.Doc)) {
+			return fmt.Errorf("entry %d is %v, want %v", i, g, e)
+		}
+	}
+	return nil
+}
+
+// The pools are small, so that programs meet themselves: the same few keys, fields and values again and again.
+var (
+	tenants   = []string{"a", "a/b"}
+	idPool    = []string{"b/c", "c", "\ufffd", "\U00010000"}
+	fieldPool = []string{"f", "g", "h"}
+	allKeys   = everyKey()
+
+	tenantOf = rapid.SampledFrom(tenants)
+	idOf     = rapid.SampledFrom(idPool)
+	fieldOf  = rapid.SampledFrom(fieldPool)
+	keyOf    = rapid.SampledFrom(allKeys)
+
+	// Offsets of hours: a program takes no hour, so that its comparisons with the time come out the same on both stores.
+	instantOf = rapid.SampledFrom([]docstore.Value{docstore.Now, docstore.Now.Add(-time.Hour), docstore.Now.Add(time.Hour)})
+	orderedOf = rapid.SampledFrom([]docstore.Value{
+		docstore.Int(0), docstore.Int(1), docstore.Int(docstore.MaxInt),
+		docstore.String("a"), docstore.String("\ufffd"), docstore.String("\U00010000"),
+	})
+	plainOf = rapid.OneOf(orderedOf, rapid.SampledFrom([]docstore.Value{
+		docstore.Bool(true), docstore.Bool(false), docstore.Map{}, docstore.Map{"x": "1"}, docstore.Map{"x": "1", "y": ""},
+	}))
+	amountOf = rapid.SampledFrom([]int64{1, -1, 0, 2, docstore.MaxInt, -docstore.MaxInt})
+
+	// Slices of slices: rapid draws a handful of elements on its own, and a program needs some more to get anywhere.
+	programs = rapid.Map(rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(drawStep), 1, 12), 1, 12), func(parts [][]step) program {
+		return slices.Concat(parts...)
+	})
+)
+
+func everyKey() []docstore.Key {
+	var keys []docstore.Key
+	for _, tenant := range tenants {
+		for _, id := range idPool {
+			keys = append(keys, docstore.Key{Kind: "random", Tenant: tenant, ID: id})
+		}
+	}
+	return keys
+}
+
+func drawStep(t *rapid.T) step {
+	switch rapid.IntRange(0, 9).Draw(t, "step") {
+	case 7:
+		return step{get: rapid.SliceOfN(keyOf, 1, 4).Draw(t, "get")}
+	case 8, 9:
+		return step{list: &docstore.Query{
+			Kind:   "random",
+			Tenant: tenantOf.Draw(t, "tenant"),
+			Prefix: rapid.SampledFrom([]string{"", "", "b", "\U00010000"}).Draw(t, "prefix"),
+			After:  rapid.OneOf(rapid.Just(""), idOf).Draw(t, "after"),
+			Limit:  rapid.IntRange(0, 3).Draw(t, "limit"),
+		}}
+	default:
+		distinct := func(w docstore.Write) docstore.Key { return w.Key }
+		most := rapid.SampledFrom([]int{1, 1, 1, 3}).Draw(t, "most")
+		return step{writes: rapid.SliceOfNDistinct(rapid.Custom(drawWrite), 1, most, distinct).Draw(t, "writes")}
+	}
+}
+
+func drawWrite(t *rapid.T) docstore.Write {
+	w := docstore.Write{Key: keyOf.Draw(t, "key")}
+	if rapid.Bool().Draw(t, "conditional") {
+		w.If = drawCond(t, 3)
+	}
+	for _, field := range fieldPool {
+		switch rapid.IntRange(0, 5).Draw(t, "change") {
+		case 1, 2, 3:
+			if w.Set == nil {
+				w.Set = docstore.Doc{}
+			}
+			w.Set[field] = rapid.OneOf(plainOf, instantOf).Draw(t, "value")
+		case 4:
+			if w.Add == nil {
+				w.Add = map[string]int64{}
+			}
+			w.Add[field] = amountOf.Draw(t, "amount")
+		case 5:
+			w.Unset = append(w.Unset, field)
+		}
+	}
+	return w
+}
+
+func drawCond(t *rapid.T, depth int) docstore.Cond {
+	most := 6
+	if depth == 0 {
+		most = 3
+	}
+	parts := func() []docstore.Cond {
+		cs := make([]docstore.Cond, rapid.IntRange(0, 3).Draw(t, "parts"))
+		for i := range cs {
+			cs[i] = drawCond(t, depth-1)
+		}
+		return cs
+	}
+	switch rapid.IntRange(0, most).Draw(t, "cond") {
+	case 0:
+		return docstore.Absent{}
+	case 1:
+		return docstore.Has{Field: fieldOf.Draw(t, "field")}
+	case 2:
+		return docstore.Eq{Field: fieldOf.Draw(t, "field"), Value: plainOf.Draw(t, "value")}
+	case 3:
+		return docstore.LE{Field: fieldOf.Draw(t, "field"), Value: rapid.OneOf(orderedOf, instantOf).Draw(t, "value")}
+	case 4:
+		return docstore.Any(parts())
+	case 5:
+		return docstore.All(parts())
+	default:
+		return docstore.Not{Cond: drawCond(t, depth-1)}
+	}
+}

@@ -1,0 +1,92 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// FenceKind is the kind of document in which [Guard] remembers the highest token of a resource.
+const FenceKind = "fences"
+
+// Guard protects what lies behind a lock (LS-FENCE-001): it remembers, for each resource, the highest fencing token
+// that ever came by, and refuses every older one. A holder that was paused beyond its lease is stopped here, at the
+// latest after the new holder's first request.
+//
+// A guard is asked before the effect, and a holder can be paused between the two. Where the resource can compare for
+// itself, in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
+type Guard struct {
+	store docstore.Store
+}
+
+// NewGuard returns a guard that remembers in the store. With [docstore.NewMemory] it forgets when the process ends.
+func NewGuard(store docstore.Store) *Guard { return &Guard{store} }
+
+// Fence asks the guard to let a token pass.
+type Fence struct {
+	Tenant   string // tenant_id
+	Resource string // what is protected: often, but not always, named like the lock
+	Token    int64  // fencing_token
+}
+
+// FenceOutcome is the guard's answer.
+type FenceOutcome struct {
+	Passed  bool
+	Highest int64 // the highest token of the resource, including this one
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c Fence) Validate() error {
+	return first(name("tenant_id", c.Tenant, MaxTenantBytes), name("resource", c.Resource, MaxKeyBytes), checkToken(c.Token))
+}
+
+// Decide lets a token pass that is not older than the highest so far. The same token passes any number of times: a
+// holder does more than one thing.
+func (c Fence) Decide(highest int64, _ time.Time) (int64, FenceOutcome) {
+	if c.Token < highest {
+		return highest, FenceOutcome{Highest: highest}
+	}
+	return c.Token, FenceOutcome{Passed: true, Highest: c.Token}
+}
+
+// Write is the passing branch of Decide.
+func (c Fence) Write() docstore.Write {
+	return docstore.Write{
+		Key: c.key(),
+		If:  FenceCond(fToken, c.Token),
+		Set: map[string]docstore.Value{fToken: docstore.Int(c.Token)},
+	}
+}
+
+func (c Fence) key() docstore.Key {
+	return docstore.Key{Kind: FenceKind, Tenant: c.Tenant, ID: c.Resource}
+}
+
+// FenceCond is the condition that lets a token pass on a document that keeps the highest one in a field: put it into
+// the write of the effect itself, together with setting the field to the token.
+func FenceCond(fieldName string, token int64) docstore.Cond {
+	return docstore.Any{
+		docstore.Not{Cond: docstore.Has{Field: fieldName}},
+		docstore.LE{Field: fieldName, Value: docstore.Int(token)},
+	}
+}
+
+// Check lets a token pass or refuses it. One request to the store. After an error nothing must be done on the strength
+// of the token; asking again is harmless.
+func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
+	if err := c.Validate(); err != nil {
+		return FenceOutcome{}, err
+	}
+	r, err := g.store.Write(ctx, c.Write())
+	if err != nil {
+		return FenceOutcome{}, fmt.Errorf("fence %s: %w", c.key(), err)
+	}
+	highest, ok := r.Docs[0][fToken].(docstore.Int)
+	if !ok {
+		return FenceOutcome{}, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, c.key(), fToken)
+	}
+	_, o := c.Decide(int64(highest), r.At)
+	return o, nil
+}

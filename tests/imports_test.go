@@ -1,0 +1,102 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/leasehold-dev/leasehold/"
+
+// rooms says what each room may import beside the standard library and itself: rooms of this module (without the module's
+// path) and packages of others. The longest matching name counts. Tests may import what they like.
+var rooms = map[string][]string{
+	"contracts":                    {},
+	"contracts/contracttest":       {"contracts", "github.com/getkin/kin-openapi"},
+	"contracts/internal/genschema": {"go.yaml.in/yaml"},
+
+	"client": {"contracts"},
+
+	"repo/docstore":              {},
+	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
+	"repo/field":                 {},
+	"repo/lock":                  {"repo/docstore", "repo/field"},
+
+	"adapters/sqlite": {"repo/docstore", "modernc.org/sqlite"},
+
+	"functions/httpapi": {"repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/oidc":    {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+
+	"cmd/leasehold": {"adapters", "client", "contracts", "functions", "repo", "github.com/alecthomas/kong"},
+
+	"tests": {"adapters", "client", "cmd", "contracts", "functions", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+}
+
+// under reports whether a package is, or lies in, a folder.
+func under(pkg, folder string) bool {
+	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+}
+
+// room is the entry of rooms that a package of this module belongs to.
+func room(pkg string) string {
+	best := ""
+	for r := range rooms {
+		if under(pkg, r) && len(r) > len(best) {
+			best = r
+		}
+	}
+	return best
+}
+
+// TestImportsRunOneWay: clients see contracts, rules see the port, adapters see the port and one SDK, doors see rules, and
+// nobody sees a door but the command that opens it.
+func TestImportsRunOneWay(t *testing.T) {
+	var stderr bytes.Buffer
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...")
+	list.Stderr = &stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	seen := map[string]bool{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkg := strings.TrimPrefix(p.ImportPath, module)
+		r := room(pkg)
+		if r == "" {
+			t.Errorf("%s belongs to no room: add it to the table, and to ARCHITECTURE.md", pkg)
+			continue
+		}
+		seen[r] = true
+		for _, i := range p.Imports {
+			if first, _, _ := strings.Cut(i, "/"); !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			i = strings.TrimPrefix(i, module)
+			if under(i, r) && room(i) == r {
+				continue
+			}
+			if !slices.ContainsFunc(rooms[r], func(allowed string) bool { return under(i, allowed) }) {
+				t.Errorf("%s imports %s; %s may import %v", pkg, i, r, rooms[r])
+			}
+		}
+	}
+	for r := range rooms {
+		if !seen[r] {
+			t.Errorf("the room %s has no packages: take it out of the table", r)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// binary builds the command once for all tests of this package.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "leasehold-test-")
+	if err != nil {
+		return "", err
+	}
+	cleanups = append(cleanups, func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "leasehold")
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "../cmd/leasehold").CombinedOutput()
+	if err != nil {
+		return "", &buildError{out, err}
+	}
+	return path, nil
+})
+
+type buildError struct {
+	output []byte
+	err    error
+}
+
+func (e *buildError) Error() string { return e.err.Error() + "\n" + string(e.output) }
+
+// cleanups run when all tests have ended.
+var cleanups []func()
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, f := range cleanups {
+		f()
+	}
+	os.Exit(code)
+}
+
+// process is a running server.
+type process struct {
+	cmd    *exec.Cmd
+	url    string
+	stderr bytes.Buffer
+	ended  chan error
+}
+
+// start runs `leasehold serve` with the arguments and waits until it says that it listens.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), ended: make(chan error, 1)}
+	p.cmd.Env = environment()
+	p.cmd.Stderr = &p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	listening := lines.Scan()
+	first := lines.Text()
+	go func() {
+		for lines.Scan() { // until the process closes its end, so that it never waits for a reader
+		}
+		p.ended <- p.cmd.Wait()
+	}()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	url, ok := strings.CutPrefix(first, "listening on ")
+	if !listening || !ok {
+		<-p.ended
+		t.Fatalf("the server said %q\n%s", first, p.stderr.Bytes())
+	}
+	p.url = url
+	return p
+}
+
+// kill ends the process as a power cut would, and waits until it is gone.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+}
+
+// environment is that of this process without Leasehold's own variables.
+func environment() []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "LEASEHOLD_") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}

@@ -1,0 +1,81 @@
+package tests
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// volatile members differ from run to run; what counts is that they are there.
+var volatile = []string{"acquired_at", "expires_at", "released_at", "lease_id", "instance", "retry_after_ms"}
+
+// TestReadmeIsReal sends the README's requests to a new server, in its order, and compares the answers with the output
+// that the README shows.
+func TestReadmeIsReal(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--data", t.TempDir())
+	exchange := regexp.MustCompile(`(?m)^\$ curl -s http://127\.0\.0\.1:8080(\S+) -d '([^']+)'\n(.+)$`)
+	found := exchange.FindAllStringSubmatch(string(page), -1)
+	if prompts := strings.Count(string(page), "\n$ "); len(found) != prompts || prompts < 5 {
+		t.Fatalf("the README has %d prompts, %d of them understood", prompts, len(found))
+	}
+	for _, e := range found {
+		path, body, want := e[1], e[2], e[3]
+		r, err := http.Post(p.url+path, "application/x-www-form-urlencoded", strings.NewReader(body)) // as curl -d does
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, w := stable(t, got), stable(t, []byte(want)); !reflect.DeepEqual(g, w) {
+			t.Errorf("%s %s\ngot     %s\nREADME  %s", path, body, got, want)
+		}
+	}
+}
+
+// stable is a JSON object with its volatile members made equal.
+func stable(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	for _, name := range volatile {
+		if m[name] != nil {
+			m[name] = "…"
+		}
+	}
+	return m
+}
+
+// TestHouseIsWhole: what people look for is there, and links between the pages lead somewhere.
+func TestHouseIsWhole(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	for _, file := range []string{
+		"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile", "docs/errors.md",
+		"docs/traceability.md", "docs/decisions/README.md",
+	} {
+		page, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(string(page), -1) {
+			if _, err := os.Stat(filepath.Join("..", filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", file, m[1], err)
+			}
+		}
+	}
+}

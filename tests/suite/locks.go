@@ -1,0 +1,132 @@
+package suite
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// Locks proves that locks can be kept on a store. newStore returns an empty store with the given clock, and closes it with
+// the test. A new adapter needs one line:
+//
+//	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return … })
+func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+	t.Run("programs agree with the oracle", func(t *testing.T) {
+		clock := NewClock()
+		store := newStore(t, clock.Now)
+		var programs atomic.Int64
+		rapid.Check(t, func(r *rapid.T) {
+			tenant := strconv.FormatInt(programs.Add(1), 10)
+			if err := Run(t.Context(), store, clock, tenant, Program.Draw(r, "program")); err != nil {
+				r.Fatal(err)
+			}
+		})
+	})
+	t.Run("planted faults are noticed", func(t *testing.T) {
+		for name, plant := range Mutants {
+			t.Run(name, func(t *testing.T) {
+				clock := NewClock()
+				store := plant(newStore(t, clock.Now))
+				const programs = 2000
+				for seed := range programs {
+					if err := Run(t.Context(), store, clock, strconv.Itoa(seed), Program.Example(seed)); err != nil {
+						return
+					}
+				}
+				t.Errorf("%d programs did not notice", programs)
+			})
+		}
+	})
+	t.Run("histories are linearizable", func(t *testing.T) {
+		clock := NewClock()
+		store := newStore(t, clock.Now)
+		for seed := range uint64(20) {
+			if err := History(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("histories notice planted faults", func(t *testing.T) {
+		for name, plant := range Mutants {
+			t.Run(name, func(t *testing.T) {
+				clock := NewClock()
+				store := plant(newStore(t, clock.Now))
+				const histories = 200
+				for seed := range uint64(histories) {
+					if err := History(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
+						return
+					}
+				}
+				t.Errorf("%d histories did not notice", histories)
+			})
+		}
+	})
+	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { oneGrant(t, newStore) })
+	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
+}
+
+// oneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 hear who has it.
+func oneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+	const callers = 50
+	locks := lock.New(newStore(t, NewClock().Now), nil)
+	outcomes := make(chan lock.Outcome, callers)
+	start := make(chan struct{})
+	for i := range callers {
+		go func() {
+			<-start
+			o, err := locks.Acquire(t.Context(), lock.Acquire{
+				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: fmt.Sprint("caller ", i), RequestID: "r1", TTLSeconds: 60,
+			})
+			if err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
+			outcomes <- o
+		}()
+	}
+	close(start)
+	var winner string
+	holders := map[string]int{}
+	for range callers {
+		switch o := <-outcomes; o.Code {
+		case lock.OK:
+			if winner != "" || o.Lease.Token != 1 {
+				t.Errorf("%s got the lock with token %d after %s had it", o.Lease.Owner, o.Lease.Token, winner)
+			}
+			winner = o.Lease.Owner
+		case lock.Held:
+			holders[o.Lease.Owner]++
+		default:
+			t.Errorf("outcome %s", o.Code)
+		}
+	}
+	if len(holders) != 1 || holders[winner] != callers-1 {
+		t.Errorf("%q got the lock; the others were told %v", winner, holders)
+	}
+}
+
+// risingTokens takes a lock over again and again, after releases and after expiries (LS-ACC-03, LS-INV-002).
+func risingTokens(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+	clock := NewClock()
+	locks := lock.New(newStore(t, clock.Now), &lock.Options{Now: clock.Now})
+	id := lock.ID{Tenant: "acme", Key: "k"}
+	for want := int64(1); want <= 20; want++ {
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 1})
+		if err != nil || o.Code != lock.OK || o.Lease.Token != want || o.Replayed {
+			t.Fatalf("grant %d: %+v, %v", want, o, err)
+		}
+		if want%2 == 0 {
+			clock.Advance(time.Second)
+			continue
+		}
+		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: want, RequestID: "e1"}); err != nil || o.Code != lock.OK {
+			t.Fatalf("release %d: %+v, %v", want, o, err)
+		}
+	}
+}

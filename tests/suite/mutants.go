@@ -1,0 +1,83 @@
+package suite
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Mutants are faults to plant between the lock rule and its store: each is a mistake that somebody could make in a rule's
+// condition. A check of locks is worth something only if it notices all of them.
+var Mutants = map[string]func(docstore.Store) docstore.Store{
+	"expiry off by one": func(s docstore.Store) docstore.Store {
+		return mutant{s, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if le, ok := c.(docstore.LE); ok && le.Field == "expires_at" {
+					le.Value = docstore.Now.Add(-time.Millisecond) // a lease lives on at expires_at itself
+					return le
+				}
+				return c
+			})
+			return w
+		}}
+	},
+	"token not increased on takeover": func(s docstore.Store) docstore.Store {
+		return mutant{s, func(ctx context.Context, w docstore.Write) docstore.Write {
+			found, err := s.Get(ctx, w.Key)
+			if err == nil && found.Docs[0]["state"] == docstore.String("ACTIVE") {
+				w.Add = nil
+			}
+			return w
+		}}
+	},
+	"release by owner only": func(s docstore.Store) docstore.Store {
+		return mutant{s, func(_ context.Context, w docstore.Write) docstore.Write {
+			if w.Set["state"] == docstore.String("RELEASED") {
+				w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+					if eq, ok := c.(docstore.Eq); ok && eq.Field == "token" {
+						return docstore.All{}
+					}
+					return c
+				})
+			}
+			return w
+		}}
+	},
+}
+
+// mutant changes every write on its way to the store.
+type mutant struct {
+	docstore.Store
+	change func(context.Context, docstore.Write) docstore.Write
+}
+
+func (m mutant) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	changed := make([]docstore.Write, len(writes))
+	for i, w := range writes {
+		changed[i] = m.change(ctx, w)
+	}
+	return m.Store.Write(ctx, changed...)
+}
+
+// rewrite applies f to the leaves of a condition.
+func rewrite(c docstore.Cond, f func(docstore.Cond) docstore.Cond) docstore.Cond {
+	switch c := c.(type) {
+	case docstore.Any:
+		return docstore.Any(rewriteEach(c, f))
+	case docstore.All:
+		return docstore.All(rewriteEach(c, f))
+	case docstore.Not:
+		return docstore.Not{Cond: rewrite(c.Cond, f)}
+	default:
+		return f(c)
+	}
+}
+
+func rewriteEach(cs []docstore.Cond, f func(docstore.Cond) docstore.Cond) []docstore.Cond {
+	out := make([]docstore.Cond, len(cs))
+	for i, c := range cs {
+		out[i] = rewrite(c, f)
+	}
+	return out
+}

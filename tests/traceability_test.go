@@ -1,0 +1,109 @@
+package tests
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// required lists the requirements of LS-SPEC-001. Each must be decided somewhere, tested somewhere, and have its row in
+// docs/traceability.md.
+var required = []string{
+	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
+	"LS-ACQ-001", "LS-ACQ-002", "LS-ACQ-003", "LS-ACQ-004",
+	"LS-RNW-001", "LS-RNW-002", "LS-RNW-003",
+	"LS-REL-001", "LS-REL-002", "LS-REL-003",
+	"LS-CC-001", "LS-EXP-001", "LS-AUTH-001", "LS-FENCE-001",
+	"LS-ACC-01", "LS-ACC-02", "LS-ACC-03", "LS-ACC-04",
+}
+
+// row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by <br>.
+var row = regexp.MustCompile(`(?m)^\| (LS-[A-Z]+-[0-9]+) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
+
+// place is "`path/to/file.go`: `Name`".
+var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
+
+// TestTraceability: every requirement has its row; what the row names exists; and the named code and the named test each
+// mention the requirement.
+func TestTraceability(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "traceability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		if rows[m[1]] != nil {
+			t.Errorf("%s has two rows", m[1])
+		}
+		rows[m[1]] = m[2:]
+	}
+	for _, id := range required {
+		r := rows[id]
+		if r == nil {
+			t.Errorf("%s has no row in docs/traceability.md", id)
+			continue
+		}
+		delete(rows, id)
+		for i, kind := range []string{"code", "test"} {
+			for p := range strings.SplitSeq(r[i], "<br>") {
+				if err := mentions(id, p, kind == "test"); err != nil {
+					t.Errorf("%s, %s: %v", id, kind, err)
+				}
+			}
+		}
+	}
+	for id := range rows {
+		t.Errorf("%s has a row and is no requirement", id)
+	}
+}
+
+// mentions reports what is wrong with a place that is said to be about a requirement.
+func mentions(id, where string, test bool) error {
+	m := place.FindStringSubmatch(strings.TrimSpace(where))
+	if m == nil {
+		return fmt.Errorf("%q is not a file and a name", where)
+	}
+	file, name := m[1], m[2]
+	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/"); isTest != test {
+		return fmt.Errorf("%s is in the wrong column", file)
+	}
+	source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
+	if err != nil {
+		return err
+	}
+	if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + regexp.QuoteMeta(name) + `\(`).Match(source) {
+		return fmt.Errorf("%s has no function %s", file, name)
+	}
+	if !strings.Contains(string(source), id) {
+		return fmt.Errorf("%s does not mention it", file)
+	}
+	return nil
+}
+
+// TestNoUnknownRequirements: an ID in the source that is in no requirement is a misprint.
+func TestNoUnknownRequirements(t *testing.T) {
+	known := map[string]bool{}
+	for _, id := range required {
+		known[id] = true
+	}
+	id := regexp.MustCompile(`LS-[A-Z]+-[0-9]+`)
+	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".md") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, found := range id.FindAllString(string(source), -1) {
+			if !known[found] && found != "LS-SPEC-001" {
+				t.Errorf("%s mentions %s, which is no requirement", path, found)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
