@@ -1,0 +1,222 @@
+package firestore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/status"
+)
+
+// Shared locks are the reads and queries of open pessimistic transactions. Exclusive locks need no entry: a commit is one
+// step under the database's mutex, so that it only has to wait until nobody else holds what it writes. Waiters are
+// served in the order of their arrival.
+
+// A request wants shared locks (paths, query) or exclusive ones (writes), and then to run.
+type request struct {
+	tx          *transaction // nil: a commit without one
+	paths       []string
+	query       *query
+	commit      bool
+	writes      []*write
+	requestTime time.Time
+
+	run   func() // with the mutex held, once granted
+	timer *time.Timer
+	err   error         // why it was not granted; set before done is closed
+	done  chan struct{} // closed when it has run or was refused
+}
+
+// start runs the request at once or puts it into the queue. It is called with the mutex held, [database.await]
+// without.
+func (db *database) start(r *request) {
+	r.done = make(chan struct{})
+	if !db.blocked(r, db.queue) {
+		r.run()
+		close(r.done)
+		db.wake()
+		return
+	}
+	db.queue = append(db.queue, r)
+	r.timer = time.AfterFunc(db.options.LockTimeout, func() {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		db.expire() // what it waits for may be overdue
+		if !db.refuse(r, errLockTimeout) {
+			return
+		}
+		if r.tx != nil {
+			db.end(r.tx)
+		}
+		db.wake()
+	})
+}
+
+// await waits until a request has run or was refused, or the client is gone. A commit whose client is gone is
+// withdrawn, unless Options.LateCommits leaves it in the queue.
+func (db *database) await(ctx context.Context, r *request) error {
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+	}
+	gone := status.FromContextError(ctx.Err()).Err()
+	if r.commit && db.options.LateCommits {
+		return gone
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.refuse(r, gone) {
+		db.wake()
+	}
+	return gone
+}
+
+// refuse takes a request out of the queue and reports whether it was still there.
+func (db *database) refuse(r *request, err error) bool {
+	i := slices.Index(db.queue, r)
+	if i < 0 {
+		return false
+	}
+	db.queue = slices.Delete(db.queue, i, i+1)
+	r.timer.Stop()
+	r.err = err
+	close(r.done)
+	return true
+}
+
+// wake runs every waiting request that nothing blocks any more, in the order of their arrival. It is called whenever
+// locks were freed or a waiter has left.
+func (db *database) wake() {
+	for again := true; again; {
+		again = false
+		for i, r := range db.queue {
+			if db.blocked(r, db.queue[:i]) {
+				continue
+			}
+			db.queue = slices.Delete(db.queue, i, i+1)
+			r.timer.Stop()
+			r.run()
+			close(r.done)
+			again = true
+			break // running it may have changed everything
+		}
+	}
+}
+
+// refuseAll refuses what a transaction that has ended still waits for.
+func (db *database) refuseAll(tx *transaction) {
+	for _, r := range slices.Clone(db.queue) {
+		if r.tx == tx {
+			db.refuse(r, errClosed)
+		}
+	}
+}
+
+// blocked decides whether a request has to wait. A write waits for other transactions that hold what it writes. A read
+// waits for writes that came before it, so that readers cannot starve a writer; but not for one that itself waits for
+// the reader's transaction, because both would wait until one times out.
+func (db *database) blocked(r *request, earlier []*request) bool {
+	if r.commit {
+		return len(db.blockers(r)) > 0
+	}
+	for _, w := range earlier {
+		if !w.commit || w.tx == r.tx || !db.conflict(r.paths, r.query, w) {
+			continue
+		}
+		if !slices.Contains(db.blockers(w), r.tx) {
+			return true
+		}
+	}
+	return false
+}
+
+// blockers returns the transactions that a write waits for.
+func (db *database) blockers(w *request) []*transaction {
+	var out []*transaction
+	for _, tx := range db.open {
+		if tx == w.tx || !tx.locking() {
+			continue
+		}
+		holds := slices.ContainsFunc(w.writes, func(w *write) bool {
+			_, ok := tx.reads[w.path]
+			return ok
+		})
+		if holds || slices.ContainsFunc(tx.queries, func(q queryRead) bool { return db.conflict(nil, q.query, w) }) {
+			out = append(out, tx)
+		}
+	}
+	return out
+}
+
+// conflict decides whether a write changes one of the documents, or what the query would find.
+func (db *database) conflict(paths []string, q *query, w *request) bool {
+	for _, w := range w.writes {
+		if slices.Contains(paths, w.path) {
+			return true
+		}
+	}
+	if q == nil || !slices.ContainsFunc(w.writes, func(w *write) bool { return q.covers(w.path) }) {
+		return false
+	}
+	changes, _, err := db.stage(w.writes, w.requestTime, w.requestTime, false)
+	if err != nil {
+		return false // it will fail and change nothing
+	}
+	for path, after := range changes {
+		before := db.current(path)
+		if q.covers(path) && (before != nil && q.matches(before) || after != nil && q.matches(after)) {
+			return true
+		}
+	}
+	return false
+}
+
+// commit applies writes, in a transaction if token is not empty, after waiting for the locks.
+func (db *database) commit(ctx context.Context, writes []*write, token []byte) (committed, error) {
+	r, outcome, err := db.startCommit(writes, token)
+	if err != nil {
+		return committed{}, err
+	}
+	if err := db.await(ctx, r); err != nil {
+		return committed{}, err
+	}
+	return outcome.done, outcome.err
+}
+
+type commitOutcome struct {
+	done committed
+	err  error
+}
+
+// startCommit begins a commit. The outcome may be read once the request is done.
+func (db *database) startCommit(writes []*write, token []byte) (*request, *commitOutcome, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.expire()
+	out := &commitOutcome{}
+	r := &request{commit: true, writes: writes, requestTime: db.clock.read()}
+	if len(token) > 0 {
+		tx, err := db.transaction(token)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.tx = tx
+	}
+	r.run = func() {
+		if r.tx != nil {
+			defer db.end(r.tx)
+			switch {
+			case r.tx.readOnly && len(writes) > 0:
+				out.err = errReadOnly
+			case r.tx.mode == Optimistic && !r.tx.readOnly:
+				out.err = db.validate(r.tx)
+			}
+		}
+		if out.err == nil {
+			out.done, out.err = db.apply(writes, r.requestTime)
+		}
+	}
+	db.start(r)
+	return r, out, nil
+}
