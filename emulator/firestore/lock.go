@@ -72,6 +72,12 @@ func (db *database) await(ctx context.Context, r *request) error {
 	return gone
 }
 
+func (db *database) waiting() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return len(db.queue)
+}
+
 // refuse takes a request out of the queue and reports whether it was still there.
 func (db *database) refuse(r *request, err error) bool {
 	i := slices.Index(db.queue, r)

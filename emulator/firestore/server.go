@@ -272,6 +272,15 @@ func (s *Server) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
+// Waiting returns how many requests are waiting for locks, so that a test can bring about a conflict without sleeping.
+func (s *Server) Waiting() int {
+	n := 0
+	for _, db := range s.all() {
+		n += db.waiting()
+	}
+	return n
+}
+
 // ResetCounts sets all counts to zero.
 func (s *Server) ResetCounts() {
 	s.mu.Lock()
