@@ -16,6 +16,83 @@ const (
 	maxNotIn = 10
 )
 
+// parseWhere reads the filter of a query and returns the fields of its inequalities with it. It refuses what the service
+// refuses: more than 30 disjunctions (of the filter written as an OR of ANDs), two array conditions in one, two
+// negations, and not-in together with another disjunction.
+func parseWhere(in *pb.StructuredQuery_Filter) (filter, []fieldPath, error) {
+	var inequalities []fieldPath
+	f, err := parseFilter(in, &inequalities)
+	if err != nil {
+		return nil, nil, err
+	}
+	shape := shapeOf(in)
+	switch {
+	case shape.disjunctions > maxIn:
+		return nil, nil, invalid("a query has %d disjunctions: at most %d", shape.disjunctions, maxIn)
+	case shape.arrays > 1:
+		return nil, nil, invalid("A maximum of 1 'ARRAY_CONTAINS' filter is allowed per disjunction.")
+	case shape.negations > 1:
+		return nil, nil, invalid("a query has at most one of NOT_EQUAL, NOT_IN, IS_NOT_NULL and IS_NOT_NAN")
+	case shape.notIn && shape.either:
+		return nil, nil, invalid("NOT_IN cannot be combined with OR, IN or ARRAY_CONTAINS_ANY")
+	}
+	return f, inequalities, nil
+}
+
+// A shape is what the service limits about a filter.
+type shape struct {
+	disjunctions int  // of the filter written as an OR of ANDs
+	arrays       int  // conditions on elements, in the disjunction that has the most
+	negations    int  // in the whole filter
+	notIn        bool // one of them
+	either       bool // something that makes several disjunctions
+}
+
+func shapeOf(in *pb.StructuredQuery_Filter) shape {
+	switch f := in.GetFilterType().(type) {
+	case *pb.StructuredQuery_Filter_UnaryFilter:
+		switch f.UnaryFilter.GetOp() {
+		case pb.StructuredQuery_UnaryFilter_IS_NOT_NULL, pb.StructuredQuery_UnaryFilter_IS_NOT_NAN:
+			return shape{disjunctions: 1, negations: 1}
+		}
+	case *pb.StructuredQuery_Filter_FieldFilter:
+		n := len(f.FieldFilter.GetValue().GetArrayValue().GetValues())
+		switch f.FieldFilter.GetOp() {
+		case pb.StructuredQuery_FieldFilter_NOT_EQUAL:
+			return shape{disjunctions: 1, negations: 1}
+		case pb.StructuredQuery_FieldFilter_NOT_IN:
+			return shape{disjunctions: 1, negations: 1, notIn: true}
+		case pb.StructuredQuery_FieldFilter_IN:
+			return shape{disjunctions: n, either: true}
+		case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS:
+			return shape{disjunctions: 1, arrays: 1}
+		case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
+			return shape{disjunctions: n, arrays: 1, either: true}
+		}
+	case *pb.StructuredQuery_Filter_CompositeFilter:
+		either := f.CompositeFilter.GetOp() == pb.StructuredQuery_CompositeFilter_OR
+		total := shape{disjunctions: 1, either: either}
+		if either {
+			total.disjunctions = 0
+		}
+		for _, part := range f.CompositeFilter.GetFilters() {
+			s := shapeOf(part)
+			if either {
+				total.disjunctions += s.disjunctions
+				total.arrays = max(total.arrays, s.arrays)
+			} else {
+				total.disjunctions = min(total.disjunctions*s.disjunctions, 1<<20) // no overflow
+				total.arrays += s.arrays
+			}
+			total.negations += s.negations
+			total.notIn = total.notIn || s.notIn
+			total.either = total.either || s.either
+		}
+		return total
+	}
+	return shape{disjunctions: 1}
+}
+
 // parseFilter reads a filter and adds the fields of its inequalities to the list.
 func parseFilter(in *pb.StructuredQuery_Filter, inequalities *[]fieldPath) (filter, error) {
 	switch f := in.GetFilterType().(type) {

@@ -66,7 +66,7 @@ func parseQuery(parent string, in *pb.StructuredQuery) (*query, error) {
 	var inequalities []fieldPath
 	if in.GetWhere() != nil {
 		var err error
-		if q.where, err = parseFilter(in.GetWhere(), &inequalities); err != nil {
+		if q.where, inequalities, err = parseWhere(in.GetWhere()); err != nil {
 			return nil, err
 		}
 	}
