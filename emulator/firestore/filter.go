@@ -71,9 +71,9 @@ func shapeOf(in *pb.StructuredQuery_Filter) shape {
 		}
 	case *pb.StructuredQuery_Filter_CompositeFilter:
 		either := f.CompositeFilter.GetOp() == pb.StructuredQuery_CompositeFilter_OR
-		total := shape{disjunctions: 1, either: either}
+		total := shape{disjunctions: 1}
 		if either {
-			total.disjunctions = 0
+			total = shape{either: len(f.CompositeFilter.GetFilters()) > 1}
 		}
 		for _, part := range f.CompositeFilter.GetFilters() {
 			s := shapeOf(part)

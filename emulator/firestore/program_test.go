@@ -109,6 +109,7 @@ func genQuery() *rapid.Generator[querySpec] {
 			Select:  rapid.Bool().Draw(t, "select"),
 		}
 		q.Filters = allowed(q.Filters, q.Or)
+		q.Or = q.Or && len(q.Filters) > 1
 		for _, f := range rapid.Permutation([]string{"a", "b"}).Draw(t, "orders")[:rapid.IntRange(0, 2).Draw(t, "n")] {
 			q.Orders = append(q.Orders, orderSpec{f, rapid.Bool().Draw(t, "desc")})
 		}
