@@ -73,7 +73,7 @@ func shapeOf(in *pb.StructuredQuery_Filter) shape {
 		either := f.CompositeFilter.GetOp() == pb.StructuredQuery_CompositeFilter_OR
 		total := shape{disjunctions: 1}
 		if either {
-			total = shape{either: len(f.CompositeFilter.GetFilters()) > 1}
+			total = shape{either: true}
 		}
 		for _, part := range f.CompositeFilter.GetFilters() {
 			s := shapeOf(part)
@@ -108,9 +108,6 @@ func parseFilter(in *pb.StructuredQuery_Filter, inequalities *[]fieldPath) (filt
 }
 
 func parseComposite(in *pb.StructuredQuery_CompositeFilter, inequalities *[]fieldPath) (filter, error) {
-	if len(in.GetFilters()) == 0 {
-		return nil, invalid("a composite filter has no filters")
-	}
 	parts := make([]filter, len(in.GetFilters()))
 	for i, f := range in.GetFilters() {
 		var err error
@@ -199,15 +196,17 @@ func parseOperator(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value
 	case pb.StructuredQuery_FieldFilter_EQUAL:
 		return func(v *pb.Value) bool { return compare(v, operand) == 0 }, false, nil
 	case pb.StructuredQuery_FieldFilter_NOT_EQUAL:
-		return func(v *pb.Value) bool { return rank(v) != rankNull && compare(v, operand) != 0 }, true, nil
+		return func(v *pb.Value) bool {
+			return rank(v) != rankNull && rank(operand) != rankNull && compare(v, operand) != 0
+		}, true, nil
 	case pb.StructuredQuery_FieldFilter_LESS_THAN:
-		return ranged(operand, func(c int) bool { return c < 0 })
+		return ranged(operand, func(c int) bool { return c < 0 }), true, nil
 	case pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL:
-		return ranged(operand, func(c int) bool { return c <= 0 })
+		return ranged(operand, func(c int) bool { return c <= 0 }), true, nil
 	case pb.StructuredQuery_FieldFilter_GREATER_THAN:
-		return ranged(operand, func(c int) bool { return c > 0 })
+		return ranged(operand, func(c int) bool { return c > 0 }), true, nil
 	case pb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL:
-		return ranged(operand, func(c int) bool { return c >= 0 })
+		return ranged(operand, func(c int) bool { return c >= 0 }), true, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS:
 		return func(v *pb.Value) bool { return contains(v.GetArrayValue().GetValues(), operand) }, false, nil
 	case pb.StructuredQuery_FieldFilter_IN:
@@ -235,11 +234,8 @@ func parseOperator(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value
 }
 
 // ranged tests by order, among values of the operand's type only.
-func ranged(operand *pb.Value, holds func(int) bool) (func(*pb.Value) bool, bool, error) {
-	if rank(operand) == rankNull || isNaN(operand) {
-		return nil, false, invalid("null and NaN cannot be compared by order, only by equality")
-	}
-	return func(v *pb.Value) bool { return rank(v) == rank(operand) && holds(compare(v, operand)) }, true, nil
+func ranged(operand *pb.Value, holds func(int) bool) func(*pb.Value) bool {
+	return func(v *pb.Value) bool { return rank(v) == rank(operand) && holds(compare(v, operand)) }
 }
 
 func checkList(op string, operand *pb.Value, most int) error {

@@ -15,6 +15,7 @@ const (
 	maxDepth         = 100     // levels of collections
 	maxValueDepth    = 20      // levels of maps and arrays in a document
 	maxDocumentBytes = 1 << 20
+	maxValueBytes    = maxDocumentBytes - 89 // of a text or bytes value
 	maxRequestBytes  = 10 << 20
 	maxWrites        = 500 // in one Commit or BatchWrite
 )
@@ -68,7 +69,7 @@ func checkID(id string) error {
 	case reserved(id):
 		return invalid("Resource id %q is invalid because it is reserved.", id)
 	case len(id) > maxIDBytes:
-		return invalid("a resource id has %d bytes: at most %d", len(id), maxIDBytes)
+		return invalid("The key path element name is longer than %d bytes.", maxIDBytes)
 	case !utf8.ValidString(id):
 		return invalid("Resource id %q is not valid UTF-8", id)
 	}
@@ -77,7 +78,7 @@ func checkID(id string) error {
 
 // reserved reports whether the name is of the form __.*__ that the service keeps for itself.
 func reserved(name string) bool {
-	return len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
+	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
 // checkPath refuses what is not the path of a document, in a database whose name has prefix bytes.

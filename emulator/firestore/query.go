@@ -37,8 +37,12 @@ func parseQuery(parent string, in *pb.StructuredQuery) (*query, error) {
 	if in.GetFindNearest() != nil {
 		return nil, unimplemented("structured_query.find_nearest")
 	}
-	if len(in.GetFrom()) != 1 {
-		return nil, invalid("structured_query.from has %d collections: exactly one", len(in.GetFrom()))
+	switch len(in.GetFrom()) {
+	case 0:
+		return nil, unimplemented("structured_query.from left empty")
+	case 1:
+	default:
+		return nil, invalid("StructuredQuery.from cannot have more than one collection selector.")
 	}
 	q := &query{
 		parent:      parent,
@@ -109,6 +113,9 @@ func (q *query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []field
 			q.orders = append(q.orders, order{p, descending})
 		}
 	}
+	if !q.orders[len(q.orders)-1].field.isName() {
+		return invalid("order by clause cannot contain more fields after the key %s", nameField)
+	}
 	return nil
 }
 
@@ -129,8 +136,8 @@ func (q *query) parseCursor(what string, in *pb.Cursor, most int) (*cursor, erro
 	if in == nil {
 		return nil, nil
 	}
-	if len(in.GetValues()) == 0 || len(in.GetValues()) > most {
-		return nil, invalid("structured_query.%s has %d values: from 1 to %d, as many as order_by", what, len(in.GetValues()), most)
+	if len(in.GetValues()) > most {
+		return nil, invalid("Cursor has too many values: structured_query.%s has %d, order_by %d", what, len(in.GetValues()), most)
 	}
 	for i, v := range in.GetValues() {
 		if _, err := stored(v, 1); err != nil {
@@ -144,7 +151,7 @@ func (q *query) parseCursor(what string, in *pb.Cursor, most int) (*cursor, erro
 }
 
 func (q *query) parseSelect(in *pb.StructuredQuery_Projection) error {
-	if in == nil || len(in.GetFields()) == 0 {
+	if in == nil {
 		return nil
 	}
 	paths := make([]string, len(in.GetFields()))

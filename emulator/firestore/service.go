@@ -106,14 +106,13 @@ func (s *service) BatchGetDocuments(req *pb.BatchGetDocumentsRequest, stream pb.
 	if err != nil {
 		return err
 	}
-	if len(paths) == 0 {
-		return stream.Send(&pb.BatchGetDocumentsResponse{Transaction: r.begun, ReadTime: timestamppb.New(r.at)})
+	if r.begun != nil {
+		if err := stream.Send(&pb.BatchGetDocumentsResponse{Transaction: r.begun}); err != nil {
+			return err
+		}
 	}
 	for i, doc := range r.docs {
 		res := &pb.BatchGetDocumentsResponse{ReadTime: timestamppb.New(r.at)}
-		if i == 0 {
-			res.Transaction = r.begun
-		}
 		switch {
 		case doc == nil:
 			res.Result = &pb.BatchGetDocumentsResponse_Missing{Missing: db.documentName(paths[i])}
@@ -180,29 +179,23 @@ func (s *service) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*p
 	if len(req.GetLabels()) > 0 {
 		return nil, unimplemented("labels")
 	}
-	if len(req.GetWrites()) > maxWrites {
-		return nil, invalid("maximum %d writes allowed per request", maxWrites)
+	writes, err := parseWrites(db.name, req.GetWrites())
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[string]bool)
+	for _, w := range writes {
+		if seen[w.path] {
+			return nil, invalid("the same document cannot be written more than once in a single request: %s", w.name)
+		}
+		seen[w.path] = true
 	}
 	res := &pb.BatchWriteResponse{}
-	requests := make([]*request, len(req.GetWrites()))
-	outcomes := make([]*commitOutcome, len(requests))
-	parsed := make([][]*write, len(requests))
-	errs := make([]error, len(requests))
-	seen := make(map[string]bool)
-	for i, in := range req.GetWrites() {
-		if parsed[i], errs[i] = parseWrites(db.name, []*pb.Write{in}); errs[i] != nil {
-			continue
-		}
-		path := parsed[i][0].path
-		if seen[path] {
-			return nil, invalid("Cannot write to the same document %q twice in a BatchWrite.", parsed[i][0].name)
-		}
-		seen[path] = true
-	}
-	for i := range requests {
-		if errs[i] == nil {
-			requests[i], outcomes[i], errs[i] = db.startCommit(parsed[i], nil)
-		}
+	requests := make([]*request, len(writes))
+	outcomes := make([]*commitOutcome, len(writes))
+	errs := make([]error, len(writes))
+	for i, w := range writes { // all before the first wait, so that waits do not add up
+		requests[i], outcomes[i], errs[i] = db.startCommit([]*write{w}, nil)
 	}
 	for i, r := range requests {
 		result := &pb.WriteResult{}
@@ -249,13 +242,17 @@ func (s *service) RunQuery(req *pb.RunQueryRequest, stream pb.Firestore_RunQuery
 		}
 	}
 	at := timestamppb.New(r.at)
+	done := &pb.RunQueryResponse_Done{Done: true}
 	if len(r.docs) == 0 {
-		return stream.Send(&pb.RunQueryResponse{ReadTime: at, SkippedResults: int32(r.skipped)})
+		return stream.Send(&pb.RunQueryResponse{ReadTime: at, SkippedResults: int32(r.skipped), ContinuationSelector: done})
 	}
 	for i, doc := range r.docs {
 		res := &pb.RunQueryResponse{Document: q.shown(doc), ReadTime: at}
 		if i == 0 {
 			res.SkippedResults = int32(r.skipped)
+		}
+		if i == len(r.docs)-1 {
+			res.ContinuationSelector = done
 		}
 		if err := stream.Send(res); err != nil {
 			return err

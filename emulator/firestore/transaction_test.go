@@ -347,6 +347,9 @@ func TestTransactionBegunByARead(t *testing.T) {
 		Database: database, Documents: []string{root + "/locks/a", root + "/locks/b"},
 		ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: optimistic}}))
 	res := must[*pb.BatchGetDocumentsResponse](t)(get.Recv())
+	if first := must[*pb.BatchGetDocumentsResponse](t)(get.Recv()); res.GetResult() != nil || first.GetFound() == nil {
+		t.Fatalf("first responses %v, %v", res, first)
+	}
 	if second := must[*pb.BatchGetDocumentsResponse](t)(get.Recv()); second.GetTransaction() != nil || second.GetMissing() == "" {
 		t.Fatalf("second response %v", second)
 	}

@@ -149,18 +149,22 @@ func contains(values []*pb.Value, v *pb.Value) bool {
 	return slices.ContainsFunc(values, func(o *pb.Value) bool { return compare(o, v) == 0 })
 }
 
+var errTooDeep = invalid("a value is nested deeper than %d maps and arrays", maxValueDepth)
+
 // stored checks a value that is about to be written or compared with, and returns it in the form in which it is kept:
 // times in microseconds. The input is left as it was.
 func stored(v *pb.Value, depth int) (*pb.Value, error) {
-	if depth > maxValueDepth {
-		return nil, invalid("a value is nested deeper than %d levels", maxValueDepth)
-	}
 	switch t := v.GetValueType().(type) {
-	case *pb.Value_NullValue, *pb.Value_BooleanValue, *pb.Value_IntegerValue, *pb.Value_DoubleValue, *pb.Value_BytesValue:
+	case *pb.Value_NullValue, *pb.Value_BooleanValue, *pb.Value_IntegerValue, *pb.Value_DoubleValue:
 		return v, nil
 	case *pb.Value_StringValue:
-		if !utf8.ValidString(t.StringValue) {
-			return nil, invalid("a text value is not valid UTF-8")
+		if len(t.StringValue) > maxValueBytes || !utf8.ValidString(t.StringValue) {
+			return nil, invalid("a text value is longer than %d bytes or not valid UTF-8", maxValueBytes)
+		}
+		return v, nil
+	case *pb.Value_BytesValue:
+		if len(t.BytesValue) > maxValueBytes {
+			return nil, invalid("a bytes value is longer than %d bytes", maxValueBytes)
 		}
 		return v, nil
 	case *pb.Value_TimestampValue:
@@ -182,6 +186,9 @@ func stored(v *pb.Value, depth int) (*pb.Value, error) {
 		}
 		return v, nil
 	case *pb.Value_ArrayValue:
+		if depth > maxValueDepth {
+			return nil, errTooDeep
+		}
 		values := make([]*pb.Value, len(t.ArrayValue.GetValues()))
 		for i, e := range t.ArrayValue.GetValues() {
 			if rank(e) == rankArray {
@@ -194,6 +201,9 @@ func stored(v *pb.Value, depth int) (*pb.Value, error) {
 		}
 		return arrayOf(values), nil
 	case *pb.Value_MapValue:
+		if depth > maxValueDepth {
+			return nil, errTooDeep
+		}
 		fields, err := storedFields(t.MapValue.GetFields(), depth+1)
 		return &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: fields}}}, err
 	case nil:

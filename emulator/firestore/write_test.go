@@ -319,9 +319,10 @@ func TestBatchWriteRefusesOneDocumentTwice(t *testing.T) {
 func TestLimits(t *testing.T) {
 	s, c := start(t, nil)
 	stub := raw(t, s)
-	text := func(n int) *pb.Write {
+	text := func(n int) *pb.Write { // in two fields, each of which stays below its own limit
 		w := set("locks/a", 1)
-		w.GetUpdate().Fields["t"] = &pb.Value{ValueType: &pb.Value_StringValue{StringValue: strings.Repeat("x", n)}}
+		w.GetUpdate().Fields["t"] = &pb.Value{ValueType: &pb.Value_StringValue{StringValue: strings.Repeat("x", n-100)}}
+		w.GetUpdate().Fields["u"] = &pb.Value{ValueType: &pb.Value_StringValue{StringValue: strings.Repeat("x", 100)}}
 		return w
 	}
 	field := func(name string, v *pb.Value) *pb.Write {
@@ -336,15 +337,18 @@ func TestLimits(t *testing.T) {
 		}
 		return ws
 	}
-	deep := integer(1)
-	for range 21 {
-		deep = &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"d": deep}}}}
+	deep := func(levels int) *pb.Value {
+		v := integer(1)
+		for range levels {
+			v = &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"d": v}}}}
+		}
+		return v
 	}
 	array := func(v ...*pb.Value) *pb.Value {
 		return &pb.Value{ValueType: &pb.Value_ArrayValue{ArrayValue: &pb.ArrayValue{Values: v}}}
 	}
-	// A document counts its name (5+1 and 1+1 for locks/a, and 16), 32, and its fields: n 1+1+8, t 1+1+text+1.
-	const room = 1<<20 - (6 + 2 + 16) - 32 - 10 - 3
+	// A document counts its name (5+1 and 1+1 for locks/a, and 16), 32, and its fields: n 1+1+8, t and u 1+1+text+1.
+	const room = 1<<20 - (6 + 2 + 16) - 32 - 10 - 3 - 3
 	for name, test := range map[string]struct {
 		writes []*pb.Write
 		code   codes.Code
@@ -371,7 +375,10 @@ func TestLimits(t *testing.T) {
 		"a value without a type":         {[]*pb.Write{field("v", &pb.Value{})}, codes.InvalidArgument},
 		"an array in an array":           {[]*pb.Write{field("v", array(array()))}, codes.InvalidArgument},
 		"an array in a map in an array":  {[]*pb.Write{field("v", array(&pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"a": array()}}}}))}, codes.OK},
-		"too deep":                       {[]*pb.Write{field("v", deep)}, codes.InvalidArgument},
+		"20 levels":                      {[]*pb.Write{field("v", deep(20))}, codes.OK},
+		"21 levels":                      {[]*pb.Write{field("v", deep(21))}, codes.InvalidArgument},
+		"a text of 1,048,488 bytes":      {[]*pb.Write{field("v", &pb.Value{ValueType: &pb.Value_StringValue{StringValue: strings.Repeat("x", 1_048_488)}})}, codes.InvalidArgument},
+		"four underscores":               {[]*pb.Write{set("locks/____", 1)}, codes.OK},
 		"a vector":                       {[]*pb.Write{field("v", &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: map[string]*pb.Value{"__type__": array()}}}})}, codes.Unimplemented},
 		"another database":               {[]*pb.Write{{Operation: &pb.Write_Delete{Delete: "projects/other/databases/(default)/documents/a/b"}}}, codes.InvalidArgument},
 		"no operation":                   {[]*pb.Write{{}}, codes.InvalidArgument},
