@@ -233,9 +233,12 @@ func parseOperator(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value
 	}
 }
 
-// ranged tests by order, among values of the operand's type only.
+// ranged tests by order, among values of the operand's type only. NaN has a place in the order of results, but it is
+// neither less nor greater than a number.
 func ranged(operand *pb.Value, holds func(int) bool) func(*pb.Value) bool {
-	return func(v *pb.Value) bool { return rank(v) == rank(operand) && holds(compare(v, operand)) }
+	return func(v *pb.Value) bool {
+		return rank(v) == rank(operand) && !isNaN(v) && !isNaN(operand) && holds(compare(v, operand))
+	}
 }
 
 func checkList(op string, operand *pb.Value, most int) error {

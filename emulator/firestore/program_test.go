@@ -154,6 +154,11 @@ func allowed(in []filterSpec, or bool) (out []filterSpec) {
 	return out
 }
 
+// needsNoIndex leaves out the queries that the official emulator wants an index for: by descending names.
+func (q querySpec) needsNoIndex() bool {
+	return len(q.Orders) == 0 || q.Orders[0].Field != "__name__" || q.Orders[0].Desc == q.Last
+}
+
 // implies reports whether the query has an inequality on a field that the order does not name: then the name of the
 // document cannot be named either, because it comes last.
 func (q querySpec) implies() bool {
@@ -193,7 +198,7 @@ func genProgram() *rapid.Generator[[]step] {
 		case "create", "set", "merge", "update":
 			s.Fields = genFields().Draw(t, "fields")
 		case "query":
-			s.Query = genQuery().Draw(t, "query")
+			s.Query = genQuery().Filter(querySpec.needsNoIndex).Draw(t, "query")
 		}
 		return s
 	}), 1, 30)
@@ -431,7 +436,8 @@ func (q querySpec) model(docs []modelDoc) []string {
 }
 
 func (f filterSpec) holds(v any) bool {
-	same := modelType(v) == modelType(f.Value)
+	d, isDouble := v.(float64)
+	same := modelType(v) == modelType(f.Value) && !(isDouble && math.IsNaN(d))
 	c := modelCompare(v, f.Value)
 	in := func(list any, v any) bool {
 		l, _ := list.([]any)
