@@ -24,18 +24,17 @@
 // # Who waits for whom
 //
 // In [Pessimistic] mode, a transaction locks every document that it reads, found or not, and every query, against
-// changes of what it finds. Reads share. A commit is one step; it waits until no other transaction holds what it
-// writes. Reads outside of transactions wait for nobody.
+// changes of what it finds. Reads share and wait for nobody. A commit, in a transaction or not, is one step; it waits
+// until no other transaction holds what it writes.
 //
-//	BeginTransaction ──▶ open ──read──▶ waits ──▶ open, holds locks
-//	                      │               └─ lock timeout ─▶ ABORTED, closed
+//	BeginTransaction ──▶ open ──read──▶ open, holds locks
 //	                      ├─ Commit ──▶ waits ──▶ applied, or refused by a precondition; closed
 //	                      │               └─ lock timeout ─▶ ABORTED, closed
 //	                      ├─ Rollback ─▶ closed
 //	                      └─ left alone, or too long ─▶ expired
 //
-// Waiters are served in the order in which they came, and a read waits behind a commit that came before it, so that
-// readers cannot starve a writer. Nobody looks for deadlocks: two transactions that have read one document and both
+// Commits that wait are served in the order in which they came; a read passes them, so that many readers can starve a
+// writer. Nobody looks for deadlocks: two transactions that have read one document and both
 // want to write it wait for each other until the first one's lock timeout, whose end lets the other one through.
 //
 // In [Optimistic] mode, a transaction reads one snapshot, of the time of its first read, and locks nothing. Its Commit
@@ -65,14 +64,20 @@
 //
 // # Unlike the official emulator
 //
-// The behavior was matched with that of version 1.19.9. These are the known differences:
+// The tests run the same random programs on the official emulator where one is installed, and compare codes, data and
+// results. These are the known differences:
 //
 //   - A Commit whose client gives up while it waits for locks is withdrawn. There it is applied later, which
 //     Options.LateCommits does here too.
 //   - The official emulator ignores a transaction's concurrency mode and always locks. Here both modes exist.
-//   - How it orders waiters is not known; under contention the numbers of attempts differ, the outcomes do not.
+//   - There, a query in a transaction locks whole collections; here, as in the service, only against writes that
+//     change what it finds or would find.
+//   - There, an order by descending names wants an index, a Commit takes more than 500 writes and documents of another
+//     database, and reads at a time go back further than an hour. IDs of the form __id7__ are refused here.
+//   - A document that leaves the result of a listened query is a DocumentRemove here, a reset of the target there.
+//   - Codes are the same, messages in part.
 //   - There are no REST endpoints and no security rules. [Server.Reset] does what DELETE on all documents does there.
 //
 // Unlike the service, no query needs an index, nothing limits the rate of writes, and no value is cut for comparison at
-// 1,500 bytes. A Commit takes 500 writes at most, the bound that all editions of the service have kept to.
+// 1,500 bytes. What is kept of the past is an hour, as there, and at most 1,000 versions of one document.
 package firestore

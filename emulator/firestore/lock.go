@@ -8,16 +8,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Shared locks are the reads and queries of open pessimistic transactions. Exclusive locks need no entry: a commit is one
-// step under the database's mutex, so that it only has to wait until nobody else holds what it writes. Waiters are
-// served in the order of their arrival.
+// Shared locks are the reads and queries of open pessimistic transactions; a read takes them at once. Exclusive locks need
+// no entry: a commit is one step under the database's mutex, so that it only has to wait until no other transaction
+// holds what it writes. Commits that wait are served in the order of their arrival.
 
-// A request wants shared locks (paths, query) or exclusive ones (writes), and then to run.
+// A request is a commit that wants its locks, and then to run.
 type request struct {
 	tx          *transaction // nil: a commit without one
-	paths       []string
-	query       *query
-	commit      bool
 	writes      []*write
 	requestTime time.Time
 
@@ -31,7 +28,7 @@ type request struct {
 // without.
 func (db *database) start(r *request) {
 	r.done = make(chan struct{})
-	if !db.blocked(r, db.queue) {
+	if !db.blocked(r) {
 		r.run()
 		close(r.done)
 		db.wake()
@@ -61,7 +58,7 @@ func (db *database) await(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 	}
 	gone := status.FromContextError(ctx.Err()).Err()
-	if r.commit && db.options.LateCommits {
+	if db.options.LateCommits {
 		return gone
 	}
 	db.mu.Lock()
@@ -97,7 +94,7 @@ func (db *database) wake() {
 	for again := true; again; {
 		again = false
 		for i, r := range db.queue {
-			if db.blocked(r, db.queue[:i]) {
+			if db.blocked(r) {
 				continue
 			}
 			db.queue = slices.Delete(db.queue, i, i+1)
@@ -119,53 +116,32 @@ func (db *database) refuseAll(tx *transaction) {
 	}
 }
 
-// blocked decides whether a request has to wait. A write waits for other transactions that hold what it writes. A read
-// waits for writes that came before it, so that readers cannot starve a writer; but not for one that itself waits for
-// the reader's transaction, because both would wait until one times out.
-func (db *database) blocked(r *request, earlier []*request) bool {
-	if r.commit {
-		return len(db.blockers(r)) > 0
-	}
-	for _, w := range earlier {
-		if !w.commit || w.tx == r.tx || !db.conflict(r.paths, r.query, w) {
+// blocked decides whether another transaction holds something that a commit writes.
+func (db *database) blocked(r *request) bool {
+	for _, tx := range db.open {
+		if tx == r.tx || !tx.locking() {
 			continue
 		}
-		if !slices.Contains(db.blockers(w), r.tx) {
-			return true
+		for _, w := range r.writes {
+			if _, held := tx.reads[w.path]; held {
+				return true
+			}
+		}
+		for _, q := range tx.queries {
+			if db.changesResult(r, q.query) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// blockers returns the transactions that a write waits for.
-func (db *database) blockers(w *request) []*transaction {
-	var out []*transaction
-	for _, tx := range db.open {
-		if tx == w.tx || !tx.locking() {
-			continue
-		}
-		holds := slices.ContainsFunc(w.writes, func(w *write) bool {
-			_, ok := tx.reads[w.path]
-			return ok
-		})
-		if holds || slices.ContainsFunc(tx.queries, func(q queryRead) bool { return db.conflict(nil, q.query, w) }) {
-			out = append(out, tx)
-		}
-	}
-	return out
-}
-
-// conflict decides whether a write changes one of the documents, or what the query would find.
-func (db *database) conflict(paths []string, q *query, w *request) bool {
-	for _, w := range w.writes {
-		if slices.Contains(paths, w.path) {
-			return true
-		}
-	}
-	if q == nil || !slices.ContainsFunc(w.writes, func(w *write) bool { return q.covers(w.path) }) {
+// changesResult decides whether a commit changes what a query finds, or would find.
+func (db *database) changesResult(r *request, q *query) bool {
+	if !slices.ContainsFunc(r.writes, func(w *write) bool { return q.covers(w.path) }) {
 		return false
 	}
-	changes, _, err := db.stage(w.writes, w.requestTime, w.requestTime, false)
+	changes, _, err := db.stage(r.writes, r.requestTime, r.requestTime, false)
 	if err != nil {
 		return false // it will fail and change nothing
 	}
@@ -201,7 +177,7 @@ func (db *database) startCommit(writes []*write, token []byte) (*request, *commi
 	defer db.mu.Unlock()
 	db.expire()
 	out := &commitOutcome{}
-	r := &request{commit: true, writes: writes, requestTime: db.clock.read()}
+	r := &request{writes: writes, requestTime: db.clock.read()}
 	if len(token) > 0 {
 		tx, err := db.transaction(token)
 		if err != nil {

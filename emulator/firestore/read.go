@@ -25,57 +25,24 @@ type reading struct {
 	begun   []byte // the transaction that the selector asked for
 }
 
-// read reads documents by their paths, or a query. In a pessimistic transaction it locks them, which may take a while.
+// read reads documents by their paths, or a query. A pessimistic transaction holds them from then on.
 func (db *database) read(ctx context.Context, s selector, paths []string, q *query) (reading, error) {
-	r, out, err := db.startRead(ctx, s, paths, q)
-	if err != nil {
-		return reading{}, err
-	}
-	if err = db.await(ctx, r); err == nil {
-		err = out.err
-	}
-	if err != nil && s.begin != nil {
-		db.abandon(out.begun) // nobody will hear of it
-	}
-	if err != nil {
-		return reading{}, err
-	}
-	return out.reading, nil
-}
-
-// abandon ends a transaction that may be open.
-func (db *database) abandon(token []byte) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if tx, err := db.transaction(token); err == nil {
-		db.end(tx)
-		db.wake()
-	}
-}
-
-type readOutcome struct {
-	reading
-	err error
-}
-
-func (db *database) startRead(ctx context.Context, s selector, paths []string, q *query) (*request, *readOutcome, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.expire()
-	out := &readOutcome{}
 	tx, v, err := db.resolve(ctx, s)
 	if err != nil {
-		return nil, nil, err
+		return reading{}, err
 	}
-	if s.begin != nil {
-		out.begun = tx.token()
+	r, err := db.runRead(tx, v, paths, q)
+	switch {
+	case s.begin == nil:
+	case err != nil:
+		db.end(tx) // nobody will hear of it
+	default:
+		r.begun = tx.token()
 	}
-	r := &request{run: func() { out.err = db.runRead(out, tx, v, paths, q) }}
-	if tx != nil && tx.locking() {
-		r.tx, r.paths, r.query = tx, paths, q
-	}
-	db.start(r)
-	return r, out, nil
+	return r, err
 }
 
 // resolve returns the transaction (nil: none) and the view that a selector asks for.
@@ -107,36 +74,33 @@ func (db *database) resolve(ctx context.Context, s selector) (*transaction, view
 	return tx, v, nil
 }
 
-func (db *database) runRead(out *readOutcome, tx *transaction, v view, paths []string, q *query) error {
-	out.at = v.at
-	if out.at.IsZero() {
-		out.at = db.clock.read()
+func (db *database) runRead(tx *transaction, v view, paths []string, q *query) (reading, error) {
+	r := reading{at: v.at}
+	if r.at.IsZero() {
+		r.at = db.clock.read()
 	}
 	var err error
 	if q != nil {
-		out.docs, out.skipped, err = q.run(v)
+		r.docs, r.skipped, err = q.run(v)
 	} else {
-		out.docs, err = v.documents(paths)
-	}
-	if err != nil {
-		if tx != nil && !tx.readOnly {
-			return errContention // its documents changed too often to still know the snapshot
-		}
-		return err
+		r.docs, err = v.documents(paths)
 	}
 	if tx == nil || tx.readOnly {
-		return nil
+		return r, err
+	}
+	if err != nil {
+		return r, errContention // its documents changed too often to still know the snapshot
 	}
 	for _, path := range paths {
 		tx.reads[path] = struct{}{}
 	}
 	if q != nil {
-		tx.queries = append(tx.queries, queryRead{q, out.docs})
-		for _, doc := range out.docs {
+		tx.queries = append(tx.queries, queryRead{q, r.docs})
+		for _, doc := range r.docs {
 			tx.reads[strings.TrimPrefix(doc.GetName(), db.documentName(""))] = struct{}{}
 		}
 	}
-	return nil
+	return r, nil
 }
 
 func (v view) documents(paths []string) ([]*pb.Document, error) {

@@ -32,7 +32,7 @@ type Options struct {
 	// Mode is that of read-write transactions which do not ask for one themselves, as the Go client never does.
 	Mode Mode
 
-	// LockTimeout is how long a request waits for locks before it is ABORTED; 0 stands for 2 s.
+	// LockTimeout is how long a commit waits for locks before it is ABORTED; 0 stands for 2 s.
 	LockTimeout time.Duration
 
 	// TransactionTTL is the longest life of a transaction; 0 stands for 270 s.
@@ -272,7 +272,7 @@ func (s *Server) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// Waiting returns how many requests are waiting for locks, so that a test can bring about a conflict without sleeping.
+// Waiting returns how many commits are waiting for locks, so that a test can bring about a conflict without sleeping.
 func (s *Server) Waiting() int {
 	n := 0
 	for _, db := range s.all() {
