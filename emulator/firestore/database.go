@@ -195,7 +195,10 @@ type committed struct {
 
 // stage computes what the writes make of the documents, one after the other, without changing any. The documents
 // after are in changes, nil for those that would not exist; those that would stay as they are do not appear.
-func (db *database) stage(writes []*write, requestTime, at time.Time, checked bool) (changes map[string]*pb.Document, results []*pb.WriteResult, err error) {
+// Preconditions count only if checked is true.
+func (db *database) stage(writes []*write, requestTime, at time.Time, checked bool) (
+	changes map[string]*pb.Document, results []*pb.WriteResult, err error,
+) {
 	changes = make(map[string]*pb.Document)
 	for _, w := range writes {
 		found, staged := changes[w.path]
