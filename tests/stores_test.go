@@ -32,3 +32,10 @@ func TestLocksOnSQLite(t *testing.T) {
 		return s
 	})
 }
+
+// TestAmbiguousWrites: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
+func TestAmbiguousWrites(t *testing.T) {
+	suite.Ambiguous(t, func(_ *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		return suite.Unreliable(docstore.NewMemory(&docstore.MemoryOptions{Now: now}))
+	})
+}

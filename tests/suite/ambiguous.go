@@ -1,0 +1,178 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// Fate is what becomes of a write on its way to the service behind a store and back.
+type Fate string
+
+// The fates of a write.
+const (
+	LostRequest      Fate = "lost request"               // the service never sees it
+	LostAnswer       Fate = "lost answer"                // applied, and the answer is lost
+	AppliedThenError Fate = "applied, answered an error" // applied, and the service says that it is unavailable
+	AppliedLate      Fate = "applied late"               // applied after the caller gave up waiting
+)
+
+// Faults arranges the fate of writes between a store and its service.
+type Faults struct {
+	// Next makes the next write of the store meet the fate, once, and leaves those that follow alone.
+	Next func(t *testing.T, f Fate)
+
+	// Settle returns when what was applied late has been applied. Nil if AppliedLate does not exist here.
+	Settle func(t *testing.T)
+}
+
+// Ambiguous holds the rule of the ambiguous write (LS-ACC-04) against every fate and every command: a caller that sends
+// the same request again until it has an answer gets the one that it deserves, and the command has had one effect: no
+// false LOCK_HELD, no false LEASE_LOST, no second grant. It makes no difference whether the store's own library sends
+// again underneath.
+func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
+	for _, fate := range []Fate{LostRequest, LostAnswer, AppliedThenError, AppliedLate} {
+		for _, do := range []string{"acquire", "acquire expired", "renew", "release", "force"} {
+			t.Run(fmt.Sprintf("%s/%s", do, fate), func(t *testing.T) {
+				clock := NewClock()
+				store, faults := newStore(t, clock.Now)
+				if fate == AppliedLate && faults.Settle == nil {
+					return
+				}
+				ambiguous(t, store, faults, clock, do, fate)
+			})
+		}
+	}
+}
+
+func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
+	t.Helper()
+	locks := lock.New(store, nil)
+	id := lock.ID{Tenant: "acme", Key: "k"}
+	step := Step{Key: id.Key, Owner: "ann", Request: "r1", TTL: 60, Do: do}
+	token := int64(1)
+	if do != "acquire" {
+		first := Step{Key: id.Key, Owner: "ann", Request: "r0", TTL: 60, Do: "acquire"}
+		if a, err := send(t.Context(), locks, id.Tenant, first, 0); err != nil || a.Code != "OK" || a.Token != 1 {
+			t.Fatalf("the lease to begin with: %+v, %v", a, err)
+		}
+		clock.Advance(time.Second)
+	}
+	if do == "acquire expired" {
+		step.Do, token = "acquire", 2
+		clock.Advance(time.Hour)
+	}
+	before := clock.Now()
+
+	faults.Next(t, fate)
+	var (
+		answer Answer
+		err    error
+	)
+	for try := range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), tryTimeout(fate, try))
+		answer, err = send(ctx, locks, id.Tenant, step, token)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if fate == AppliedLate {
+		faults.Settle(t)
+	}
+	if err != nil || answer.Code != "OK" || answer.Token != token {
+		t.Fatalf("after all tries: %+v, %v; want OK with token %d", answer, err, token)
+	}
+	// Asking once more changes nothing either.
+	again, err := send(t.Context(), locks, id.Tenant, step, token)
+	if answer.Replayed = true; err != nil || again != answer {
+		t.Errorf("once more: %+v, %v; want %+v", again, err, answer)
+	}
+	s, _, err := locks.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]lock.Phase{"acquire": lock.Active, "renew": lock.Active, "release": lock.Released, "force": lock.Released}[step.Do]
+	if s.Phase != want || s.Owner != "ann" || s.ExpiresAt.Before(before) {
+		t.Errorf("the lock is %+v, want %s", s, want)
+	}
+	// One effect: the next lease has the next token.
+	clock.Advance(time.Hour)
+	next, err := send(t.Context(), locks, id.Tenant, Step{Key: id.Key, Owner: "bob", Request: "b1", TTL: 60, Do: "acquire"}, 0)
+	if err != nil || next.Code != "OK" || next.Token != token+1 {
+		t.Errorf("the next lease: %+v, %v; want token %d", next, err, token+1)
+	}
+}
+
+// tryTimeout gives the first try of a write that is applied late little time, so that its caller gives up; nobody waits for
+// it in vain. All others have plenty.
+func tryTimeout(fate Fate, try int) time.Duration {
+	if fate == AppliedLate && try == 0 {
+		return 300 * time.Millisecond
+	}
+	return 30 * time.Second
+}
+
+// Unreliable puts faults before a store that has none of its own, such as the one in memory.
+func Unreliable(store docstore.Store) (docstore.Store, Faults) {
+	u := &unreliable{Store: store}
+	return u, Faults{
+		Next: func(_ *testing.T, f Fate) { u.set(f) },
+		Settle: func(t *testing.T) {
+			t.Helper()
+			for _, writes := range u.held() {
+				if _, err := store.Write(t.Context(), writes...); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	}
+}
+
+type unreliable struct {
+	docstore.Store
+	mu   sync.Mutex
+	fate Fate
+	late [][]docstore.Write
+}
+
+func (u *unreliable) set(f Fate) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fate = f
+}
+
+func (u *unreliable) held() [][]docstore.Write {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.late
+}
+
+var errPlanted = fmt.Errorf("%w: planted", docstore.ErrUnavailable)
+
+func (u *unreliable) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	u.mu.Lock()
+	fate := u.fate
+	u.fate = ""
+	if fate == AppliedLate {
+		u.late = append(u.late, writes)
+	}
+	u.mu.Unlock()
+	switch fate {
+	case LostRequest:
+		return docstore.Result{}, errPlanted
+	case LostAnswer, AppliedThenError:
+		_, err := u.Store.Write(ctx, writes...)
+		return docstore.Result{}, errors.Join(errPlanted, err)
+	case AppliedLate:
+		return docstore.Result{}, context.DeadlineExceeded
+	default:
+		return u.Store.Write(ctx, writes...)
+	}
+}
