@@ -45,7 +45,7 @@ func (u *usage) wrote(before, after attr.Map) {
 	u.base.Write += u.factor * ceilUnits(max(attr.Size(before), attr.Size(after)), writeUnit)
 	for _, x := range u.table.indexes {
 		was, is := x.image(u.table, before), x.image(u.table, after)
-		cost := 0.0
+		var cost float64
 		switch {
 		case was == nil && is == nil || was != nil && is != nil && attr.Equal(was, is):
 			continue

@@ -362,12 +362,13 @@ func updates() *rapid.Generator[string] {
 
 // withPlaceholders adds the placeholders that the expressions of a request mention.
 func withPlaceholders(t *rapid.T, body map[string]any) map[string]any {
-	source := ""
+	var expressions []string
 	for name, v := range body {
 		if strings.HasSuffix(name, "Expression") {
-			source += " " + v.(string)
+			expressions = append(expressions, v.(string))
 		}
 	}
+	source := strings.Join(expressions, " ")
 	names, values := map[string]any{}, map[string]any{}
 	if strings.Contains(source, "#a") {
 		names["#a"] = "a"

@@ -215,20 +215,21 @@ func (p *plan) add(f Fault, req Request) {
 	switch f.Kind {
 	case Delay:
 		p.delay += f.Delay
-		return
 	case DelayAnswer:
 		p.delayAnswer += f.Delay
-		return
 	case StaleRead:
 		p.stale = true
-		return
 	case SkewDate:
 		p.skew += f.Skew
-		return
+	default:
+		if !p.settled() {
+			p.settle(f, req)
+		}
 	}
-	if p.settled() {
-		return
-	}
+}
+
+// settle replaces the answer.
+func (p *plan) settle(f Fault, req Request) {
 	switch f.Kind {
 	case FailBefore:
 		p.refusal = internalError()
@@ -249,6 +250,8 @@ func (p *plan) add(f Fault, req Request) {
 			"The transaction with the given request token is already in progress.")
 	case Conflict:
 		p.refusal = f.conflict(req)
+	default:
+		panic("unreachable: no other kind replaces the answer")
 	}
 }
 

@@ -71,7 +71,7 @@ func TestFaults(t *testing.T) {
 			if got := code(create(t.Context(), c, "a")); got != test.once {
 				t.Errorf("got %q, want %q", got, test.once)
 			}
-			if got := get(t, c, "locks", item{"id": str("a")}) != nil; got != test.applied {
+			if got := get(t, c, item{"id": str("a")}) != nil; got != test.applied {
 				t.Errorf("applied: %v", got)
 			}
 			if in.Hits() != 1 {
@@ -168,7 +168,7 @@ func TestTransactionFaults(t *testing.T) {
 	_, err = c.TransactGetItems(t.Context(), &sdk.TransactGetItemsInput{TransactItems: []types.TransactGetItem{
 		{Get: &types.Get{TableName: aws.String("locks"), Key: item{"id": str("b")}}}}})
 	wantCanceled(t, err, "TransactionConflict")
-	if get(t, c, "locks", item{"id": str("a")}) != nil {
+	if get(t, c, item{"id": str("a")}) != nil {
 		t.Error("a transaction in conflict was applied")
 	}
 
@@ -184,7 +184,7 @@ func TestTransactionFaults(t *testing.T) {
 	if _, err := transact(t, connect(s.URL, retrying), "", txAdd("a")); err != nil {
 		t.Fatal(err)
 	}
-	wantItem(t, get(t, c, "locks", item{"id": str("a")}), item{"id": str("a"), "n": num("1")})
+	wantItem(t, get(t, c, item{"id": str("a")}), item{"id": str("a"), "n": num("1")})
 	if n := s.Count("TransactWriteItems"); n != 2 {
 		t.Errorf("%d requests", n)
 	}
@@ -307,7 +307,7 @@ func TestDelays(t *testing.T) {
 				t.Errorf("%v: got %v", kind, err)
 			}
 			cancel()
-			if got := get(t, c, "locks", item{"id": str(kind.String())}) != nil; got != applied {
+			if got := get(t, c, item{"id": str(kind.String())}) != nil; got != applied {
 				t.Errorf("%v: applied is %v", kind, got)
 			}
 		}
@@ -321,7 +321,7 @@ func TestDelays(t *testing.T) {
 func TestCounts(t *testing.T) {
 	s, c := start(t, nil)
 	mustPut(t, c, "locks", item{"id": str("a")}, item{"id": str("b")})
-	get(t, c, "locks", item{"id": str("a")})
+	get(t, c, item{"id": str("a")})
 	if err := create(t.Context(), c, "a"); err == nil {
 		t.Fatal("created twice")
 	}

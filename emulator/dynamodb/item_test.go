@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,12 +60,12 @@ func TestItemRoundTrip(t *testing.T) {
 		"m":    &types.AttributeValueMemberM{Value: item{"deep": &types.AttributeValueMemberM{Value: item{"é": num("-0.5")}}}},
 	}
 	mustPut(t, c, "locks", it)
-	wantItem(t, get(t, c, "locks", item{"id": str("all")}), it)
-	if gone := get(t, c, "locks", item{"id": str("none")}); gone != nil {
+	wantItem(t, get(t, c, item{"id": str("all")}), it)
+	if gone := get(t, c, item{"id": str("none")}); gone != nil {
 		t.Errorf("got %v, want no item", gone)
 	}
 	mustPut(t, c, "locks", item{"id": str("n"), "n": num("1.0")})
-	wantItem(t, get(t, c, "locks", item{"id": str("n")}), item{"id": str("n"), "n": num("1")})
+	wantItem(t, get(t, c, item{"id": str("n")}), item{"id": str("n"), "n": num("1")})
 }
 
 func TestGetProjection(t *testing.T) {
@@ -129,7 +130,7 @@ func TestUpdateCreates(t *testing.T) {
 	if _, err := c.UpdateItem(t.Context(), &sdk.UpdateItemInput{TableName: aws.String("locks"), Key: item{"id": str("bare")}}); err != nil {
 		t.Fatal(err)
 	}
-	wantItem(t, get(t, c, "locks", item{"id": str("bare")}), item{"id": str("bare")})
+	wantItem(t, get(t, c, item{"id": str("bare")}), item{"id": str("bare")})
 }
 
 func TestFailedCondition(t *testing.T) {
@@ -170,7 +171,7 @@ func TestFailedCondition(t *testing.T) {
 			}
 		}
 	}
-	wantItem(t, get(t, c, "locks", key), it)
+	wantItem(t, get(t, c, key), it)
 }
 
 func TestItemErrors(t *testing.T) {
@@ -290,7 +291,7 @@ func TestLegacyParametersAreRefused(t *testing.T) {
 		api.ErrorMessage() != "emulator/dynamodb does not support the operation ListTagsOfResource" {
 		t.Errorf("got %v", err)
 	}
-	if get(t, c, "locks", item{"id": str("a")}) != nil {
+	if get(t, c, item{"id": str("a")}) != nil {
 		t.Error("a refused request was applied")
 	}
 }
@@ -411,7 +412,7 @@ func TestConcurrentIncrements(t *testing.T) {
 	for err := range errs {
 		t.Error(err)
 	}
-	wantItem(t, get(t, c, "locks", key), item{"id": str("counter"), "n": num(fmt.Sprint(workers * rounds))})
+	wantItem(t, get(t, c, key), item{"id": str("counter"), "n": num(strconv.Itoa(workers * rounds))})
 	if n := s.Count("UpdateItem"); n < workers*rounds {
 		t.Errorf("%d requests for %d increments", n, workers*rounds)
 	}

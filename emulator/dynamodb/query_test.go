@@ -3,6 +3,7 @@ package dynamodb_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -296,7 +297,7 @@ func TestScan(t *testing.T) {
 	_, c := start(t, nil)
 	const n = 40
 	for i := range n {
-		mustPut(t, c, "locks", item{"id": str(fmt.Sprint("k", i)), "n": num(fmt.Sprint(i))})
+		mustPut(t, c, "locks", item{"id": str(fmt.Sprint("k", i)), "n": num(strconv.Itoa(i))})
 	}
 	collect := func(in sdk.ScanInput) []string {
 		t.Helper()
@@ -358,7 +359,7 @@ func TestPageOfOneMegabyte(t *testing.T) {
 	_, c := start(t, nil)
 	big := strings.Repeat("x", 390*1024)
 	for i := range 4 {
-		mustPut(t, c, "events", item{"id": str("a"), "seq": num(fmt.Sprint(i)), "x": str(big)})
+		mustPut(t, c, "events", item{"id": str("a"), "seq": num(strconv.Itoa(i)), "x": str(big)})
 	}
 	in := &sdk.QueryInput{TableName: aws.String("events"), KeyConditionExpression: aws.String("id = :a"),
 		ExpressionAttributeValues: item{":a": str("a")}, Select: "COUNT", ReturnConsumedCapacity: "TOTAL"}

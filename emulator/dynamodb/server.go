@@ -71,7 +71,7 @@ type target struct {
 // operations make an empty request for each operation.
 var operations map[string]func() request
 
-func init() { // not in the declaration: fault rules, which requests lead to, look operations up
+func init() { //nolint:gochecknoinits // not in the declaration: fault rules, which requests lead to, look operations up
 	operations = map[string]func() request{
 		"BatchGetItem":       func() request { return new(batchGetItem) },
 		"BatchWriteItem":     func() request { return new(batchWriteItem) },
@@ -101,7 +101,7 @@ const (
 // ServeHTTP answers one request of the protocol that the SDKs speak: a POST with JSON to the root.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		io.WriteString(w, "healthy: dynamodb.local ") // the client that hung up does not mind
+		_, _ = io.WriteString(w, "healthy: dynamodb.local ") // the client that hung up does not mind
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -212,7 +212,7 @@ func (s *Server) write(w http.ResponseWriter, answer any, refused *apiError, ske
 	h.Set("X-Amzn-Requestid", strings.ToUpper(rand.Text()+rand.Text()))
 	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10))
 	w.WriteHeader(status)
-	w.Write(body) // a client that hung up is no concern of the server
+	_, _ = w.Write(body) // a client that hung up is no concern of the server
 }
 
 // Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:

@@ -20,7 +20,7 @@ type TB interface {
 // set; opts may be nil.
 func Start(t TB, opts *Options) *Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a loopback address is bound at once
 	if err != nil {
 		t.Fatalf("dynamodb: %v", err)
 		return nil
@@ -51,7 +51,7 @@ type inMemory struct{ s *Server }
 // RoundTrip serves one request in the caller's goroutine.
 func (m inMemory) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 	if r.Body != nil {
-		defer r.Body.Close()
+		defer r.Body.Close() //nolint:errcheck // the server has read what it wants of it
 	} else {
 		r = r.Clone(r.Context())
 		r.Body = http.NoBody
@@ -60,7 +60,7 @@ func (m inMemory) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 	defer func() {
 		switch p := recover(); {
 		case p == nil:
-		case p != http.ErrAbortHandler:
+		case p != http.ErrAbortHandler: //nolint:errorlint // net/http, too, knows this very value only
 			panic(p)
 		case r.Context().Err() != nil:
 			err = r.Context().Err()

@@ -204,13 +204,13 @@ func TestTimeToLive(t *testing.T) {
 	}
 	wantValidation(t, set("until", true), "TimeToLive is already enabled")
 	wantValidation(t, set("other", false), "TimeToLive is active on a different AttributeName: current AttributeName is until")
-	if get(t, c, "locks", item{"id": str("past")}) == nil {
+	if get(t, c, item{"id": str("past")}) == nil {
 		t.Error("an expired item is gone before ExpireNow")
 	}
 	if n := s.ExpireNow(); n != 1 {
 		t.Errorf("%d items expired, want 1", n)
 	}
-	if get(t, c, "locks", item{"id": str("past")}) != nil {
+	if get(t, c, item{"id": str("past")}) != nil {
 		t.Error("an expired item is still there")
 	}
 	now = now.Add(2 * time.Second)

@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb/internal/attr"
@@ -81,7 +82,7 @@ func (r *listTables) run(s *Server, _ mode) (any, *apiError) {
 	limit := most
 	if r.Limit != nil {
 		if *r.Limit < 1 || *r.Limit > most {
-			return nil, constraint(fmt.Sprint(*r.Limit), "Limit", "Member must have value from 1 to 100")
+			return nil, constraint(strconv.FormatInt(*r.Limit, 10), "Limit", "Member must have value from 1 to 100")
 		}
 		limit = int(*r.Limit)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +77,9 @@ func TestTransactWrite(t *testing.T) {
 	if len(used) != 1 || *used[0].CapacityUnits != 8 || *used[0].WriteCapacityUnits != 8 || used[0].ReadCapacityUnits != nil {
 		t.Errorf("consumed %+v", used)
 	}
-	wantItem(t, get(t, c, "locks", item{"id": str("new")}), item{"id": str("new")})
-	wantItem(t, get(t, c, "locks", item{"id": str("counter")}), item{"id": str("counter"), "n": num("2")})
-	wantItem(t, get(t, c, "locks", item{"id": str("old")}), nil)
+	wantItem(t, get(t, c, item{"id": str("new")}), item{"id": str("new")})
+	wantItem(t, get(t, c, item{"id": str("counter")}), item{"id": str("counter"), "n": num("2")})
+	wantItem(t, get(t, c, item{"id": str("old")}), nil)
 }
 
 func TestTransactionIsAllOrNothing(t *testing.T) {
@@ -98,7 +99,7 @@ func TestTransactionIsAllOrNothing(t *testing.T) {
 	if reasons[0].Message != nil || reasons[0].Item != nil {
 		t.Errorf("got %+v", reasons[0])
 	}
-	wantItem(t, get(t, c, "locks", item{"id": str("counter")}), nil)
+	wantItem(t, get(t, c, item{"id": str("counter")}), nil)
 	if got, want := s.Consumed(), (dynamodb.Units{Read: 1, Write: 6}); got != want {
 		t.Errorf("consumed %v, want %v", got, want)
 	}
@@ -126,7 +127,7 @@ func TestTransactErrors(t *testing.T) {
 	}
 	var many []types.TransactWriteItem
 	for i := range 101 {
-		many = append(many, txAdd(fmt.Sprint(i)))
+		many = append(many, txAdd(strconv.Itoa(i)))
 	}
 	_, err = transact(t, c, "", many...)
 	wantValidation(t, err, "1 validation error detected: Value '[...]' at 'transactItems' failed to satisfy constraint: "+
@@ -148,7 +149,7 @@ func TestClientRequestToken(t *testing.T) {
 	_, c := start(t, &dynamodb.Options{Now: func() time.Time { return now }})
 	n := func() string {
 		t.Helper()
-		it := get(t, c, "locks", item{"id": str("a")})
+		it := get(t, c, item{"id": str("a")})
 		if it == nil {
 			return "none"
 		}
@@ -248,7 +249,7 @@ func TestBatch(t *testing.T) {
 	wantValidation(t, err, "Provided list of item keys contains duplicates")
 	var many []types.WriteRequest
 	for i := range 26 {
-		many = append(many, put(fmt.Sprint(i)))
+		many = append(many, put(strconv.Itoa(i)))
 	}
 	_, err = write(many...)
 	wantValidation(t, err, "Too many items requested for the BatchWriteItem call")
@@ -260,7 +261,7 @@ func TestBatch(t *testing.T) {
 	_, err = write(put("c"), put(""))
 	wantValidation(t, err, "One or more parameter values are not valid. The AttributeValue for a key attribute cannot "+
 		"contain an empty string value. Key: id")
-	if get(t, c, "locks", item{"id": str("c")}) != nil {
+	if get(t, c, item{"id": str("c")}) != nil {
 		t.Error("a refused batch was applied in part")
 	}
 }

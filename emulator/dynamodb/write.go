@@ -112,7 +112,13 @@ func (w *write) decide(found attr.Map) (attr.Map, *apiError) {
 		return nil, nil
 	case verbCheck:
 		return found, nil
+	default:
+		return w.updated(found)
 	}
+}
+
+// updated returns the item found as the update leaves it. One that is not there begins as its key.
+func (w *write) updated(found attr.Map) (attr.Map, *apiError) {
 	after := found
 	if after == nil {
 		after = maps.Clone(w.item)

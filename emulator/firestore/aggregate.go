@@ -43,7 +43,9 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) (func([]
 	}, nil
 }
 
-func parseAggregation(in *pb.StructuredAggregationQuery_Aggregation, needed *[]fieldPath) (func([]*pb.Document) *pb.Value, error) {
+func parseAggregation(
+	in *pb.StructuredAggregationQuery_Aggregation, needed *[]fieldPath,
+) (func([]*pb.Document) *pb.Value, error) {
 	switch op := in.GetOperator().(type) {
 	case *pb.StructuredAggregationQuery_Aggregation_Count_:
 		most := int64(math.MaxInt64)

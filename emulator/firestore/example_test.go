@@ -3,7 +3,7 @@ package firestore_test
 import (
 	"context"
 	"fmt"
-	"log"
+	"runtime"
 
 	sdk "cloud.google.com/go/firestore"
 	"github.com/leasehold-dev/leasehold/emulator/firestore"
@@ -16,13 +16,15 @@ import (
 func Example() {
 	server, err := firestore.Listen("", nil) // in a test: firestore.Start(t, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer server.Close()
 	ctx := context.Background()
 	client, err := sdk.NewClient(ctx, "my-project", server.ClientOptions()...)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer client.Close()
 
@@ -37,7 +39,8 @@ func Example() {
 
 	snap, err := lock.Get(ctx)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println("held by", snap.Data()["owner"])
 	// Output:
@@ -49,13 +52,15 @@ func Example() {
 func ExampleServer_Waiting() {
 	server, err := firestore.Listen("", nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer server.Close()
 	ctx := context.Background()
 	client, err := sdk.NewClient(ctx, "my-project", server.ClientOptions()...)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer client.Close()
 
@@ -69,7 +74,8 @@ func ExampleServer_Waiting() {
 			_, err := doc.Set(ctx, map[string]any{"by": "outsider"})
 			done <- err
 		}()
-		for server.Waiting() == 0 { // the outsider waits for this transaction
+		for server.Waiting() == 0 { // until the outsider waits for this transaction
+			runtime.Gosched()
 		}
 		return tx.Set(doc, map[string]any{"by": "transaction"})
 	})

@@ -128,7 +128,7 @@ type StaleRead struct{ By time.Duration }
 
 type staleKey struct{}
 
-func (r StaleRead) before(ctx context.Context) (context.Context, error) {
+func (r StaleRead) before(ctx context.Context) (context.Context, error) { //nolint:unparam // as in Effect
 	return context.WithValue(ctx, staleKey{}, r.By), nil
 }
 

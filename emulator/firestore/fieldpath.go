@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func parseFieldPaths(paths []string, named bool) ([]fieldPath, error) {
 		if err != nil {
 			return nil, err
 		}
-		if reserved(p[0]) && !(named && p.isName()) {
+		if reserved(p[0]) && (!named || !p.isName()) {
 			return nil, invalid("Invalid property path %q: %q is reserved", s, p[0])
 		}
 		out[i] = p
@@ -112,9 +113,7 @@ func with(fields map[string]*pb.Value, p fieldPath, v *pb.Value) map[string]*pb.
 		return fields
 	}
 	out := make(map[string]*pb.Value, len(fields)+1)
-	for k, old := range fields {
-		out[k] = old
-	}
+	maps.Copy(out, fields)
 	switch {
 	case len(p) > 1:
 		inner := with(out[p[0]].GetMapValue().GetFields(), p[1:], v)

@@ -54,6 +54,8 @@ func shapeOf(in *pb.StructuredQuery_Filter) shape {
 		switch f.UnaryFilter.GetOp() {
 		case pb.StructuredQuery_UnaryFilter_IS_NOT_NULL, pb.StructuredQuery_UnaryFilter_IS_NOT_NAN:
 			return shape{disjunctions: 1, negations: 1}
+		default:
+			return shape{disjunctions: 1}
 		}
 	case *pb.StructuredQuery_Filter_FieldFilter:
 		n := len(f.FieldFilter.GetValue().GetArrayValue().GetValues())
@@ -68,6 +70,8 @@ func shapeOf(in *pb.StructuredQuery_Filter) shape {
 			return shape{disjunctions: 1, arrays: 1}
 		case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 			return shape{disjunctions: n, arrays: 1, either: true}
+		default:
+			return shape{disjunctions: 1}
 		}
 	case *pb.StructuredQuery_Filter_CompositeFilter:
 		either := f.CompositeFilter.GetOp() == pb.StructuredQuery_CompositeFilter_OR
@@ -162,11 +166,13 @@ func parseFieldFilter(in *pb.StructuredQuery_FieldFilter, inequalities *[]fieldP
 	if err != nil {
 		return nil, err
 	}
-	operands := []*pb.Value{in.GetValue()}
+	var operands []*pb.Value
 	switch in.GetOp() {
 	case pb.StructuredQuery_FieldFilter_IN, pb.StructuredQuery_FieldFilter_NOT_IN,
 		pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		operands = in.GetValue().GetArrayValue().GetValues()
+	default:
+		operands = []*pb.Value{in.GetValue()}
 	}
 	for _, v := range operands {
 		if _, err := stored(v, 1); err != nil {
@@ -190,7 +196,9 @@ func parseFieldFilter(in *pb.StructuredQuery_FieldFilter, inequalities *[]fieldP
 }
 
 // parseOperator returns the test of a field's value, and whether it counts as an inequality for the order.
-func parseOperator(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (test func(*pb.Value) bool, inequality bool, err error) {
+func parseOperator(
+	op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value,
+) (test func(*pb.Value) bool, inequality bool, err error) {
 	values := operand.GetArrayValue().GetValues()
 	switch op {
 	case pb.StructuredQuery_FieldFilter_EQUAL:

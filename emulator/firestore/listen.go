@@ -7,7 +7,6 @@ import (
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -141,11 +140,10 @@ func (l *listener) handle(req *pb.ListenRequest) error {
 func (l *listener) add(in *pb.Target) error {
 	t, err := l.parse(in)
 	if err != nil {
-		st := status.Convert(err)
 		return l.send(&pb.ListenResponse{ResponseType: &pb.ListenResponse_TargetChange{TargetChange: &pb.TargetChange{
 			TargetChangeType: pb.TargetChange_REMOVE,
 			TargetIds:        []int32{in.GetTargetId()},
-			Cause:            &rpcstatus.Status{Code: int32(st.Code()), Message: st.Message()},
+			Cause:            status.Convert(err).Proto(),
 		}}})
 	}
 	l.targets[t.id] = t
@@ -210,7 +208,8 @@ func (l *listener) start(t *target, in *pb.Target) (time.Time, []*pb.ListenRespo
 	var out []*pb.ListenResponse
 	resume := in.GetReadTime()
 	if token := in.GetResumeToken(); len(token) == 8 {
-		resume = timestamppb.New(time.UnixMicro(int64(binary.BigEndian.Uint64(token))))
+		micros := int64(binary.BigEndian.Uint64(token)) //nolint:gosec // resumeToken writes an int64
+		resume = timestamppb.New(time.UnixMicro(micros))
 	} else if len(token) > 0 {
 		return time.Time{}, nil, invalid("the resume token was not given out by this server")
 	}

@@ -3,6 +3,7 @@ package firestore_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,14 +16,15 @@ import (
 func describe(t *testing.T, it *sdk.QuerySnapshotIterator) string {
 	t.Helper()
 	snap := must[*sdk.QuerySnapshot](t)(it.Next())
-	out := ""
+	signs := map[sdk.DocumentChangeKind]string{sdk.DocumentAdded: "+", sdk.DocumentModified: "~", sdk.DocumentRemoved: "-"}
+	var out strings.Builder
 	for _, c := range snap.Changes {
-		out += map[sdk.DocumentChangeKind]string{sdk.DocumentAdded: "+", sdk.DocumentModified: "~", sdk.DocumentRemoved: "-"}[c.Kind] + c.Doc.Ref.ID
+		out.WriteString(signs[c.Kind] + c.Doc.Ref.ID)
 	}
 	for _, d := range must[[]*sdk.DocumentSnapshot](t)(snap.Documents.GetAll()) {
-		out += fmt.Sprintf(" %s=%v", d.Ref.ID, d.Data()["n"])
+		fmt.Fprintf(&out, " %s=%v", d.Ref.ID, d.Data()["n"])
 	}
-	return out
+	return out.String()
 }
 
 func TestQuerySnapshots(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	sdk "cloud.google.com/go/firestore"
@@ -249,9 +250,11 @@ func run(ctx context.Context, t interface{ Fatal(...any) }, c *sdk.Client, progr
 		case "query":
 			var docs []*sdk.DocumentSnapshot
 			if docs, err = s.Query.build(c).Documents(ctx).GetAll(); err == nil {
+				var all strings.Builder
 				for _, d := range docs {
-					out += d.Ref.Path[len(d.Ref.Path)-len(strings.SplitN(d.Ref.Path, "/documents/", 2)[1]):] + show(d.Data()) + " "
+					all.WriteString(d.Ref.Path[len(d.Ref.Path)-len(strings.SplitN(d.Ref.Path, "/documents/", 2)[1]):] + show(d.Data()) + " ")
 				}
+				out = all.String()
 			}
 		default:
 			t.Fatal("unknown kind " + s.Kind)
@@ -497,7 +500,7 @@ func modelCompare(a, b any) int {
 	}
 	switch x := a.(type) {
 	case bool:
-		return strings.Compare(fmt.Sprint(x), fmt.Sprint(b)) // "false" < "true"
+		return strings.Compare(strconv.FormatBool(x), strconv.FormatBool(b.(bool))) // "false" < "true"
 	case int64, float64:
 		return cmp.Compare(number(a), number(b))
 	case string:

@@ -134,7 +134,7 @@ func (q *query) ordersBy(p fieldPath) bool {
 
 func (q *query) parseCursor(what string, in *pb.Cursor, most int) (*cursor, error) {
 	if in == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // a query may have no cursor
 	}
 	if len(in.GetValues()) > most {
 		return nil, invalid("Cursor has too many values: structured_query.%s has %d, order_by %d", what, len(in.GetValues()), most)

@@ -1,6 +1,7 @@
 package firestore_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -125,7 +126,7 @@ func TestListDocuments(t *testing.T) {
 						t.Fatalf("document %v", d)
 					}
 				}
-				if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
+				if req.PageToken = res.GetNextPageToken(); req.GetPageToken() == "" {
 					break
 				}
 			}
@@ -161,7 +162,7 @@ func TestListCollectionIDs(t *testing.T) {
 	ids := func(it *sdk.CollectionIterator) (out []string) {
 		for {
 			ref, err := it.Next()
-			if err == iterator.Done {
+			if errors.Is(err, iterator.Done) {
 				return out
 			}
 			if err != nil {

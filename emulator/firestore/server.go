@@ -123,7 +123,7 @@ func Listen(addr string, o *Options) (*Server, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("firestore emulator: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost", addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
 	if err != nil {
 		return nil, fmt.Errorf("firestore emulator: %w", err)
 	}
@@ -294,7 +294,9 @@ func (s *Server) count(method string) {
 	s.counts[method]++
 }
 
-func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) interceptUnary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
 	method := path.Base(info.FullMethod)
 	s.count(method)
 	msg := req.(proto.Message)
@@ -322,7 +324,9 @@ func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 	return res, nil
 }
 
-func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *Server) interceptStream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
 	method := path.Base(info.FullMethod)
 	s.count(method)
 	w := &faultStream{ServerStream: stream, ctx: stream.Context(), server: s, method: method}
@@ -336,7 +340,7 @@ func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.S
 // A faultStream looks for faults when it receives its first message, because only that says what the request is.
 type faultStream struct {
 	grpc.ServerStream
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // a stream answers for its context by a method
 	server   *Server
 	method   string
 	received bool

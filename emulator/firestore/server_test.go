@@ -165,7 +165,7 @@ func TestUnimplemented(t *testing.T) {
 	unknown := &pb.CommitRequest{Database: database}
 	unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 999, protowire.VarintType), 1))
 	nested := &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 1)}}
-	nested.Writes[0].GetUpdate().GetFields()["n"].ProtoReflect().SetUnknown(unknown.ProtoReflect().GetUnknown())
+	nested.GetWrites()[0].GetUpdate().GetFields()["n"].ProtoReflect().SetUnknown(unknown.ProtoReflect().GetUnknown())
 	for name, test := range map[string]struct {
 		call func() error
 		want string

@@ -210,7 +210,10 @@ func (s *service) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*p
 		}
 		res.WriteResults = append(res.WriteResults, result)
 		st := status.Convert(errs[i])
-		res.Status = append(res.Status, &rpcstatus.Status{Code: int32(st.Code()), Message: st.Message()})
+		res.Status = append(res.Status, &rpcstatus.Status{
+			Code:    int32(st.Code()), //nolint:gosec // the codes end at 16
+			Message: st.Message(),
+		})
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -243,13 +246,14 @@ func (s *service) RunQuery(req *pb.RunQueryRequest, stream pb.Firestore_RunQuery
 	}
 	at := timestamppb.New(r.at)
 	done := &pb.RunQueryResponse_Done{Done: true}
+	skipped := int32(r.skipped) //nolint:gosec // at most the query's offset, an int32
 	if len(r.docs) == 0 {
-		return stream.Send(&pb.RunQueryResponse{ReadTime: at, SkippedResults: int32(r.skipped), ContinuationSelector: done})
+		return stream.Send(&pb.RunQueryResponse{ReadTime: at, SkippedResults: skipped, ContinuationSelector: done})
 	}
 	for i, doc := range r.docs {
 		res := &pb.RunQueryResponse{Document: q.shown(doc), ReadTime: at}
 		if i == 0 {
-			res.SkippedResults = int32(r.skipped)
+			res.SkippedResults = skipped
 		}
 		if i == len(r.docs)-1 {
 			res.ContinuationSelector = done
@@ -424,6 +428,8 @@ func (db *database) idsBelow(path string, at time.Time) ([]string, error) {
 }
 
 // ListCollectionIds implements the protocol.
+//
+//nolint:revive // the protocol spells Ids
 func (s *service) ListCollectionIds(_ context.Context, req *pb.ListCollectionIdsRequest) (*pb.ListCollectionIdsResponse, error) {
 	db, parent, err := s.parentIn(req.GetParent())
 	if err != nil {

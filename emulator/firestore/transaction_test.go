@@ -317,7 +317,7 @@ func TestReadOnlyTransaction(t *testing.T) {
 	d := c.Doc("locks/a")
 	first := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 1})).UpdateTime
 	runs := 0
-	err := c.RunTransaction(ctx, func(ctx context.Context, tx *sdk.Transaction) error {
+	err := c.RunTransaction(ctx, func(_ context.Context, tx *sdk.Transaction) error {
 		runs++
 		if err := plain(t, stub, set("locks/a", 2)); err != nil { // it locks nothing
 			return err
@@ -383,7 +383,7 @@ func TestRunTransactionCounts(t *testing.T) {
 			var both sync.WaitGroup // both read before either writes: exactly one must lose
 			both.Add(2)
 			var runs atomic.Int32
-			add := func(ctx context.Context, tx *sdk.Transaction) error {
+			add := func(_ context.Context, tx *sdk.Transaction) error {
 				snap, err := tx.Get(d)
 				if err != nil {
 					return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -40,8 +41,9 @@ func ParseNumber(text string) (Number, error) {
 		rest = rest[1:]
 	}
 	mantissa, exponent, hasExp := strings.Cut(strings.ToLower(rest), "e")
-	exp, ok := 0, true
+	exp := 0
 	if hasExp {
+		var ok bool
 		if exp, ok = parseExponent(exponent); !ok {
 			return Number{}, malformed
 		}
@@ -104,7 +106,7 @@ func allDigits(text string) bool {
 
 // Int returns n as a number.
 func Int(n int) Number {
-	v, err := ParseNumber(fmt.Sprint(n))
+	v, err := ParseNumber(strconv.Itoa(n))
 	if err != nil {
 		panic(err) // an int has at most 19 digits
 	}

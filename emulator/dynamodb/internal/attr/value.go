@@ -49,7 +49,7 @@ type (
 	// List is a sequence of values of any types.
 	List []Value
 
-	// StringSet, NumberSet and BinarySet hold different values, at least one, in no particular order.
+	// StringSet is a set of texts. Sets hold different values, at least one, in no particular order.
 	StringSet []String
 	// NumberSet is a set of numbers.
 	NumberSet []Number

@@ -2,6 +2,7 @@ package attr_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -77,7 +78,7 @@ func TestDecodeErrors(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want %q", c.in, v, err, c.err)
 			continue
 		}
-		if _, shape := err.(*attr.ShapeError); shape != c.shape {
+		if _, shape := errors.AsType[*attr.ShapeError](err); shape != c.shape {
 			t.Errorf("%s: shape error %v, want %v", c.in, shape, c.shape)
 		}
 	}

@@ -34,7 +34,7 @@ func (u *Update) Apply(item attr.Map) (attr.Map, error) {
 // result returns the value that the action leaves at its path; nil removes it.
 func (a *action) result(before attr.Value, item attr.Map) (attr.Value, error) {
 	if a.verb == "REMOVE" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no value is a result
 	}
 	v, err := evaluate(a.operand, item)
 	if err != nil || a.verb == "SET" {
@@ -44,7 +44,7 @@ func (a *action) result(before attr.Value, item attr.Map) (attr.Value, error) {
 	case before == nil && a.verb == "ADD":
 		return v, nil
 	case before == nil:
-		return nil, nil
+		return nil, nil //nolint:nilnil // no value is a result
 	case before.Type() != v.Type():
 		return nil, badOperand()
 	case a.verb == "DELETE":

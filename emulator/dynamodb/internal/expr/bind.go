@@ -68,7 +68,7 @@ type binder struct {
 	function map[string]int // the functions of this kind of expression and how many operands they take
 }
 
-func (b *binder) complain(g grade, format string, args ...any) {
+func (b *binder) complainf(g grade, format string, args ...any) {
 	if b.first[g] == nil {
 		b.first[g] = fmt.Errorf(format, args...)
 	}
@@ -94,7 +94,7 @@ func (b *binder) path(p *Path) {
 			p.Elems[i] = Elem{Name: b.name(s.text)}
 		default:
 			if reserved(s.text) {
-				b.complain(badReserved, "Attribute name is a reserved keyword; reserved keyword: %s", s.text)
+				b.complainf(badReserved, "Attribute name is a reserved keyword; reserved keyword: %s", s.text)
 			}
 			p.Elems[i] = Elem{Name: s.text}
 		}
@@ -104,7 +104,7 @@ func (b *binder) path(p *Path) {
 func (b *binder) name(text string) string {
 	meaning, ok := b.env.names[text]
 	if !ok {
-		b.complain(undefined, "An expression attribute name used in the document path is not defined; "+
+		b.complainf(undefined, "An expression attribute name used in the document path is not defined; "+
 			"attribute name: %s", text)
 		return text
 	}
@@ -115,7 +115,7 @@ func (b *binder) name(text string) string {
 func (b *binder) value(p *placeholder) {
 	meaning, ok := b.env.values[p.name]
 	if !ok {
-		b.complain(undefined, "An expression attribute value used in expression is not defined; "+
+		b.complainf(undefined, "An expression attribute value used in expression is not defined; "+
 			"attribute value: %s", p.name)
 		return
 	}
@@ -128,10 +128,10 @@ func (b *binder) arity(c *call) bool {
 	want, known := b.function[c.name]
 	switch {
 	case !known:
-		b.complain(badFunction, "Invalid function name; function: %s", c.name)
+		b.complainf(badFunction, "Invalid function name; function: %s", c.name)
 		return false
 	case want != len(c.args):
-		b.complain(badCount, "Incorrect number of operands for operator or function; "+
+		b.complainf(badCount, "Incorrect number of operands for operator or function; "+
 			"operator or function: %s, number of operands: %d", c.name, len(c.args))
 		return false
 	}
@@ -141,13 +141,13 @@ func (b *binder) arity(c *call) bool {
 // needsPath checks that an operand names a place in the item.
 func (b *binder) needsPath(function string, arg node) {
 	if _, ok := arg.(*Path); !ok {
-		b.complain(badType, "Operator or function requires a document path; operator or function: %s", function)
+		b.complainf(badType, "Operator or function requires a document path; operator or function: %s", function)
 	}
 }
 
 // wrongType reports a literal operand of a type that an operator cannot take.
 func (b *binder) wrongType(operator string, t attr.Type) {
-	b.complain(badType, "Incorrect operand type for operator or function; operator or function: %s, operand type: %s",
+	b.complainf(badType, "Incorrect operand type for operator or function; operator or function: %s, operand type: %s",
 		operator, t)
 }
 

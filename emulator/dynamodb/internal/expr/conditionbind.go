@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -94,7 +95,7 @@ func (b *conditionBinder) operand(n node) {
 }
 
 func (b *conditionBinder) misuse(c *call) {
-	b.complain(misused, "The function is not allowed to be used this way in an expression; function: %s", c.name)
+	b.complainf(misused, "The function is not allowed to be used this way in an expression; function: %s", c.name)
 }
 
 func (b *conditionBinder) call(c *call) {
@@ -140,7 +141,7 @@ func (b *conditionBinder) typeName(arg node) {
 		return
 	}
 	if !slices.Contains(typeNames, attr.Type(name)) {
-		b.complain(badType, "Invalid attribute type name found; type: %s, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}",
+		b.complainf(badType, "Invalid attribute type name found; type: %s, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}",
 			string(name))
 	}
 }
@@ -150,7 +151,7 @@ func (b *conditionBinder) distinct(operator string, left, right node) {
 	l, ok := left.(*Path)
 	r, also := right.(*Path)
 	if ok && also && slices.Equal(l.Elems, r.Elems) {
-		b.complain(notDistinct, "The first operand must be distinct from the remaining operands for this operator "+
+		b.complainf(notDistinct, "The first operand must be distinct from the remaining operands for this operator "+
 			"or function; operator: %s, first operand: %s", operator, l)
 	}
 }
@@ -162,7 +163,7 @@ func (b *conditionBinder) ordered(c *comparison) {
 	}
 	for _, side := range []node{c.left, c.right} {
 		if t := literal(side); unordered(t) {
-			b.complain(badType, "Incorrect operand type for operator or function; operator: %s, operand type: %s",
+			b.complainf(badType, "Incorrect operand type for operator or function; operator: %s, operand type: %s",
 				c.op, t)
 		}
 	}
@@ -180,7 +181,7 @@ func (b *conditionBinder) bounds(x *between) {
 		return
 	}
 	low, high := x.low.(*placeholder).value, x.high.(*placeholder).value
-	problem := ""
+	var problem string
 	switch order, _ := attr.Compare(low, high); {
 	case low.Type() != high.Type():
 		problem = "same data type for lower and upper bounds"
@@ -189,7 +190,7 @@ func (b *conditionBinder) bounds(x *between) {
 	default:
 		return
 	}
-	b.complain(badType, "The BETWEEN operator requires %s; lower bound operand: AttributeValue: %s, "+
+	b.complainf(badType, "The BETWEEN operator requires %s; lower bound operand: AttributeValue: %s, "+
 		"upper bound operand: AttributeValue: %s", problem, attr.Text(low), attr.Text(high))
 }
 
@@ -283,28 +284,28 @@ func (k *keyConditions) keyFirst(op string, operands ...node) error {
 func (k *keyConditions) condition(op string, key node, operands ...node) error {
 	for _, n := range append([]node{key}, operands...) {
 		if _, nested := n.(*call); nested {
-			return fmt.Errorf("KeyConditionExpressions cannot contain nested operations")
+			return errors.New("KeyConditionExpressions cannot contain nested operations")
 		}
 	}
 	path, ok := key.(*Path)
 	if !ok {
-		return fmt.Errorf("Invalid condition in KeyConditionExpression: No key attribute specified")
+		return errors.New("Invalid condition in KeyConditionExpression: No key attribute specified")
 	}
 	kc := KeyCondition{Name: path.Root(), Op: op}
 	for _, n := range operands {
 		p, ok := n.(*placeholder)
 		if !ok {
-			return fmt.Errorf("Invalid condition in KeyConditionExpression: " +
+			return errors.New("Invalid condition in KeyConditionExpression: " +
 				"Multiple attribute names used in one condition")
 		}
 		kc.Values = append(kc.Values, p.value)
 	}
 	if path.Nested() {
-		return fmt.Errorf("KeyConditionExpressions cannot have conditions on nested attributes")
+		return errors.New("KeyConditionExpressions cannot have conditions on nested attributes")
 	}
 	for _, other := range k.all {
 		if other.Name == kc.Name {
-			return fmt.Errorf("KeyConditionExpressions must only contain one condition per key")
+			return errors.New("KeyConditionExpressions must only contain one condition per key")
 		}
 	}
 	k.all = append(k.all, kc)

@@ -19,13 +19,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func stable[T any](t *testing.T, src string, parse func(string) (T, error), print func(T) string) {
+func stable[T any](t *testing.T, src string, parse func(string) (T, error), render func(T) string) {
 	t.Helper()
 	tree, err := parse(src)
 	if err != nil {
 		return
 	}
-	printed := print(tree)
+	printed := render(tree)
 	if len(printed) > maxLength {
 		return // blanks between tokens made it longer than an expression may be
 	}
@@ -33,7 +33,7 @@ func stable[T any](t *testing.T, src string, parse func(string) (T, error), prin
 	if err != nil {
 		t.Fatalf("%q prints %q: %v", src, printed, err)
 	}
-	if twice := print(again); twice != printed {
+	if twice := render(again); twice != printed {
 		t.Fatalf("%q prints %q and then %q", src, printed, twice)
 	}
 }

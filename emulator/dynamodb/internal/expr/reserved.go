@@ -11,7 +11,7 @@ func reserved(name string) bool {
 
 var reservedWords = func() map[string]struct{} {
 	words := make(map[string]struct{})
-	for _, w := range strings.Fields(reservedList) {
+	for w := range strings.FieldsSeq(reservedList) {
 		words[w] = struct{}{}
 	}
 	return words

@@ -1,7 +1,7 @@
 package expr
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb/internal/attr"
 )
@@ -130,7 +130,7 @@ func (e *Env) Update(src string) (*Update, error) {
 	seen := map[string]bool{}
 	for _, s := range sections {
 		if seen[s.verb] {
-			b.complain(badSection, "The %q section can only be used once in an update expression;", s.verb)
+			b.complainf(badSection, "The %q section can only be used once in an update expression;", s.verb)
 		}
 		seen[s.verb] = true
 		for _, a := range s.actions {
@@ -169,7 +169,7 @@ func (b *binder) action(a *action) {
 	switch {
 	case t == "" || a.verb == "SET" || t == attr.SS || t == attr.NS || t == attr.BS || a.verb == "ADD" && t == attr.N:
 	default:
-		b.complain(badType, "Incorrect operand type for operator or function; operator: %s, operand type: %s",
+		b.complainf(badType, "Incorrect operand type for operator or function; operator: %s, operand type: %s",
 			a.verb, longNames[t])
 	}
 }
@@ -227,12 +227,12 @@ func (b *binder) apart(earlier []*Path, p *Path) {
 			}
 		}
 		if relation != "" {
-			b.complain(overlap, "Two document paths %s with each other; must remove or rewrite one of these paths; "+
+			b.complainf(overlap, "Two document paths %s with each other; must remove or rewrite one of these paths; "+
 				"path one: %s, path two: %s", relation, e, p)
 		}
 	}
 }
 
 func badOperand() error {
-	return fmt.Errorf("An operand in the update expression has an incorrect data type")
+	return errors.New("An operand in the update expression has an incorrect data type")
 }
