@@ -32,6 +32,9 @@ var rooms = map[string][]string{
 	"functions/httpapi": {"repo", "contracts", "github.com/go-json-experiment/json"},
 	"functions/oidc":    {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 
+	"emulator/dynamodb":  {},
+	"emulator/firestore": {"cloud.google.com/go/firestore", "google.golang.org"},
+
 	"cmd/leasehold": {"adapters", "client", "contracts", "functions", "repo", "github.com/alecthomas/kong"},
 
 	"tests": {"adapters", "client", "cmd", "contracts", "functions", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},

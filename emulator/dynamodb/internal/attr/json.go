@@ -1,0 +1,289 @@
+package attr
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxNesting is how deep lists and maps may be nested inside an attribute.
+const maxNesting = 32
+
+// ShapeError marks a value whose JSON has the wrong shape: the service answers it with SerializationException. Every
+// other error of [Decode] is the text of a ValidationException.
+type ShapeError struct{ msg string }
+
+func (e *ShapeError) Error() string { return e.msg }
+
+func shapeError(format string, args ...any) error { return &ShapeError{fmt.Sprintf(format, args...)} }
+
+// Decode turns the JSON form of a value, as encoding/json decodes it into any, into a Value.
+func Decode(raw any) (Value, error) { return decode(raw, 0) }
+
+// DecodeMap decodes the members of an item or of a key, in the order of their names.
+func DecodeMap(raw map[string]any) (Map, error) { return decodeMap(raw, 0) }
+
+func decodeMap(raw map[string]any, depth int) (Map, error) {
+	m := make(Map, len(raw))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		v, err := decode(raw[name], depth)
+		if err != nil {
+			return nil, err
+		}
+		m[name] = v
+	}
+	return m, nil
+}
+
+func decode(raw any, depth int) (Value, error) {
+	if depth > maxNesting {
+		return nil, errors.New("Nesting Levels have exceeded supported limits: " +
+			"Attributes in the item have nested levels beyond supported limit")
+	}
+	shape, ok := raw.(map[string]any)
+	if !ok {
+		return nil, shapeError("Unexpected value type in payload: an attribute value is an object such as {\"S\":\"text\"}")
+	}
+	switch len(shape) {
+	case 0:
+		return nil, errors.New("Supplied AttributeValue is empty, must contain exactly one of the supported datatypes")
+	case 1:
+	default:
+		return nil, errors.New("Supplied AttributeValue has more than one datatypes set, " +
+			"must contain exactly one of the supported datatypes")
+	}
+	for t, v := range shape {
+		return decodeTyped(Type(t), v, depth)
+	}
+	panic("unreachable: the shape has one member")
+}
+
+func decodeTyped(t Type, raw any, depth int) (Value, error) {
+	switch t {
+	case S:
+		text, err := asText(raw)
+		return String(text), err
+	case N:
+		text, err := asText(raw)
+		if err != nil {
+			return nil, err
+		}
+		return asNumber(text)
+	case B:
+		return asBinary(raw)
+	case BOOL:
+		b, ok := raw.(bool)
+		if !ok {
+			return nil, shapeError("Unexpected token received from parser: BOOL is true or false")
+		}
+		return Bool(b), nil
+	case NULL:
+		b, ok := raw.(bool)
+		if !ok {
+			return nil, shapeError("Unexpected token received from parser: NULL is true")
+		}
+		if !b {
+			return nil, invalid("Null attribute value types must have the value of true")
+		}
+		return Null{}, nil
+	case M:
+		m, ok := raw.(map[string]any)
+		if !ok {
+			return nil, shapeError("Unexpected field type: M is an object")
+		}
+		return asValue(decodeMap(m, depth+1))
+	case L, SS, NS, BS:
+		list, ok := raw.([]any)
+		if !ok {
+			return nil, shapeError("Unexpected field type: %s is an array", t)
+		}
+		return decodeMany(t, list, depth)
+	default:
+		return nil, shapeError("Unexpected field type: %q is not a type of attribute values", string(t))
+	}
+}
+
+func decodeMany(t Type, raw []any, depth int) (Value, error) {
+	switch t {
+	case L:
+		return asValue(decodeEach(raw, func(e any) (Value, error) { return decode(e, depth+1) },
+			func(vs []Value) List { return vs }))
+	case SS:
+		if len(raw) == 0 {
+			return nil, invalid("An string set  may not be empty")
+		}
+		set, err := decodeEach(raw, func(e any) (String, error) {
+			text, err := asText(e)
+			return String(text), err
+		}, func(vs []String) StringSet { return vs })
+		if err == nil && repeated(set) {
+			return nil, invalid("Input collection " + list(set) + " contains duplicates.")
+		}
+		return asValue(set, err)
+	case NS:
+		if len(raw) == 0 {
+			return nil, invalid("An number set  may not be empty")
+		}
+		set, err := decodeEach(raw, func(e any) (Number, error) {
+			text, err := asText(e)
+			if err != nil {
+				return Number{}, err
+			}
+			return ParseNumber(text)
+		}, func(vs []Number) NumberSet { return vs })
+		if err == nil && repeated(set) {
+			return nil, errors.New("Input collection contains duplicates")
+		}
+		return asValue(set, err)
+	default:
+		if len(raw) == 0 {
+			return nil, invalid("Binary sets should not be empty")
+		}
+		set, err := decodeEach(raw, decodeBinary, func(vs []Binary) BinarySet { return vs })
+		if err == nil && repeated(set) {
+			encoded := make([]string, len(set))
+			for i, b := range set {
+				encoded[i] = base64.StdEncoding.EncodeToString([]byte(b))
+			}
+			return nil, invalid("Input collection " + list(encoded) + "of type BS contains duplicates.")
+		}
+		return asValue(set, err)
+	}
+}
+
+// asValue keeps a nil of a concrete type from becoming a Value that is not nil.
+func asValue[T Value](v T, err error) (Value, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func decodeEach[E any, T Value](raw []any, one func(any) (E, error), all func([]E) T) (T, error) {
+	out := make([]E, len(raw))
+	for i, e := range raw {
+		v, err := one(e)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		out[i] = v
+	}
+	return all(out), nil
+}
+
+func asText(raw any) (string, error) {
+	text, ok := raw.(string)
+	if !ok {
+		return "", shapeError("Unexpected token received from parser: expected a string")
+	}
+	return text, nil
+}
+
+func asNumber(text string) (Value, error) { return asValue(ParseNumber(text)) }
+
+func asBinary(raw any) (Value, error) { return asValue(decodeBinary(raw)) }
+
+func decodeBinary(raw any) (Binary, error) {
+	text, err := asText(raw)
+	if err != nil {
+		return "", err
+	}
+	bytes, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return "", shapeError("'%s' can not be converted to a Blob: %v", text, err)
+	}
+	return Binary(bytes), nil
+}
+
+func invalid(msg string) error {
+	return errors.New("One or more parameter values were invalid: " + msg)
+}
+
+func repeated[E comparable](set []E) bool {
+	seen := make(map[E]bool, len(set))
+	for _, v := range set {
+		if seen[v] {
+			return true
+		}
+		seen[v] = true
+	}
+	return false
+}
+
+// JSON returns the form of a value that encoding/json writes as the service does.
+func JSON(v Value) map[string]any {
+	var inner any
+	switch v := v.(type) {
+	case String:
+		inner = string(v)
+	case Number:
+		inner = v.String()
+	case Binary:
+		inner = []byte(v)
+	case Bool:
+		inner = bool(v)
+	case Null:
+		inner = true
+	case Map:
+		inner = JSONMap(v)
+	case List:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = JSON(e)
+		}
+		inner = out
+	case StringSet:
+		inner = v
+	case NumberSet:
+		out := make([]string, len(v))
+		for i, n := range v {
+			out[i] = n.String()
+		}
+		inner = out
+	case BinarySet:
+		out := make([][]byte, len(v))
+		for i, b := range v {
+			out[i] = []byte(b)
+		}
+		inner = out
+	}
+	return map[string]any{string(v.Type()): inner}
+}
+
+// JSONMap returns the form of an item that encoding/json writes as the service does.
+func JSONMap(m Map) map[string]any {
+	out := make(map[string]any, len(m))
+	for name, v := range m {
+		out[name] = JSON(v)
+	}
+	return out
+}
+
+// Text writes a value the way the service quotes values in messages: {S:text}.
+func Text(v Value) string {
+	switch v := v.(type) {
+	case String:
+		return "{S:" + string(v) + "}"
+	case Number:
+		return "{N:" + v.String() + "}"
+	default:
+		encoded, err := json.Marshal(JSON(v))
+		if err != nil {
+			return "{" + string(v.Type()) + "}"
+		}
+		return string(encoded)
+	}
+}
+
+func list[E any](set []E) string {
+	parts := make([]string, len(set))
+	for i, e := range set {
+		parts[i] = fmt.Sprint(e)
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
