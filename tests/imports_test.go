@@ -35,7 +35,7 @@ var rooms = map[string][]string{
 	"emulator/dynamodb":  {},
 	"emulator/firestore": {"cloud.google.com/go/firestore", "google.golang.org"},
 
-	"cmd/leasehold": {"adapters", "client", "contracts", "functions", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold": {"adapters", "client", "contracts", "emulator", "functions", "repo", "github.com/alecthomas/kong"},
 
 	"tests": {"adapters", "client", "cmd", "contracts", "functions", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
 }

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 // process is a running server.
 type process struct {
 	cmd    *exec.Cmd
-	url    string
+	url    string // or address: what it said that it listens on
 	stderr bytes.Buffer
 	ended  chan error
 }
@@ -61,11 +61,17 @@ type process struct {
 // start runs `leasehold serve` with the arguments and waits until it says that it listens.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return launch(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// launch runs the command and waits until it says that it listens.
+func launch(t *testing.T, args ...string) *process {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), ended: make(chan error, 1)}
+	p := &process{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
 	p.cmd.Env = environment()
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()

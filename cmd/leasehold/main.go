@@ -27,6 +27,7 @@ const (
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run a server: the HTTP API over the embedded store."`
 	Lock    lockCmd    `cmd:"" help:"Take, keep, give back and look at locks of a running server."`
+	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore or DynamoDB."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

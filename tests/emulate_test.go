@@ -1,0 +1,70 @@
+package tests
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// TestEmulators: both emulators answer as commands of their own, and end with Ctrl-C and exit code 0.
+func TestEmulators(t *testing.T) {
+	t.Run("dynamodb", func(t *testing.T) {
+		p := launch(t, "emulate", "dynamodb", "--listen", "127.0.0.1:0")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+		r.Header.Set("X-Amz-Target", "DynamoDB_20120810.ListTables")
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=local/20260101/local/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
+		r.Header.Set("X-Amz-Date", "20260101T000000Z")
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Body.Close()
+		if body, err := io.ReadAll(w.Body); err != nil || w.StatusCode != http.StatusOK || string(body) != `{"TableNames":[]}` {
+			t.Errorf("%d %s, %v", w.StatusCode, body, err)
+		}
+		interrupt(t, p)
+	})
+	t.Run("firestore", func(t *testing.T) {
+		p := launch(t, "emulate", "firestore", "--listen", "127.0.0.1:0")
+		conn, err := grpc.NewClient(p.url, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		collections, err := pb.NewFirestoreClient(conn).ListCollectionIds(t.Context(), &pb.ListCollectionIdsRequest{
+			Parent: "projects/demo/databases/(default)/documents",
+		})
+		if err != nil || len(collections.GetCollectionIds()) != 0 {
+			t.Errorf("%v, %v", collections, err)
+		}
+		interrupt(t, p)
+	})
+	t.Run("public address", func(t *testing.T) {
+		for _, args := range [][]string{{"emulate", "dynamodb", "--listen", "0.0.0.0:0"}, {"emulate", "firestore", "--listen", ":0"}} {
+			if code, stdout, stderr := run(t, nil, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "127.0.0.1") {
+				t.Errorf("%v: %d %q %q", args, code, stdout, stderr)
+			}
+		}
+	})
+}
+
+// interrupt presses Ctrl-C.
+func interrupt(t *testing.T, p *process) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-p.ended; err != nil {
+		t.Errorf("ended with %v\n%s", err, p.stderr.Bytes())
+	}
+}
