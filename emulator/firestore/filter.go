@@ -200,6 +200,8 @@ func parseOperator(
 	op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value,
 ) (test func(*pb.Value) bool, inequality bool, err error) {
 	values := operand.GetArrayValue().GetValues()
+	// Among others null finds nothing: only the comparison with null itself does.
+	finds := func(v *pb.Value) bool { return rank(v) != rankNull && contains(values, v) }
 	switch op {
 	case pb.StructuredQuery_FieldFilter_EQUAL:
 		return func(v *pb.Value) bool { return compare(v, operand) == 0 }, false, nil
@@ -221,20 +223,18 @@ func parseOperator(
 		if err := checkList("IN", operand, maxIn); err != nil {
 			return nil, false, err
 		}
-		return func(v *pb.Value) bool { return contains(values, v) }, false, nil
+		return finds, false, nil
 	case pb.StructuredQuery_FieldFilter_ARRAY_CONTAINS_ANY:
 		if err := checkList("ARRAY_CONTAINS_ANY", operand, maxIn); err != nil {
 			return nil, false, err
 		}
-		return func(v *pb.Value) bool {
-			return slices.ContainsFunc(v.GetArrayValue().GetValues(), func(e *pb.Value) bool { return contains(values, e) })
-		}, false, nil
+		return func(v *pb.Value) bool { return slices.ContainsFunc(v.GetArrayValue().GetValues(), finds) }, false, nil
 	case pb.StructuredQuery_FieldFilter_NOT_IN:
 		if err := checkList("NOT_IN", operand, maxNotIn); err != nil {
 			return nil, false, err
 		}
 		return func(v *pb.Value) bool {
-			return rank(v) != rankNull && !contains(values, null) && !contains(values, v)
+			return rank(v) != rankNull && !contains(values, null) && !finds(v)
 		}, true, nil
 	default:
 		return nil, false, invalid("a field filter has no operator")

@@ -460,14 +460,14 @@ func (f filterSpec) holds(v any) bool {
 	case ">=":
 		return same && c >= 0
 	case "in":
-		return in(f.Value, v)
+		return v != nil && in(f.Value, v) // measured on the official emulator: null is found by == alone
 	case "not-in":
 		return v != nil && !in(f.Value, nil) && !in(f.Value, v)
 	case "array-contains":
 		return in(v, f.Value)
 	default:
 		l, _ := v.([]any)
-		return slices.ContainsFunc(l, func(e any) bool { return in(f.Value, e) })
+		return slices.ContainsFunc(l, func(e any) bool { return e != nil && in(f.Value, e) })
 	}
 }
 
