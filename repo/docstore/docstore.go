@@ -105,6 +105,10 @@ type Result struct {
 	Applied bool
 	At      time.Time // the instant that Now stood for, in UTC, whole milliseconds
 
+	// Margin is how far a refusal's At lies before the store's time. A store without a clock of its own wants a time to
+	// have passed by this much before it counts as passed, because the callers' clocks differ. 0 on all other stores.
+	Margin time.Duration
+
 	// Docs has one entry for each write, in order. After an applied single write it holds the document as it now
 	// stands; after several applied writes its entries are nil, because not every store can return them. After a
 	// refusal it holds, for the writes named in Refused, the document found (nil if there was none).

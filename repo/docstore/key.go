@@ -19,7 +19,11 @@ type Key struct {
 const (
 	MaxKindBytes   = 32
 	MaxTenantBytes = 512
-	MaxIDBytes     = 1024 // DynamoDB's sort key; Firestore allows 1500 after escaping
+	MaxIDBytes     = 1024 // DynamoDB's sort key
+
+	// SafeIDBytes is the length up to which every store takes a tenant or an ID, whatever it is made of. A store that must
+	// escape may refuse a longer one with [ErrInvalid]: Firestore allows 1500 bytes, and each slash takes four of them.
+	SafeIDBytes = 375
 )
 
 // Validate reports whether the key is well formed. The error is [ErrInvalid].

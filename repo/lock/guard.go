@@ -73,6 +73,12 @@ func FenceCond(fieldName string, token int64) docstore.Cond {
 	}
 }
 
+// WhileHeld is a write that changes nothing and holds while the lease named by owner and token is held (LS-FENCE-001). In one
+// step with the writes of an effect, it makes sure that the lease is held at the moment of the effect.
+func WhileHeld(id ID, owner string, token int64) docstore.Write {
+	return docstore.Write{Key: id.key(), If: holds(owner, token)}
+}
+
 // Check lets a token pass or refuses it. One request to the store. After an error nothing must be done on the strength
 // of the token; asking again is harmless.
 func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {

@@ -95,6 +95,10 @@ func (l *Locks) do(ctx context.Context, c command, id ID) (Outcome, error) {
 	if o.Code == OK && !o.Replayed {
 		return Outcome{}, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, id.key())
 	}
+	if o.Replayed && s.PhaseAt(r.At) == Active && s.PhaseAt(r.At.Add(r.Margin)) == Expired {
+		// The repeated command's lease is over, and yet too shortly to be followed by another: it is not handed out again.
+		return id.held(s, r.At), nil
+	}
 	return o, nil
 }
 

@@ -68,12 +68,12 @@ func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 			})
 		}
 	})
-	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { oneGrant(t, newStore) })
+	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
 	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
 }
 
-// oneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 hear who has it.
-func oneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+// OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 hear who has it.
+func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	const callers = 50
 	locks := lock.New(newStore(t, NewClock().Now), nil)
 	outcomes := make(chan lock.Outcome, callers)

@@ -49,7 +49,7 @@ func strangeKeys() []docstore.Key {
 		"\x01", "\t", "\n", "\r\n", "a\n", "a ", " a", "a\u00a0", "\u200b", "\ufeff", "\u2028", "\x7f",
 		// Beyond the basic plane, and words that tools take for something else.
 		"\U0001f600", "\U0010ffff", "\ufffd", "null", "true", "NaN", "undefined", "None", "日本語",
-		strings.Repeat("x", docstore.MaxIDBytes), strings.Repeat("x", docstore.MaxIDBytes-1), strings.Repeat("/", docstore.MaxIDBytes),
+		strings.Repeat("x", docstore.MaxIDBytes), strings.Repeat("x", docstore.MaxIDBytes-1), strings.Repeat("/", docstore.SafeIDBytes),
 		strings.Repeat("\U0001f600", docstore.MaxIDBytes/4),
 	} {
 		add("k", "t", id)
