@@ -11,7 +11,10 @@ import (
 	"testing"
 )
 
-const module = "github.com/leasehold-dev/leasehold/"
+const (
+	root   = "github.com/leasehold-dev/leasehold"
+	module = root + "/"
+)
 
 // rooms says what each room may import beside the standard library and itself: rooms of this module (without the module's
 // path) and packages of others. The longest matching name counts. Tests may import what they like.
@@ -27,7 +30,10 @@ var rooms = map[string][]string{
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field"},
 
-	"adapters/sqlite": {"repo/docstore", "modernc.org/sqlite"},
+	"adapters/firestore": {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
+	"adapters/sqlite":    {"repo/docstore", "modernc.org/sqlite"},
+
+	// Cloud Functions are registered in the root of the module.
 
 	"functions/httpapi": {"repo", "contracts", "github.com/go-json-experiment/json"},
 	"functions/oidc":    {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},

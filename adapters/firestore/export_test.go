@@ -1,0 +1,8 @@
+package firestore
+
+var (
+	EscapeID   = escapeID
+	UnescapeID = unescapeID
+	LowerBound = lowerBound
+	Successor  = successor
+)

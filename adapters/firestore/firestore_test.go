@@ -1,0 +1,58 @@
+package firestore_test
+
+import (
+	"testing"
+
+	sdk "cloud.google.com/go/firestore"
+
+	"github.com/leasehold-dev/leasehold/adapters/firestore"
+	emulator "github.com/leasehold-dev/leasehold/emulator/firestore"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
+)
+
+const project = "test"
+
+var modes = map[string]emulator.Mode{"pessimistic": emulator.Pessimistic, "optimistic": emulator.Optimistic}
+
+func TestConformance(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			docstoretest.Run(t, func(t *testing.T) docstore.Store {
+				return open(t, emulator.Start(t, &emulator.Options{Mode: mode}), "")
+			})
+		})
+	}
+}
+
+// open opens a store on an emulator for one test, which closes it.
+func open(t *testing.T, server *emulator.Server, root string) *firestore.Store {
+	t.Helper()
+	s, err := firestore.Open(t.Context(), &firestore.Options{Project: project, Root: root, ClientOptions: server.ClientOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// client opens the ordinary client library on an emulator for one test, which closes it.
+func client(t *testing.T, server *emulator.Server) *sdk.Client {
+	t.Helper()
+	c, err := sdk.NewClient(t.Context(), project, server.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }
