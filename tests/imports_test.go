@@ -30,6 +30,7 @@ var rooms = map[string][]string{
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field"},
 
+	"adapters/dynamodb":  {"repo/docstore", "github.com/aws"},
 	"adapters/firestore": {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
 	"adapters/sqlite":    {"repo/docstore", "modernc.org/sqlite"},
 
