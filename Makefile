@@ -12,6 +12,13 @@ serve: ## Run a server on 127.0.0.1:8080 with the embedded store
 build: ## Build bin/leasehold, static, without cgo
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/leasehold ./cmd/leasehold
 
+.PHONY: lambda
+lambda: ## Build bin/lambda/*/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
+	for f in api worker sweep; do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	    -o bin/lambda/$$f/bootstrap ./functions/aws/$$f || exit 1; \
+	done
+
 .PHONY: test
 test: ## Run all tests
 	go test ./...

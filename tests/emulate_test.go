@@ -15,7 +15,7 @@ import (
 // TestEmulators: both emulators answer as commands of their own, and end with Ctrl-C and exit code 0.
 func TestEmulators(t *testing.T) {
 	t.Run("dynamodb", func(t *testing.T) {
-		p := launch(t, "emulate", "dynamodb", "--listen", "127.0.0.1:0")
+		p := launch(t, nil, "emulate", "dynamodb", "--listen", "127.0.0.1:0")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url, strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestEmulators(t *testing.T) {
 		interrupt(t, p)
 	})
 	t.Run("firestore", func(t *testing.T) {
-		p := launch(t, "emulate", "firestore", "--listen", "127.0.0.1:0")
+		p := launch(t, nil, "emulate", "firestore", "--listen", "127.0.0.1:0")
 		conn, err := grpc.NewClient(p.url, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,15 @@ var rooms = map[string][]string{
 	"adapters/firestore": {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
 	"adapters/sqlite":    {"repo/docstore", "modernc.org/sqlite"},
 
+	"functions/aws":        {"functions/httpapi", "contracts", "repo/field", "github.com/aws/aws-lambda-go/events"},
+	"functions/aws/api":    {"adapters/dynamodb", "functions", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/sweep":  {"github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/worker": {"github.com/aws/aws-lambda-go"},
+	"functions/gcp":        {"adapters/firestore", "contracts", "functions", "repo/docstore"},
+	"functions/gcp/local":  {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
+
 	// Cloud Functions are registered in the root of the module.
+	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
 	"functions/httpapi": {"repo", "contracts", "github.com/go-json-experiment/json"},
 	"functions/oidc":    {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},

@@ -61,18 +61,18 @@ type process struct {
 // start runs `leasehold serve` with the arguments and waits until it says that it listens.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return launch(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 }
 
 // launch runs the command and waits until it says that it listens.
-func launch(t *testing.T, args ...string) *process {
+func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
-	p.cmd.Env = environment()
+	p.cmd.Env = append(environment(), env...)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -108,11 +108,12 @@ func (p *process) kill(t *testing.T) {
 	<-p.ended
 }
 
-// environment is that of this process without Leasehold's own variables.
+// environment is that of this process without what could lead the command to another store.
 func environment() []string {
 	var env []string
 	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "LEASEHOLD_") {
+		if !strings.HasPrefix(kv, "LEASEHOLD_") && !strings.HasPrefix(kv, "AWS_") && !strings.HasPrefix(kv, "GOOGLE_") &&
+			!strings.HasPrefix(kv, "FIRESTORE_") {
 			env = append(env, kv)
 		}
 	}

@@ -1,0 +1,135 @@
+package aws_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+)
+
+// identify asks who sent an event.
+func identify(t *testing.T, a aws.Authorizer, event []byte) (c httpapi.Caller, err error) {
+	t.Helper()
+	invoke(t, func(_ http.ResponseWriter, r *http.Request) { c, err = a.Identify(r) }, event)
+	return c, err
+}
+
+const (
+	role = "arn:aws:sts::123456789012:assumed-role/Deployer"
+	pool = "arn:aws:sts::123456789012:assumed-role/Cognito_appAuth_Role/CognitoIdentityCredentials"
+	user = "arn:aws:iam::123456789012:user/ops/ann"
+)
+
+// TestCallersInEvents: who the platform says the caller is (LS-AUTH-001).
+func TestCallersInEvents(t *testing.T) {
+	a := aws.Authorizer{IAMTenant: "acme", IAMAdmins: []string{user}}
+	for name, want := range map[string]httpapi.Caller{
+		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true},
+		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme"},
+		"apigw_iam.json":    {Subject: role, Tenant: "acme"},
+		"url_iam.json":      {Subject: user, Tenant: "acme", Admin: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := identify(t, a, file(t, name)); err != nil || got != want {
+				t.Errorf("got %+v, %v; want %+v", got, err, want)
+			}
+		})
+	}
+}
+
+// TestForgedHeaders: whatever a caller writes into headers, without an authorizer it is nobody.
+func TestForgedHeaders(t *testing.T) {
+	got, err := identify(t, aws.Authorizer{IAMTenant: "acme"}, file(t, "forged_headers.json"))
+	if !errors.Is(err, httpapi.ErrUnauthenticated) || got != (httpapi.Caller{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestAuthorizers: each thing that an authorizer can say.
+func TestAuthorizers(t *testing.T) {
+	claims := func(kv ...string) map[string]any {
+		c := map[string]any{"sub": "ann", "tenant_id": "acme"}
+		for i := 0; i < len(kv); i += 2 {
+			c[kv[i]] = kv[i+1]
+		}
+		return map[string]any{"jwt": map[string]any{"claims": c, "scopes": []string{"leasehold:admin"}}}
+	}
+	iam := func(arn, identity string) map[string]any {
+		return map[string]any{"iam": map[string]any{"userArn": arn, "cognitoIdentity": map[string]any{"identityId": identity}}}
+	}
+	ann := httpapi.Caller{Subject: "ann", Tenant: "acme"}
+	admin := httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true}
+	named := func(subject string) httpapi.Caller { return httpapi.Caller{Subject: subject, Tenant: "acme"} }
+	withIAM := aws.Authorizer{IAMTenant: "acme"}
+
+	for _, c := range []struct {
+		name       string
+		a          aws.Authorizer
+		authorizer any
+		want       httpapi.Caller
+		says       string // of the refusal
+	}{
+		{"no authorizer", withIAM, nil, httpapi.Caller{}, "nobody vouches for this request"},
+		{"Lambda authorizer", withIAM, map[string]any{"lambda": map[string]any{"sub": "ann"}}, httpapi.Caller{}, "nobody vouches"},
+		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},
+		{"admin scope", withIAM, claims("scope", "openid leasehold:admin"), admin, ""},
+		{"admin scope in a flattened list", withIAM, claims("scp", "[leasehold:admin openid]"), admin, ""},
+		{"part of the admin scope", withIAM, claims("scope", "leasehold:admins xleasehold:admin leasehold"), ann, ""},
+		{"admin scope by another name", aws.Authorizer{AdminScope: "root"}, claims("scope", "root"), admin, ""},
+		{"default scope where another is set", aws.Authorizer{AdminScope: "root"}, claims("scope", "leasehold:admin"), ann, ""},
+		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"), httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},
+		{"no subject", withIAM, claims("sub", ""), httpapi.Caller{}, "claim sub is required: 1 to 200 bytes of text: it must name the caller"},
+		{"long subject", withIAM, claims("sub", strings.Repeat("x", 201)), httpapi.Caller{}, "claim sub has 201 bytes, 200 at most"},
+		{"no tenant", withIAM, claims("tenant_id", ""), httpapi.Caller{}, "claim tenant_id is required"},
+		{"control character in the tenant", withIAM, claims("tenant_id", "a\nb"), httpapi.Caller{}, "claim tenant_id has the control character U+000A"},
+
+		{"user", withIAM, iam(user, ""), named(user), ""},
+		{"account", withIAM, iam("arn:aws:iam::123456789012:root", ""), named("arn:aws:iam::123456789012:root"), ""},
+		{"role, without its session", withIAM, iam(role+"/anything/else", ""), named(role), ""},
+		{"role of another partition", withIAM, iam("arn:aws-cn:sts::1:assumed-role/R/s", ""), named("arn:aws-cn:sts::1:assumed-role/R"), ""},
+		{"federated user", withIAM, iam("arn:aws:sts::1:federated-user/bob", ""), named("arn:aws:sts::1:federated-user/bob"), ""},
+		{"Cognito identity", withIAM, iam(pool, "eu-north-1:3f29"), named(strings.TrimSuffix(pool, "CognitoIdentityCredentials") + "eu-north-1:3f29"), ""},
+		{"no tenant for IAM", aws.Authorizer{}, iam(user, ""), httpapi.Caller{}, "set LEASEHOLD_TENANT"},
+		{"no ARN", withIAM, iam("", ""), httpapi.Caller{}, `userArn is ""`},
+		{"not an ARN", withIAM, iam("ann", ""), httpapi.Caller{}, `userArn is "ann"`},
+		{"ARN of nothing", withIAM, iam("arn:aws:iam::1:", ""), httpapi.Caller{}, `userArn is "arn:aws:iam::1:"`},
+		{"long ARN", withIAM, iam(user+strings.Repeat("x", 200), ""), httpapi.Caller{}, "userArn has 238 bytes, 200 at most"},
+		{"a role named like an administrator's session", aws.Authorizer{IAMTenant: "acme", IAMAdmins: []string{role + "/root"}}, iam(role+"/root", ""), named(role), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			event, err := json.Marshal(map[string]any{
+				"version": "2.0", "rawPath": "/",
+				"requestContext": map[string]any{"http": map[string]string{"method": "GET"}, "authorizer": c.authorizer},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := identify(t, c.a, event)
+			if got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if c.says == "" && err != nil {
+				t.Error(err)
+			}
+			if c.says != "" && (!errors.Is(err, httpapi.ErrUnauthenticated) || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("refused with %v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestOutsideOfAnInvocation: a request that came by another way has no caller.
+func TestOutsideOfAnInvocation(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	if got, err := (aws.Authorizer{IAMTenant: "acme"}).Identify(r); !errors.Is(err, httpapi.ErrUnauthenticated) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if c := (aws.Authorizer{}).Challenge(); c != `Bearer realm="leasehold"` {
+		t.Errorf("challenge %q", c)
+	}
+}

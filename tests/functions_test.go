@@ -1,0 +1,232 @@
+package tests
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/emulator/firestore"
+)
+
+// build builds a command of this module with flags of go build.
+func build(t *testing.T, pkg string, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	c := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", path}, flags...), module+pkg)...)
+	c.Env = append(c.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// function is a Cloud Function in a process of its own, as the framework runs it.
+type function struct {
+	url    string
+	stderr bytes.Buffer
+	stop   func() // ends the process; stderr may be read then
+}
+
+// startFunction runs a target until the test ends, and waits until it listens.
+func startFunction(t *testing.T, path, target string, env ...string) *function {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	l.Close() // the framework wants to be told a port, and cannot tell which one it took
+	f := &function{url: "http://" + address}
+	c := exec.Command(path)
+	c.Env = append(environment(), append(env, "FUNCTION_TARGET="+target, "PORT="+port)...)
+	c.Stderr = &f.stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Wait()
+	}()
+	f.stop = func() {
+		_ = c.Process.Kill()
+		<-ended
+	}
+	t.Cleanup(f.stop)
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			return f
+		}
+		select {
+		case <-ended:
+			t.Fatalf("the function ended\n%s", f.stderr.Bytes())
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the function does not listen: %v", err)
+		}
+	}
+}
+
+// call sends one request and returns the answer's status and body.
+func call(t *testing.T, method, url, token, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	b, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.StatusCode, string(b)
+}
+
+// TestCloudFunctions runs the functions of the root package over Firestore's emulator.
+func TestCloudFunctions(t *testing.T) {
+	emulator := firestore.Start(t, nil)
+	path := build(t, "functions/gcp/local")
+	env := []string{"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST=" + emulator.Addr()}
+
+	t.Run("API", func(t *testing.T) {
+		f := startFunction(t, path, "API", append(env, "LEASEHOLD_DEVELOPMENT=1")...)
+		c, err := lock.New(f.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acquire := func(owner, request string) (contracts.Lease, error) {
+			return c.Acquire(t.Context(), "acme", "deploy/prod", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
+		}
+		first, err := acquire("ann", "r1")
+		if err != nil || first.FencingToken != 1 || first.Replayed {
+			t.Fatalf("%+v, %v\n%s", first, err, f.stderr.Bytes())
+		}
+		if again, err := acquire("ann", "r1"); err != nil || !again.Replayed || again.LeaseID != first.LeaseID {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+		if _, err := acquire("bob", "r2"); !lock.Is(err, contracts.CodeLockHeld) {
+			t.Errorf("another owner: %v", err)
+		}
+		if status, body := call(t, http.MethodGet, f.url+"/readyz", "", ""); status != http.StatusOK {
+			t.Errorf("readyz: %d %s", status, body)
+		}
+	})
+
+	t.Run("with an issuer", func(t *testing.T) {
+		i := newIssuer(t)
+		f := startFunction(t, path, "API", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold",
+			"LEASEHOLD_TENANT=acme", "LEASEHOLD_SUBJECTS=1057", "LEASEHOLD_ROOT=leasehold/issuer")...)
+		url := f.url + "/v1/tenants/acme/locks/k/acquire"
+		const body = `{"request_id":"r1","ttl_seconds":30}`
+		google := map[string]any{"sub": "1057", "tenant_id": nil, "email": "svc@demo.iam.gserviceaccount.com"}
+		token := i.token(t, google)
+		unsigned := token[:strings.LastIndexByte(token, '.')]
+		for _, c := range []struct {
+			name, token string
+			status      int
+			says        string
+		}{
+			{"no token", "", 401, "UNAUTHENTICATED"},
+			{"subject of another tenant", i.token(t, map[string]any{"sub": "1058"}), 401, "not among LEASEHOLD_SUBJECTS"},
+			{"signature taken off", unsigned + ".SIGNATURE_REMOVED_BY_GOOGLE", 401, "X-Serverless-Authorization"},
+			{"good", token, 200, `"owner_id":"1057"`},
+		} {
+			if status, got := call(t, http.MethodPost, url, c.token, body); status != c.status || !strings.Contains(got, c.says) {
+				t.Errorf("%s: %d %s, want %d with %s", c.name, status, got, c.status, c.says)
+			}
+		}
+		f.stop()
+		if strings.Contains(f.stderr.String(), unsigned) {
+			t.Error("the log has the token")
+		}
+	})
+
+	t.Run("without an issuer", func(t *testing.T) {
+		f := startFunction(t, path, "API", env...)
+		if status, body := call(t, http.MethodGet, f.url+"/healthz", "", ""); status != http.StatusOK {
+			t.Errorf("healthz: %d %s", status, body)
+		}
+		if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks", "", ""); status != http.StatusUnauthorized {
+			t.Errorf("locks: %d %s", status, body)
+		}
+	})
+
+	for _, target := range []string{"Tasks", "Sweep"} {
+		t.Run(target, func(t *testing.T) {
+			f := startFunction(t, path, target, env...)
+			if status, body := call(t, http.MethodPost, f.url+"/", "", "{}"); status != http.StatusNotImplemented || !strings.Contains(body, `"status":501`) {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+// TestUpload: what is left of the module after .gcloudignore is whole. The builder runs `go mod tidy` on it, which fails on
+// an import of a package that was not uploaded.
+func TestUpload(t *testing.T) {
+	git := func(stdin []byte, args ...string) []byte {
+		c := exec.CommandContext(t.Context(), "git", args...)
+		c.Dir, c.Stdin = "..", bytes.NewReader(stdin)
+		out, err := c.Output()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && (exit.ExitCode() != 1 || len(exit.Stderr) > 0) {
+			t.Skipf("git %v: %v: %s", args, err, exit.Stderr) // the sources are not in a git repository
+		} else if err != nil && !ok {
+			t.Skip(err)
+		}
+		return out
+	}
+	files := git(nil, "ls-files", "--cached", "--others", "--exclude-standard")
+	ignored := map[string]bool{}
+	for line := range strings.Lines(string(git(files, "-c", "core.excludesFile=.gcloudignore", "check-ignore", "--no-index", "--stdin"))) {
+		ignored[strings.TrimSpace(line)] = true
+	}
+	if !ignored["tests/functions_test.go"] || ignored["go.mod"] || ignored["function.go"] {
+		t.Fatalf(".gcloudignore: %d files left out", len(ignored))
+	}
+	upload := t.TempDir()
+	for line := range strings.Lines(string(files)) {
+		if name := strings.TrimSpace(line); !ignored[name] {
+			copyFile(t, filepath.Join("..", name), filepath.Join(upload, name))
+		}
+	}
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...")
+	list.Dir = upload
+	if out, err := list.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,299 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
+	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
+)
+
+// lambdaRuntime is Lambda's side of the runtime API
+// (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html), with one instance of a function at the other side.
+type lambdaRuntime struct {
+	events  chan lambdaEvent
+	answers chan lambdaAnswer
+	stderr  bytes.Buffer
+	ended   chan struct{} // closed when the instance has ended; stderr may be read then
+	code    int           // its exit code
+	kill    func()
+}
+
+type lambdaEvent struct {
+	payload  []byte
+	deadline time.Time
+}
+
+type lambdaAnswer struct {
+	failed bool
+	body   []byte
+}
+
+// startLambda starts an instance of a function that was built for provided.al2023.
+func startLambda(t *testing.T, bootstrap string, env ...string) *lambdaRuntime {
+	t.Helper()
+	l := &lambdaRuntime{events: make(chan lambdaEvent), answers: make(chan lambdaAnswer, 1), ended: make(chan struct{})}
+	const prefix = "/2018-06-01/runtime/invocation/"
+	invocation := 0 // only next touches it, and an instance asks for one invocation at a time
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+prefix+"next", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case e := <-l.events:
+			invocation++
+			w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocation))
+			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(e.deadline.UnixMilli(), 10))
+			w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:eu-north-1:123456789012:function:api")
+			_, _ = w.Write(e.payload)
+		case <-r.Context().Done():
+		}
+	})
+	answer := func(failed bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			l.answers <- lambdaAnswer{failed, body}
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}
+	mux.HandleFunc("POST "+prefix+"{id}/response", answer(false))
+	mux.HandleFunc("POST "+prefix+"{id}/error", answer(true))
+	api := httptest.NewServer(mux)
+	t.Cleanup(api.Close)
+
+	c := exec.Command(bootstrap)
+	c.Env = slices.DeleteFunc(environment(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") })
+	c.Env = append(c.Env, append(env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
+		"AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake-secret-key")...)
+	c.Stderr = &l.stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(l.ended)
+		_ = c.Wait()
+		l.code = c.ProcessState.ExitCode()
+	}()
+	l.kill = func() {
+		_ = c.Process.Kill()
+		<-l.ended
+	}
+	t.Cleanup(l.kill)
+	return l
+}
+
+// invoke hands an event to the instance and waits for what it says.
+func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Duration) lambdaAnswer {
+	t.Helper()
+	select {
+	case l.events <- lambdaEvent{payload, time.Now().Add(timeout)}:
+	case <-l.ended:
+		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
+	case <-time.After(30 * time.Second):
+		t.Fatal("the instance does not ask for an event")
+	}
+	select {
+	case a := <-l.answers:
+		return a
+	case <-l.ended:
+		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
+	case <-time.After(timeout + 10*time.Second):
+		t.Fatal("the instance does not answer")
+	}
+	return lambdaAnswer{}
+}
+
+// http invokes the function with an event and decodes the HTTP answer.
+func (l *lambdaRuntime) http(t *testing.T, event []byte) (int, string) {
+	t.Helper()
+	a := l.invoke(t, event, 30*time.Second)
+	var answer events.LambdaFunctionURLResponse
+	if err := json.Unmarshal(a.body, &answer); err != nil || a.failed {
+		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
+	}
+	return answer.StatusCode, answer.Body
+}
+
+// lambdaFile is one of the events that the tests of functions/aws keep, with words replaced.
+func lambdaFile(t *testing.T, name string, oldnew ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "functions", "aws", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(oldnew); i += 2 {
+		if !bytes.Contains(b, []byte(oldnew[i])) {
+			t.Fatalf("%s has no %s", name, oldnew[i])
+		}
+	}
+	return []byte(strings.NewReplacer(oldnew...).Replace(string(b)))
+}
+
+// TestLambda runs the function as Lambda does, over DynamoDB's emulator.
+func TestLambda(t *testing.T) {
+	db := emulator.Start(t, nil)
+	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", dynamodb.Options{}) // creates the table
+	bootstrap := build(t, "functions/aws/api", "-tags", "lambda.norpc")
+	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL}
+
+	t.Run("behind authorizers", func(t *testing.T) {
+		l := startLambda(t, bootstrap, append(env, "LEASEHOLD_TENANT=acme")...)
+		for _, c := range []struct {
+			name   string
+			event  []byte
+			status int
+			says   []string
+		}{
+			{"free", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"owner_id":"svc-deploy"`, `"fencing_token":1`, `"replayed":false`}},
+			{"again", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"fencing_token":1`, `"replayed":true`}},
+			{"another owner", lambdaFile(t, "apigw_jwt.json", "svc-deploy", "svc-other"), 409, []string{`"code":"LOCK_HELD"`, `"owner_id":"svc-deploy"`}},
+			{"an IAM caller", lambdaFile(t, "apigw_iam.json"), 409, []string{`"code":"LOCK_HELD"`}},
+			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, []string{`"code":"PERMISSION_DENIED"`}},
+			{"nobody vouches", lambdaFile(t, "forged_headers.json"), 401, []string{`"code":"UNAUTHENTICATED"`}},
+			{"key with slashes", lambdaFile(t, "apigw_key_with_slashes.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
+			{"read it at a function URL", lambdaFile(t, "url_iam.json"), 200, []string{`"lock_key":"a/b c%2F"`, `"owner_id":"svc-deploy"`}},
+			{"list", lambdaFile(t, "apigw_stage.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
+			{"bad base64", lambdaFile(t, "bad_base64.json"), 400, []string{`"field":"body"`}},
+		} {
+			status, body := l.http(t, c.event)
+			if status != c.status || slices.ContainsFunc(c.says, func(s string) bool { return !strings.Contains(body, s) }) {
+				t.Errorf("%s: %d %s, want %d with %v", c.name, status, body, c.status, c.says)
+			}
+		}
+		for _, name := range []string{"not_json.txt", "version_1.json", "no_http.json", "sqs.json"} {
+			if a := l.invoke(t, lambdaFile(t, name), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "the event") {
+				t.Errorf("%s: %+v %s", name, a, a.body)
+			}
+		}
+		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusOK || !strings.Contains(body, `"replayed":true`) {
+			t.Errorf("after malformed events: %d %s", status, body)
+		}
+		l.kill()
+		checkLambdaLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "Bearer x")
+	})
+
+	t.Run("deadline", func(t *testing.T) {
+		l := startLambda(t, bootstrap, env...)
+		event := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/slow")
+		if status, body := l.http(t, lambdaFile(t, "url_cookies.json")); status != http.StatusOK { // the instance has started
+			t.Fatalf("healthz: %d %s", status, body)
+		}
+		slow := db.Inject(emulator.Fault{Kind: emulator.Delay, Op: "UpdateItem", Delay: time.Hour})
+		const timeout = 1500 * time.Millisecond
+		began := time.Now()
+		a := l.invoke(t, event, timeout)
+		if took := time.Since(began); took >= timeout || a.failed || !strings.Contains(string(a.body), "DEADLINE_EXCEEDED") {
+			t.Errorf("after %v: %+v %s", took, a, a.body)
+		}
+		slow.Remove()
+		if status, body := l.http(t, event); status != http.StatusOK || !strings.Contains(body, `"fencing_token":1`) {
+			t.Errorf("the next invocation: %d %s", status, body)
+		}
+	})
+
+	t.Run("with an issuer", func(t *testing.T) {
+		i := newIssuer(t)
+		l := startLambda(t, bootstrap, append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusUnauthorized {
+			t.Errorf("an authorizer's word where tokens count: %d %s", status, body)
+		}
+		token := i.token(t, map[string]any{"sub": "by-token"})
+		status, body := l.http(t, lambdaFile(t, "forged_headers.json", "Bearer x", "Bearer "+token, "locks/deploy", "locks/token"))
+		if status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
+			t.Errorf("a token: %d %s", status, body)
+		}
+		l.kill()
+		checkLambdaLog(t, l.stderr.String(), token[:strings.LastIndexByte(token, '.')])
+	})
+
+	t.Run("settings that cannot work", func(t *testing.T) {
+		for says, env := range map[string][]string{
+			"LEASEHOLD_TABLE is required": {"LEASEHOLD_ENDPOINT=" + db.URL},
+			"missing":                     {"LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_TABLE=missing"},
+		} {
+			l := startLambda(t, bootstrap, env...)
+			select {
+			case <-l.ended:
+			case <-time.After(30 * time.Second):
+				t.Fatal("the instance goes on")
+			}
+			if l.code != 1 || !strings.Contains(l.stderr.String(), says) {
+				t.Errorf("exit code %d, %s; want 1, %q", l.code, l.stderr.Bytes(), says)
+			}
+			checkLambdaLog(t, l.stderr.String(), "fake-secret-key")
+		}
+	})
+}
+
+// checkLambdaLog wants a log of JSON objects without secrets.
+func checkLambdaLog(t *testing.T, log string, secrets ...string) {
+	t.Helper()
+	if log == "" {
+		t.Error("the log is empty")
+	}
+	for line := range strings.Lines(log) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("the log has the line %q", line)
+		}
+	}
+	for _, s := range secrets {
+		if strings.Contains(log, s) {
+			t.Errorf("the log has the secret %q", s)
+		}
+	}
+}
+
+// TestOneCloudEach: an entry point carries the libraries of its own cloud alone. Both together cost some 9 MB.
+func TestOneCloudEach(t *testing.T) {
+	for pkg, foreign := range map[string]string{
+		module + "functions/aws/api": "cloud.google.com/go",
+		module + "functions/gcp":     "github.com/aws",
+		root:                         "github.com/aws",
+	} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg).Output()
+		if err != nil {
+			t.Fatal(fmt.Errorf("go list %s: %w", pkg, err))
+		}
+		deps := strings.Fields(string(out))
+		if !slices.Contains(deps, module+"functions/httpapi") {
+			t.Errorf("%s has %d dependencies, and not the HTTP API", pkg, len(deps))
+		}
+		for _, d := range deps {
+			if under(d, foreign) {
+				t.Errorf("%s links %s", pkg, d)
+			}
+		}
+	}
+}
+
+// TestLambdaWithoutGate: the functions of the analysis gate, which is not in this version, lose nothing and say so.
+func TestLambdaWithoutGate(t *testing.T) {
+	worker := startLambda(t, build(t, "functions/aws/worker", "-tags", "lambda.norpc"))
+	if a := worker.invoke(t, lambdaFile(t, "sqs.json"), 30*time.Second); a.failed || string(a.body) != `{"batchItemFailures":[{"itemIdentifier":"059f36b4"}]}` {
+		t.Errorf("a message is not handed back: %+v %s", a, a.body)
+	}
+	for _, name := range []string{"not_json.txt", "apigw_jwt.json"} {
+		if a := worker.invoke(t, lambdaFile(t, name), 30*time.Second); !a.failed {
+			t.Errorf("%s: %s", name, a.body)
+		}
+	}
+	sweep := startLambda(t, build(t, "functions/aws/sweep", "-tags", "lambda.norpc"))
+	if a := sweep.invoke(t, []byte(`{"source":"aws.events"}`), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "no analysis gate") {
+		t.Errorf("sweep: %+v %s", a, a.body)
+	}
+}
