@@ -7,21 +7,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"runtime"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 type serveCmd struct {
 	Listen string `default:"127.0.0.1:8080" env:"LEASEHOLD_LISTEN" placeholder:"HOST:PORT" help:"Address to listen on (${env}). Port 0 takes a free one. An address that others can reach needs --auth-issuer."`
-	Store  string `default:"sqlite" enum:"sqlite,memory" env:"LEASEHOLD_STORE" help:"Where locks are kept: ${enum} (${env}). In memory they are gone when the server ends."`
-	Data   string `env:"LEASEHOLD_DATA" placeholder:"DIR" help:"Folder of the SQLite file (${env}); the default is Leasehold's folder in the user's data folder."`
+
+	storeFlags
 
 	AuthIssuer      string        `env:"LEASEHOLD_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer whose tokens are accepted (${env}). Without it the server runs in development mode."`
 	AuthAudience    string        `env:"LEASEHOLD_AUTH_AUDIENCE" placeholder:"NAME" help:"Audience that tokens must be meant for (${env})."`
@@ -43,6 +38,8 @@ For others to reach it, set --auth-issuer and --auth-audience; callers then send
 
   leasehold serve
   leasehold serve --listen 127.0.0.1:0 --store memory
+  leasehold serve --store firestore --project my-project
+  leasehold serve --store dynamodb --table leasehold --region eu-west-1
   leasehold serve --listen 0.0.0.0:8080 --auth-issuer https://issuer.example --auth-audience leasehold
 
 SIGTERM or Ctrl-C lets requests in flight finish; a second signal ends the server at once.`
@@ -58,7 +55,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	store, where, err := c.open(ctx)
+	store, where, err := c.open(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -136,51 +133,6 @@ func (c *serveCmd) identity(ctx context.Context) (httpapi.Identity, error) {
 			"Listen on 127.0.0.1, or set --auth-issuer and --auth-audience", c.Listen)
 	}
 	return httpapi.Development{}, nil
-}
-
-// open opens the store; where says in words where locks are kept.
-func (c *serveCmd) open(ctx context.Context) (store docstore.Store, where string, err error) {
-	if c.Store == "memory" {
-		return docstore.NewMemory(nil), "in memory: they are gone when the server ends", nil
-	}
-	dir := c.Data
-	if dir == "" {
-		if dir, err = dataFolder(os.Getenv); err != nil {
-			return nil, "", err
-		}
-	}
-	path := filepath.Join(dir, "leasehold.db")
-	store, err = sqlite.Open(ctx, path, nil)
-	if err != nil {
-		return nil, "", fmt.Errorf("%w\nChoose another folder with --data DIR", err)
-	}
-	return store, "in " + path, nil
-}
-
-// dataFolder is Leasehold's folder where the operating system wants programs to keep a user's data.
-func dataFolder(env func(string) string) (string, error) {
-	var candidates []string
-	switch runtime.GOOS {
-	case "windows":
-		candidates = []string{env("LocalAppData")}
-	case "darwin":
-		candidates = []string{under(env("HOME"), "Library", "Application Support")}
-	default:
-		candidates = []string{env("XDG_DATA_HOME"), under(env("HOME"), ".local", "share")}
-	}
-	for _, dir := range candidates {
-		if filepath.IsAbs(dir) {
-			return filepath.Join(dir, "leasehold"), nil
-		}
-	}
-	return "", usage("no data folder is known for this user; name one with --data DIR")
-}
-
-func under(dir string, rest ...string) string {
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(append([]string{dir}, rest...)...)
 }
 
 func (c *serveCmd) whatNext(url, where string) string {

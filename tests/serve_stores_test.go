@@ -1,0 +1,99 @@
+package tests
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/firestore"
+)
+
+// TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the store
+// is its own memory.
+func TestServeOnEveryStore(t *testing.T) {
+	for name, backend := range map[string]func(t *testing.T) (env, args []string){
+		"sqlite": func(t *testing.T) (env, args []string) {
+			return nil, []string{"--data", t.TempDir()}
+		},
+		"firestore": func(t *testing.T) (env, args []string) {
+			return []string{"FIRESTORE_EMULATOR_HOST=" + firestore.Start(t, nil).Addr()},
+				[]string{"--store", "firestore", "--project", "demo", "--root", "leasehold/v1"}
+		},
+		"dynamodb": func(t *testing.T) (env, args []string) {
+			return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodb.Start(t, nil).URL}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, args := backend(t)
+			args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
+			p := launch(t, env, args...)
+			take := func() (contracts.Lease, error) {
+				t.Helper()
+				c, err := lock.New(p.url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.Acquire(t.Context(), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 3600})
+			}
+			first, err := take()
+			if err != nil || first.FencingToken != 1 {
+				t.Fatalf("%+v, %v\n%s", first, err, p.stderr.Bytes())
+			}
+			p.kill(t)
+			p = launch(t, env, args...)
+			if again, err := take(); err != nil || !again.Replayed || again.LeaseID != first.LeaseID {
+				t.Errorf("before %+v\nafter  %+v, %v\n%s", first, again, err, p.stderr.Bytes())
+			}
+		})
+	}
+}
+
+// TestStoresThatCannotBeOpened: each ends the start within seconds, with a sentence that says what to set.
+func TestStoresThatCannotBeOpened(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String() // an address where nobody listens
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	empty := dynamodb.Start(t, nil).URL
+	for name, c := range map[string]struct {
+		env, args []string
+		code      int
+		says      []string
+	}{
+		"firestore without a project": {
+			env: []string{"FIRESTORE_EMULATOR_HOST=" + nobody}, args: []string{"--store", "firestore"}, code: 1, says: []string{"--project", "GOOGLE_CLOUD_PROJECT"}},
+		"firestore without credentials": {
+			env: []string{"HOME=" + t.TempDir(), "NO_GCE_CHECK=true"}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"gcloud auth application-default login"}},
+		"firestore whose emulator is down": {
+			env: []string{"FIRESTORE_EMULATOR_HOST=" + nobody}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"connection refused"}},
+		"dynamodb without a table": {
+			args: []string{"--store", "dynamodb"}, code: 2, says: []string{"--table"}},
+		"dynamodb with a table that is missing": {
+			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", empty}, code: 1, says: []string{"locks", "--create-table"}},
+		"dynamodb without a region": {
+			env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--store", "dynamodb", "--table", "locks"}, code: 1, says: []string{"region"}},
+		"dynamodb without credentials": {
+			env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--store", "dynamodb", "--table", "locks", "--region", "eu-west-1"}, code: 1, says: []string{"credentials"}},
+		"dynamodb that is down": {
+			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", "http://" + nobody}, code: 1, says: []string{"connection refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, c.env, append([]string{"serve", "--listen", "127.0.0.1:0"}, c.args...)...)
+			if code != c.code || stdout != "" {
+				t.Errorf("exit code %d, want %d; stdout %q", code, c.code, stdout)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(stderr, s) {
+					t.Errorf("%q does not say %q", stderr, s)
+				}
+			}
+		})
+	}
+}
