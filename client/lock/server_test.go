@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,30 +14,13 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts/contracttest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
-// clock is a store's clock that moves when it is told to.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // serve opens a server on an empty store, with every exchange held against the contract.
-func serve(t *testing.T) (base string, c *clock) {
+func serve(t *testing.T) (base string, c *suite.Clock) {
 	t.Helper()
-	c = &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	c = suite.NewClock()
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now})
 	s := httptest.NewServer(contracttest.Handler(t, httpapi.New(store, httpapi.Development{}, nil)))
 	t.Cleanup(s.Close)
@@ -77,7 +59,7 @@ func TestLifeOfALease(t *testing.T) {
 		t.Fatalf("acquire: %+v, %v\nwant %+v", got, err, want)
 	}
 
-	clock.advance(10 * time.Second)
+	clock.Advance(10 * time.Second)
 	_, err = c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30}) // LS-ACQ-001
 	if e, ok := errors.AsType[*lock.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.OwnerID != "ann" ||
 		e.ExpiresAt != "2026-01-01T00:00:30.000Z" || e.RetryAfterMs != 20_000 || !e.Retryable {

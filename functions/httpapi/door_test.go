@@ -8,37 +8,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts/contracttest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/tests/suite"
 )
-
-// clock is a clock that moves when it is told to.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 // door is a handler on an empty store in memory, each exchange held against the contract.
 type door struct {
 	t       *testing.T
-	clock   *clock
+	clock   *suite.Clock
 	store   docstore.Store
 	handler http.Handler
 	log     *bytes.Buffer
@@ -47,7 +29,7 @@ type door struct {
 
 func open(t *testing.T, identity httpapi.Identity) *door {
 	t.Helper()
-	c := &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	c := suite.NewClock()
 	d := &door{t: t, clock: c, store: docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now}), log: &bytes.Buffer{}, header: http.Header{}}
 	d.serve(identity, d.store)
 	return d

@@ -28,7 +28,7 @@ func TestLifeOfALease(t *testing.T) {
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":false}`)
 
-	d.clock.advance(10 * time.Second)
+	d.clock.Advance(10 * time.Second)
 	a = d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`) // LS-ACQ-004
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","ttl_seconds":30,
@@ -46,7 +46,7 @@ func TestLifeOfALease(t *testing.T) {
 	if a.status != 200 || a.body["expires_at"] != "2026-01-01T00:01:10.000Z" || a.body["replayed"] != false {
 		t.Errorf("renew: %d %s", a.status, a.raw)
 	}
-	d.clock.advance(time.Second)
+	d.clock.Advance(time.Second)
 	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1,"ttl_seconds":60}`) // LS-RNW-003
 	if a.status != 200 || a.body["expires_at"] != "2026-01-01T00:01:10.000Z" || a.body["replayed"] != true {
 		t.Errorf("renew again: %d %s", a.status, a.raw)
@@ -70,7 +70,7 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("a repeated release touched a later lease of the same owner: %s", a.raw)
 	}
 
-	d.clock.advance(5 * time.Second)
+	d.clock.Advance(5 * time.Second)
 	if a = d.get(deploy); a.body["state"] != "EXPIRED" {
 		t.Errorf("at expires_at the state is %v, want EXPIRED", a.body["state"])
 	}
@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("refusals changed something:\nbefore %s\nafter  %s", before, after)
 	}
 
-	d.clock.advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although nobody took the lock since
+	d.clock.Advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although nobody took the lock since
 	d.post("/v1/tenants/acme/locks/held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	d.post("/v1/tenants/acme/locks/held/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	d.get("/v1/tenants/acme/locks/never").refuses(t, 404, "NOT_FOUND", "")

@@ -61,7 +61,7 @@ func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	}
 	ann := b.gets(acquire("ann", "a1", 30), lock.OK, false).Lease
 	check(ann.Token, true)
-	b.clock.advance(30 * time.Second)
+	b.clock.Advance(30 * time.Second)
 	bob := b.gets(acquire("bob", "a2", 30), lock.OK, false).Lease
 	check(ann.Token, true) // bob has not been here yet: nobody is hurt
 	check(bob.Token, true)

@@ -8,13 +8,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 var (
@@ -22,24 +22,6 @@ var (
 	deploy = lock.ID{Tenant: "acme", Key: "deploy"}
 	labels = map[string]string{"build": "7"}
 )
-
-// clock is a clock that moves when it is told to.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 // watched is a store that notes which requests it gets and lets a test come between a write and its answer.
 type watched struct {
@@ -73,14 +55,14 @@ func (s *watched) List(ctx context.Context, q docstore.Query) (docstore.Page, er
 type bench struct {
 	t     *testing.T
 	store *watched
-	clock *clock // the store's
-	own   *clock // that of Locks
+	clock *suite.Clock // the store's
+	own   *suite.Clock // that of Locks
 	locks *lock.Locks
 }
 
 func begin(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, clock: &clock{now: epoch}, own: &clock{now: epoch.Add(-time.Hour)}}
+	b := &bench{t: t, clock: suite.NewClockAt(epoch), own: suite.NewClockAt(epoch.Add(-time.Hour))}
 	b.store = &watched{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: b.clock.Now})}
 	leases := 0
 	b.locks = lock.New(b.store, &lock.Options{Now: b.own.Now, NewLeaseID: func() string { leases++; return fmt.Sprint("l", leases) }})
@@ -260,7 +242,7 @@ func TestLifeOfALock(t *testing.T) {
 		}},
 	}
 	for _, s := range steps {
-		b.clock.advance(s.after)
+		b.clock.Advance(s.after)
 		b.store.requests = nil
 		s.want.At = b.clock.Now()
 		got, err := b.do(s.do)
@@ -289,9 +271,9 @@ func TestGet(t *testing.T) {
 	look(lock.Status{Tenant: "acme", Key: "deploy"}, false)
 	want := b.gets(acquire("ann", "a1", 1), lock.OK, false).Lease.Status
 	look(want, true)
-	b.clock.advance(time.Second - time.Millisecond)
+	b.clock.Advance(time.Second - time.Millisecond)
 	look(want, true)
-	b.clock.advance(time.Millisecond) // LS-EXP-001
+	b.clock.Advance(time.Millisecond) // LS-EXP-001
 	want.Phase = lock.Expired
 	look(want, true)
 	want = b.gets(acquire("bob", "a2", 1), lock.OK, false).Lease.Status
@@ -348,11 +330,11 @@ func TestAnswersThatCameTooLate(t *testing.T) {
 			b := begin(t)
 			if c.age >= 0 {
 				b.gets(acquire("ann", "a1", 30), lock.OK, false)
-				b.clock.advance(c.age)
+				b.clock.Advance(c.age)
 			}
 			b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 				r, err := apply()
-				b.own.advance(c.took)
+				b.own.Advance(c.took)
 				return r, err
 			}
 			o := b.gets(c.do, c.code, c.replayed)
@@ -374,7 +356,7 @@ func TestLateGrantCanBeGivenBack(t *testing.T) {
 	b := begin(t)
 	b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 		r, err := apply()
-		b.own.advance(time.Minute)
+		b.own.Advance(time.Minute)
 		return r, err
 	}
 	o := b.gets(acquire("ann", "a1", 30), lock.LeaseExpired, false)
@@ -563,13 +545,13 @@ func TestAmbiguousWrites(t *testing.T) {
 				}
 				_, acquires := c.do.(lock.Acquire)
 				_, renews := c.do.(lock.Renew)
-				b.clock.advance(time.Second)
+				b.clock.Advance(time.Second)
 				b.store.write = way.write
 				if o, err := b.do(c.do); !errors.Is(err, docstore.ErrUnavailable) || !reflect.DeepEqual(o, lock.Outcome{}) {
 					t.Fatalf("first delivery: %+v, %v", o, err)
 				}
 				b.store.write = nil
-				b.clock.advance(time.Second)
+				b.clock.Advance(time.Second)
 
 				began := time.Second // of what was granted
 				if !way.replayed {
@@ -883,7 +865,7 @@ func TestList(t *testing.T) {
 	take("acme", "c", 60)
 	give("c")
 	take("other", "b/0", 60)
-	b.clock.advance(10 * time.Second) // b/3 expires
+	b.clock.Advance(10 * time.Second) // b/3 expires
 
 	cases := []struct {
 		name string

@@ -20,7 +20,10 @@ type Clock struct {
 }
 
 // NewClock returns a clock that shows [Epoch].
-func NewClock() *Clock { return &Clock{now: Epoch} }
+func NewClock() *Clock { return NewClockAt(Epoch) }
+
+// NewClockAt returns a clock that shows t.
+func NewClockAt(t time.Time) *Clock { return &Clock{now: t} }
 
 // Now is the clock's time.
 func (c *Clock) Now() time.Time {
