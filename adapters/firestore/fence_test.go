@@ -152,9 +152,7 @@ func TestFenceHoldsUntilCommit(t *testing.T) {
 				f.release()
 				close(released)
 			}()
-			for f.server.Waiting() == 0 {
-				time.Sleep(time.Millisecond)
-			}
+			waitFor(t, func() bool { return f.server.Waiting() > 0 })
 		})
 		if err != nil || !f.done() {
 			t.Errorf("error %v, effect %v, want it before the release", err, f.done())

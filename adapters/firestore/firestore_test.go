@@ -2,6 +2,7 @@ package firestore_test
 
 import (
 	"testing"
+	"time"
 
 	sdk "cloud.google.com/go/firestore"
 
@@ -56,3 +57,14 @@ func client(t *testing.T, server *emulator.Server) *sdk.Client {
 }
 
 func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }
+
+// waitFor waits for a state of the emulator that the test has already brought about and that only needs to arrive: there
+// are sockets in between, which no fake clock moves.
+func waitFor(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within 10 s")
+		}
+	}
+}

@@ -223,9 +223,7 @@ func TestForeignTransaction(t *testing.T) {
 					if mode == emulator.Optimistic {
 						done <- <-done // the write is through
 					} else {
-						for server.Count("Commit") < 2 { // the first has timed out on the lock
-							time.Sleep(time.Millisecond)
-						}
+						waitFor(t, func() bool { return server.Count("Commit") >= 2 }) // the first has timed out on the lock
 					}
 				}
 				return tx.Set(c.Doc("other/x"), map[string]any{"a": 1})
