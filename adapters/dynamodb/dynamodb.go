@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +37,9 @@ const (
 // clock some milliseconds late.
 const minSkew = 100 * time.Millisecond
 
+// maxIndexes is how many global secondary indexes a table may have, unless AWS has raised the quota.
+const maxIndexes = 20
+
 // TrustClock as [Options].MaxSkew takes the caller's clock as it is: nothing is measured, nothing refused and no margin
 // kept. It is for tests with a clock of their own, and for machines whose clocks something else keeps together and watches.
 const TrustClock time.Duration = -1
@@ -67,6 +69,12 @@ type Options struct {
 	// development: in production let Terraform keep what must not be lost.
 	CreateTable bool
 
+	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField: CreateTable
+	// makes an index on each, 20 at most, and [Open] warns if a table that was there has none. Indexes that the table has
+	// are used whether they are named here or not. Each costs a write for every write that changes its field or a document
+	// that has it.
+	Indexes []string
+
 	// Ephemeral names kinds whose documents the service may remove, and how long after their last write. Never a
 	// kind that holds a token: [Open] refuses those of locks and fences, and [Store.Write] refuses to count in a
 	// document of an ephemeral kind.
@@ -83,11 +91,9 @@ type Store struct {
 	patience  time.Duration
 	ephemeral map[string]time.Duration
 	clock     *clock
+	indexes   map[string]string // the name of the index on a field
 	warnings  []string
-
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // in progress; Add only under mu and before closed
+	calls     docstore.Calls
 
 	applied, refused, skewed, measured atomic.Int64
 }
@@ -119,14 +125,14 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		}
 		s.client = c
 	}
-	if err := s.openTable(ctx, o.CreateTable); err != nil {
+	if err := s.openTable(ctx, o); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// kindsWithTokens are lock.Kind and lock.FenceKind: their documents hold counters that must survive for ever.
-var kindsWithTokens = []string{"locks", "fences"}
+// kindsWithTokens are lock.Kind, lock.FenceKind and analysis.Kind: their documents hold counters that must survive for ever.
+var kindsWithTokens = []string{"locks", "fences", "analyses"}
 
 func (o *Options) validate(table string) error {
 	switch {
@@ -139,6 +145,17 @@ func (o *Options) validate(table string) error {
 		return fmt.Errorf("dynamodb: Patience is %v: name a positive time, or 0 for %v", o.Patience, DefaultPatience)
 	case o.Client != nil && (o.Region != "" || o.Endpoint != ""):
 		return errors.New("dynamodb: Client has a region and an endpoint of its own: leave out Region and Endpoint")
+	}
+	if len(o.Indexes) > maxIndexes {
+		return fmt.Errorf("dynamodb: Indexes names %d fields: a table has %d indexes at most", len(o.Indexes), maxIndexes)
+	}
+	for i, field := range o.Indexes {
+		if err := (docstore.DueQuery{Kind: "x", Field: field}).Validate(); err != nil {
+			return fmt.Errorf("dynamodb: Indexes: %w", err)
+		}
+		if slices.Contains(o.Indexes[:i], field) {
+			return fmt.Errorf("dynamodb: Indexes names %q twice", field)
+		}
 	}
 	for kind, keep := range o.Ephemeral {
 		if err := (docstore.Query{Kind: kind}).Validate(); err != nil {
@@ -158,27 +175,7 @@ func (o *Options) validate(table string) error {
 func (s *Store) Warnings() []string { return slices.Clone(s.warnings) }
 
 // Close implements [docstore.Store]. It lets calls in progress end. Connections that nobody uses close by themselves.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.calls.Wait()
-	return nil
-}
-
-// enter begins a call, or says why it must not begin. A nil error obliges the caller to s.calls.Done.
-func (s *Store) enter(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return docstore.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.calls.Add(1)
-	return nil
-}
+func (s *Store) Close() error { return s.calls.Close(nil) }
 
 // Stats is what a store did since it was opened, and what it knows of its clock.
 type Stats struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -41,6 +42,10 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	case "ResourceNotFoundException":
 		return fmt.Errorf("%s: there is no such table in this region and account: create it with Terraform "+
 			"(hash_key %q, range_key %q), or for development with --create-table: %w", subject, attrPartition, attrSort, err)
+	case "ValidationException":
+		if m := strings.ToLower(api.ErrorMessage()); strings.Contains(m, "index key") || strings.Contains(m, "all range keys has exceeded") {
+			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid, subject, err)
+		}
 	case "AccessDeniedException":
 		return fmt.Errorf("%s: access is denied: the IAM policy must allow %s on it: %w", subject, actions, err)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException",

@@ -93,7 +93,7 @@ func (s *Store) Check(ctx context.Context, k docstore.Key, c docstore.Cond) (typ
 	if err != nil {
 		return types.TransactWriteItem{}, err
 	}
-	defer s.calls.Done()
+	defer s.calls.End()
 	m := moments{now: docstore.Moment(begin.now), margin: s.clock.margin()}
 	e := newExpressions()
 	condition := e.condition(m.fix(c).Cond)

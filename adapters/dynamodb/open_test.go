@@ -18,6 +18,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
 	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -89,6 +90,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"skew too small", "t", dynamodb.Options{MaxSkew: time.Millisecond}, []string{"MaxSkew", "100ms"}, nil},
 		{"locks that vanish", "t", ephemeral(lock.Kind, time.Hour), []string{`"locks"`, "fencing tokens"}, nil},
 		{"fences that vanish", "t", ephemeral(lock.FenceKind, time.Hour), []string{`"fences"`}, nil},
+		{"analyses that vanish", "t", ephemeral(analysis.Kind, time.Hour), []string{`"analyses"`}, nil},
 		{"kept for no time", "t", ephemeral("events", 0), []string{`"events"`, "positive"}, nil},
 		{"no kind", "t", ephemeral("Events", 1), []string{"Ephemeral", "lower-case"}, docstore.ErrInvalid},
 	} {

@@ -17,14 +17,14 @@ import (
 const maxRead = 100
 
 // begin starts a call: the store is open, the context has not ended, and the clock may be relied on. A nil error
-// obliges the caller to s.calls.Done.
+// obliges the caller to s.calls.End.
 func (s *Store) begin(ctx context.Context) (reading, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.calls.Begin(ctx); err != nil {
 		return reading{}, err
 	}
 	r, err := s.now(ctx)
 	if err != nil {
-		s.calls.Done()
+		s.calls.End()
 		return reading{}, err
 	}
 	return r, nil
@@ -49,7 +49,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 	if err != nil {
 		return docstore.Snapshot{}, err
 	}
-	defer s.calls.Done()
+	defer s.calls.End()
 	var items []map[string]types.AttributeValue
 	for chunk := range slices.Chunk(different, maxRead) {
 		read, err := s.read(ctx, begin, chunk)
@@ -114,7 +114,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	defer s.calls.Done()
+	defer s.calls.End()
 	page := docstore.Page{}
 	in := s.query(q)
 	for in != nil {

@@ -13,16 +13,24 @@ import (
 )
 
 // openTable looks at the table, or creates it, and measures the clock by the answer.
-func (s *Store) openTable(ctx context.Context, create bool) error {
+func (s *Store) openTable(ctx context.Context, o *Options) error {
 	t, err := s.describe(ctx)
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing && create {
-		t, err = s.create(ctx)
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing && o.CreateTable {
+		t, err = s.create(ctx, o.Indexes)
 	}
 	if err != nil {
 		return s.explain(ctx, "open", err)
 	}
 	if err := s.check(t); err != nil {
 		return err
+	}
+	s.indexes = indexesOf(t)
+	for _, field := range o.Indexes {
+		if s.indexes[field] == "" {
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
+				"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
+				s.table, field, attrPartition, field))
+		}
 	}
 	s.warn(t)
 	return nil
@@ -43,19 +51,21 @@ func (s *Store) describe(ctx context.Context) (*types.TableDescription, error) {
 }
 
 // create makes the table and waits until it can be used. Somebody else may be doing the same.
-func (s *Store) create(ctx context.Context) (*types.TableDescription, error) {
-	_, err := s.client.CreateTable(ctx, &sdk.CreateTableInput{
-		TableName:   aws.String(s.table),
-		BillingMode: types.BillingModePayPerRequest,
-		KeySchema: []types.KeySchemaElement{
-			{AttributeName: aws.String(attrPartition), KeyType: types.KeyTypeHash},
-			{AttributeName: aws.String(attrSort), KeyType: types.KeyTypeRange},
-		},
-		AttributeDefinitions: []types.AttributeDefinition{
-			{AttributeName: aws.String(attrPartition), AttributeType: types.ScalarAttributeTypeS},
-			{AttributeName: aws.String(attrSort), AttributeType: types.ScalarAttributeTypeS},
-		},
-	}, s.attempts(true))
+func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescription, error) {
+	in := &sdk.CreateTableInput{
+		TableName:            aws.String(s.table),
+		BillingMode:          types.BillingModePayPerRequest,
+		KeySchema:            keys(attrPartition, attrSort),
+		AttributeDefinitions: []types.AttributeDefinition{text(attrPartition), text(attrSort)},
+	}
+	for _, field := range indexes {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, text(field))
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+			IndexName: aws.String(indexName(field)), KeySchema: keys(attrPartition, field),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		})
+	}
+	_, err := s.client.CreateTable(ctx, in, s.attempts(true))
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return nil, err
 	}
@@ -80,6 +90,16 @@ func (s *Store) create(ctx context.Context) (*types.TableDescription, error) {
 	return t, nil
 }
 
+func keys(hash, order string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash}, {AttributeName: aws.String(order), KeyType: types.KeyTypeRange},
+	}
+}
+
+func text(name string) types.AttributeDefinition {
+	return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
+}
+
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -100,7 +120,7 @@ func (s *Store) check(t *types.TableDescription) error {
 	default:
 		return fmt.Errorf("dynamodb: table %s cannot be used: its status is %s", s.table, t.TableStatus)
 	}
-	if found := keysOf(t); found != rightKeys {
+	if found := keysOf(t.KeySchema, t.AttributeDefinitions); found != rightKeys {
 		return fmt.Errorf("dynamodb: table %s cannot hold documents of Leasehold: its key is %s, it must be %s: name another table, "+
 			"or create one with Terraform (hash_key %q, range_key %q), or for development with --create-table",
 			s.table, found, rightKeys, attrPartition, attrSort)
@@ -110,11 +130,11 @@ func (s *Store) check(t *types.TableDescription) error {
 
 const rightKeys = attrPartition + " (HASH, S) and " + attrSort + " (RANGE, S)"
 
-// keysOf describes the key of a table, in the form of rightKeys.
-func keysOf(t *types.TableDescription) string {
+// keysOf describes the key of a table or an index, in the form of rightKeys.
+func keysOf(schema []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
 	var parts []string
-	for _, k := range t.KeySchema {
-		for _, d := range t.AttributeDefinitions {
+	for _, k := range schema {
+		for _, d := range definitions {
 			if aws.ToString(d.AttributeName) == aws.ToString(k.AttributeName) {
 				parts = append(parts, fmt.Sprintf("%s (%s, %s)", aws.ToString(k.AttributeName), k.KeyType, d.AttributeType))
 			}

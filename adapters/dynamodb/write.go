@@ -29,7 +29,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	if err != nil {
 		return docstore.Result{}, err
 	}
-	defer s.calls.Done()
+	defer s.calls.End()
 	m := moments{now: docstore.Moment(begin.now), margin: s.clock.margin()}
 	prepared := make([]prepared, len(writes))
 	for i, w := range writes {

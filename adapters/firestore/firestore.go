@@ -44,7 +44,7 @@
 // See [Options].Root for the paths; fields are values that the console shows. Documents of the user's own are patched with an
 // update mask and keep all other fields, whatever their types. Firestore indexes every field by default, which Leasehold
 // does not need, and which limits a collection to some 500 writes a second because times only grow:
-// firestore.indexes.json beside this file turns it off for the collections "locks" and "fences". Check first that you
+// firestore.indexes.json beside this file turns it off for the collections "locks", "fences" and "machine_ids". Check first that you
 // have no collections of these names whose fields you query.
 //
 // # What can go wrong
@@ -59,7 +59,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	vkit "cloud.google.com/go/firestore/apiv1"
@@ -104,13 +103,7 @@ type Store struct {
 	headers []string
 	timeout time.Duration
 	release func() error // closes what Open opened beside the client
-
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // in progress; Add only under mu and before closed
-
-	closing  sync.Once
-	closeErr error
+	calls   docstore.Calls
 }
 
 var _ docstore.Store = (*Store)(nil)
@@ -148,35 +141,26 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 
 // Close implements [docstore.Store].
 func (s *Store) Close() error {
-	s.closing.Do(func() {
-		s.mu.Lock()
-		s.closed = true
-		s.mu.Unlock()
-		s.calls.Wait()
+	return s.calls.Close(func() error {
+		var errs []error
 		for _, release := range []func() error{s.client.Close, s.release} {
 			// Canceled: somebody has closed the connection before, the client that it was lent to or its owner.
 			if err := release(); err != nil && status.Code(err) != codes.Canceled {
-				s.closeErr = errors.Join(s.closeErr, fmt.Errorf("firestore: close: %w", err))
+				errs = append(errs, fmt.Errorf("firestore: close: %w", err))
 			}
 		}
+		return errors.Join(errs...)
 	})
-	return s.closeErr
 }
 
-// enter begins a call, or says why it must not begin. A nil error obliges the caller to call leave.
+// enter begins a call and bounds its time, or says why it must not begin. A nil error obliges the caller to call leave.
 func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, nil, docstore.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.calls.Begin(ctx); err != nil {
 		return nil, nil, err
 	}
-	s.calls.Add(1)
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	return bounded, func() {
 		cancel()
-		s.calls.Done()
+		s.calls.End()
 	}, nil
 }

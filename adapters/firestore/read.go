@@ -210,7 +210,7 @@ func (w *walk) request() *pb.RunQueryRequest {
 			query.EndAt = &pb.Cursor{Values: []*pb.Value{w.reference(end)}, Before: true}
 		}
 	}
-	parent := strings.TrimSuffix(w.collection, "/"+w.query.Kind)
+	parent, _ := cutLast(w.collection)
 	req := &pb.RunQueryRequest{Parent: parent, QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: query}}
 	if w.at != nil {
 		req.ConsistencySelector = &pb.RunQueryRequest_ReadTime{ReadTime: w.at} // a page is of one instant
@@ -228,7 +228,8 @@ func (w *walk) take(r queried) {
 	w.at = r.at
 	w.page.At = docstore.Moment(r.at.AsTime())
 	for _, d := range r.docs {
-		w.from, w.beyond = d.GetName()[strings.LastIndexByte(d.GetName(), '/')+1:], true
+		_, w.from = cutLast(d.GetName())
+		w.beyond = true
 		id, ok := unescapeID(w.from)
 		k := docstore.Key{Kind: w.query.Kind, Tenant: w.query.Tenant, ID: id}
 		switch {

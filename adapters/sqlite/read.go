@@ -15,6 +15,7 @@ import (
 type reader struct {
 	conn                       *conn
 	begin, rollback, get, list *stmt
+	due                        map[dueIndex]*stmt // made when they are first needed
 }
 
 func openReader(path string) (r *reader, err error) {
@@ -31,7 +32,7 @@ func openReader(path string) (r *reader, err error) {
 	if err := c.exec("PRAGMA query_only = ON"); err != nil {
 		return nil, err
 	}
-	r = &reader{conn: c}
+	r = &reader{conn: c, due: map[dueIndex]*stmt{}}
 	for sql, st := range map[string]**stmt{
 		"BEGIN":    &r.begin,
 		"ROLLBACK": &r.rollback,
@@ -50,10 +51,10 @@ func openReader(path string) (r *reader, err error) {
 // view runs do inside a read transaction: all that it reads is of one instant, after every acknowledged write. It may
 // run do more than once.
 func (s *Store) view(ctx context.Context, do func(*reader) error) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.calls.Begin(ctx); err != nil {
 		return err
 	}
-	defer s.calls.Done()
+	defer s.calls.End()
 	var r *reader
 	select {
 	case r = <-s.idle:

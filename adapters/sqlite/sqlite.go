@@ -73,13 +73,10 @@ type Store struct {
 
 	writer *writer
 	idle   chan *reader // the readers that nobody uses
+	calls  docstore.Calls
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // in progress; Add only under mu and before closed
-
-	closing  sync.Once
-	closeErr error
+	mu      sync.Mutex
+	indexes map[dueIndex]bool // that are known to be there; under mu
 }
 
 var _ docstore.Store = (*Store)(nil)
@@ -90,7 +87,7 @@ var _ docstore.Store = (*Store)(nil)
 // It refuses, with an error that says what to do: a path that cannot be written, a file that is no database, belongs to
 // another application or was written by a newer version, and a file system on which commits would not be safe.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
-	s := &Store{now: time.Now, busy: DefaultBusyTimeout, idle: make(chan *reader, readers)}
+	s := &Store{now: time.Now, busy: DefaultBusyTimeout, idle: make(chan *reader, readers), indexes: map[dueIndex]bool{}}
 	if o != nil {
 		if o.BusyTimeout < 0 {
 			return nil, fmt.Errorf("sqlite: BusyTimeout is %v: name a positive time, or 0 for %v",
@@ -153,37 +150,20 @@ func (s *Store) disconnect() error {
 }
 
 // Close implements [docstore.Store]. It lets calls in progress end, brings the log into the file and closes it.
-func (s *Store) Close() error {
-	s.closing.Do(func() {
-		s.mu.Lock()
-		s.closed = true
-		s.mu.Unlock()
-		s.calls.Wait()
-		s.writer.stop()
-		// Passive: it copies what no reader of another process still needs, and waits for nobody. What stays in the log
-		// is safe there and is read by whoever opens the file next.
-		if err := s.writer.conn.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil && !isBusy(err) {
-			s.closeErr = s.explain("close", err)
-		}
-		if err := s.disconnect(); err != nil {
-			s.closeErr = errors.Join(s.closeErr, s.explain("close", err))
-		}
-	})
-	return s.closeErr
-}
+func (s *Store) Close() error { return s.calls.Close(s.release) }
 
-// enter begins a call, or says why it must not begin. A nil error obliges the caller to s.calls.Done.
-func (s *Store) enter(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return docstore.ErrClosed
+func (s *Store) release() error {
+	s.writer.stop()
+	var errs []error
+	// Passive: it copies what no reader of another process still needs, and waits for nobody. What stays in the log
+	// is safe there and is read by whoever opens the file next.
+	if err := s.writer.conn.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil && !isBusy(err) {
+		errs = append(errs, s.explain("close", err))
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if err := s.disconnect(); err != nil {
+		errs = append(errs, s.explain("close", err))
 	}
-	s.calls.Add(1)
-	return nil
+	return errors.Join(errs...)
 }
 
 // Stats counts what the store did since it was opened.

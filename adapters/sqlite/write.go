@@ -37,10 +37,10 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	if err := docstore.ValidateWrites(writes); err != nil {
 		return docstore.Result{}, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.calls.Begin(ctx); err != nil {
 		return docstore.Result{}, err
 	}
-	defer s.calls.Done()
+	defer s.calls.End()
 	c := &call{writes: writes, done: make(chan struct{})}
 	s.writer.queue.add(c)
 	select {

@@ -2,9 +2,10 @@ package dynamodb
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/awsjson"
 )
 
 // Kind is what goes wrong with a request.
@@ -101,12 +102,7 @@ type Item struct {
 }
 
 // Injection is a fault in force.
-type Injection struct {
-	s     *Server
-	fault Fault
-	met   int // requests that agreed with the rule, let through or not
-	hits  int
-}
+type Injection struct{ rule *awsjson.Rule[Fault] }
 
 // Inject puts a fault in force until its Times are over or it is removed. It panics when the fault makes no sense: an
 // unknown Kind or Op, a Kind that cannot happen to the Op, a Delay without a duration.
@@ -124,26 +120,14 @@ func (s *Server) Inject(f Fault) *Injection {
 	case f.Skip < 0 || f.Times < 0:
 		panic(fmt.Sprintf("dynamodb: Inject: Skip %d and Times %d must not be negative", f.Skip, f.Times))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	in := &Injection{s: s, fault: f}
-	s.faults = append(s.faults, in)
-	return in
+	return &Injection{s.book.Inject(f, f.Skip, f.Times)}
 }
 
 // Remove takes the fault out of force. Removing it twice is allowed.
-func (in *Injection) Remove() {
-	in.s.mu.Lock()
-	defer in.s.mu.Unlock()
-	in.s.faults = slices.DeleteFunc(in.s.faults, func(other *Injection) bool { return other == in })
-}
+func (in *Injection) Remove() { in.rule.Remove() }
 
 // Hits is the number of requests that the fault has happened to.
-func (in *Injection) Hits() int {
-	in.s.mu.Lock()
-	defer in.s.mu.Unlock()
-	return in.hits
-}
+func (in *Injection) Hits() int { return in.rule.Hits() }
 
 // plan is what the faults that a request meets make of it.
 type plan struct {
@@ -163,21 +147,11 @@ type mode struct{ stale bool }
 // plan finds the faults that a request meets and counts them. The server's mutex is held.
 func (s *Server) plan(req Request) plan {
 	var p plan
-	for _, in := range s.faults {
-		if in.spent() || !in.fault.meets(req) {
-			continue
-		}
-		if in.met++; in.met <= in.fault.Skip {
-			continue
-		}
-		in.hits++
-		p.add(in.fault, req)
+	for _, f := range s.book.Hit(func(f *Fault) bool { return f.meets(req) }) {
+		p.add(f, req)
 	}
-	s.faults = slices.DeleteFunc(s.faults, (*Injection).spent)
 	return p
 }
-
-func (in *Injection) spent() bool { return in.fault.Times > 0 && in.hits == in.fault.Times }
 
 func (f *Fault) meets(req Request) bool {
 	ops, limited := kindOps[f.Kind]
@@ -268,19 +242,4 @@ func (f *Fault) conflict(req Request) *apiError {
 		}
 	}
 	return canceled(causes)
-}
-
-// wait waits unless the request's client goes away first, and reports whether it is still there.
-func wait(r *http.Request, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }

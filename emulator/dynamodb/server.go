@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb/internal/attr"
+	"github.com/leasehold-dev/leasehold/emulator/internal/awsjson"
 )
 
 // Options are the settings of a server. The zero value works.
@@ -37,8 +37,7 @@ type Server struct {
 	tables   map[string]*table
 	replays  map[string]replay // transactions that were done, by ClientRequestToken
 	tokens   []string          // of replays, oldest first
-	faults   []*Injection
-	counts   map[string]int // requests by operation
+	book     *awsjson.Book[Fault]
 	consumed Units
 }
 
@@ -46,7 +45,8 @@ var _ http.Handler = (*Server)(nil)
 
 // New returns an empty server that listens nowhere; opts may be nil.
 func New(opts *Options) *Server {
-	s := &Server{now: time.Now, tables: map[string]*table{}, replays: map[string]replay{}, counts: map[string]int{}}
+	s := &Server{now: time.Now, tables: map[string]*table{}, replays: map[string]replay{}}
+	s.book = awsjson.NewBook[Fault](&s.mu)
 	if opts != nil && opts.Now != nil {
 		s.now = opts.Now
 	}
@@ -95,7 +95,6 @@ func init() { //nolint:gochecknoinits // not in the declaration: fault rules, wh
 const (
 	maxBody      = 16 << 20
 	targetPrefix = "DynamoDB_20120810."
-	contentType  = "application/x-amz-json-1.0"
 )
 
 // ServeHTTP answers one request of the protocol that the SDKs speak: a POST with JSON to the root.
@@ -114,7 +113,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	op, req, refused := decode(r, body)
 	s.mu.Lock()
 	if op != "" {
-		s.counts[op]++
+		s.book.Add(op)
 	}
 	var p plan
 	if refused == nil {
@@ -122,14 +121,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused = p.refusal
 	}
 	s.mu.Unlock()
-	if !wait(r, p.delay) || p.dropBefore {
+	if !awsjson.Wait(r.Context(), p.delay) || p.dropBefore {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
 	var answer any
 	if refused == nil {
 		answer, refused = s.run(req, p.mode)
 	}
-	if !wait(r, p.delayAnswer) || p.dropAfter {
+	if !awsjson.Wait(r.Context(), p.delayAnswer) || p.dropAfter {
 		panic(http.ErrAbortHandler)
 	}
 	if p.lost != nil {
@@ -152,8 +151,8 @@ func decode(r *http.Request, body []byte) (string, request, *apiError) {
 	case operations[op] == nil:
 		return op, nil, newError(prefixService+"UnknownOperationException",
 			"emulator/dynamodb does not support the operation %s", op)
-	case media != contentType:
-		return op, nil, badShape("expected Content-Type %s, found %q", contentType, media)
+	case media != awsjson.ContentType:
+		return op, nil, badShape("expected Content-Type %s, found %q", awsjson.ContentType, media)
 	case r.Header.Get("Authorization") == "":
 		return op, nil, newError(prefixService+"MissingAuthenticationTokenException",
 			"Request is missing Authentication Token")
@@ -197,38 +196,24 @@ func (s *Server) write(w http.ResponseWriter, answer any, refused *apiError, ske
 	if refused != nil {
 		status, answer = refused.status, refused.body()
 	}
-	body, err := json.Marshal(answer)
-	if err != nil {
-		panic(err) // answers are made of maps, slices, strings and numbers
-	}
+	body := awsjson.Encode(answer)
 	s.mu.Lock()
 	date := s.now().Add(skew)
 	s.mu.Unlock()
 	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Date", date.UTC().Format(http.TimeFormat))
 	h.Set("Server", "Server")
 	h.Set("X-Amzn-Requestid", strings.ToUpper(rand.Text()+rand.Text()))
 	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that hung up is no concern of the server
+	awsjson.Write(w, status, body)
 }
 
 // Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
 // answered, refused or lost by a fault, each attempt of an SDK by itself.
-func (s *Server) Count(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[op]
-}
+func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.
-func (s *Server) Requests() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.counts)
-}
+func (s *Server) Requests() map[string]int { return s.book.Counts() }
 
 // Consumed is the capacity that all requests have consumed since the server began or since [Server.ResetCounts].
 // Unlike the answers, it knows of conditional writes that were refused: the service charges for them, too.
@@ -242,7 +227,7 @@ func (s *Server) Consumed() Units {
 func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.counts)
+	s.book.Reset()
 	s.consumed = Units{}
 }
 

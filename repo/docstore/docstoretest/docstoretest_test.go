@@ -18,6 +18,7 @@ type faulty struct {
 	write func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error)
 	get   func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error)
 	list  func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error)
+	due   func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error)
 }
 
 func (f faulty) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
@@ -39,6 +40,13 @@ func (f faulty) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 		return f.Store.List(ctx, q)
 	}
 	return f.list(ctx, f.Store, q)
+}
+
+func (f faulty) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
+	if f.due == nil || q.Validate() != nil {
+		return docstore.Due(ctx, f.Store, q)
+	}
+	return f.due(ctx, f.Store, q)
 }
 
 // eachWrite is a fault that alters every write before it is sent.
@@ -250,6 +258,57 @@ var plantedFaults = []struct {
 		}
 		return s.List(ctx, q)
 	}}, []string{"ListPrefix"}, false},
+
+	{"finds only what is past, not what is due now", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+		q.UpTo = q.UpTo.Add(-time.Millisecond)
+		return docstore.Due(ctx, s, q)
+	}}, []string{"Due"}, false},
+
+	{"shows due documents in the order of IDs", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+		return docstore.Due(ctx, struct{ docstore.Store }{s}, q)
+	}}, []string{"Due"}, false},
+
+	{"goes on behind a value, whatever the ID", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+		if c, err := docstore.ParseDueCursor(q.After); err == nil && q.After != "" {
+			q.After = docstore.DueCursor{Value: c.Value, ID: "\U0010ffff\U0010ffff"}.String()
+		}
+		return docstore.Due(ctx, s, q)
+	}}, []string{"DuePages"}, false},
+
+	{"goes on behind a number of documents", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+		skip := 0
+		if c, err := docstore.ParseDueCursor(q.After); err != nil {
+			return docstore.Page{}, err
+		} else if q.After != "" {
+			skip = len(c.Value)
+		}
+		size := q.Size()
+		q.After, q.Limit = "", docstore.MaxLimit
+		p, err := docstore.Due(ctx, s, q)
+		rest := p.Entries[min(skip, len(p.Entries)):]
+		p.Entries, p.Next = rest[:min(size, len(rest))], ""
+		if len(rest) > size {
+			p.Next = docstore.DueCursor{Value: strings.Repeat("x", skip+size), ID: "x"}.String()
+		}
+		return p, err
+	}}, []string{"DueWalk"}, false},
+
+	{"finds the documents of all tenants", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+		p, err := docstore.Due(ctx, s, q)
+		if q.Tenant != "" && err == nil {
+			all, err := docstore.Due(ctx, s, docstore.DueQuery{Kind: q.Kind, Field: q.Field, UpTo: q.UpTo})
+			p.Entries = append(p.Entries, all.Entries...)
+			return p, err
+		}
+		return p, err
+	}}, []string{"DueApart"}, false},
+
+	{"takes any text for a cursor", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
+		if _, err := docstore.ParseDueCursor(q.After); err != nil {
+			q.After = ""
+		}
+		return docstore.Due(ctx, s, q)
+	}}, []string{"DueInvalid"}, false},
 
 	{"promises an empty last page", eachPage(func(p *docstore.Page, q docstore.Query) {
 		if n := len(p.Entries); n == q.Size() {

@@ -1,0 +1,197 @@
+#!lua
+-- Applies writes if all of their conditions hold, in one step.
+--
+-- KEYS  for each write: its document, the IDs of its kind and tenant
+-- ARGV  the time in milliseconds, empty for the server's; then for each write:
+--         its ID
+--         its condition, as an operator and its operands: absent | has F | eq F V | le F V | any N … | all N … | not …
+--         N, and N times a field and the value to set
+--         N, and N times a field and the number to add
+--         N, and N fields to remove
+--       A value is in its stored form, or t:MS for the time of the write plus so many milliseconds.
+--
+-- Returns an outcome, the time, and
+--   applied   the document after; nothing if there are several
+--   refused   for each write whose condition does not hold: its number, the document found
+--   damaged   the number of a write that cannot add, the document found
+-- A document is a list of fields and values, empty if there is none.
+--
+-- A script that fails half-way is not undone. Hence the order: first everything is read, and checked in full; a key of
+-- another type ends the script there. Only then it writes.
+
+local MAX = 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
+local CHUNK = 1000           -- arguments that go into one command: unpack is limited by Lua's stack
+
+local pos = 0
+local function take()
+  pos = pos + 1
+  return ARGV[pos]
+end
+
+local now = tonumber(take())
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- format is docstore.FormatTime. The date is found as in H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"
+-- (2021), civil_from_days: eras of 400 years, which begin with a March.
+local function format(ms)
+  local days = math.floor(ms / 86400000)
+  local rest = ms - days * 86400000
+  local z = days + 719468
+  local era = math.floor(z / 146097)
+  local doe = z - era * 146097
+  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
+  local mp = math.floor((5 * doy + 2) / 153)
+  local day = doy - math.floor((153 * mp + 2) / 5) + 1
+  local month = mp < 10 and mp + 3 or mp - 9
+  local year = yoe + era * 400 + (month <= 2 and 1 or 0)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, month, day,
+    math.floor(rest / 3600000), math.floor(rest / 60000) % 60, math.floor(rest / 1000) % 60, rest % 1000)
+end
+
+local function resolve(value)
+  if value:sub(1, 2) == 't:' then
+    return 's:' .. format(now + tonumber(value:sub(3)))
+  end
+  return value
+end
+
+-- whole is the number of a stored value, nil if it is no whole number within ±MAX in its one spelling.
+local function whole(value)
+  local n = tonumber(value:match('^i:(-?[1-9]%d*)$') or value:match('^i:(0)$'))
+  if n and n >= -MAX and n <= MAX and string.format('i:%.0f', n) == value then
+    return n
+  end
+end
+
+-- notAfter compares texts by their bytes. Lua's own comparison goes by the locale that the server was started in.
+local function notAfter(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = a:byte(i), b:byte(i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a <= #b
+end
+
+local function notGreater(a, b)
+  local kind = b:sub(1, 2)
+  if a:sub(1, 2) ~= kind then
+    return false
+  elseif kind == 'i:' then
+    local x = whole(a)
+    return x ~= nil and x <= whole(b)
+  end
+  return notAfter(a, b)
+end
+
+-- holds evaluates the next condition, always to its end: what follows it must be found.
+local function holds(doc)
+  local op = take()
+  if op == 'absent' then
+    return doc == nil
+  elseif op == 'not' then
+    return not holds(doc)
+  elseif op == 'any' or op == 'all' then
+    local result = op == 'all'
+    for _ = 1, tonumber(take()) do
+      local part = holds(doc)
+      if op == 'all' then
+        result = result and part
+      else
+        result = result or part
+      end
+    end
+    return result
+  end
+  local field = take()
+  local found = doc and doc[field]
+  if op == 'has' then
+    return found ~= nil
+  end
+  local value = resolve(take())
+  if not found then
+    return false
+  elseif op == 'eq' then
+    return found == value
+  end
+  return notGreater(found, value)
+end
+
+-- read returns a document as a table, nil if there is none, and as the list that it came as.
+local function read(key)
+  local list = redis.call('HGETALL', key)
+  if #list == 0 then
+    return nil, list
+  end
+  local doc = {}
+  for i = 1, #list, 2 do
+    doc[list[i]] = list[i + 1]
+  end
+  return doc, list
+end
+
+local at = string.format('%.0f', now)
+local refused, damaged, changes = {'refused', at}, nil, {}
+
+for i = 1, #KEYS / 2 do
+  local change = {key = KEYS[2 * i - 1], ids = KEYS[2 * i], id = take(), set = {}, unset = {}}
+  local doc, list = read(change.key)
+  change.listed = redis.call('ZSCORE', change.ids, change.id)
+  if not holds(doc) then
+    refused[#refused + 1] = i
+    refused[#refused + 1] = list
+  end
+  local set = change.set
+  for _ = 1, tonumber(take()) do
+    set[#set + 1] = take()
+    set[#set + 1] = resolve(take())
+  end
+  for _ = 1, tonumber(take()) do
+    local field, n = take(), tonumber(take())
+    local stored = doc and doc[field] or 'i:0'
+    local old = whole(stored)
+    if not old or n > 0 and old > MAX - n or n < 0 and old < -MAX - n then
+      damaged = damaged or {'damaged', at, i, list}
+    else
+      set[#set + 1] = field
+      set[#set + 1] = string.format('i:%.0f', old + n)
+    end
+  end
+  for _ = 1, tonumber(take()) do
+    change.unset[#change.unset + 1] = take()
+  end
+  -- A hash without fields is no hash: the mark keeps a document that has none.
+  if not doc or not doc['_doc'] then
+    set[#set + 1] = '_doc'
+    set[#set + 1] = '1'
+  end
+  changes[i] = change
+end
+
+if #refused > 2 then
+  return refused
+elseif damaged then
+  return damaged
+end
+
+for _, change in ipairs(changes) do
+  if not change.listed then
+    redis.call('ZADD', change.ids, 0, change.id)
+  end
+  for from = 1, #change.set, CHUNK do
+    redis.call('HSET', change.key, unpack(change.set, from, math.min(from + CHUNK - 1, #change.set)))
+  end
+  for from = 1, #change.unset, CHUNK do
+    redis.call('HDEL', change.key, unpack(change.unset, from, math.min(from + CHUNK - 1, #change.unset)))
+  end
+end
+
+if #changes > 1 then
+  return {'applied', at}
+end
+return {'applied', at, redis.call('HGETALL', changes[1].key)}
