@@ -2,7 +2,8 @@
 // table of error codes. Server and client both read it; it imports the standard library only.
 //
 // openapi.yaml is written by hand and comes first. types.gen.go and schema/*.json come out of it: `make generate` writes
-// them anew, and a test fails when they differ.
+// them anew, and a test fails when they differ. vectors/kazahana.json, for IDs in other languages, comes out of client/kazahana
+// in the same way.
 package contracts
 
 import _ "embed" // for the document
@@ -14,3 +15,4 @@ var OpenAPI []byte
 
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.7.2 -config oapi-codegen.yaml openapi.yaml
 //go:generate go run ./internal/genschema openapi.yaml schema
+//go:generate go run ./internal/genvectors vectors/kazahana.json

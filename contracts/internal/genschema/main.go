@@ -109,14 +109,16 @@ func resolve(part any, all map[string]map[string]any) (any, error) {
 	}
 }
 
-// fileName is the file of a schema: "AcquireRequest" is in acquire_request.json.
+// fileName is the file of a schema: "AcquireRequest" is in acquire_request.json, "MachineIDLease" in machine_id_lease.json.
 func fileName(schema string) string {
+	upper := func(i int) bool { return i < len(schema) && schema[i] >= 'A' && schema[i] <= 'Z' }
 	var b strings.Builder
-	for i, r := range schema {
-		if r >= 'A' && r <= 'Z' && i > 0 {
+	for i := range len(schema) {
+		// A word begins at a capital that does not stand inside of an abbreviation, and at the end of one.
+		if i > 0 && upper(i) && (!upper(i-1) || i+1 < len(schema) && !upper(i+1)) {
 			b.WriteByte('_')
 		}
-		b.WriteRune(r)
+		b.WriteByte(schema[i])
 	}
 	return strings.ToLower(b.String()) + ".json"
 }

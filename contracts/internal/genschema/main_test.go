@@ -37,3 +37,13 @@ func TestReferenceToNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestFileName(t *testing.T) {
+	for schema, want := range map[string]string{
+		"Lock": "lock.json", "AcquireRequest": "acquire_request.json", "MachineIDLease": "machine_id_lease.json", "LeaseID": "lease_id.json",
+	} {
+		if got := fileName(schema); got != want {
+			t.Errorf("%s is in %s, want %s", schema, got, want)
+		}
+	}
+}

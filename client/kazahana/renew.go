@@ -1,0 +1,304 @@
+package kazahana
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	acquireTimeout = 30 * time.Second // of one attempt
+	releaseTimeout = 10 * time.Second // of giving back a lease that was refused
+	releasers      = 8                // at once, in Close
+
+	// Leases are replaced when between 85 and 95 % of their time have passed, at a moment drawn for each grant: processes
+	// that started together do not renew together for ever, and leases that were granted together take one request.
+	renewFrom, renewTo = 0.85, 0.95
+
+	// The background goroutine looks at the clocks at least that often: a process that was suspended replaces its leases
+	// even if nobody asks for IDs.
+	patrol = 10 * time.Second
+)
+
+// wake makes the background goroutine look at what is needed.
+func (g *Generator) wake() {
+	select {
+	case g.woken <- struct{}{}:
+	default:
+	}
+}
+
+// renew is the background goroutine: the only one that acquires.
+func (g *Generator) renew(ctx context.Context) {
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.answer()
+		close(g.done)
+	}()
+	for ctx.Err() == nil {
+		need, wait := g.plan()
+		if need > 0 && wait <= 0 {
+			g.acquire(ctx, need)
+			continue
+		}
+		timer := time.NewTimer(min(wait, patrol))
+		select {
+		case <-timer.C:
+		case <-g.woken:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// plan says how much throughput is to be acquired after which time. Leases that must be replaced by now are not counted:
+// those near their end or past it, and doubtful ones.
+func (g *Generator) plan() (need int64, wait time.Duration) {
+	g.mu.Lock()
+	defer g.unlock()
+	g.anchor(false)
+	need = g.set.MaxThroughputPerMs
+	now, due := g.millis(), uint64(math.MaxUint64)
+	for _, h := range g.held {
+		if h.doubtful || now >= h.renewAt {
+			continue
+		}
+		need -= h.Throughput()
+		due = min(due, h.renewAt)
+	}
+	if need <= 0 {
+		return 0, time.Duration(min(due-now, uint64(patrol/time.Millisecond))) * time.Millisecond
+	}
+	return need, time.Duration(g.tryAt - g.steady())
+}
+
+// acquire makes one attempt.
+func (g *Generator) acquire(ctx context.Context, need int64) {
+	g.mu.Lock()
+	g.trying = true
+	g.stats.AcquireAttempts++
+	g.anchor(true)
+	began := g.nanos() / int64(time.Millisecond)
+	g.unlock()
+
+	attempt, cancel := context.WithTimeout(ctx, acquireTimeout)
+	r, err := g.provider.Acquire(attempt, AcquireOptions{ServiceID: g.set.ServiceID, Meta: g.set.Meta, ThroughputPerMs: need})
+	cancel()
+
+	refused := g.conclude(r.Leases, err, began, ctx.Err() != nil)
+	if len(refused) > 0 {
+		giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_ = g.release(giving, refused) // best effort, and told as events
+	}
+}
+
+// conclude takes the outcome of an attempt over, and returns the leases that are to be given back.
+func (g *Generator) conclude(leases []Lease, err error, began int64, stopped bool) (refused []*held) {
+	g.mu.Lock()
+	defer g.unlock()
+	defer g.answer()
+	g.trying = false
+	if err == nil {
+		refused, err = g.accept(leases, began)
+	}
+	steady := g.steady()
+	if err == nil {
+		g.failures, g.failure = 0, nil
+		g.tryAt = steady + int64(g.pause(leases))
+	} else if !stopped {
+		g.failures++
+		g.failure = err
+		g.stats.AcquireFailures++
+		g.tryAt = steady + int64(g.backoff(err))
+		g.note(Event{Kind: EventAcquireFailed, Err: err})
+	}
+	return refused
+}
+
+// answer lets those go on who wait for the end of an attempt. The caller holds mu.
+func (g *Generator) answer() {
+	close(g.tried)
+	g.tried = make(chan struct{})
+}
+
+// backoff is how long to wait after a failure.
+func (g *Generator) backoff(err error) time.Duration {
+	bound := g.set.AcquireRetryInterval
+	for i := 1; i < g.failures && bound < g.set.AcquireRetryMaxInterval; i++ {
+		bound *= 2
+	}
+	bound = min(bound, g.set.AcquireRetryMaxInterval)
+	if full, ok := errors.AsType[*ExhaustedError](err); ok && full.RetryAfter > 0 {
+		// No machine ID falls free before, unless somebody gives one back, which the largest interval provides for.
+		return min(full.RetryAfter+rand.N(g.set.AcquireRetryInterval), g.set.AcquireRetryMaxInterval)
+	}
+	return rand.N(bound) + 1
+}
+
+// pause is how long to wait after a success: leases that are nearly over when they arrive must not make a busy loop.
+func (g *Generator) pause(leases []Lease) time.Duration {
+	pause := g.set.AcquireRetryInterval
+	for _, l := range leases {
+		const long = int64(time.Hour / time.Millisecond)
+		pause = min(pause, time.Duration(min(l.Expired-l.Created, long))*time.Millisecond/10)
+	}
+	return max(pause, time.Millisecond)
+}
+
+// accept holds the leases that can be used and puts them into force. It returns those that are to be given back, and an
+// error if any was refused. The caller holds mu.
+func (g *Generator) accept(leases []Lease, began int64) (refused []*held, err error) {
+	if len(leases) == 0 {
+		return nil, errors.New("the provider granted no lease")
+	}
+	g.anchor(true)
+	var fresh []*held
+	var faults []error
+	refuse := func(l Lease, err error) {
+		err = fmt.Errorf("lease of machine ID %d refused: %w", l.ID, err)
+		faults = append(faults, err)
+		refused = append(refused, &held{Lease: l})
+		g.stats.LeasesRefused++
+		if errors.Is(err, ErrEpochMismatch) {
+			g.stats.EpochMismatches++
+		}
+		g.note(Event{Kind: EventLeaseRefused, Err: err})
+	}
+	for _, l := range leases {
+		if h, err := g.check(l, began, len(fresh) == 0); err != nil {
+			refuse(l, err)
+		} else {
+			fresh = append(fresh, h)
+		}
+	}
+	clashing := clashes(g.held, fresh)
+	fresh = slices.DeleteFunc(fresh, func(h *held) bool {
+		clash := clashing[h]
+		if clash {
+			refuse(h.Lease, errors.New("it could make the same IDs as another lease that is held"))
+		}
+		return clash
+	})
+	share := renewFrom + (renewTo-renewFrom)*rand.Float64()
+	for _, h := range fresh {
+		h.renewAt = h.from + uint64(float64(h.until-h.from)*share)
+	}
+	switch {
+	case g.closed: // Close gives them back
+		g.held = append(g.held, fresh...)
+	case len(fresh) > 0:
+		now, old := g.millis(), g.segment.Load()
+		g.held = slices.DeleteFunc(g.held, func(h *held) bool { return now >= h.until || h.doubtful })
+		g.held = append(g.held, fresh...)
+		g.note(Event{Kind: EventAcquired, Leases: len(fresh)})
+		g.install(func(from uint64) *segment {
+			s := g.build(from, g.patience(now))
+			if s == nil && old.fallback {
+				s = g.buildFallback(from)
+			}
+			return s
+		})
+	}
+	return slices.DeleteFunc(refused, g.holds), errors.Join(faults...)
+}
+
+// holds reports whether a lease is held: an answer that came twice brings it once more. It is refused then, but must not be
+// given back. The caller holds mu.
+func (g *Generator) holds(l *held) bool {
+	return slices.ContainsFunc(g.held, func(h *held) bool { return h.ID == l.ID && h.Secret == l.Secret })
+}
+
+// check says whether a lease can be used. began is when it was asked for, in milliseconds since the epoch; first says that
+// no other came with it before. The first lease of all decides the layout. The caller holds mu.
+func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	now := g.nanos() / int64(time.Millisecond)
+	switch free := !g.settled && len(g.held) == 0 && first; {
+	case free:
+		shift := g.layout.CustomEpoch - l.CustomEpoch
+		began, now = began+shift, now+shift
+	case l.CustomEpoch != g.layout.CustomEpoch:
+		return nil, fmt.Errorf("%w: customEpoch is %d, that of the IDs before is %d", ErrEpochMismatch, l.CustomEpoch, g.layout.CustomEpoch)
+	case l.BitTs != g.layout.BitTs || l.BitReserve != g.layout.BitReserve:
+		return nil, fmt.Errorf("bitReserve %d and bitTs %d: those of the IDs before are %d and %d",
+			l.BitReserve, l.BitTs, g.layout.BitReserve, g.layout.BitTs)
+	}
+	switch from, until := l.Created-l.CustomEpoch, l.Expired-l.CustomEpoch; {
+	case l.ID < 0 || l.ID > l.MaxMachineID():
+		return nil, fmt.Errorf("id: must be from 0 to %d", l.MaxMachineID())
+	case l.Created >= l.Expired:
+		return nil, fmt.Errorf("created %d and expired %d: the interval is empty", l.Created, l.Expired)
+	case from < 0 || from>>l.BitTs != 0:
+		return nil, fmt.Errorf("created %d: %w", l.Created, ErrTimeRange)
+	case from > now+g.set.skew:
+		return nil, fmt.Errorf("it begins in %d ms: the local clock is behind the provider's by more than MaxSkew, %d ms", from-now, g.set.skew)
+	case from < began-g.set.skew:
+		return nil, fmt.Errorf("it began %d ms before it was asked for: the local clock is ahead of the provider's by more than MaxSkew, %d ms",
+			began-from, g.set.skew)
+	case until <= now:
+		return nil, fmt.Errorf("it ended %d ms ago", now-until)
+	}
+	h := holdable(l)
+	if l.Layout != g.layout {
+		moved := l.CustomEpoch != g.layout.CustomEpoch
+		g.layout = l.Layout
+		if !g.settled {
+			g.segment.Store(g.open()) // nothing can be taken from the one before, and the state is still empty
+		}
+		if moved {
+			g.rebase()
+		}
+	}
+	return h, nil
+}
+
+// release gives leases back, a few at a time.
+func (g *Generator) release(ctx context.Context, leases []*held) error {
+	// No ID is stamped later than that by now.
+	s := g.segment.Load()
+	stamp := max(g.millis(), (g.state.Load()&^lock)>>s.shift)
+	var (
+		mu     sync.Mutex
+		faults []error
+		all    sync.WaitGroup
+		seats  = make(chan struct{}, releasers)
+	)
+	for _, h := range leases {
+		l := h.Lease
+		// Where the clock is behind the lease, "before it began" is what holds: the next lease must not begin earlier.
+		at := max(int64(stamp)+g.layout.CustomEpoch, l.Created-1) //nolint:gosec // 41 bits or so
+		if l.Expired <= at {
+			continue // over already
+		}
+		seats <- struct{}{}
+		all.Go(func() {
+			defer func() { <-seats }()
+			err := ctx.Err()
+			if err == nil {
+				err = g.provider.Release(ctx, ReleaseOptions{
+					ServiceID: g.set.ServiceID, ID: l.ID, Signature: Sign(l.Secret, l.ID, at), Timestamp: at,
+				})
+			}
+			if err == nil {
+				g.tell(Event{Kind: EventReleased, Leases: 1})
+				return
+			}
+			err = fmt.Errorf("release machine ID %d: %w", l.ID, err)
+			g.tell(Event{Kind: EventReleaseFailed, Leases: 1, Err: err})
+			mu.Lock()
+			defer mu.Unlock()
+			faults = append(faults, err)
+		})
+	}
+	all.Wait()
+	return errors.Join(faults...)
+}

@@ -1,0 +1,207 @@
+package kazahana
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// The word g.state is the last millisecond with IDs, and how many indices of it are taken:
+//
+//	lock (1 bit) | milliseconds since the epoch (BitTs) | indices taken (the rest: at least one bit more than is needed)
+//
+// What an index means is said by the segment that the millisecond lies in. Segments follow each other without overlap, so
+// each pair of millisecond and index is one ID, and they are in the same order.
+
+// segment is a span of milliseconds in which the same leases are usable, or none. It does not change once it is published.
+type segment struct {
+	from, until uint64 // milliseconds since the epoch: [from, until)
+	cap         uint64 // indices of a millisecond
+
+	shift  uint   // of the milliseconds in the state
+	mask   uint64 // of the indices in the state
+	node   uint   // width below the timestamp in an ID
+	unit   uint   // width of the smallest sequence among the leases
+	nodes  []uint32
+	leases int
+
+	fallback bool
+	keys     [2]uint64 // of the random starts
+}
+
+// open says that nothing can be taken before settle has found out what is usable.
+func (g *Generator) open() *segment {
+	shift := uint(63 - g.layout.BitTs)
+	return &segment{shift: shift, mask: 1<<shift - 1, node: uint(g.layout.BitNode())}
+}
+
+// sealed is a number of taken indices that means: all. It leaves room for those who count one more before they see it.
+func (s *segment) sealed() uint64 { return s.mask/4*3 + 1 }
+
+// taken is how many indices of its millisecond a state has given away.
+func (s *segment) taken(state uint64) int64 {
+	n := state & s.mask
+	if n >= s.sealed() {
+		return 0 // counted when it was sealed
+	}
+	return int64(min(n, s.cap)) //nolint:gosec // fewer than 2^31
+}
+
+// id is the ID of a state's millisecond and index.
+func (s *segment) id(at uint64) ID {
+	ms, index := at>>s.shift, at&s.mask
+	if s.fallback {
+		return ID(ms<<s.node | 1<<(s.node-1) | (s.first(ms) + index)) //nolint:gosec // below 2^63
+	}
+	return ID(ms<<s.node | uint64(s.nodes[index>>s.unit]) | index&(1<<s.unit-1)) //nolint:gosec // below 2^63
+}
+
+// fill writes the IDs of consecutive indices.
+func (s *segment) fill(dst []ID, at uint64) {
+	if s.fallback {
+		first := s.id(at)
+		for i := range dst {
+			dst[i] = first + ID(i)
+		}
+		return
+	}
+	for len(dst) > 0 {
+		left := 1<<s.unit - at&(1<<s.unit-1)
+		part := dst[:min(uint64(len(dst)), left)]
+		first := s.id(at)
+		for i := range part {
+			part[i] = first + ID(i)
+		}
+		dst, at = dst[len(part):], at+uint64(len(part))
+	}
+}
+
+// first is the number that a millisecond's fallback IDs begin with, in [0, 2^(node-1)-cap]. It is drawn anew for each
+// millisecond, as a keyed hash of it: no two callers have to agree on a draw.
+func (s *segment) first(ms uint64) uint64 {
+	x := mix(ms ^ s.keys[0])
+	x = mix(x ^ s.keys[1])
+	first, _ := bits.Mul64(x, 1<<(s.node-1)-s.cap+1)
+	return first
+}
+
+// mix is the finalizer of MurmurHash3 (Appleby, public domain): each bit of its input changes each of its output in half of
+// all cases.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+func randomKeys() (keys [2]uint64) {
+	var b [16]byte
+	rand.Read(b[:])
+	keys[0], keys[1] = binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])
+	return keys
+}
+
+// held is a lease that was accepted.
+type held struct {
+	Lease
+	from, until uint64 // milliseconds since the epoch
+	low, high   uint64 // its numbers below the timestamp: [low, high)
+	renewAt     uint64 // when another one should take its place
+	doubtful    bool   // see doubt
+}
+
+// holdable says when and what a lease may stamp; the lease is valid.
+func holdable(l Lease) *held {
+	h := &held{
+		Lease: l,
+		from:  uint64(l.Created - l.CustomEpoch), until: uint64(l.Expired - l.CustomEpoch), //nolint:gosec // validated
+		low: uint64(l.ID) << l.BitSeq, high: uint64(l.ID+1) << l.BitSeq, //nolint:gosec // validated
+	}
+	h.until = min(h.until, 1<<l.BitTs)
+	return h
+}
+
+// clashes finds the fresh leases that could make the same ID as another one: a provider that grants such does not keep to
+// the rule.
+func clashes(old, fresh []*held) map[*held]bool {
+	found := map[*held]bool{}
+	all := slices.Concat(old, fresh)
+	slices.SortStableFunc(all, func(a, b *held) int { return cmp.Compare(a.low, b.low) })
+	var near []*held // those before that reach up to here
+	for _, h := range all {
+		near = slices.DeleteFunc(near, func(o *held) bool { return o.high <= h.low })
+		for _, o := range near {
+			if h.from < o.until && o.from < h.until {
+				if slices.Contains(fresh, h) {
+					found[h] = true
+				} else {
+					found[o] = true
+				}
+			}
+		}
+		near = append(near, h)
+	}
+	return found
+}
+
+// build returns the segment that a millisecond lies in. If no lease is usable then, but one begins later, not after before,
+// it is the segment that begins with that one. It is nil if there is none.
+func (g *Generator) build(at, before uint64) *segment {
+	end := uint64(1) << g.layout.BitTs
+	if at >= end {
+		return nil
+	}
+	var live []*held
+	until, next := end, uint64(math.MaxUint64)
+	for _, h := range g.held {
+		switch {
+		case at < h.from:
+			next = min(next, h.from)
+		case at < h.until:
+			live = append(live, h)
+			until = min(until, h.until)
+		}
+	}
+	if len(live) == 0 {
+		if next > before || next >= end {
+			return nil
+		}
+		return g.build(next, before)
+	}
+	slices.SortFunc(live, func(a, b *held) int { return cmp.Compare(a.low, b.low) })
+	s := g.open()
+	s.from, s.until, s.leases = at, min(until, next), len(live)
+	s.unit = s.node
+	for _, h := range live {
+		s.unit = min(s.unit, uint(h.BitSeq))
+		s.cap += h.high - h.low
+	}
+	s.nodes = make([]uint32, 0, s.cap>>s.unit)
+	for _, h := range live {
+		for n := h.low; n < h.high; n += 1 << s.unit {
+			s.nodes = append(s.nodes, uint32(n)) //nolint:gosec // BitNode is at most 31
+		}
+	}
+	return s
+}
+
+// buildFallback returns a segment without leases, which ends where a lease begins.
+func (g *Generator) buildFallback(at uint64) *segment {
+	end := uint64(1) << g.layout.BitTs
+	if at >= end {
+		return nil
+	}
+	s := g.open()
+	s.from, s.until, s.fallback, s.keys = at, end, true, g.keys
+	s.cap = min(uint64(g.set.MaxThroughputPerMs), 1<<(s.node-2)) //nolint:gosec // positive; half of all starts stay possible
+	for _, h := range g.held {
+		if at < h.from {
+			s.until = min(s.until, h.from)
+		}
+	}
+	return s
+}
