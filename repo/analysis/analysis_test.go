@@ -1,0 +1,640 @@
+package analysis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/tests/suite"
+)
+
+// id is the analysis that most of these tests are about.
+const id = analysis.ID("a1")
+
+// bench is the gate on a store whose clock stands at the suite's epoch, with one analysis that somebody has just made.
+type bench struct {
+	t        *testing.T
+	clock    *suite.Clock // the store's
+	own      *suite.Clock // that of Analyses
+	memory   *docstore.Memory
+	store    *suite.Watched
+	analyses *analysis.Analyses
+}
+
+func begin(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: suite.NewClock(), own: suite.NewClockAt(suite.Epoch.Add(-time.Hour))}
+	b.memory = docstore.NewMemory(&docstore.MemoryOptions{Now: b.clock.Now})
+	b.store = &suite.Watched{Store: b.memory}
+	b.analyses = analysis.New(b.store, &analysis.Options{Now: b.own.Now})
+	b.put(id, docstore.Doc{"status": docstore.String("PENDING"), "title": docstore.String("mine")})
+	return b
+}
+
+// put writes fields into an analysis' document, as a stranger.
+func (b *bench) put(id analysis.ID, d docstore.Doc) {
+	b.t.Helper()
+	r, err := b.memory.Write(context.Background(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: string(id)}, Set: d})
+	if err != nil || !r.Applied {
+		b.t.Fatalf("put %s: %+v, %v", id, r, err)
+	}
+}
+
+// document reads an analysis' document as it is.
+func (b *bench) document(id analysis.ID) docstore.Doc {
+	b.t.Helper()
+	s, err := b.memory.Get(context.Background(), docstore.Key{Kind: analysis.Kind, ID: string(id)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s.Docs[0]
+}
+
+// do carries out a command of any kind.
+func (b *bench) do(c any) (analysis.Outcome, error) {
+	b.t.Helper()
+	switch c := c.(type) {
+	case analysis.Acquire:
+		return b.analyses.Acquire(b.t.Context(), c)
+	case analysis.Refresh:
+		return b.analyses.Refresh(b.t.Context(), c)
+	case analysis.Release:
+		return b.analyses.Release(b.t.Context(), c)
+	case analysis.Finish:
+		return b.analyses.Finish(b.t.Context(), c)
+	default:
+		b.t.Fatalf("%T is no command", c)
+		return analysis.Outcome{}, nil
+	}
+}
+
+// gets fails the test unless the command ends with the code.
+func (b *bench) gets(c any, code analysis.Code, replayed bool) analysis.Outcome {
+	b.t.Helper()
+	o, err := b.do(c)
+	if err != nil || o.Code != code || o.Replayed != replayed {
+		b.t.Fatalf("%#v:\ngot  %+v, %v\nwant %s, replayed %v", c, o, err, code, replayed)
+	}
+	return o
+}
+
+func at(ms int) time.Time { return suite.Epoch.Add(time.Duration(ms) * time.Millisecond) }
+
+func acquire(owner, request string, ttl int64) analysis.Acquire {
+	return analysis.Acquire{ID: id, Owner: owner, RequestID: request, TTLSeconds: ttl}
+}
+
+func refresh(owner string, token, ttl int64) analysis.Refresh {
+	return analysis.Refresh{ID: id, Owner: owner, Token: token, TTLSeconds: ttl}
+}
+
+func release(owner string, token int64, failed string) analysis.Release {
+	return analysis.Release{ID: id, Owner: owner, Token: token, Failed: failed}
+}
+
+func ready(owner string, token int64, result string) analysis.Finish {
+	return analysis.Finish{ID: id, Owner: owner, Token: token, Status: analysis.Ready, Result: result}
+}
+
+func failed(owner string, token int64, reason string) analysis.Finish {
+	return analysis.Finish{ID: id, Owner: owner, Token: token, Status: analysis.Failed, Reason: reason}
+}
+
+// TestLifeOfAnAnalysis is one story: each command's whole outcome, the document that it leaves, and the one request that it
+// costs, whatever the outcome.
+func TestLifeOfAnAnalysis(t *testing.T) {
+	b := begin(t)
+	const (
+		gone     = "there is no such analysis; its document may have been deleted"
+		ended    = "the lock ended by time; stop the work, or acquire again"
+		notYours = "the lock belongs to another lockOwner"
+		over     = "somebody took the analysis over; stop the work that this token protects"
+		never    = "this token was never granted"
+	)
+	grant := func(owner string, token int64, until int, runs, failures int64) analysis.Grant {
+		return analysis.Grant{Status: "PENDING", Owner: owner, Token: token, ExpiresAt: at(until), Runs: runs, Failures: failures}
+	}
+	free := func(token, failures int64) analysis.Grant {
+		return analysis.Grant{Status: "PENDING", Token: token, Failures: failures}
+	}
+	type outcome = analysis.Outcome
+	for _, s := range []struct {
+		name  string
+		after time.Duration // since the step before
+		do    any
+		want  outcome // At is filled in
+	}{
+		{"no such analysis: acquire", 0, analysis.Acquire{ID: "none", Owner: "ann", RequestID: "r1", TTLSeconds: 1},
+			outcome{Code: analysis.NotFound, Detail: "there is no document analyses/none"}},
+		{"no such analysis: refresh", 0, analysis.Refresh{ID: "none", Owner: "ann", Token: 1, TTLSeconds: 1},
+			outcome{Code: analysis.NotFound, Detail: gone}},
+		{"no such analysis: release", 0, analysis.Release{ID: "none", Owner: "ann", Token: 1}, outcome{Code: analysis.NotFound, Detail: gone}},
+		{"no such analysis: finish", 0, analysis.Finish{ID: "none", Owner: "ann", Token: 1, Status: analysis.Ready},
+			outcome{Code: analysis.NotFound, Detail: gone}},
+		{"refresh before the first run", 0, refresh("ann", 1, 300), outcome{Code: analysis.Lost, Detail: never}},
+		{"BE-041-RULE-2: acquire what nobody runs", 0, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 300_000, 1, 0)}},
+		{"acquire again", time.Second, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Replayed: true, Grant: grant("ann", 1, 300_000, 1, 0)}},
+		{"BE-041-RULE-4: acquire what somebody runs", 0, acquire("bob", "r2", 300), outcome{
+			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann", ExpiresAt: at(300_000)}}},
+		{"the same worker, another attempt", 0, acquire("ann", "r3", 300), outcome{
+			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann", ExpiresAt: at(300_000)}}},
+		{"refresh", 99 * time.Second, refresh("ann", 1, 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 400_000, 1, 0)}},
+		{"refresh again", 0, refresh("ann", 1, 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 400_000, 1, 0)}},
+		{"refresh by another", 0, refresh("bob", 1, 300), outcome{Code: analysis.NotOwner, Detail: notYours}},
+		{"BE-041-CONFLICT-1: release by another", 0, release("bob", 1, ""), outcome{Code: analysis.NotOwner, Detail: notYours}},
+		{"finish by another", 0, ready("bob", 1, ""), outcome{Code: analysis.NotOwner, Detail: notYours}},
+		{"release with a token that was never granted", 0, release("ann", 2, ""), outcome{Code: analysis.Lost, Detail: never}},
+		{"BE-041-DOD-4: release after a failed run", 0, release("ann", 1, "no disk"), outcome{Code: analysis.OK, Grant: free(1, 1)}},
+		{"release again", 0, release("ann", 1, "no disk"), outcome{Code: analysis.OK, Replayed: true, Grant: free(1, 1)}},
+		{"refresh what was released", 0, refresh("ann", 1, 300),
+			outcome{Code: analysis.Released, Detail: "the lock was given back; acquire again"}},
+		{"finish what was released", 0, ready("ann", 1, ""),
+			outcome{Code: analysis.Released, Detail: "the lock was given back; acquire again"}},
+		{"acquire what was released: no takeover", 0, acquire("bob", "r2", 10), outcome{Code: analysis.OK, Grant: grant("bob", 2, 110_000, 1, 1)}},
+		{"refresh at lockExpiresAt", 10 * time.Second, refresh("bob", 2, 10), outcome{Code: analysis.Expired, Detail: ended}},
+		{"BE-041-RULE-3, BE-041-DOD-3: acquire at lockExpiresAt, a takeover", 0, acquire("cy", "r4", 10),
+			outcome{Code: analysis.OK, Grant: grant("cy", 3, 120_000, 2, 1)}},
+		{"refresh by a zombie", 0, refresh("bob", 2, 10), outcome{Code: analysis.Lost, Detail: over}},
+		{"finish by a zombie", 0, ready("bob", 2, "old"), outcome{Code: analysis.Lost, Detail: over}},
+		{"fail by a zombie", 0, failed("bob", 2, "late"), outcome{Code: analysis.Lost, Detail: over}},
+		{"release by a zombie", 0, release("bob", 2, "late"), outcome{Code: analysis.Lost, Detail: over}},
+		{"finish late, while nobody has taken over", time.Hour, ready("cy", 3, "gs://b/1"),
+			outcome{Code: analysis.OK, Grant: analysis.Grant{Status: analysis.Ready, Token: 3, Failures: 1}}},
+		{"finish again", 0, ready("cy", 3, "gs://b/1"),
+			outcome{Code: analysis.OK, Replayed: true, Grant: analysis.Grant{Status: analysis.Ready, Token: 3, Failures: 1}}},
+		{"release after the finish", 0, release("cy", 3, ""),
+			outcome{Code: analysis.OK, Replayed: true, Grant: analysis.Grant{Status: analysis.Ready, Token: 3, Failures: 1}}},
+		{"finish the other way", 0, failed("cy", 3, "no"), outcome{
+			Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}, Detail: "the analysis is already READY; it stays so"}},
+		{"BE-041-RULE-1, BE-041-DOD-2: acquire what is READY", 0, acquire("ann", "r5", 300),
+			outcome{Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}}},
+	} {
+		b.clock.Advance(s.after)
+		b.store.Forget()
+		s.want.At = b.clock.Now()
+		before := b.document(id)
+		got, err := b.do(s.do)
+		if err != nil || !reflect.DeepEqual(got, s.want) {
+			t.Fatalf("%s:\ngot  %+v, %v\nwant %+v", s.name, got, err, s.want)
+		}
+		if r := b.store.Requests(); !slices.Equal(r, []string{"Write"}) {
+			t.Errorf("%s: the store saw %v, want one Write", s.name, r)
+		}
+		if after := b.document(id); (s.want.Code != analysis.OK || s.want.Replayed) && !after.Equal(before) {
+			t.Errorf("%s: changed the document from %v to %v", s.name, before, after)
+		}
+	}
+	want := docstore.Doc{
+		"status": docstore.String("READY"), "result": docstore.String("gs://b/1"), "lockToken": docstore.Int(3), "lockFailures": docstore.Int(1),
+		"title": docstore.String("mine"),
+	}
+	if got := b.document(id); !got.Equal(want) {
+		t.Errorf("the document is %v\nwant %v", got, want)
+	}
+}
+
+// TestFirstAcquire: BE-041-TEST-1, BE-041-DOD-1. What the document then says is what the requirement's own code reads.
+func TestFirstAcquire(t *testing.T) {
+	b := begin(t)
+	b.gets(acquire("ann", "r1", analysis.DefaultTTLSeconds), analysis.OK, false)
+	want := docstore.Doc{
+		"status": docstore.String("PENDING"), "title": docstore.String("mine"), "lockOwner": docstore.String("ann"),
+		"lockExpiresAt": docstore.String("2026-01-01T00:05:00.000Z"), "lockHeartbeatAt": docstore.String("2026-01-01T00:00:00.000Z"),
+		"lockToken": docstore.Int(1), "lockRuns": docstore.Int(1), "lockRequestId": docstore.String("r1"),
+	}
+	if got := b.document(id); !got.Equal(want) {
+		t.Errorf("the document is %v\nwant %v", got, want)
+	}
+	s, now, err := b.analyses.Get(t.Context(), id)
+	if wantState := (analysis.State{Exists: true, Status: "PENDING", Owner: "ann", Expiry: "2026-01-01T00:05:00.000Z", Token: 1, Request: "r1", Runs: 1}); err != nil ||
+		s != wantState || !now.Equal(suite.Epoch) {
+		t.Errorf("Get: %+v at %v, %v", s, now, err)
+	}
+	if s, _, err := b.analyses.Get(t.Context(), "none"); err != nil || s.Exists {
+		t.Errorf("Get of none: %+v, %v", s, err)
+	}
+}
+
+// TestTwoAtOnce: BE-041-TEST-2, BE-041-CONFLICT-3. Of many deliveries at once one runs; the others are told who does.
+func TestTwoAtOnce(t *testing.T) {
+	for _, callers := range []int{2, 50} {
+		b := begin(t)
+		outcomes := make(chan analysis.Outcome, callers)
+		var all sync.WaitGroup
+		for n := range callers {
+			all.Go(func() {
+				o, err := b.analyses.Acquire(t.Context(), acquire(fmt.Sprint("worker ", n), fmt.Sprint("r", n), 300))
+				if err != nil {
+					t.Error(err)
+				}
+				outcomes <- o
+			})
+		}
+		all.Wait()
+		close(outcomes)
+		codes, owners := map[analysis.Code]int{}, map[string]bool{}
+		for o := range outcomes {
+			codes[o.Code]++
+			owners[o.Grant.Owner] = true
+		}
+		if want := map[analysis.Code]int{analysis.OK: 1, analysis.Locked: callers - 1}; !maps.Equal(codes, want) || len(owners) != 1 {
+			t.Errorf("%d callers: %v, owners %v", callers, codes, owners)
+		}
+	}
+}
+
+// TestAfterTheTTL: BE-041-TEST-3, BE-041-DOD-3, BE-041-TTL. The boundary belongs to the next one: a lock of 300 s is over after 300 s.
+func TestAfterTheTTL(t *testing.T) {
+	b := begin(t)
+	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
+	b.clock.Advance(300*time.Second - time.Millisecond)
+	if o := b.gets(acquire("bob", "r2", 300), analysis.Locked, false); o.RetryAfter != time.Millisecond {
+		t.Errorf("come again after %v", o.RetryAfter)
+	}
+	b.clock.Advance(time.Millisecond)
+	if o := b.gets(acquire("bob", "r2", 300), analysis.OK, false); o.Grant.Token != 2 || o.Grant.Runs != 2 {
+		t.Errorf("the takeover is %+v", o.Grant)
+	}
+	// The same attempt is another after its lock is over: a dead lock is not brought back to life.
+	b.clock.Advance(300 * time.Second)
+	if o := b.gets(acquire("bob", "r2", 300), analysis.OK, false); o.Grant.Token != 3 || o.Grant.Runs != 3 {
+		t.Errorf("the takeover is %+v", o.Grant)
+	}
+}
+
+// TestHeartbeats: a worker that refreshes keeps the others out for as long as it works, however late a message is
+// delivered again.
+func TestHeartbeats(t *testing.T) {
+	b := begin(t)
+	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
+	for range 60 {
+		b.clock.Advance(120 * time.Second)
+		if o := b.gets(refresh("ann", 1, 300), analysis.OK, false); !o.Grant.ExpiresAt.Equal(b.clock.Now().Add(300 * time.Second)) {
+			t.Fatalf("refreshed until %v", o.Grant.ExpiresAt)
+		}
+		b.gets(acquire("bob", "r2", 300), analysis.Locked, false)
+	}
+	if got := b.document(id)["lockHeartbeatAt"]; got != docstore.Value(docstore.FormatTime(b.clock.Now())) {
+		t.Errorf("lockHeartbeatAt is %v", got)
+	}
+}
+
+// TestFinishedIsNeverAcquired: BE-041-TEST-4, BE-041-DOD-2, whatever the lock fields say.
+func TestFinishedIsNeverAcquired(t *testing.T) {
+	for _, status := range []analysis.Status{analysis.Ready, analysis.Failed} {
+		for name, d := range map[string]docstore.Doc{
+			"no lock":           {},
+			"a stale lock":      {"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.FormatTime(at(-1))},
+			"a lock":            {"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.FormatTime(at(1000))},
+			"its own lock":      {"lockOwner": docstore.String("bob"), "lockRequestId": docstore.String("r1"), "lockExpiresAt": docstore.FormatTime(at(1000))},
+			"an expiry of null": {"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.Bool(false)},
+			"a far expiry":      {"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.String("soon")},
+		} {
+			t.Run(string(status)+", "+name, func(t *testing.T) {
+				b := begin(t)
+				b.put(id, d)
+				b.put(id, docstore.Doc{"status": docstore.String(status)})
+				before := b.document(id)
+				if o := b.gets(acquire("bob", "r1", 300), analysis.AlreadyFinished, false); o.Grant != (analysis.Grant{Status: status}) {
+					t.Errorf("got %+v", o)
+				}
+				if got := b.document(id); !got.Equal(before) {
+					t.Errorf("changed the document to %v", got)
+				}
+			})
+		}
+	}
+}
+
+// TestReleaseByAnother: BE-041-TEST-5, BE-041-CONFLICT-1. Neither another owner, nor the same under an earlier token, takes the lock off.
+func TestReleaseByAnother(t *testing.T) {
+	b := begin(t)
+	b.gets(acquire("ann", "r1", 1), analysis.OK, false)
+	b.clock.Advance(time.Second)
+	b.gets(acquire("ann", "r2", 300), analysis.OK, false)
+	before := b.document(id)
+	b.gets(release("bob", 2, ""), analysis.NotOwner, false)
+	b.gets(release("ann", 1, ""), analysis.Lost, false)
+	b.gets(release("ann", 3, ""), analysis.Lost, false)
+	if got := b.document(id); !got.Equal(before) {
+		t.Errorf("the lock was %v and is %v", before, got)
+	}
+	b.gets(acquire("bob", "r3", 300), analysis.Locked, false)
+	b.gets(release("ann", 2, ""), analysis.OK, false)
+	b.gets(acquire("bob", "r3", 300), analysis.OK, false)
+}
+
+// TestFinishEndsTheLock, BE-041-DOD-4: READY and FAILED take the lock off in the same step, and the other status' leftovers with it.
+func TestFinishEndsTheLock(t *testing.T) {
+	b := begin(t)
+	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
+	b.gets(release("ann", 1, "no disk"), analysis.OK, false)
+	b.gets(acquire("ann", "r2", 300), analysis.OK, false)
+	b.gets(ready("ann", 2, ""), analysis.OK, false)
+	common := docstore.Doc{"title": docstore.String("mine"), "lockToken": docstore.Int(2), "lockFailures": docstore.Int(1)}
+	want := common.Clone()
+	want["status"] = docstore.String("READY")
+	if got := b.document(id); !got.Equal(want) {
+		t.Errorf("READY leaves %v\nwant %v", got, want)
+	}
+
+	b.put(id, docstore.Doc{"status": docstore.String("PENDING"), "result": docstore.Map{"my": "own"}})
+	b.gets(acquire("ann", "r3", 300), analysis.OK, false)
+	b.gets(failed("ann", 3, "bad input"), analysis.OK, false)
+	want = common.Clone()
+	maps.Copy(want, docstore.Doc{
+		"status": docstore.String("FAILED"), "failureReason": docstore.String("bad input"), "lockToken": docstore.Int(3), "result": docstore.Map{"my": "own"},
+	})
+	if got := b.document(id); !got.Equal(want) {
+		t.Errorf("FAILED leaves %v\nwant %v", got, want)
+	}
+}
+
+// TestSomebodyElseFinishes: a status that was written past the gate stands, and the holder hears of it with its next refresh.
+func TestSomebodyElseFinishes(t *testing.T) {
+	b := begin(t)
+	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
+	b.put(id, docstore.Doc{"status": docstore.String("FAILED")})
+	before := b.document(id)
+	if o := b.gets(refresh("ann", 1, 300), analysis.AlreadyFinished, false); o.Grant.Status != analysis.Failed {
+		t.Errorf("got %+v", o)
+	}
+	b.gets(ready("ann", 1, "late"), analysis.AlreadyFinished, false)
+	if got := b.document(id); !got.Equal(before) {
+		t.Errorf("the document was %v and is %v", before, got)
+	}
+	b.gets(release("ann", 1, ""), analysis.OK, false)
+	if got := b.document(id); got["status"] != docstore.Value(docstore.String("FAILED")) || got["lockOwner"] != nil {
+		t.Errorf("after the release: %v", got)
+	}
+}
+
+// TestGarbageExpiry: text that is no time does not lock anybody out. Where it sorts behind the store's time, that takes a
+// second request.
+func TestGarbageExpiry(t *testing.T) {
+	for text, requests := range map[string]int{
+		"": 1, "1999": 1, "2025-12-31T23:59:59+09:00": 1, "zzz": 1, "soon": 1,
+		"3000": 2, "2026-01-01T00:00:00.5+00:00": 2, "2026-01-01T9:00:00Z": 2, "2026-01-01T00:00:01,5Z": 2, "2026-02-30T00:00:00.000Z": 2,
+	} {
+		t.Run(text, func(t *testing.T) {
+			b := begin(t)
+			b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String(text)})
+			b.store.Forget()
+			if o := b.gets(acquire("ann", "r1", 300), analysis.OK, false); o.Grant.Token != 1 || o.Grant.Owner != "ann" {
+				t.Errorf("got %+v", o)
+			}
+			if got := b.store.Requests(); len(got) != requests {
+				t.Errorf("the store saw %v, want %d writes", got, requests)
+			}
+		})
+	}
+	t.Run("it changes in between", func(t *testing.T) {
+		b := begin(t)
+		b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String("3000")})
+		calls := 0
+		b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+			if calls++; calls == 2 {
+				b.put(id, docstore.Doc{"lockExpiresAt": docstore.FormatTime(at(5000))})
+			}
+			return apply()
+		}
+		if o := b.gets(acquire("ann", "r1", 300), analysis.Locked, false); o.Grant.Owner != "stranger" || o.RetryAfter != 5*time.Second {
+			t.Errorf("got %+v", o)
+		}
+	})
+	t.Run("it changes to other garbage in between", func(t *testing.T) {
+		b := begin(t)
+		b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String("3000")})
+		calls := 0
+		b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+			calls++
+			b.put(id, docstore.Doc{"lockExpiresAt": docstore.String(fmt.Sprint("300", calls))})
+			return apply()
+		}
+		o, err := b.do(acquire("ann", "r1", 300))
+		if !errors.Is(err, docstore.ErrUnavailable) || o != (analysis.Outcome{}) {
+			t.Errorf("got %+v, %v", o, err)
+		}
+	})
+	t.Run("the answer of the second write is lost", func(t *testing.T) {
+		b := begin(t)
+		b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String("3000")})
+		calls := 0
+		b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+			if calls++; calls == 2 {
+				if r, err := apply(); err != nil || !r.Applied {
+					t.Errorf("%+v, %v", r, err)
+				}
+			}
+			return apply()
+		}
+		if o := b.gets(acquire("ann", "r1", 300), analysis.OK, true); o.Grant.Token != 1 {
+			t.Errorf("got %+v", o)
+		}
+	})
+}
+
+// TestDamagedDocuments: what cannot be read is an error for everybody, and nobody writes to it.
+func TestDamagedDocuments(t *testing.T) {
+	for name, damage := range map[string]docstore.Doc{
+		"status is a number":      {"status": docstore.Int(1)},
+		"status is a map":         {"status": docstore.Map{"state": "READY"}},
+		"token is text":           {"lockToken": docstore.String("1")},
+		"token is negative":       {"lockToken": docstore.Int(-1)},
+		"runs are text":           {"lockRuns": docstore.String("1")},
+		"failures are a boolean":  {"lockFailures": docstore.Bool(true)},
+		"failures are negative":   {"lockFailures": docstore.Int(-7)},
+		"status sorts above text": {"status": docstore.String("\U0010FFFFREADY")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t)
+			b.gets(acquire("ann", "r1", 1), analysis.OK, false)
+			b.put(id, damage)
+			before := b.document(id)
+			for range 2 { // locked, and stale
+				for _, c := range []any{acquire("bob", "r2", 1), refresh("ann", 1, 1), release("ann", 1, "x"), release("ann", 1, ""), ready("ann", 1, ""), failed("ann", 1, "x")} {
+					o, err := b.do(c)
+					if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "analyses//a1") || o != (analysis.Outcome{}) {
+						t.Errorf("%#v: %+v, %v", c, o, err)
+					}
+				}
+				b.clock.Advance(time.Second)
+			}
+			if _, _, err := b.analyses.Get(t.Context(), id); !errors.Is(err, docstore.ErrDamaged) {
+				t.Errorf("Get: %v", err)
+			}
+			if got := b.document(id); !got.Equal(before) {
+				t.Errorf("the document was %v and is %v", before, got)
+			}
+		})
+	}
+}
+
+// TestStoreThatRefusesWhatTheRuleGrants: nobody is told that they have the lock by a store that evaluates otherwise than Decide.
+func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
+	b := begin(t)
+	b.store.OnWrite = func(func() (docstore.Result, error)) (docstore.Result, error) {
+		return docstore.Result{At: b.clock.Now(), Docs: []docstore.Doc{b.document(id)}, Refused: []int{0}}, nil
+	}
+	o, err := b.do(acquire("ann", "r1", 300))
+	if !errors.Is(err, docstore.ErrDamaged) || o != (analysis.Outcome{}) {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+// TestAnswersThatCameTooLate: a lock that ended while the store answered is no grant.
+func TestAnswersThatCameTooLate(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		age      time.Duration // of ann's lock of 30 s with token 1; negative: there is none
+		do       any
+		took     time.Duration
+		code     analysis.Code
+		replayed bool
+	}{
+		{"acquire in time", -1, acquire("ann", "r1", 30), 30*time.Second - time.Nanosecond, analysis.OK, false},
+		{"acquire at the end", -1, acquire("ann", "r1", 30), 30 * time.Second, analysis.Expired, false},
+		{"acquire under a clock that was set back", -1, acquire("ann", "r1", 30), -time.Hour, analysis.OK, false},
+		{"replay in time", 20 * time.Second, acquire("ann", "r1", 30), 10*time.Second - time.Nanosecond, analysis.OK, true},
+		{"replay at the end", 20 * time.Second, acquire("ann", "r1", 30), 10 * time.Second, analysis.Expired, false},
+		{"refresh in time", 20 * time.Second, refresh("ann", 1, 5), 5*time.Second - time.Nanosecond, analysis.OK, false},
+		{"refresh at the end", 20 * time.Second, refresh("ann", 1, 5), 5 * time.Second, analysis.Expired, false},
+		{"locked, late", 20 * time.Second, acquire("bob", "r2", 5), time.Hour, analysis.Locked, false},
+		{"release, late", 20 * time.Second, release("ann", 1, ""), time.Hour, analysis.OK, false},
+		{"finish, late", 20 * time.Second, ready("ann", 1, ""), time.Hour, analysis.OK, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := begin(t)
+			if c.age >= 0 {
+				b.gets(acquire("ann", "r1", 30), analysis.OK, false)
+				b.clock.Advance(c.age)
+			}
+			b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+				r, err := apply()
+				b.own.Advance(c.took)
+				return r, err
+			}
+			o := b.gets(c.do, c.code, c.replayed)
+			want := "the store took " + c.took.String() + " to answer, longer than the lock lasts; ask for a longer ttlSec"
+			if c.code == analysis.Expired && (o.Detail != want || o.Grant != (analysis.Grant{})) {
+				t.Errorf("got %+v\nwant no grant and %q", o, want)
+			}
+		})
+	}
+}
+
+// TestMargin: a store without a clock of its own explains a refusal by an earlier time. A repeated acquire is answered with
+// what is left from now, and not at all once that is over.
+func TestMargin(t *testing.T) {
+	for _, c := range []struct {
+		left       time.Duration // of the lock, by the store's time
+		code       analysis.Code
+		retryAfter time.Duration
+	}{
+		{10 * time.Second, analysis.OK, 0},
+		{time.Millisecond, analysis.OK, 0},
+		{0, analysis.Locked, time.Second},
+		{-999 * time.Millisecond, analysis.Locked, time.Millisecond},
+	} {
+		b := begin(t)
+		b.gets(acquire("ann", "r1", 30), analysis.OK, false)
+		b.clock.Advance(30*time.Second - c.left)
+		b.store.OnWrite = func(func() (docstore.Result, error)) (docstore.Result, error) {
+			return docstore.Result{
+				At: b.clock.Now().Add(-time.Second), Margin: time.Second, Docs: []docstore.Doc{b.document(id)}, Refused: []int{0},
+			}, nil
+		}
+		o := b.gets(acquire("ann", "r1", 30), c.code, c.code == analysis.OK)
+		if o.RetryAfter != c.retryAfter {
+			t.Errorf("%v left: come again after %v, want %v", c.left, o.RetryAfter, c.retryAfter)
+		}
+		if left := o.Grant.ExpiresAt.Sub(o.At); c.code == analysis.OK && left != c.left {
+			t.Errorf("%v left: the grant says %v", c.left, left)
+		}
+	}
+}
+
+func TestErrorsOfTheStore(t *testing.T) {
+	for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClockSkew, docstore.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		b := begin(t)
+		b.store.Err = fmt.Errorf("%w: as planned", cause)
+		for _, c := range []any{acquire("ann", "r1", 30), refresh("ann", 1, 30), release("ann", 1, ""), ready("ann", 1, "")} {
+			o, err := b.do(c)
+			if !errors.Is(err, cause) || err.Error() != "analysis a1: "+cause.Error()+": as planned" || o != (analysis.Outcome{}) {
+				t.Errorf("%T: got %+v, %v", c, o, err)
+			}
+		}
+		if s, _, err := b.analyses.Get(t.Context(), id); !errors.Is(err, cause) || s != (analysis.State{}) {
+			t.Errorf("Get: got %+v, %v", s, err)
+		}
+		if done, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: &queue{}}); !errors.Is(err, cause) || done != (analysis.Swept{}) {
+			t.Errorf("Sweep: got %+v, %v", done, err)
+		}
+	}
+}
+
+// TestMalformedCommands: nothing is sent, and the error names the field as the requirement spells it.
+func TestMalformedCommands(t *testing.T) {
+	b := begin(t)
+	b.store.Forget()
+	with := func(c analysis.Acquire, change func(*analysis.Acquire)) analysis.Acquire { change(&c); return c }
+	good := acquire("ann", "r1", 1)
+	for _, c := range []struct {
+		field string
+		do    any
+	}{
+		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = "" })},
+		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = "a/b" })},
+		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = ".." })},
+		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = analysis.ID(strings.Repeat("x", analysis.MaxIDBytes+1)) })},
+		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = "a\x00b" })},
+		{"lockOwner", with(good, func(c *analysis.Acquire) { c.Owner = "" })},
+		{"lockOwner", with(good, func(c *analysis.Acquire) { c.Owner = "(unreadable)" })},
+		{"lockOwner", with(good, func(c *analysis.Acquire) { c.Owner = strings.Repeat("x", analysis.MaxOwnerBytes+1) })},
+		{"requestId", with(good, func(c *analysis.Acquire) { c.RequestID = "" })},
+		{"requestId", with(good, func(c *analysis.Acquire) { c.RequestID = "\xff" })},
+		{"ttlSec", with(good, func(c *analysis.Acquire) { c.TTLSeconds = 0 })},
+		{"ttlSec", with(good, func(c *analysis.Acquire) { c.TTLSeconds = -1 })},
+		{"ttlSec", with(good, func(c *analysis.Acquire) { c.TTLSeconds = analysis.MaxTTLSeconds + 1 })},
+		{"lockToken", refresh("ann", 0, 1)},
+		{"lockToken", refresh("ann", docstore.MaxInt+1, 1)},
+		{"ttlSec", refresh("ann", 1, 0)},
+		{"lockOwner", refresh("", 1, 1)},
+		{"lockToken", release("ann", 0, "")},
+		{"failureReason", release("ann", 1, strings.Repeat("x", analysis.MaxReasonBytes+1))},
+		{"failureReason", release("ann", 1, "\xff")},
+		{"status", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: "DONE"}},
+		{"status", analysis.Finish{ID: id, Owner: "ann", Token: 1}},
+		{"result", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: analysis.Failed, Result: "x"}},
+		{"failureReason", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: analysis.Ready, Reason: "x"}},
+		{"result", ready("ann", 1, strings.Repeat("x", analysis.MaxResultBytes+1))},
+		{"result", ready("ann", 1, "\xff")},
+		{"lockToken", ready("ann", -1, "")},
+	} {
+		o, err := b.do(c.do)
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != c.field || o != (analysis.Outcome{}) {
+			t.Errorf("%#v: got %+v, %v; want an error about %s", c.do, o, err, c.field)
+		}
+	}
+	if _, _, err := b.analyses.Get(t.Context(), "a/b"); err == nil {
+		t.Error("Get takes a path")
+	}
+	if got := b.store.Requests(); len(got) != 0 {
+		t.Errorf("the store saw %v", got)
+	}
+	for _, id := range []analysis.ID{"x", "日本語", "a b", "__x__", "%2F", analysis.ID(strings.Repeat("x", analysis.MaxIDBytes))} {
+		if err := id.Validate(); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package machineid
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// acquire is one call of [Service.Acquire] under way.
+type acquire struct {
+	*Service
+	sv   *service
+	sp   *guarded
+	want int
+}
+
+// grant is what an acquire is about to write, or has written.
+type grant struct {
+	g                geometry
+	runs             []run
+	secrets          []secret // of each run
+	created, expired int64
+	pages            []int // indexes in the order of the writes
+	writes           []docstore.Write
+}
+
+func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
+	begin := a.now() // before the request that told the time
+	seen, err := a.anyPage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range maxTries {
+		if !a.enough(seen) {
+			begin = a.now()
+			if seen, err = a.read(ctx, a.sp, geometry.all); err != nil {
+				return nil, err
+			}
+		}
+		g, err := a.decide(seen)
+		if err != nil {
+			return nil, err
+		}
+		sent := a.now()
+		r, err := a.store.Write(ctx, g.writes...)
+		if err != nil {
+			return nil, fmt.Errorf("lease machine IDs of space %q: %w", a.sp.name, err)
+		}
+		own := r.Applied
+		if !own {
+			if own, err = a.isOwn(g, r); err != nil {
+				return nil, err
+			}
+		}
+		if own {
+			a.sp.stored.CompareAndSwap(nil, &g.g)
+			return a.leases(g, begin)
+		}
+		if begin, seen, err = a.again(ctx, g, r, sent); err != nil {
+			return nil, err
+		}
+	}
+	return nil, busy(a.sp, maxTries)
+}
+
+func (a *acquire) anyPage(ctx context.Context) (view, error) {
+	return a.read(ctx, a.sp, func(g geometry) []int { return []int{a.spread(g.pages)} })
+}
+
+// enough reports whether what was seen can be decided about: a page has room for all leases, or there is no other page.
+func (a *acquire) enough(seen view) bool {
+	if len(seen.pages) == seen.g.pages {
+		return true
+	}
+	for index, p := range seen.pages {
+		if free, _ := p.runs(index, a.sv.bits(seen.g), seen.at); len(free) >= a.want {
+			return true
+		}
+	}
+	return false
+}
+
+// decide is the grant for what was seen. The error is [*kazahana.ExhaustedError] if nothing is free.
+func (a *acquire) decide(seen view) (grant, error) {
+	g := grant{g: seen.g}
+	var err error
+	if g.created, g.expired, err = a.sv.interval(seen.at); err != nil {
+		return grant{}, err
+	}
+	bits := a.sv.bits(seen.g)
+	runs, next := choose(seen.pages, bits, a.want, seen.at, a.spread)
+	if len(runs) == 0 {
+		return grant{}, &kazahana.ExhaustedError{RetryAfter: time.Duration(next-seen.at) * time.Millisecond}
+	}
+	g.runs = runs
+	for range runs {
+		g.secrets = append(g.secrets, newSecret())
+	}
+	for from, to := 0, 0; from < len(runs); from = to {
+		index := runs[from].page
+		for to < len(runs) && runs[to].page == index {
+			to++
+		}
+		after := seen.pages[index].grant(runs[from:to], g.secrets[from:to], bits, a.sv.ServiceID, g.created, g.expired)
+		g.pages = append(g.pages, index)
+		g.writes = append(g.writes, after.write(a.sp.page(index)))
+	}
+	if !seen.created {
+		g.writes = append(g.writes, a.sp.write())
+	}
+	return g, nil
+}
+
+// isOwn reports whether the refused write had been applied before: its answer was lost, the store's library sent it
+// again, and it met its own effect. The writes are applied all or none, so one page tells.
+func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
+	for _, i := range r.Refused {
+		if i >= len(g.pages) {
+			continue // the document of the space
+		}
+		p, err := pageOf(g.g, g.writes[i].Key, r.Docs[i])
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(p.held, func(l lease) bool { return slices.Contains(g.secrets, l.secret) }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// again is what to decide about after a lost race. The refusal has brought the page as it is now, so staying on it costs
+// no read. What concerned several documents is read anew.
+func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent time.Time) (time.Time, view, error) {
+	if len(g.writes) > 1 {
+		begin := a.now()
+		seen, err := a.anyPage(ctx)
+		return begin, seen, err
+	}
+	p, err := pageOf(g.g, g.writes[0].Key, r.Docs[0])
+	if err != nil {
+		return time.Time{}, view{}, err
+	}
+	return sent, view{
+		g: g.g, at: r.At.Add(r.Margin).UnixMilli(), pages: map[int]page{g.pages[0]: p}, created: true,
+	}, nil
+}
+
+// leases are what was granted, for its holder. A grant of which half is over by the time that the store has answered is
+// none: whoever got it would have to ask again at once. The time is measured from before the request that told it, so
+// that it errs on the early side.
+func (a *acquire) leases(g grant, begin time.Time) ([]kazahana.Lease, error) {
+	took := a.now().Sub(begin)
+	if lasts := time.Duration(g.expired-g.created) * time.Millisecond; took >= lasts/2 {
+		return nil, fmt.Errorf("%w: the store took %v to lease machine IDs for %v", docstore.ErrUnavailable, took.Round(time.Millisecond), lasts)
+	}
+	leases := make([]kazahana.Lease, len(g.runs))
+	for i, r := range g.runs {
+		leases[i] = kazahana.Lease{
+			ID: g.g.id(r, a.sv.bits(g.g)), Created: g.created, Expired: g.expired, Secret: g.secrets[i].text(), Layout: a.sv.Layout,
+		}
+	}
+	return leases, nil
+}

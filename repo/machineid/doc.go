@@ -1,0 +1,52 @@
+// Package machineid leases machine IDs for 64-bit ID generators: [Service] is the [kazahana.LeaseProvider] over any store.
+//
+// # The interval rule
+//
+// A lease is the right to stamp IDs of one machine ID with the timestamps in [created, expired), and with no others. For
+// every machine ID the store keeps notBefore: all timestamps before it are taken, none from it on is.
+//
+//	grant    only if notBefore <= now:   created = now, expired = now + duration, notBefore = expired
+//	release  signed at ts:               notBefore = ts + 1, but never before created and never later than it was
+//
+//	            created           ts          expired
+//	────────────────┼──────────────┼──────────────┼───────────▶ timestamps of one machine ID
+//	 taken before   │ this lease   │ given back   │ free
+//	                └─ notBefore ──▶ moves right with a grant; a release moves it left, behind what was stamped
+//
+// So the intervals of one machine ID never overlap, and no two IDs are equal. This needs no clock to be right. A now
+// that lies behind finds notBefore ahead of it and grants nothing; a now that is ahead begins its interval late; a writer
+// that was paused between its read and its write either finds the page changed, and writes nothing, or writes the
+// interval that was free and still is. The holder compares the timestamp inside the ID with its interval, not its clock
+// with a deadline, so its clock can cost it IDs and never make two equal. That is also why no margin is kept after the end
+// of a lease, on no store: margins protect against two holders that run at once, and here that is harmless.
+//
+// A release trusts the holder in one thing: that it stamps nothing after the timestamp that it signed.
+//
+// # Spaces, units, pages
+//
+// A space is a set of machine IDs that are never leased twice at once. It is divided into units, 8192 at the default
+// layout, and a unit is a slot in a page. Services with different layouts may share a space: machine ID and sequence are
+// always the same bits of an ID, so a lease with 2^k times the sequence is an aligned run of 2^k units, and runs of all
+// sizes come out of one table. The document "space" keeps what can never change.
+//
+//	space ──▶ up to 256 pages ──▶ 128 slots each: notBefore, and the lease that holds it
+//
+// # Who decides
+//
+// The page's document does. An acquire reads one page at random, decides by a pure function, and writes the page on the
+// condition that its revision is still the one that was read: two requests for any number of leases. It takes the slots
+// that have been free for longest, so that a machine ID is not used again at once. A page without enough free slots leads
+// to one read of all pages, after which it is known where they are, or that there are none: then the error says when the
+// next one falls free. Documents are never deleted, because notBefore lives in them.
+//
+// # What can go wrong
+//
+// A write whose answer was lost may be sent again by the store's own library, and then fails its own condition. The
+// document found then holds the secrets that were drawn for it, and the answer is the grant. If no answer arrives
+// at all, the slots stay taken until their leases run out: lost for a while, and never given to two. A grant that took so
+// long that half of it is over is not handed out. With fewer free machine IDs than asked for, a caller gets one: all can
+// go on, and what is scarce goes to those who have none.
+//
+// Restoring a backup of the store, or deleting its documents, forgets what was leased since: wait for as long as the
+// longest lease lasts before serving again.
+package machineid

@@ -1,0 +1,534 @@
+package machineid
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// small is a space of eight units in one page.
+var small = newGeometry(kazahana.Layout{CustomEpoch: kazahana.DefaultEpoch, BitReserve: 1, BitTs: 51, BitID: 4, BitSeq: 8}, 8)
+
+var pageKey = docstore.Key{Kind: Kind, Tenant: "t", ID: "page-000"}
+
+func signed(n byte) secret { return secret{n} }
+
+// genPage draws any page that can be stored, also those that no sequence of commands leads to. Times are around 1000.
+var genPage = rapid.Custom(func(t *rapid.T) page {
+	p := page{rev: rapid.Int64Range(0, 3).Draw(t, "rev"), floors: make([]int64, small.slots)}
+	if p.rev == 0 {
+		return p
+	}
+	for slot := 0; slot < small.slots; {
+		bits := rapid.IntRange(0, 2).Draw(t, "bits")
+		if slot&(1<<bits-1) != 0 {
+			bits = 0
+		}
+		floor := rapid.Int64Range(990, 1010).Draw(t, "floor")
+		for i := range 1 << bits {
+			p.floors[slot+i] = floor
+		}
+		if rapid.Bool().Draw(t, "held") {
+			p.held = append(p.held, lease{
+				slot: slot, bits: bits, created: floor - rapid.Int64Range(0, 20).Draw(t, "span"), secret: signed(byte(slot)),
+				service: rapid.SampledFrom([]string{"ids", "payments"}).Draw(t, "service"),
+			})
+		}
+		slot += 1 << bits
+	}
+	return p
+})
+
+// stored is the document of a page that was written at some time.
+func stored(t interface{ Fatal(args ...any) }, p page) docstore.Doc {
+	if p.rev == 0 {
+		return nil
+	}
+	doc, err := p.write(pageKey).Apply(nil, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func same(p, q page) bool {
+	return p.rev == q.rev && slices.Equal(p.floors, q.floors) && slices.Equal(p.held, q.held)
+}
+
+// TestWriteAgreesWithDecide: for all pages and commands, the write of the page after a decision applies exactly to the page
+// that was decided about, and makes it what the decision says.
+func TestWriteAgreesWithDecide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, other := genPage.Draw(t, "page"), genPage.Draw(t, "other page")
+		now := rapid.Int64Range(995, 1005).Draw(t, "now")
+		bits := rapid.IntRange(0, 2).Draw(t, "bits")
+		var after page
+		if rapid.Bool().Draw(t, "grant") {
+			free, _ := p.runs(0, bits, now)
+			if len(free) == 0 {
+				return
+			}
+			n := rapid.IntRange(1, len(free)).Draw(t, "leases")
+			secrets := make([]secret, n)
+			for i := range secrets {
+				secrets[i] = signed(byte(100 + i))
+			}
+			after = p.grant(free[:n], secrets, bits, "new", now, now+10)
+		} else {
+			slot := rapid.IntRange(0, small.slots/(1<<bits)-1).Draw(t, "slot") << bits
+			var v verdict
+			if after, v = p.release(slot, bits, rapid.Int64Range(970, 1020).Draw(t, "signed"), func(secret) bool { return true }, now); v != released {
+				if !same(after, p) {
+					t.Fatalf("a release that changes nothing made %+v of %+v", after, p)
+				}
+				return
+			}
+		}
+		w := after.write(pageKey)
+		found := stored(t, p)
+		if back, err := pageOf(small, pageKey, found); err != nil || !same(back, p) {
+			t.Fatalf("%+v was stored as %v and read as %+v, %v", p, found, back, err)
+		}
+		if !w.Holds(found, time.Time{}) {
+			t.Fatalf("the write does not apply to revision %d", p.rev)
+		}
+		doc, err := w.Apply(found, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := pageOf(small, pageKey, doc); err != nil || !same(back, after) {
+			t.Fatalf("decided %+v, stored %+v, %v", after, back, err)
+		}
+		if other.rev != p.rev && w.Holds(stored(t, other), time.Time{}) {
+			t.Fatalf("a write that was decided on revision %d applies to %d", p.rev, other.rev)
+		}
+	})
+}
+
+// TestPageThatIsDamaged: what nobody of us wrote is refused, and named.
+func TestPageThatIsDamaged(t *testing.T) {
+	good := func() docstore.Doc {
+		free, _ := page{floors: make([]int64, 8)}.runs(0, 0, 1000)
+		return stored(t, page{floors: make([]int64, 8)}.grant(free[:1], []secret{signed(1)}, 0, "ids", 1000, 2000))
+	}
+	lease := func(slot, bits, name byte) docstore.String {
+		return docstore.String(encoding.EncodeToString(append([]byte{slot, bits, name}, make([]byte, leaseBytes-3)...)))
+	}
+	for name, c := range map[string]struct {
+		field string
+		value docstore.Value
+	}{
+		"no revision":           {fRev, nil},
+		"revision 0":            {fRev, docstore.Int(0)},
+		"no floors":             {fFloors, nil},
+		"floors of other pages": {fFloors, docstore.String(strings.Repeat("A", 16))},
+		"floors no base64":      {fFloors, docstore.String(strings.Repeat("=", 64))},
+		"no leases":             {fLeases, docstore.Int(1)},
+		"half a lease":          {fLeases, docstore.String("AAAA")},
+		"slot beyond the page":  {fLeases, lease(8, 0, 0)},
+		"run beyond the page":   {fLeases, lease(4, 3, 0)},
+		"run not aligned":       {fLeases, lease(1, 1, 0)},
+		"absurd bits":           {fLeases, lease(0, 200, 0)},
+		"service not listed":    {fLeases, lease(0, 0, 1)},
+		"no services":           {fServices, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := good()
+			if _, err := pageOf(small, pageKey, d); err != nil {
+				t.Fatal(err)
+			}
+			d[c.field] = c.value
+			if c.value == nil {
+				delete(d, c.field)
+			}
+			_, err := pageOf(small, pageKey, d)
+			if want := fmt.Sprintf(`docstore: damaged document: machine_ids/t/page-000: field %q is not as machine IDs are kept`, c.field); err == nil || err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+// TestRelease shows where the next lease may begin, for each time that can be signed.
+func TestRelease(t *testing.T) {
+	// Slot 2 is leased for [1000, 2000), slots 4 and 5 together too; slot 0 had a lease until 900.
+	p := page{rev: 5, floors: []int64{900, 0, 2000, 0, 2000, 2000, 0, 0}, held: []lease{
+		{slot: 0, created: 100, secret: signed(0), service: "ids"},
+		{slot: 2, created: 1000, secret: signed(2), service: "ids"},
+		{slot: 4, bits: 1, created: 1000, secret: signed(4), service: "ids"},
+	}}
+	for _, c := range []struct {
+		name           string
+		slot, bits     int
+		secret         byte
+		signed, now    int64
+		verdict        verdict
+		floor, besides int64
+	}{
+		{"in the middle", 2, 0, 2, 1500, 1500, released, 1501, 0},
+		{"at the first timestamp", 2, 0, 2, 1000, 1500, released, 1001, 0},
+		{"before it began", 2, 0, 2, 400, 1500, released, 1000, 0},
+		{"at the last timestamp", 2, 0, 2, 1999, 1500, released, 2000, 0},
+		{"behind its end", 2, 0, 2, 9000, 1500, released, 2000, 0},
+		{"a run", 4, 1, 4, 1500, 1500, released, 1501, 1501},
+		{"somebody else's signature", 2, 0, 9, 1500, 1500, refused, 2000, 0},
+		{"one that has run out", 0, 0, 0, 1500, 1500, notThere, 900, 0},
+		{"one that has run out, any signature", 0, 0, 9, 1500, 1500, notThere, 900, 0},
+		{"at its end", 2, 0, 2, 1500, 2000, notThere, 2000, 0},
+		{"never leased", 6, 0, 2, 1500, 1500, notThere, 0, 0},
+		{"half of a run", 4, 0, 4, 1500, 1500, refused, 2000, 2000},
+		{"the other half", 5, 0, 4, 1500, 1500, refused, 2000, 0},
+		{"a run over a single lease", 2, 1, 2, 1500, 1500, refused, 2000, 0},
+	} {
+		after, v := p.release(c.slot, c.bits, c.signed, func(s secret) bool { return s == signed(c.secret) }, c.now)
+		if v != c.verdict || after.floors[c.slot] != c.floor || after.floors[c.slot+1] != c.besides {
+			t.Errorf("%s: verdict %d, floors %v; want %d, %d and %d", c.name, v, after.floors, c.verdict, c.floor, c.besides)
+		}
+		if v != released {
+			continue
+		}
+		// Given back once, nothing is left to give back, even if its time is still to come.
+		if again, v := after.release(c.slot, c.bits, c.signed, func(secret) bool { return true }, c.now); v != notThere || !same(again, after) {
+			t.Errorf("%s, again: verdict %d", c.name, v)
+		}
+	}
+}
+
+// TestChoose: one page for all leases if there is one, several if there must be, a single lease if there are too few.
+func TestChoose(t *testing.T) {
+	const now = 1000
+	with := func(floors ...int64) page { return page{floors: floors} }
+	first := func(int) int { return 0 }
+	last := func(n int) int { return n - 1 }
+	for _, c := range []struct {
+		name   string
+		pages  map[int]page
+		bits   int
+		want   int
+		spread func(int) int
+		picked string
+		next   int64
+	}{
+		{"the oldest", map[int]page{0: with(900, 700, 2000, 800)}, 0, 2, first, "0:1 0:3", 2000},
+		{"free from now on", map[int]page{0: with(1000, 1001, 2000, 2000)}, 0, 1, first, "0:0", 1001},
+		{"a page that has them all", map[int]page{0: with(0, 0, 2000, 2000), 1: with(0, 2000, 0, 0)}, 0, 3, first, "1:0 1:2 1:3", 2000},
+		{"any page, by its share", map[int]page{0: with(0, 0, 0, 2000), 1: with(2000, 2000, 2000, 0)}, 0, 1, last, "1:3", 2000},
+		{"several pages, the emptiest first", map[int]page{0: with(0, 2000, 2000, 2000), 1: with(0, 0, 2000, 2000)}, 0, 3, first, "1:0 1:1 0:0", 2000},
+		{"fewer than wanted", map[int]page{0: with(0, 0, 2000, 2000), 1: with(2000, 2000, 2000, 0)}, 0, 4, last, "1:3", 2000},
+		{"none", map[int]page{0: with(2000, 1500, 2000, 2000), 1: with(2000, 2000, 1400, 2000)}, 0, 1, first, "", 1400},
+		{"an aligned run", map[int]page{0: with(2000, 0, 0, 2000, 10, 20, 30, 0)}, 1, 1, first, "0:4", 2000},
+		{"the run that is free for longest", map[int]page{0: with(10, 0, 0, 0, 5, 5, 30, 0)}, 1, 2, first, "0:2 0:4", 0},
+		{"no aligned run", map[int]page{0: with(2000, 0, 0, 1800, 0, 1500, 1600, 0)}, 1, 1, first, "", 1500},
+	} {
+		picked, next := choose(c.pages, c.bits, c.want, now, c.spread)
+		var got []string
+		for _, r := range picked {
+			got = append(got, fmt.Sprintf("%d:%d", r.page, r.slot))
+		}
+		if strings.Join(got, " ") != c.picked || next != c.next {
+			t.Errorf("%s: %v, next at %d; want %q, %d", c.name, got, next, c.picked, c.next)
+		}
+	}
+}
+
+// protocol is a way of leasing machine IDs, for the property below: the real one, and mutants of it.
+type protocol struct {
+	clock   func(store, caller int64) int64 // by which it is decided what is free
+	release func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict)
+	write   func(w docstore.Write) docstore.Write
+}
+
+func byRule(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+	return p.release(slot, 0, at, verifies, now)
+}
+
+func storesClock(store, _ int64) int64                 { return store }
+func callersClock(_, caller int64) int64               { return caller }
+func asItIs(w docstore.Write) docstore.Write           { return w }
+func unconditional(w docstore.Write) docstore.Write    { w.If = nil; return w }
+func anySignature(func(secret) bool) func(secret) bool { return func(secret) bool { return true } }
+
+// deleting is the release of the original protocol: it deletes the record, and so the slot is free at once.
+func deleting(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+	after, v := p.release(slot, 0, at, verifies, now)
+	if v == released {
+		after.floors[slot] = 0
+	}
+	return after, v
+}
+
+// TestIntervalsNeverOverlap: whatever the clocks of store and callers do, in whatever order writes arrive, and however late,
+// no timestamp of a machine ID is stamped under two leases.
+func TestIntervalsNeverOverlap(t *testing.T) {
+	for name, p := range map[string]protocol{
+		"as it is":                          {storesClock, byRule, asItIs},
+		"even by the clocks of the callers": {callersClock, byRule, asItIs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				if err := schedule(p, rapid.SliceOfN(genStep, 60, 60).Draw(t, "steps")); err != nil {
+					t.Fatal(err)
+				}
+			})
+			for seed := range uint64(5_000) {
+				if err := schedule(p, randomSteps(seed)); err != nil {
+					t.Fatalf("schedule %d: %v", seed, err)
+				}
+			}
+		})
+	}
+}
+
+// TestOverlapsAreNoticed: the same property finds what is wrong with the original protocol, and with smaller mistakes.
+func TestOverlapsAreNoticed(t *testing.T) {
+	for name, p := range map[string]protocol{
+		"the original: the caller's clock, releases that delete": {callersClock, deleting, asItIs},
+		"releases that delete": {storesClock, deleting, asItIs},
+		"releases that anybody can sign": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+			return p.release(slot, 0, at, anySignature(verifies), now)
+		}, asItIs},
+		"releases that reach back before their lease": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+			after, v := p.release(slot, 0, at, verifies, now)
+			if v == released {
+				after.floors[slot] = at + 1
+			}
+			return after, v
+		}, asItIs},
+		"writes that do not look at the revision": {storesClock, byRule, unconditional},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20_000) {
+				if schedule(p, randomSteps(seed)) != nil {
+					t.Logf("schedule %d notices", seed)
+					return
+				}
+			}
+			t.Error("20,000 schedules did not notice")
+		})
+	}
+}
+
+// step is something that happens to one of three callers, or to the clocks.
+type step struct {
+	do     string
+	caller int
+	by     int64 // milliseconds
+}
+
+var doings = []string{"acquire", "release", "write", "write", "stamp", "stamp", "store's clock", "caller's clock"}
+
+var genStep = rapid.Custom(func(t *rapid.T) step {
+	return step{
+		do: rapid.SampledFrom(doings).Draw(t, "do"), caller: rapid.IntRange(0, 2).Draw(t, "caller"), by: rapid.Int64Range(-20, 40).Draw(t, "by"),
+	}
+})
+
+// randomSteps are as genStep draws them, quicker.
+func randomSteps(seed uint64) []step {
+	r := rand.New(rand.NewPCG(seed, 0))
+	steps := make([]step, 80)
+	for i := range steps {
+		steps[i] = step{do: doings[r.IntN(len(doings))], caller: r.IntN(3), by: r.Int64N(61) - 20}
+	}
+	return steps
+}
+
+// schedule runs three callers on one slot. It stamps for each lease what its holder could stamp, and reports a timestamp that
+// two leases gave.
+func schedule(proto protocol, steps []step) error {
+	type caller struct {
+		skew    int64
+		secret  secret
+		slot    int // of the lease, -1: none
+		from    int64
+		to      int64
+		stamped int64 // the latest
+		pending *docstore.Write
+		then    func() // when the pending write is applied
+	}
+	const ttl = 30
+	store := int64(10_000)
+	memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return time.UnixMilli(store) }})
+	tiny := geometry{unit: 8, pages: 1, slots: 1}
+	var callers [3]caller
+	for i := range callers {
+		callers[i].slot = -1
+	}
+	stamps := make(map[secret][2]int64) // from the first to the last timestamp of a lease
+	drawn := byte(0)
+	for _, s := range steps {
+		c := &callers[s.caller]
+		switch s.do {
+		case "store's clock":
+			store += s.by
+		case "caller's clock":
+			c.skew += s.by
+		case "acquire", "release":
+			snap, err := memory.Get(context.Background(), pageKey)
+			if err != nil {
+				return err
+			}
+			p, err := pageOf(tiny, pageKey, snap.Docs[0])
+			if err != nil {
+				return err
+			}
+			now := proto.clock(store, store+c.skew)
+			if s.do == "release" {
+				if c.slot < 0 {
+					continue
+				}
+				// Whoever signs has stopped to stamp behind what it signs.
+				at, held := max(store+c.skew, c.stamped), c.secret
+				after, v := proto.release(p, c.slot, at, func(k secret) bool { return k == held }, now)
+				c.slot, c.pending = -1, nil
+				if v == released {
+					w := proto.write(after.write(pageKey))
+					c.pending, c.then = &w, func() {}
+				}
+				continue
+			}
+			picked, _ := choose(map[int]page{0: p}, 0, 1, now, func(int) int { return 0 })
+			if len(picked) == 0 {
+				continue
+			}
+			drawn++
+			mine := signed(drawn)
+			w := proto.write(p.grant(picked, []secret{mine}, 0, "ids", now, now+ttl).write(pageKey))
+			c.pending, c.then = &w, func() {
+				c.secret, c.slot, c.from, c.to, c.stamped = mine, picked[0].slot, now, now+ttl, 0
+			}
+		case "write":
+			if c.pending == nil {
+				continue
+			}
+			r, err := memory.Write(context.Background(), *c.pending)
+			if err != nil {
+				return err
+			}
+			if r.Applied {
+				c.then()
+			}
+			c.pending = nil
+		case "stamp":
+			at := store + c.skew
+			if c.slot < 0 || at < c.from || at >= c.to {
+				continue
+			}
+			c.stamped = max(c.stamped, at)
+			mine := [2]int64{c.from, at} // a busy holder has used all that came before
+			for other, theirs := range stamps {
+				if other != c.secret && mine[0] <= theirs[1] && theirs[0] <= mine[1] {
+					return fmt.Errorf("one lease stamped %v, another %v", mine, theirs)
+				}
+			}
+			stamps[c.secret] = [2]int64{c.from, c.stamped}
+		}
+	}
+	return nil
+}
+
+// TestReuseDistance: at half occupancy a machine ID that was given back is not used again before 1700 others were taken, and
+// all are used about equally often.
+func TestReuseDistance(t *testing.T) {
+	const pairs, leased = 50_000, 4096
+	g := newGeometry(kazahana.DefaultLayout(), unitBits)
+	r := rand.New(rand.NewPCG(1, 2))
+	pages := make([]page, g.pages)
+	for i := range pages {
+		pages[i].floors = make([]int64, g.slots)
+	}
+	var (
+		held     []run
+		returned = make(map[[2]int]int) // when a slot was given back, counted in acquires
+		uses     = make(map[[2]int]int)
+		acquired int
+		distance = pairs
+		now      = int64(1_000)
+	)
+	acquire := func() {
+		now++
+		index := r.IntN(g.pages)
+		picked, _ := choose(map[int]page{index: pages[index]}, 0, 1, now, r.IntN)
+		if len(picked) == 0 {
+			t.Fatal("a page is full at half occupancy")
+		}
+		p := pages[index].grant(picked, []secret{{}}, 0, "ids", now, now+1_000_000_000)
+		p.held = nil // nobody is asked to sign here
+		pages[index] = p
+		slot := [2]int{index, picked[0].slot}
+		if at, before := returned[slot]; before {
+			distance = min(distance, acquired-at)
+		}
+		uses[slot]++
+		acquired++
+		held = append(held, picked[0])
+	}
+	for range leased {
+		acquire()
+	}
+	for range pairs {
+		i := r.IntN(len(held))
+		old := held[i]
+		held[i] = held[len(held)-1]
+		held = held[:len(held)-1]
+		now++
+		pages[old.page].floors[old.slot] = now
+		returned[[2]int{old.page, old.slot}] = acquired
+		acquire()
+	}
+	often := slices.Sorted(maps.Values(uses))
+	if distance < 1700 || len(uses) != g.units() || often[len(often)/100] < 4 || often[len(often)*99/100] > 9 {
+		t.Errorf("distance %d; %d machine IDs used, from %d to %d times", distance, len(uses), often[len(often)/100], often[len(often)*99/100])
+	}
+}
+
+// TestPlaces: every machine ID of every layout has a place of its own, and comes back from it.
+func TestPlaces(t *testing.T) {
+	base := kazahana.DefaultLayout()
+	for bits := range 3 {
+		l := base
+		l.BitID, l.BitSeq = base.BitID-bits, base.BitSeq+bits
+		g := newGeometry(base, unitBits)
+		if want := (geometry{unit: 8, pages: 64, slots: 128}); !reflect.DeepEqual(g, want) {
+			t.Fatalf("%+v, want %+v", g, want)
+		}
+		seen := make(map[[2]int]bool)
+		for id := range l.MaxMachineID() + 1 {
+			index, slot, size := g.place(l, id)
+			if size != bits || index >= g.pages || slot+1<<size > g.slots || seen[[2]int{index, slot}] || g.id(run{page: index, slot: slot}, size) != id {
+				t.Fatalf("machine ID %d of %d bits is at %d:%d and comes back as %d", id, l.BitID, index, slot, g.id(run{page: index, slot: slot}, size))
+			}
+			seen[[2]int{index, slot}] = true
+		}
+	}
+}
+
+func FuzzPage(f *testing.F) {
+	f.Add(int64(1), strings.Repeat("A", 64), "", "")
+	f.Add(int64(7), strings.Repeat("AAAAAAPo", 8), strings.Repeat("A", 32), "ids")
+	f.Fuzz(func(_ *testing.T, rev int64, floors, leases, services string) {
+		p, err := pageOf(small, pageKey, docstore.Doc{
+			fRev: docstore.Int(rev), fFloors: docstore.String(floors), fLeases: docstore.String(leases), fServices: docstore.String(services),
+		})
+		if err != nil {
+			return
+		}
+		for bits := range 3 {
+			picked, _ := choose(map[int]page{0: p}, bits, 1, 1000, func(int) int { return 0 })
+			for _, r := range picked {
+				p.grant([]run{r}, []secret{{}}, bits, "ids", 1000, 2000).write(pageKey)
+			}
+		}
+	})
+}

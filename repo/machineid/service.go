@@ -1,0 +1,304 @@
+package machineid
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// Bounds of what a caller may send. Lengths are in bytes of UTF-8.
+const (
+	MaxMeta           = 32 // entries
+	MaxMetaKeyBytes   = 64
+	MaxMetaValueBytes = 512
+
+	// ReleaseWindow is how far the timestamp of a release may be from the store's time.
+	ReleaseWindow = 30 * time.Second
+)
+
+// Service leases the machine IDs of its spaces from a store. It keeps nothing between calls but that a space was found as
+// it is configured: any number of them, in any number of processes, may work on the same store.
+type Service struct {
+	store    docstore.Store
+	services map[string]*service
+	spaces   map[string]*guarded
+	log      *slog.Logger
+	now      func() time.Time
+	spread   func(n int) int
+}
+
+var _ kazahana.LeaseProvider = (*Service)(nil)
+
+// Options are the settings of [New]. The zero value works.
+type Options struct {
+	// Log gets a line for each grant: machine IDs, interval, service and the caller's meta, which is kept nowhere else.
+	// nil stands for none.
+	Log *slog.Logger
+
+	// Now measures how long a store takes to answer; it needs to be steady, not right. nil stands for time.Now.
+	Now func() time.Time
+}
+
+// New returns the service over a store. No services stand for [DefaultService]; the error names the service and the
+// member that cannot work. Options may be nil.
+func New(store docstore.Store, services []ServiceConfig, o *Options) (*Service, error) {
+	planned, err := plan(services)
+	if err != nil {
+		return nil, err
+	}
+	return build(store, planned, o), nil
+}
+
+// NewDefault is [New] for [DefaultService] alone.
+func NewDefault(store docstore.Store, o *Options) *Service {
+	planned, err := plan(nil)
+	if err != nil {
+		panic(err) // the default is a constant
+	}
+	return build(store, planned, o)
+}
+
+func build(store docstore.Store, planned map[string]*service, o *Options) *Service {
+	s := &Service{
+		store: store, services: planned, spaces: make(map[string]*guarded),
+		log: slog.New(slog.DiscardHandler), now: time.Now, spread: mathrand.IntN,
+	}
+	for _, sv := range planned {
+		if s.spaces[sv.space.name] == nil {
+			s.spaces[sv.space.name] = &guarded{space: sv.space}
+		}
+	}
+	if o != nil && o.Log != nil {
+		s.log = o.Log
+	}
+	if o != nil && o.Now != nil {
+		s.now = o.Now
+	}
+	return s
+}
+
+// Spaces are the names of the configured spaces, in order.
+func (s *Service) Spaces() []string { return slices.Sorted(maps.Keys(s.spaces)) }
+
+// service finds a service by the name that a caller gave.
+func (s *Service) service(id string) (*service, error) {
+	if id == "" {
+		id = DefaultServiceID
+	}
+	if err := field.Text("serviceId", id, MaxServiceIDBytes); err != nil {
+		return nil, err
+	}
+	if sv := s.services[id]; sv != nil {
+		return sv, nil
+	}
+	return nil, &UnknownServiceError{ServiceID: id}
+}
+
+func checkMeta(m map[string]string) error {
+	if len(m) > MaxMeta {
+		return field.Errorf("meta", "has %d entries, %d at most", len(m), MaxMeta)
+	}
+	for k, v := range m {
+		if err := field.Text("meta", k, MaxMetaKeyBytes); err != nil {
+			return field.Errorf("meta", "has a key that cannot be used: 1 to %d bytes of text without control characters", MaxMetaKeyBytes)
+		}
+		if err := field.OptionalText("meta."+k, v, MaxMetaValueBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxTries bounds the writes of one acquire or release. A page can be lost to others 128 times before it is full; a thousand
+// callers who begin at the same moment need 25.
+const maxTries = 200
+
+// Acquire implements [kazahana.LeaseProvider]: two requests to the store, one read and one write, for any number of leases
+// that a page has room for. Where it has none, all pages are read as well; a lost race costs one more write.
+//
+// The error is a [field.Error], an [*UnknownServiceError], a [*kazahana.ExhaustedError] or that of the store. After an error
+// of the store leases may have been granted that nobody knows of; they run out by themselves.
+func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
+	sv, err := s.service(o.ServiceID)
+	if err != nil {
+		return kazahana.AcquireResponse{}, err
+	}
+	want, err := sv.leases(o.ThroughputPerMs)
+	if err != nil {
+		return kazahana.AcquireResponse{}, err
+	}
+	if err := checkMeta(o.Meta); err != nil {
+		return kazahana.AcquireResponse{}, err
+	}
+	a := acquire{Service: s, sv: sv, sp: s.spaces[sv.space.name], want: want}
+	leases, err := a.run(ctx)
+	if err != nil {
+		return kazahana.AcquireResponse{}, err
+	}
+	s.granted(ctx, sv, leases, o.Meta)
+	return kazahana.AcquireResponse{Leases: leases}, nil
+}
+
+// granted writes down who has which machine IDs from when to when, and no secrets.
+func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Lease, meta map[string]string) {
+	if !s.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	ids := make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i] = l.ID
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "machine IDs leased",
+		slog.String("space", sv.space.name), slog.String("service", sv.ServiceID), slog.Any("ids", ids),
+		slog.Int64("created", leases[0].Created), slog.Int64("expired", leases[0].Expired), slog.Any("meta", meta))
+}
+
+// Release implements [kazahana.LeaseProvider]: one read, and one write if the lease still lasts. Without a ServiceID every
+// service's leases of that ID are looked at, a read for each space, and the signature tells whose it is.
+//
+// The error is a [field.Error], an [*UnknownServiceError], [ErrBadSignature] or that of the store.
+func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
+	if _, err := hex.DecodeString(o.Signature); err != nil || len(o.Signature) != 64 {
+		return field.Errorf("signature", "must be 64 hexadecimal digits: HMAC-SHA256 under the lease's secret of \"id:timestamp\"")
+	}
+	if o.Timestamp < 0 || o.Timestamp > docstore.MaxInt {
+		return field.Errorf("timestamp", "must be a time in Unix milliseconds")
+	}
+	spaces, err := s.candidates(o)
+	if err != nil {
+		return err
+	}
+	bad := false
+	for _, name := range slices.Sorted(maps.Keys(spaces)) {
+		v, err := s.releaseIn(ctx, s.spaces[name], spaces[name], o)
+		if err != nil {
+			return err
+		}
+		if v == released {
+			return nil
+		}
+		bad = bad || v == refused
+	}
+	if bad {
+		return ErrBadSignature
+	}
+	return nil
+}
+
+// candidates are the services that can have leased the machine ID, by space; of services with leases of one size in one
+// space a single one.
+func (s *Service) candidates(o kazahana.ReleaseOptions) (map[string][]*service, error) {
+	services := s.services
+	if o.ServiceID != "" {
+		sv, err := s.service(o.ServiceID)
+		if err != nil {
+			return nil, err
+		}
+		services = map[string]*service{sv.ServiceID: sv}
+	}
+	most := int64(-1)
+	spaces := make(map[string][]*service)
+	for _, sv := range services {
+		most = max(most, sv.MaxMachineID())
+		same := func(other *service) bool { return other.BitSeq == sv.BitSeq }
+		if o.ID >= 0 && o.ID <= sv.MaxMachineID() && !slices.ContainsFunc(spaces[sv.space.name], same) {
+			spaces[sv.space.name] = append(spaces[sv.space.name], sv)
+		}
+	}
+	if len(spaces) == 0 {
+		return nil, field.Range("id", o.ID, 0, most)
+	}
+	return spaces, nil
+}
+
+// releaseIn gives back the lease of a space that the signature belongs to.
+func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*service, o kazahana.ReleaseOptions) (verdict, error) {
+	seen, err := s.read(ctx, sp, func(g geometry) []int {
+		var pages []int
+		for _, sv := range services {
+			if index, _, _ := g.place(sv.Layout, o.ID); !slices.Contains(pages, index) {
+				pages = append(pages, index)
+			}
+		}
+		return pages
+	})
+	if err != nil {
+		return notThere, err
+	}
+	// In milliseconds: what a caller may send overflows as a duration.
+	if off := max(seen.at-o.Timestamp, o.Timestamp-seen.at); off > ReleaseWindow.Milliseconds() {
+		return notThere, field.Errorf("timestamp", "is %d ms from the server's time, %d at most: sign again, in Unix milliseconds and by a clock that is right",
+			off, ReleaseWindow.Milliseconds())
+	}
+	signature := []byte(strings.ToLower(o.Signature))
+	verifies := func(k secret) bool {
+		return hmac.Equal([]byte(kazahana.Sign(k.text(), o.ID, o.Timestamp)), signature)
+	}
+	worst := notThere
+	for _, sv := range services {
+		index, slot, bits := seen.g.place(sv.Layout, o.ID)
+		v, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, verdict) {
+			return p.release(slot, bits, o.Timestamp, verifies, now)
+		})
+		if err != nil || v == released {
+			return v, err
+		}
+		worst = max(worst, v)
+	}
+	return worst, nil
+}
+
+// releaseAt decides about one page and writes it. A write that is refused brings the page as it is now, about which is
+// decided again: if it was this release that came through before, nothing is left to do.
+func (s *Service) releaseAt(ctx context.Context, sp *guarded, seen view, index int, decide func(page, int64) (page, verdict)) (verdict, error) {
+	p, now := seen.pages[index], seen.at
+	written := false
+	for range maxTries {
+		after, v := decide(p, now)
+		if v != released {
+			if written {
+				v = released // the lease that the signature belonged to is gone
+			}
+			return v, nil
+		}
+		written = true
+		r, err := s.store.Write(ctx, after.write(sp.page(index)))
+		if err != nil {
+			return notThere, fmt.Errorf("release a machine ID of space %q: %w", sp.name, err)
+		}
+		if r.Applied {
+			return released, nil
+		}
+		if p, err = pageOf(seen.g, sp.page(index), r.Docs[0]); err != nil {
+			return notThere, err
+		}
+		now = r.At.Add(r.Margin).UnixMilli()
+	}
+	return notThere, busy(sp, maxTries)
+}
+
+func busy(sp *guarded, tries int) error {
+	return fmt.Errorf("%w: the pages of space %q changed %d times in between", docstore.ErrUnavailable, sp.name, tries)
+}
+
+// newSecret draws a secret.
+func newSecret() secret {
+	var s secret
+	_, _ = rand.Read(s[:]) // never fails
+	return s
+}
+
+// text is the secret as its holder gets it: 32 hexadecimal digits.
+func (s secret) text() string { return hex.EncodeToString(s[:]) }
