@@ -14,31 +14,19 @@
 package lock
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	mathrand "math/rand/v2"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"time"
 
+	"github.com/leasehold-dev/leasehold/client/internal/rest"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
 // Client speaks to one server. Its methods may be called from several goroutines at once.
-type Client struct {
-	base  string
-	http  *http.Client
-	token func(context.Context) (string, error)
-	tries int
-}
+type Client struct{ rest *rest.Client }
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
@@ -59,13 +47,7 @@ type Error struct {
 }
 
 // Error is the code and the server's sentence.
-func (e *Error) Error() string {
-	s := string(e.Code) + ": " + e.Title
-	if e.Detail != "" {
-		s += ": " + e.Detail
-	}
-	return s
-}
+func (e *Error) Error() string { return rest.Sentence(e.Problem) }
 
 // Is reports whether err is a server's answer with the code.
 func Is(err error, code contracts.Code) bool {
@@ -75,21 +57,14 @@ func Is(err error, code contracts.Code) bool {
 
 // New returns a client of the server at base, such as "http://127.0.0.1:8080". Options may be nil.
 func New(base string, o *Options) (*Client, error) {
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(base, "?#") {
-		return nil, fmt.Errorf("server %q: must be a URL like http://127.0.0.1:8080", base)
+	if o == nil {
+		o = &Options{}
 	}
-	c := &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Timeout: 15 * time.Second}, tries: 4}
-	if o != nil {
-		if o.HTTP != nil {
-			c.http = o.HTTP
-		}
-		if o.Tries > 0 {
-			c.tries = o.Tries
-		}
-		c.token = o.Token
+	c, err := rest.New(base, rest.Options(*o))
+	if err != nil {
+		return nil, err
 	}
-	return c, nil
+	return &Client{c}, nil
 }
 
 // NewRequestID returns a name for a new intention: 128 random bits.
@@ -98,31 +73,31 @@ func NewRequestID() string { return rand.Text() }
 // Acquire takes the lock. LOCK_HELD says who has it and when to come back. An empty RequestID is filled in.
 func (c *Client) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
 	fill(&r.RequestID)
-	return call[contracts.Lease](ctx, c, http.MethodPost, lockPath(tenant, key)+"/acquire", r)
+	return call(ctx, c, http.MethodPost, lockPath(tenant, key)+"/acquire", r, isLease)
 }
 
 // Renew moves the lease's end to now + TTLSeconds. After LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER the
 // caller must stop what the lock protects.
 func (c *Client) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (contracts.Lease, error) {
 	fill(&r.RequestID)
-	return call[contracts.Lease](ctx, c, http.MethodPost, lockPath(tenant, key)+"/renew", r)
+	return call(ctx, c, http.MethodPost, lockPath(tenant, key)+"/renew", r, isLease)
 }
 
 // Release gives the lease back.
 func (c *Client) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
 	fill(&r.RequestID)
-	return call[contracts.EndedLease](ctx, c, http.MethodPost, lockPath(tenant, key)+"/release", r)
+	return call(ctx, c, http.MethodPost, lockPath(tenant, key)+"/release", r, isEndedLease)
 }
 
 // ForceRelease ends somebody else's lease; it needs the administrator's scope.
 func (c *Client) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.Lock, error) {
 	fill(&r.RequestID)
-	return call[contracts.Lock](ctx, c, http.MethodPost, lockPath(tenant, key)+"/force-release", r)
+	return call(ctx, c, http.MethodPost, lockPath(tenant, key)+"/force-release", r, isLock)
 }
 
 // Get looks at a lock. NOT_FOUND means that it was never held.
 func (c *Client) Get(ctx context.Context, tenant, key string) (contracts.Lock, error) {
-	return call[contracts.Lock](ctx, c, http.MethodGet, lockPath(tenant, key), nil)
+	return call(ctx, c, http.MethodGet, lockPath(tenant, key), nil, isLock)
 }
 
 // Query selects locks for [Client.List]. The zero Query selects all.
@@ -148,7 +123,7 @@ func (c *Client) List(ctx context.Context, tenant string, q Query) (contracts.Lo
 	if len(v) > 0 {
 		path += "?" + v.Encode()
 	}
-	return call[contracts.LockPage](ctx, c, http.MethodGet, path, nil)
+	return call(ctx, c, http.MethodGet, path, nil, isLockPage)
 }
 
 func lockPath(tenant, key string) string {
@@ -161,98 +136,19 @@ func fill(requestID *string) {
 	}
 }
 
-// The random wait before the second try is shorter than firstWait; the bound doubles from try to try up to lastWait.
-const (
-	firstWait = 200 * time.Millisecond
-	lastWait  = 10 * time.Second
-)
-
-// call sends one request until there is a definite answer.
-func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
-	var payload []byte
-	if body != nil {
-		var err error
-		if payload, err = json.Marshal(body); err != nil {
-			var none T
-			return none, fmt.Errorf("encode the request: %w", err)
-		}
+// call does one exchange of the contract. whole says whether an answer is what the contract says.
+func call[T any](ctx context.Context, c *Client, method, path string, body any, whole func(T) bool) (T, error) {
+	answer, err := rest.Call(ctx, c.rest, method, path, body, whole)
+	if p, ok := errors.AsType[*rest.ProblemError](err); ok {
+		return answer, &Error{p.Problem}
 	}
-	for try, wait := 1, firstWait; ; try, wait = try+1, min(2*wait, lastWait) {
-		answer, again, err := once[T](ctx, c, method, path, payload)
-		if err == nil || !again || try == c.tries {
-			return answer, err
-		}
-		select {
-		case <-ctx.Done():
-			return answer, err
-		case <-time.After(mathrand.N(wait)):
-		}
-	}
+	return answer, err
 }
 
-// once sends the request a single time. again says that sending it once more is the way to find out how it ended.
-func once[T any](ctx context.Context, c *Client, method, path string, payload []byte) (answer T, again bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
-	if err != nil {
-		return answer, false, err
-	}
-	if payload != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != nil {
-		token, err := c.token(ctx)
-		if err != nil {
-			return answer, false, fmt.Errorf("get a token: %w", err)
-		}
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	w, err := c.http.Do(r)
-	if err != nil {
-		return answer, ctx.Err() == nil, err
-	}
-	defer w.Body.Close()   //nolint:errcheck // the body was read to its end, or is not wanted
-	const most = 128 << 20 // a page of 1000 locks with all their metadata, each byte escaped, stays below
-	content, err := io.ReadAll(io.LimitReader(w.Body, most))
-	if err != nil {
-		return answer, ctx.Err() == nil, fmt.Errorf("the answer broke off: %w", err)
-	}
-	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
-	switch {
-	case w.StatusCode == http.StatusOK && mediaType == "application/json":
-		var got T
-		if err := json.Unmarshal(content, &got); err != nil {
-			return answer, false, fmt.Errorf("the answer is not what the contract says: %w", err)
-		}
-		if !whole(got) {
-			return answer, false, errors.New("the answer is not what the contract says: it lacks required members")
-		}
-		return got, false, nil
-	case mediaType == "application/problem+json":
-		e := &Error{}
-		if err := json.Unmarshal(content, &e.Problem); err != nil || e.Code == "" {
-			return answer, false, fmt.Errorf("status %d with a problem that cannot be read", w.StatusCode)
-		}
-		return answer, e.Retryable && w.StatusCode >= http.StatusInternalServerError, e
-	default:
-		// Something between here and the server answered: a proxy, or another server altogether.
-		return answer, w.StatusCode >= http.StatusInternalServerError, fmt.Errorf("%s answered %s with %q, which is not Leasehold",
-			c.base, w.Status, mediaType)
-	}
-}
+func isLease(l contracts.Lease) bool { return l.FencingToken > 0 }
 
-// whole reports whether an answer has the member that makes it one: the JSON of some other server, which answers 200 to
-// everything, must not be taken for a lease.
-func whole(answer any) bool {
-	switch a := answer.(type) {
-	case contracts.Lease:
-		return a.FencingToken > 0
-	case contracts.EndedLease:
-		return a.FencingToken > 0
-	case contracts.Lock:
-		return a.LeaseID != ""
-	case contracts.LockPage:
-		return a.Locks != nil
-	default:
-		return false
-	}
-}
+func isEndedLease(l contracts.EndedLease) bool { return l.FencingToken > 0 }
+
+func isLock(l contracts.Lock) bool { return l.LeaseID != "" }
+
+func isLockPage(p contracts.LockPage) bool { return p.Locks != nil }

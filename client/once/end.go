@@ -1,0 +1,151 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"unicode/utf8"
+)
+
+// PanicError is a panic of the work, or the end of its goroutine by runtime.Goexit.
+type PanicError struct {
+	Value any    // what panic was called with
+	Stack []byte // of the work's goroutine, for the log
+}
+
+// Error has the value, not the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("the work panicked: %v", e.Value) }
+
+// Unwrap is the value, if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// permanent is an error of the work that another attempt would meet again.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Permanent marks an error that trying again would not mend: a [Work] that returns it turns the analysis FAILED at once.
+// Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
+
+// errGoexit is the value of a PanicError without a panic.
+var errGoexit = errors.New("its goroutine was ended by runtime.Goexit")
+
+// perform runs the work in a goroutine of its own and waits for it, however it ends.
+func perform(ctx context.Context, work Work, l Lock) (result string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		returned := false
+		defer func() {
+			if !returned {
+				p := recover()
+				if p == nil {
+					p = errGoexit
+				}
+				result, err = "", &PanicError{Value: p, Stack: debug.Stack()}
+			}
+		}()
+		result, err = work(ctx, l)
+		returned = true
+	}()
+	<-done
+	return result, err
+}
+
+// ready stores the result of a work that succeeded.
+func (r *run) ready(ctx context.Context, t *term, result string) Outcome {
+	switch {
+	case len(result) > MaxResultBytes:
+		return r.failed(ctx, t, Permanent(fmt.Errorf("the result has %d bytes, %d at most: keep it elsewhere and return where it is",
+			len(result), MaxResultBytes)))
+	case !utf8.ValidString(result):
+		return r.failed(ctx, t, Permanent(errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is")))
+	}
+	return r.finish(ctx, t, Result{Result: result}, Outcome{Verdict: Ready, Token: r.lock.Token})
+}
+
+// failed counts an attempt that failed, or ends the analysis if that was the last one.
+func (r *run) failed(ctx context.Context, t *term, err error) Outcome {
+	forGood := errors.As(err, new(permanent))
+	if forGood || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
+		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)}, Outcome{Verdict: Failed, Token: r.lock.Token, Err: err})
+	}
+	r.release(ctx, reason(err))
+	return Outcome{Verdict: Retry, Token: r.lock.Token, Err: err}
+}
+
+// timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never fits
+// would come again for ever.
+func (r *run) timeOver(ctx context.Context, t *term, err error) Outcome {
+	out := r.failed(ctx, t, fmt.Errorf("the run's time was over: %w", because(context.Cause(ctx), err)))
+	if out.Verdict == Retry {
+		out.Verdict = Stopped
+	}
+	return out
+}
+
+// stopped gives the lock back because the caller's context was cancelled. err is what the work made of that.
+func (r *run) stopped(ctx context.Context, err error) Outcome {
+	r.release(ctx, "")
+	return Outcome{Verdict: Stopped, Token: r.lock.Token, Err: because(context.Cause(ctx), err)}
+}
+
+// finish writes the end of the analysis. It is tried until the lock's time is over, and for a while at least: the gate
+// takes a late end as long as nobody has taken over.
+func (r *run) finish(ctx context.Context, t *term, result Result, done Outcome) Outcome {
+	late, cancel := graced(ctx, max(t.left(), endingTime))
+	defer cancel()
+	err := insist(late, tryTime, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
+	switch {
+	case err == nil:
+		return done
+	case gone(err):
+		return Outcome{Verdict: Lost, Token: r.lock.Token, Err: because(lostBy(err), done.Err)}
+	}
+	err = fmt.Errorf("store the end of analysis %q: %w", r.id, err)
+	if errors.Is(err, ErrRefused) {
+		r.release(ctx, reason(err)) // the gate answers, and would not take it later either
+	}
+	return Outcome{Verdict: Retry, Token: r.lock.Token, Err: because(err, done.Err)}
+}
+
+// release gives the lock back. If that fails the lock ends by itself (BE-041-CONFLICT-2: a warning, nothing more).
+func (r *run) release(ctx context.Context, failed string) {
+	late, cancel := graced(ctx, endingTime)
+	defer cancel()
+	if err := insist(late, tryTime, func(ctx context.Context) error { return r.gate.Release(ctx, r.lock, failed) }); err != nil {
+		r.Warn(fmt.Errorf("release the lock of analysis %q, which now ends by itself: %w", r.id, err))
+	}
+}
+
+// lostBy is the gate's word as an [ErrLost].
+func lostBy(err error) error {
+	if errors.Is(err, ErrLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// reason is an error as a sentence for the document: never empty, UTF-8, cut to what fits.
+func reason(err error) string {
+	s := strings.ToValidUTF8(err.Error(), "�")
+	if s == "" {
+		return fmt.Sprintf("the work failed with an empty %T", err)
+	}
+	if len(s) <= maxReasonBytes {
+		return s
+	}
+	const more = "…"
+	return strings.ToValidUTF8(s[:maxReasonBytes-len(more)], "") + more
+}

@@ -1,0 +1,54 @@
+package once
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// firstBeat is when the first refresh is due, from the request that granted the lock. An acquire that was repeated finds
+// its own grant with less time left, and is refreshed sooner in proportion.
+func (r *run) firstBeat(remaining time.Duration) time.Duration {
+	if remaining >= r.TTL {
+		return r.Heartbeat
+	}
+	return time.Duration(float64(r.Heartbeat) * float64(remaining) / float64(r.TTL))
+}
+
+// beat refreshes the lock until it is lost or ctx ends. Each refresh is due one Heartbeat after the last one that
+// succeeded was sent. One that fails is tried again, at first soon and at last every ten seconds or half a Heartbeat.
+func (r *run) beat(ctx context.Context, t *term, due moment) {
+	wait := time.Duration(0)
+	for r.clock.sleep(ctx, due) == nil && t.check() == nil {
+		asked, left := r.clock(), t.left()
+		err := try(ctx, min(tryTime, max(left/3, 10*time.Millisecond)), func(ctx context.Context) error {
+			_, err := r.gate.Refresh(ctx, r.lock, r.TTL)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			if !t.extend(asked.end(r.TTL)) {
+				return
+			}
+			due, wait = asked.add(r.Heartbeat), 0
+			_ = try(ctx, min(tryTime, (r.TTL-r.Heartbeat)/2), func(ctx context.Context) error {
+				r.OnRefresh(ctx, asked.add(r.TTL).steady)
+				return nil
+			})
+		case gone(err):
+			t.lose(lostBy(err))
+			return
+		default:
+			t.failed(err)
+			r.Warn(fmt.Errorf("refresh the lock of analysis %q, to be tried again: %w", r.id, err))
+			if wait == 0 {
+				wait = min(time.Second, r.Heartbeat/8)
+			}
+			due = r.clock().add(wait/2 + rand.N(wait/2))
+			wait = min(2*wait, 10*time.Second, r.Heartbeat/2)
+		}
+	}
+}

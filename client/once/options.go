@@ -1,0 +1,117 @@
+package once
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds: the gate's own, and that of the heartbeat.
+const (
+	MaxTTL         = 24 * time.Hour
+	MinHeartbeat   = 10 * time.Millisecond
+	MaxResultBytes = 32 << 10 // of a result; what is larger belongs elsewhere, and its address here
+
+	maxIDBytes     = 256
+	maxReasonBytes = 1024 // of a failure's reason; a longer one is cut
+)
+
+// Options are the settings of [Run]. The zero value works.
+type Options struct {
+	Owner       string        // who runs it; empty stands for host name and process ID
+	RequestID   string        // of this attempt, another for every call of Run; empty makes one up
+	TTL         time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 stands for 5 minutes
+	Heartbeat   time.Duration // between refreshes, MinHeartbeat or more and less than TTL; 0 stands for a fifth of TTL, 60 s of 5 minutes
+	MaxFailures int64         // a run that fails when so many have failed, with it, turns the analysis FAILED; 0: never by count
+
+	// OnRefresh is called after each refresh with the lock's new end on this process's clock: a queue's own time-out can be
+	// moved along. The next refresh waits for it, so its context ends well before it would be late.
+	OnRefresh func(ctx context.Context, end time.Time)
+
+	// Warn is told what is not worth failing for: a release that failed, a refresh that will be tried again. nil drops it. It
+	// may be called from another goroutine than Run's, never after Run has returned.
+	Warn func(err error)
+
+	clock clock // nil stands for the process's clocks
+}
+
+// settings are Options with their defaults.
+func (o *Options) settings() (Options, error) {
+	s := Options{}
+	if o != nil {
+		s = *o
+	}
+	if s.TTL == 0 {
+		s.TTL = 5 * time.Minute
+	}
+	if s.Heartbeat == 0 { // BE-041-HEARTBEAT: every 60 s of 300
+		s.Heartbeat = s.TTL / 5
+	}
+	if s.Owner == "" {
+		s.Owner = processName()
+	}
+	if s.RequestID == "" {
+		s.RequestID = rand.Text()
+	}
+	if s.Warn == nil {
+		s.Warn = func(error) {}
+	}
+	if s.OnRefresh == nil {
+		s.OnRefresh = func(context.Context, time.Time) {}
+	}
+	if s.clock == nil {
+		s.clock = now
+	}
+	switch {
+	case s.TTL < time.Second || s.TTL > MaxTTL || s.TTL%time.Second != 0:
+		return s, fmt.Errorf("Options.TTL is %v: must be whole seconds from 1s to %v", s.TTL, MaxTTL)
+	case s.Heartbeat < MinHeartbeat:
+		return s, fmt.Errorf("Options.Heartbeat is %v: must be %v at least", s.Heartbeat, MinHeartbeat)
+	case s.Heartbeat >= s.TTL:
+		return s, fmt.Errorf("Options.Heartbeat is %v and Options.TTL %v: a lock that is refreshed only when its time is over is lost "+
+			"each time; a fifth of TTL leaves room for refreshes that fail", s.Heartbeat, s.TTL)
+	case s.MaxFailures < 0:
+		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
+	}
+	return s, errors.Join(checkText("Options.Owner", s.Owner, 256), checkText("Options.RequestID", s.RequestID, 128))
+}
+
+// checkID reports whether a document can have the ID.
+func checkID(id string) error {
+	if strings.Contains(id, "/") || id == "." || id == ".." {
+		return fmt.Errorf("the analysis ID cannot be %q: it is the name of one document, without \"/\"", id)
+	}
+	return checkText("the analysis ID", id, maxIDBytes)
+}
+
+func checkText(name, s string, most int) error {
+	switch {
+	case s == "" || len(s) > most:
+		return fmt.Errorf("%s has %d bytes: must have 1 to %d", name, len(s), most)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%s %q: must be UTF-8 without control characters", name, s)
+	default:
+		return nil
+	}
+}
+
+// processName is "host-pid", of characters that a gate takes as the suffix of a verified name.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	host = strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
+			return r
+		}
+		return '-'
+	}, host)
+	return fmt.Sprintf("%.40s-%d", host, os.Getpid())
+}

@@ -1,0 +1,150 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Verdict says what came of a [Run].
+type Verdict string
+
+// The verdicts.
+const (
+	Ready    Verdict = "ready"    // the work ran, and the analysis is READY
+	Failed   Verdict = "failed"   // the work failed for good, and the analysis is FAILED
+	Retry    Verdict = "retry"    // the work failed, or its end could not be stored, and may be tried again
+	Finished Verdict = "finished" // skipped: the analysis was READY or FAILED before
+	Busy     Verdict = "busy"     // skipped: somebody else runs it; come again after Outcome.RetryAfter
+	Unknown  Verdict = "unknown"  // there is no such analysis
+	Lost     Verdict = "lost"     // the lock was lost during the work; nothing was written
+	Stopped  Verdict = "stopped"  // the caller's context ended; the lock was given back. A deadline counts as a failed run
+)
+
+// Outcome is what came of a [Run].
+type Outcome struct {
+	Verdict    Verdict
+	RetryAfter time.Duration // with Busy
+	Token      int64         // the fence of the run, 0 if there was none
+	Err        error         // with Retry, Failed, Lost and Stopped: why
+}
+
+// Work is the analysis itself. Its context is cancelled with the cause [ErrLost] the moment the lock is lost, and with the
+// caller's cause when the caller's context ends; it must then stop. The text that it returns is stored with READY: UTF-8 of
+// at most [MaxResultBytes]. An error is a failed attempt (see [Permanent]), and so is a panic, as a [*PanicError].
+type Work func(ctx context.Context, l Lock) (result string, err error)
+
+// Run runs the work if the gate grants it, and says what came of it. Options may be nil.
+//
+// It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still runs is
+// not reported as over. When ctx ends, a request that is under way is given 5 seconds more, so that a lock that it took can
+// be given back. A work that returns without an error in spite of an ended ctx has done what it was asked, and its result
+// is stored.
+//
+// An error means that nothing ran: the arguments cannot work, or the gate did not answer for half a minute. Everything
+// else is an Outcome.
+func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Options) (Outcome, error) {
+	s, err := o.settings()
+	if err != nil {
+		return Outcome{}, fmt.Errorf("run an analysis: %w", err)
+	}
+	switch {
+	case gate == nil:
+		return Outcome{}, errors.New("run an analysis: the gate is nil")
+	case work == nil:
+		return Outcome{}, errors.New("run an analysis: the work is nil")
+	}
+	if err := checkID(analysisID); err != nil {
+		return Outcome{}, fmt.Errorf("run an analysis: %w", err)
+	}
+	r := &run{Options: s, gate: gate, id: analysisID}
+	if ctx.Err() != nil {
+		return Outcome{Verdict: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
+	}
+	grant, asked, err := r.acquire(ctx)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return Outcome{Verdict: Unknown}, nil
+	case err != nil && ctx.Err() != nil:
+		return Outcome{Verdict: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
+	case err != nil:
+		return Outcome{}, fmt.Errorf("ask for the run of analysis %q: %w", analysisID, err)
+	case !grant.Acquired && grant.Reason == AlreadyFinished:
+		return Outcome{Verdict: Finished}, nil
+	case !grant.Acquired:
+		return Outcome{Verdict: Busy, RetryAfter: grant.RetryAfter}, nil
+	}
+	r.lock, r.failures = grant.Lock, grant.Failures
+	if ctx.Err() != nil { // during the request
+		return r.stopped(ctx, nil), nil //nolint:nilerr // an outcome
+	}
+	return r.hold(ctx, grant, asked, work), nil
+}
+
+// run is one call of [Run].
+type run struct {
+	Options
+
+	gate     Gate
+	id       string
+	lock     Lock
+	failures int64 // runs that failed before this one
+}
+
+// acquire asks until there is an answer. asked is the time before the request that was answered.
+func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
+	ctx, cancel := graced(ctx, acquireTime)
+	defer cancel()
+	err = insist(ctx, min(tryTime, r.TTL), func(ctx context.Context) error {
+		var err error
+		asked = r.clock()
+		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL})
+		if err == nil && g.Acquired && r.clock().until(asked.end(g.Remaining)) <= 0 {
+			err = errors.New("the lock was over by the time the gate's answer arrived")
+		}
+		return err
+	})
+	return g, asked, err
+}
+
+// hold runs the work under a granted lock.
+func (r *run) hold(ctx context.Context, g Grant, asked moment, work Work) Outcome {
+	working, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &term{clock: r.clock, cancel: cancel, end: asked.end(g.Remaining)}
+
+	// The lock is kept as long as the work runs, also when the caller's context has ended and the work winds up.
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var keepers sync.WaitGroup
+	keepers.Go(func() { t.watch(keeping) })
+	keepers.Go(func() { r.beat(keeping, t, asked.add(r.firstBeat(g.Remaining))) })
+
+	result, err := perform(guarded{working, t}, work, r.lock)
+
+	lost := t.settle()
+	stop()
+	keepers.Wait()
+	switch {
+	case lost != nil:
+		return Outcome{Verdict: Lost, Token: r.lock.Token, Err: because(lost, err)}
+	case err == nil:
+		return r.ready(ctx, t, result)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return r.timeOver(ctx, t, err)
+	case ctx.Err() != nil:
+		return r.stopped(ctx, err)
+	default:
+		return r.failed(ctx, t, err)
+	}
+}
+
+// because is err with what followed from it, unless that says the same.
+func because(err, followed error) error {
+	if followed == nil || errors.Is(followed, err) || errors.Is(followed, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w; then: %w", err, followed)
+}
