@@ -14,7 +14,7 @@
 //	functions        the doors: the HTTP API (httpapi), who is it (oidc), Cloud Functions (gcp), Lambda (aws)
 //	cmd/leasehold    the command line, with a server that needs nothing else
 //	client           what programs that use Leasehold import
-//	emulator         Firestore and DynamoDB in a process, for tests
+//	emulator         Firestore, DynamoDB and Redis for tests
 //
 // ARCHITECTURE.md tells how they work together.
 package leasehold

@@ -1,12 +1,23 @@
-// Package aws is the door of a Lambda function: it hands the events of an API Gateway HTTP API or of a function URL
-// (payload format 2.0, one shape for both) to an [http.Handler], and says who the caller is as the platform verified it.
+// Package aws is the door of a Lambda function. [Handler] hands the events of an API Gateway HTTP API or of a function URL
+// (payload format 2.0, one shape for both) to an [http.Handler], and [Authorizer] says who the caller is as the platform
+// verified it. [Worker] takes the batches of an SQS queue through the analysis gate to the work, and [Sweeper] looks for
+// analyses whose worker died when a schedule says so.
 //
-// # The way of an event
+// # The way of an HTTP event
 //
 //	event (JSON) ─▶ is it payload format 2.0? ──no──▶ the invocation fails, its error says what to configure
 //	  ─▶ method, path with its escapes, query, headers, cookies, body ──malformed──▶ 400 with a problem
 //	  ─▶ context: the invocation's deadline, less [AnswerMargin]
 //	  ─▶ http.Handler ─▶ status, headers, cookies, body (base64 only if it is not UTF-8)
+//
+// # The way of a batch
+//
+//	event (JSON) ─▶ is it a batch of SQS messages? ──no──▶ the invocation fails, and the event stays where it came from
+//	  ─▶ each message, side by side (a FIFO group in its order)
+//	       ─▶ tasks.Worker.Deliver: gate, work, heartbeats that hide the message for as long as the lock lasts
+//	            done        ─▶ the platform deletes the message
+//	            come again  ─▶ named in batchItemFailures, and hidden until the lock in its way ends
+//	            time over   ─▶ cancelled before the invocation ends, lock and message handed back
 //
 // # Who decides
 //

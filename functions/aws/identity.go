@@ -18,6 +18,7 @@ import (
 const (
 	DefaultTenantClaim = "tenant_id"
 	DefaultAdminScope  = "leasehold:admin"
+	DefaultWorkerScope = httpapi.DefaultWorkerScope
 
 	maxSubjectBytes = 200
 )
@@ -25,7 +26,7 @@ const (
 // Authorizer is the [httpapi.Identity] of callers whom the platform has verified (LS-AUTH-001), before the function:
 //
 //   - by an HTTP API's JWT authorizer. The subject is the claim sub, the tenant is the claim TenantClaim, and
-//     administrators have the scope AdminScope in the claim scope or scp.
+//     administrators and workers have the scopes AdminScope and WorkerScope in the claim scope or scp.
 //   - by IAM, at an HTTP API or a function URL. The subject is the caller's ARN, and IAMTenant is everybody's
 //     tenant. For a role the ARN is without its session, whose name whoever assumes the role chooses: processes of one role
 //     are one subject, and tell themselves apart by owner_id. For an identity of a Cognito pool, which
@@ -35,8 +36,10 @@ const (
 type Authorizer struct {
 	TenantClaim string   // empty: DefaultTenantClaim
 	AdminScope  string   // empty: DefaultAdminScope
+	WorkerScope string   // empty: DefaultWorkerScope
 	IAMTenant   string   // empty: IAM callers are not accepted
 	IAMAdmins   []string // subjects of IAM callers who may end other owners' leases
+	IAMWorkers  []string // subjects of IAM callers who may run analyses
 }
 
 var _ httpapi.Identity = Authorizer{}
@@ -70,13 +73,16 @@ func (a Authorizer) byClaims(claims map[string]string) (httpapi.Caller, error) {
 	if err := field.Text(claim, tenant, maxSubjectBytes); err != nil {
 		return httpapi.Caller{}, refuse("the token's claim %s: it must name the caller's tenant", err)
 	}
-	return httpapi.Caller{Subject: subject, Tenant: tenant, Admin: a.hasAdminScope(claims)}, nil
+	return httpapi.Caller{
+		Subject: subject, Tenant: tenant,
+		Admin:  hasScope(claims, cmp.Or(a.AdminScope, DefaultAdminScope)),
+		Worker: hasScope(claims, cmp.Or(a.WorkerScope, DefaultWorkerScope)),
+	}, nil
 }
 
-// hasAdminScope looks at the claims alone: the event's own list of scopes is about the route. The authorizer flattens
-// lists to "[a b]".
-func (a Authorizer) hasAdminScope(claims map[string]string) bool {
-	want := cmp.Or(a.AdminScope, DefaultAdminScope)
+// hasScope looks at the claims alone: the event's own list of scopes is about the route. The authorizer flattens lists
+// to "[a b]".
+func hasScope(claims map[string]string, want string) bool {
 	for _, name := range []string{"scope", "scp"} {
 		if slices.Contains(strings.Fields(strings.Trim(claims[name], "[]")), want) {
 			return true
@@ -93,7 +99,10 @@ func (a Authorizer) byARN(iam *events.APIGatewayV2HTTPRequestContextAuthorizerIA
 	if err != nil {
 		return httpapi.Caller{}, err
 	}
-	return httpapi.Caller{Subject: subject, Tenant: a.IAMTenant, Admin: slices.Contains(a.IAMAdmins, subject)}, nil
+	return httpapi.Caller{
+		Subject: subject, Tenant: a.IAMTenant,
+		Admin: slices.Contains(a.IAMAdmins, subject), Worker: slices.Contains(a.IAMWorkers, subject),
+	}, nil
 }
 
 // subjectOfARN names the caller by its ARN: arn:partition:iam or sts::account:resource.

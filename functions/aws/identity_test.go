@@ -27,11 +27,11 @@ const (
 
 // TestCallersInEvents: who the platform says the caller is (LS-AUTH-001).
 func TestCallersInEvents(t *testing.T) {
-	a := aws.Authorizer{IAMTenant: "acme", IAMAdmins: []string{user}}
+	a := aws.Authorizer{IAMTenant: "acme", IAMAdmins: []string{user}, IAMWorkers: []string{"arn:aws:iam::1:user/x", role}}
 	for name, want := range map[string]httpapi.Caller{
 		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true},
 		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme"},
-		"apigw_iam.json":    {Subject: role, Tenant: "acme"},
+		"apigw_iam.json":    {Subject: role, Tenant: "acme", Worker: true},
 		"url_iam.json":      {Subject: user, Tenant: "acme", Admin: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +64,7 @@ func TestAuthorizers(t *testing.T) {
 	}
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme"}
 	admin := httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true}
+	worker := httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true}
 	named := func(subject string) httpapi.Caller { return httpapi.Caller{Subject: subject, Tenant: "acme"} }
 	withIAM := aws.Authorizer{IAMTenant: "acme"}
 
@@ -82,6 +83,11 @@ func TestAuthorizers(t *testing.T) {
 		{"part of the admin scope", withIAM, claims("scope", "leasehold:admins xleasehold:admin leasehold"), ann, ""},
 		{"admin scope by another name", aws.Authorizer{AdminScope: "root"}, claims("scope", "root"), admin, ""},
 		{"default scope where another is set", aws.Authorizer{AdminScope: "root"}, claims("scope", "leasehold:admin"), ann, ""},
+		{"worker scope", withIAM, claims("scope", "openid leasehold:worker"), worker, ""},
+		{"worker scope in a flattened list", withIAM, claims("scp", "[leasehold:worker openid]"), worker, ""},
+		{"part of the worker scope", withIAM, claims("scope", "leasehold:workers"), ann, ""},
+		{"worker scope by another name", aws.Authorizer{WorkerScope: "jobs"}, claims("scope", "jobs leasehold:worker2"), worker, ""},
+		{"default worker scope where another is set", aws.Authorizer{WorkerScope: "jobs"}, claims("scope", "leasehold:worker"), ann, ""},
 		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"), httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},
 		{"no subject", withIAM, claims("sub", ""), httpapi.Caller{}, "claim sub is required: 1 to 200 bytes of text: it must name the caller"},
 		{"long subject", withIAM, claims("sub", strings.Repeat("x", 201)), httpapi.Caller{}, "claim sub has 201 bytes, 200 at most"},
@@ -100,6 +106,7 @@ func TestAuthorizers(t *testing.T) {
 		{"ARN of nothing", withIAM, iam("arn:aws:iam::1:", ""), httpapi.Caller{}, `userArn is "arn:aws:iam::1:"`},
 		{"long ARN", withIAM, iam(user+strings.Repeat("x", 200), ""), httpapi.Caller{}, "userArn has 238 bytes, 200 at most"},
 		{"a role named like an administrator's session", aws.Authorizer{IAMTenant: "acme", IAMAdmins: []string{role + "/root"}}, iam(role+"/root", ""), named(role), ""},
+		{"a role named like a worker's session", aws.Authorizer{IAMTenant: "acme", IAMWorkers: []string{role + "/root"}}, iam(role+"/root", ""), named(role), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			event, err := json.Marshal(map[string]any{

@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
 // env is an environment of name=value words.
@@ -46,10 +47,13 @@ func TestSettings(t *testing.T) {
 		{"", settings{}},
 		{"GOOGLE_CLOUD_PROJECT=p LEASEHOLD_DATABASE=d LEASEHOLD_ROOT=a/b", settings{project: "p", database: "d", root: "a/b"}},
 		{issuer + "LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=root LEASEHOLD_AUTH_LEEWAY=1m", settings{oidc: oidcOf("org", "root", time.Minute)}},
+		{issuer + "LEASEHOLD_AUTH_WORKER_SCOPE=jobs", settings{oidc: oidc.Config{Issuer: "https://issuer.example", Audience: "leasehold", WorkerScope: "jobs"}}},
+		{issuer + "LEASEHOLD_WORKERS=1,2", settings{oidc: oidcOf("", "", 0), workers: []string{"1", "2"}}},
 		{issuer + "LEASEHOLD_TENANT=acme", settings{oidc: oidcOf("", "", 0), tenant: "acme"}},
 		{issuer + "LEASEHOLD_TENANT=acme LEASEHOLD_SUBJECTS=1,2", settings{oidc: oidcOf("", "", 0), tenant: "acme", subjects: []string{"1", "2"}}},
 		{"LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=127.0.0.1:1", settings{development: true}},
 		{"LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", settings{}},
+		{`LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, settings{idServices: []machineid.ServiceConfig{machineid.DefaultService()}}},
 	} {
 		if got, err := settingsFrom(env(c.env)); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.env, got, err, c.want)
@@ -64,6 +68,9 @@ func TestRefusedSettings(t *testing.T) {
 		{"LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x K_SERVICE=api", "refused on Cloud Run"},
 		{"LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google, "set one of them"},
 		{"LEASEHOLD_AUTH_AUDIENCE=x", "need LEASEHOLD_AUTH_ISSUER"},
+		{"LEASEHOLD_AUTH_WORKER_SCOPE=jobs", "need LEASEHOLD_AUTH_ISSUER"},
+		{"LEASEHOLD_WORKERS=1", "need LEASEHOLD_AUTH_ISSUER"},
+		{`LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":9}]`, `LEASEHOLD_ID_SERVICES: ID service 1 ("a"): bitReserve + bitTs + bitId + bitSeq must be 64`},
 		{"LEASEHOLD_AUTH_LEEWAY=1s", "need LEASEHOLD_AUTH_ISSUER"},
 		{"LEASEHOLD_TENANT=acme", "need LEASEHOLD_AUTH_ISSUER"},
 		{"LEASEHOLD_SUBJECTS=1", "needs LEASEHOLD_TENANT"},
@@ -80,7 +87,7 @@ func TestRefusedSettings(t *testing.T) {
 // TestNoAudience: what only the issuer's package can refuse ends in the same answer.
 func TestNoAudience(t *testing.T) {
 	var log bytes.Buffer
-	w := get(t, newAPI(env("LEASEHOLD_AUTH_ISSUER=https://issuer.example"), NewLog(&log), nil), "/healthz")
+	w := get(t, newAPI(env("LEASEHOLD_AUTH_ISSUER=https://issuer.example"), NewLog(&log), memory), "/healthz")
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), "Audience is required") {
 		t.Errorf("%d %s; the log says %s", w.Code, w.Body, log.String())
 	}
@@ -90,6 +97,28 @@ type who func(*http.Request) (httpapi.Caller, error)
 
 func (f who) Identify(r *http.Request) (httpapi.Caller, error) { return f(r) }
 func (who) Challenge() string                                  { return "" }
+
+// TestWorkers: Google's tokens have no scopes, so that workers are named by their subjects. A scope counts all the same.
+func TestWorkers(t *testing.T) {
+	broken := errors.New("the keys cannot be read")
+	for name, c := range map[string]struct {
+		caller httpapi.Caller
+		err    error
+		want   httpapi.Caller
+	}{
+		"one of them":   {httpapi.Caller{Subject: "1"}, nil, httpapi.Caller{Subject: "1", Worker: true}},
+		"somebody else": {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
+		"by scope":      {httpapi.Caller{Subject: "3", Worker: true}, nil, httpapi.Caller{Subject: "3", Worker: true}},
+		"nobody":        {httpapi.Caller{}, broken, httpapi.Caller{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := workers{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), []string{"2", "1"}}
+			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.err) {
+				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.err)
+			}
+		})
+	}
+}
 
 func TestFixedTenant(t *testing.T) {
 	broken := errors.New("the keys cannot be read")
@@ -125,6 +154,10 @@ func TestSignatureThatCloudRunTook(t *testing.T) {
 	if c, err := i.Identify(r); err != nil || c.Subject != "1" {
 		t.Errorf("%+v, %v", c, err)
 	}
+}
+
+func newAPI(getenv func(string) string, log *slog.Logger, open opener) *Function {
+	return newFunction(getenv, log, open, api)
 }
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
@@ -253,22 +286,6 @@ func TestSlowOpen(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestNotImplemented(t *testing.T) {
-	w := get(t, http.HandlerFunc(NotImplemented), "/")
-	var got map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusNotImplemented ||
-		w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Fatalf("%d %s, %v", w.Code, w.Body, err)
-	}
-	want := map[string]any{
-		"type": "about:blank", "title": "Not Implemented", "status": 501.0,
-		"detail": "this version of Leasehold has locks only; deploy the function API",
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
 }
 
 // TestLog: warnings are what Cloud Logging calls them, and members of a group keep their names.

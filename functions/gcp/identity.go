@@ -33,11 +33,32 @@ type signed struct{ httpapi.Identity }
 
 // Identify implements [httpapi.Identity].
 func (i signed) Identify(r *http.Request) (httpapi.Caller, error) {
-	if strings.HasSuffix(r.Header.Get("Authorization"), ".SIGNATURE_REMOVED_BY_GOOGLE") {
+	if unsigned(r) {
 		return httpapi.Caller{}, refusal("Cloud Run has checked this token and taken its signature off: " +
 			"send Cloud Run's token in X-Serverless-Authorization, and Leasehold's in Authorization")
 	}
 	return i.Identity.Identify(r)
+}
+
+// unsigned reports whether Cloud Run has taken the signature off a request's token.
+func unsigned(r *http.Request) bool {
+	return strings.HasSuffix(r.Header.Get("Authorization"), ".SIGNATURE_REMOVED_BY_GOOGLE")
+}
+
+// workers are subjects that may run analyses without a scope: Google's tokens have none.
+type workers struct {
+	httpapi.Identity
+
+	subjects []string
+}
+
+// Identify implements [httpapi.Identity].
+func (i workers) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, err := i.Identity.Identify(r)
+	if err == nil && slices.Contains(i.subjects, c.Subject) {
+		c.Worker = true
+	}
+	return c, err
 }
 
 // fixedTenant puts all callers into one tenant, or those of some subjects and nobody else.

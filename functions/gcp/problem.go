@@ -15,15 +15,6 @@ func problem(w http.ResponseWriter, code contracts.Code, detail string) {
 	})
 }
 
-// NotImplemented answers 501. It stands for functions that this version does not have: the contract knows neither their
-// paths nor a code for them.
-func NotImplemented(w http.ResponseWriter, _ *http.Request) {
-	send(w, http.StatusNotImplemented, map[string]any{
-		"type": "about:blank", "title": "Not Implemented", "status": http.StatusNotImplemented,
-		"detail": "this version of Leasehold has locks only; deploy the function API",
-	})
-}
-
 func send(w http.ResponseWriter, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {

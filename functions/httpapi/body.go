@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,13 +19,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// decode reads a body strictly: one JSON object, no unknown, doubled or differently spelled members, no more than
-// [MaxBodyBytes]. Every error names the member at fault, or "body". The Content-Type is not looked at: a body that is
+// decode reads a body strictly: one JSON object, no unknown, doubled or differently spelled members, no null
+// in place of a value, no more than most bytes. Every error names the member at fault, or "body". The Content-Type is not looked at: a body that is
 // no JSON is refused anyway, and `curl -d` works as it is.
-func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return refuse(contracts.CodePayloadTooLarge, "a body has at most %d bytes", MaxBodyBytes)
+		return refuse(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
 	}
 	if err != nil {
 		return field.Errorf("body", "ended before it was whole")
@@ -32,11 +33,50 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	if len(body) == 0 {
 		return field.Errorf("body", "is empty: send a JSON object")
 	}
-	if err := jsonv2.Unmarshal(body, into, jsonv2.RejectUnknownMembers(true)); err != nil {
+	if jsontext.Value(body).Kind() == 'n' {
+		return field.Errorf("body", "must be a JSON object, not null")
+	}
+	if err := jsonv2.Unmarshal(body, into, jsonv2.RejectUnknownMembers(true), noNull); err != nil {
 		return explain(err, body)
 	}
-	return nil
+	return noNulls(body)
 }
+
+// noNulls refuses null in a body that is well formed: the decoder takes it for a member that was left out, and the contract
+// has no place for it.
+func noNulls(body []byte) error {
+	if !bytes.Contains(body, []byte("null")) {
+		return nil
+	}
+	for d := jsontext.NewDecoder(bytes.NewReader(body)); ; {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil //nolint:nilerr // the end of a body that has been read before
+		}
+		if token.Kind() != 'n' {
+			continue
+		}
+		if d.StackPointer() == "" {
+			return field.Errorf("body", "must be a JSON object, not null")
+		}
+		return field.Errorf(member(d.StackPointer()), "must not be null: leave it out")
+	}
+}
+
+// noNull refuses null for text, numbers and tables: it would silently become the empty value, or none at all.
+var noNull = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+	jsonv2.UnmarshalFromFunc(notNull[string]), jsonv2.UnmarshalFromFunc(notNull[int64]), jsonv2.UnmarshalFromFunc(notNull[contracts.Metadata]),
+	jsonv2.UnmarshalFromFunc(notNull[contracts.AnalysisEnd]),
+))
+
+func notNull[T any](d *jsontext.Decoder, _ *T) error {
+	if d.PeekKind() != 'n' {
+		return errors.ErrUnsupported
+	}
+	return errNull
+}
+
+var errNull = errors.New("null")
 
 // explain says what is wrong with a body in terms of its members.
 func explain(err error, body []byte) error {
@@ -130,6 +170,9 @@ func cause(err error) string {
 	}
 	return clip(err.Error())
 }
+
+// Send answers 200 with a JSON body, for a [Route].
+func Send(w http.ResponseWriter, body any) error { return send(w, body) }
 
 // send answers 200 with a JSON body.
 func send(w http.ResponseWriter, body any) error {

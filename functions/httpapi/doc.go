@@ -18,5 +18,6 @@
 //
 // Whatever is refused was not changed. If the store cannot say whether a command was carried out, the answer is
 // UNAVAILABLE or DEADLINE_EXCEEDED, and sending the same body again is safe. A panic is answered with INTERNAL and
-// logged; it ends one request. Logs carry no fencing tokens, no credentials and no bodies.
+// logged; it ends one request. Logs carry no fencing tokens, no credentials, no secrets and no bodies,
+// but for the meta of those who lease machine IDs, which is meant for the log.
 package httpapi

@@ -46,7 +46,7 @@ func noteOf(r *http.Request) *note {
 
 // logged writes one line for each request: faults of the server as errors, everything else as information. The path
 // names tenant and key, which are not secret; query, headers and bodies are left out.
-func (a *api) logged(next http.Handler) http.Handler {
+func (f *frame) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		n := &note{}
@@ -57,7 +57,7 @@ func (a *api) logged(next http.Handler) http.Handler {
 		if s.status >= http.StatusInternalServerError {
 			level = slog.LevelError
 		}
-		if !a.log.Enabled(r.Context(), level) {
+		if !f.log.Enabled(r.Context(), level) {
 			return
 		}
 		line := []slog.Attr{
@@ -70,7 +70,7 @@ func (a *api) logged(next http.Handler) http.Handler {
 		if n.err != nil {
 			line = append(line, slog.String("err", n.err.Error()))
 		}
-		a.log.LogAttrs(r.Context(), level, "request", line...)
+		f.log.LogAttrs(r.Context(), level, "request", line...)
 	})
 }
 
@@ -97,7 +97,7 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // contained turns a panic into INTERNAL and a log line with the stack; the server lives on.
-func (a *api) contained(next http.Handler) http.Handler {
+func (f *frame) contained(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
@@ -107,12 +107,12 @@ func (a *api) contained(next http.Handler) http.Handler {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p) // by convention not a fault: the handler wants the connection cut
 			}
-			a.log.ErrorContext(r.Context(), "panic", "value", p, "stack", string(debug.Stack()),
+			f.log.ErrorContext(r.Context(), "panic", "value", p, "stack", string(debug.Stack()),
 				"request", w.Header().Get(requestIDHeader))
 			if s, ok := w.(*statusWriter); ok && s.sent {
 				panic(http.ErrAbortHandler) // half an answer is out; cutting the connection is all that can be done
 			}
-			a.fail(w, r, refuse(contracts.CodeInternal, "the server's log has the details under this request's ID"))
+			f.fail(w, r, refuse(contracts.CodeInternal, "the server's log has the details under this request's ID"))
 		}()
 		next.ServeHTTP(w, r)
 	})

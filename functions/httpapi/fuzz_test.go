@@ -43,3 +43,31 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// FuzzMachineIDBody is FuzzBody for leases of machine IDs.
+func FuzzMachineIDBody(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"serviceId":"default","meta":{"host":"web-1"},"throughputPerMs":257}`, `{"throughputPerMs":1e2}`, `{"serviceId":""}`,
+		`null`, `{"meta":null}`, `{"meta":{"":"x"}}`, `{"throughputPerMs":2097153}`, `{"serviceId":"x"}`, `{"throughputPerMs":1,"throughputPerMs":2}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := open(t, httpapi.Development{})
+		a := d.post(machineIDs+"/lease", string(body))
+		spaces, _ := d.get(machineIDs).body["spaces"].([]any)
+		leased, _ := spaces[0].(map[string]any)["leased"].(float64)
+		switch a.status {
+		case 200:
+			if leases, _ := a.body["leases"].([]any); leased == 0 || int(leased) != len(leases) || !json.Valid(body) {
+				t.Errorf("granted %d leases for %q, and %v are leased", len(leases), body, leased)
+			}
+		case 400, 404, 413:
+			if name, _ := a.body["field"].(string); a.status == 400 && name == "" || leased != 0 {
+				t.Errorf("refused %q without a field, or %v are leased: %s", body, leased, a.raw)
+			}
+		default:
+			t.Errorf("%q: %d %s", body, a.status, a.raw)
+		}
+	})
+}

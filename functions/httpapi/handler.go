@@ -1,21 +1,20 @@
 package httpapi
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
 // Bounds of a request.
 const (
-	MaxBodyBytes   = 64 << 10         // of a body; more is PAYLOAD_TOO_LARGE
+	MaxBodyBytes   = 64 << 10         // of a body, unless it carries an analysis' result; more is PAYLOAD_TOO_LARGE
 	MaxHeaderBytes = 16 << 10         // of a request's header lines; more is 431
 	DefaultTimeout = 10 * time.Second // for a request's work
 )
@@ -24,25 +23,30 @@ const (
 type Options struct {
 	Log     *slog.Logger  // one line for each request, and faults; nil stands for none
 	Timeout time.Duration // for the work of one request; 0 stands for DefaultTimeout
+	Routes  []Route       // doors beside those of the API, which decide themselves whom they believe
+
+	// MachineIDs leases machine IDs; nil stands for the default service on the store.
+	MachineIDs *machineid.Service
 }
 
 // New returns the handler of the whole API over one store. Options may be nil.
 func New(store docstore.Store, identity Identity, o *Options) http.Handler {
+	f := newFrame(o)
 	a := &api{
-		store: store, identity: identity, locks: lock.New(store, nil), guard: lock.NewGuard(store),
-		log: slog.New(slog.DiscardHandler), timeout: DefaultTimeout,
+		frame: f, store: store, identity: identity,
+		locks: lock.New(store, nil), guard: lock.NewGuard(store), analyses: analysis.New(store, nil),
 	}
-	if o != nil && o.Log != nil {
-		a.log = o.Log
+	routes := a.routes()
+	if o != nil {
+		routes = append(routes, o.Routes...)
 	}
-	if o != nil && o.Timeout > 0 {
-		a.timeout = o.Timeout
+	if o != nil {
+		a.machineIDs = o.MachineIDs
 	}
-	h := a.wholeSegments(a.routes())
-	if identity == (Development{}) {
-		h = a.fromThisMachine(h)
+	if a.machineIDs == nil {
+		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log})
 	}
-	return named(a.logged(a.contained(a.timed(h))))
+	return f.handler(routes, identity == (Development{}))
 }
 
 // Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the
@@ -60,78 +64,91 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 type api struct {
-	store    docstore.Store
-	identity Identity
-	locks    *lock.Locks
-	guard    *lock.Guard
-	log      *slog.Logger
-	timeout  time.Duration
+	*frame
+
+	store      docstore.Store
+	identity   Identity
+	locks      *lock.Locks
+	guard      *lock.Guard
+	analyses   *analysis.Analyses
+	machineIDs *machineid.Service
 }
 
-// routes is the table of doors. A path that exists answers METHOD_NOT_ALLOWED to other methods, and everything else is
-// NOT_FOUND.
-func (a *api) routes() http.Handler {
-	type route struct {
-		method, path string
-		do           func(http.ResponseWriter, *http.Request) error
+// routes is the table of doors.
+func (a *api) routes() []Route {
+	const (
+		one = "/v1/tenants/{tenant_id}/locks/{lock_key}"
+		run = "/v1/analyses/{analysisId}"
+	)
+	return []Route{
+		{Method: "POST", Path: one + "/acquire", Do: a.withCaller(a.acquire)},
+		{Method: "POST", Path: one + "/renew", Do: a.withCaller(a.renew)},
+		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
+		{Method: "POST", Path: one + "/force-release", Do: a.withCaller(a.forceRelease)},
+		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.withCaller(a.listLocks)},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
+		{Method: "POST", Path: run + "/lock", Do: a.withWorker(a.lockAnalysis)},
+		{Method: "POST", Path: run + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
+		{Method: "POST", Path: run + "/release", Do: a.withWorker(a.releaseAnalysis)},
+		{Method: "POST", Path: run + "/finish", Do: a.withWorker(a.finishAnalysis)},
+		{Method: "PUT", Path: run, Do: a.withWorker(a.createAnalysis)},
+		{Method: "GET", Path: run, Do: a.withWorker(a.getAnalysis)},
+		{Method: "POST", Path: "/v1/machine-ids/lease", Do: a.identified(a.leaseMachineIDs)},
+		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Do: a.identified(a.releaseMachineID)},
+		{Method: "GET", Path: "/v1/machine-ids", Do: a.identified(a.machineIDOccupancy)},
+		{Method: "GET", Path: "/healthz", Do: a.healthz},
+		{Method: "GET", Path: "/readyz", Do: a.readyz},
+		{Method: "GET", Path: "/openapi.yaml", Do: openapi},
 	}
-	const one = "/v1/tenants/{tenant_id}/locks/{lock_key}"
-	routes := []route{
-		{"POST", one + "/acquire", a.withCaller(a.acquire)},
-		{"POST", one + "/renew", a.withCaller(a.renew)},
-		{"POST", one + "/release", a.withCaller(a.release)},
-		{"POST", one + "/force-release", a.withCaller(a.forceRelease)},
-		{"GET", one, a.withCaller(a.getLock)},
-		{"GET", "/v1/tenants/{tenant_id}/locks", a.withCaller(a.listLocks)},
-		{"POST", "/v1/tenants/{tenant_id}/fences/{resource}/check", a.withCaller(a.checkFence)},
-		{"GET", "/healthz", a.healthz},
-		{"GET", "/readyz", a.readyz},
-		{"GET", "/openapi.yaml", openapi},
-	}
-	mux := http.NewServeMux()
-	allowed := make(map[string][]string)
-	for _, r := range routes {
-		mux.Handle(r.method+" "+r.path, a.answer(r.do))
-		allowed[r.path] = append(allowed[r.path], r.method)
-		if r.method == http.MethodGet {
-			allowed[r.path] = append(allowed[r.path], http.MethodHead)
-		}
-	}
-	for path, methods := range allowed {
-		slices.Sort(methods)
-		allow := strings.Join(methods, ", ")
-		mux.Handle(path, a.answer(func(w http.ResponseWriter, r *http.Request) error {
-			w.Header().Set("Allow", allow)
-			return refuse(contracts.CodeMethodNotAllowed, "%s takes %s, not %s", r.Pattern, allow, r.Method)
-		}))
-	}
-	mux.Handle("/", a.answer(func(http.ResponseWriter, *http.Request) error {
-		return refuse(contracts.CodeNotFound, "no such path; GET /openapi.yaml lists them")
-	}))
-	return mux
 }
 
-// answer turns a handler's error into a problem document.
-func (a *api) answer(do func(http.ResponseWriter, *http.Request) error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := do(w, r); err != nil {
-			a.fail(w, r, err)
+// identified lets in whoever can say who they are: for what belongs to no tenant.
+func (a *api) identified(do func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := a.identify(r); err != nil {
+			return err
 		}
-	})
+		return do(w, r)
+	}
 }
 
 // withCaller finds out who sent the request, and keeps callers to their own tenant.
 func (a *api) withCaller(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		c, err := a.identity.Identify(r)
+		c, err := a.identify(r)
 		if err != nil {
-			return &identityError{err, a.identity.Challenge()}
+			return err
 		}
 		if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
 			return refuse(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
 		}
 		return do(w, r, c)
 	}
+}
+
+// withWorker finds out who sent the request, and refuses who may not run analyses. Those belong to no tenant, so that the
+// caller's plays no part.
+func (a *api) withWorker(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := a.identify(r)
+		if err != nil {
+			return err
+		}
+		if !c.Worker {
+			return refuse(contracts.CodePermissionDenied,
+				"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise", DefaultWorkerScope)
+		}
+		return do(w, r, c)
+	}
+}
+
+func (a *api) identify(r *http.Request) (Caller, error) {
+	c, err := a.identity.Identify(r)
+	if err != nil {
+		return Caller{}, &identityError{err, a.identity.Challenge()}
+	}
+	return c, nil
 }
 
 func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
@@ -150,13 +167,4 @@ func openapi(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml")
 	_, err := w.Write(contracts.OpenAPI)
 	return err
-}
-
-// timed bounds the time of a request's work, so that a store that hangs becomes an answer.
-func (a *api) timed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
 }

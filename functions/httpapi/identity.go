@@ -19,6 +19,9 @@ type Caller struct {
 
 	// Admin callers may end other owners' leases.
 	Admin bool
+
+	// Worker callers may run analyses, which belong to no tenant.
+	Worker bool
 }
 
 // Identity finds out who sent a request. Implementations: [Development], the package functions/oidc, and the doors of
@@ -36,36 +39,49 @@ type Identity interface {
 // ErrUnauthenticated marks a request without believable credentials.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
-// Development believes everybody: the body names the owner, every tenant is open, everybody is an administrator. A
+// ErrForbidden marks a request with believable credentials of somebody who may not enter. Its text is shown to the caller.
+var ErrForbidden = errors.New("forbidden")
+
+// Development believes everybody: the body names the owner, every tenant is open, everybody is an administrator and a worker. A
 // server that uses it must not be reachable from outside the machine; [New] additionally refuses requests that do not
 // name the machine itself as their host, so that a page in a browser cannot reach it under a name of its own.
 type Development struct{}
 
 // Identify implements [Identity].
-func (Development) Identify(*http.Request) (Caller, error) { return Caller{Admin: true}, nil }
+func (Development) Identify(*http.Request) (Caller, error) {
+	return Caller{Admin: true, Worker: true}, nil
+}
 
 // Challenge implements [Identity].
 func (Development) Challenge() string { return "" }
 
+// DefaultWorkerScope is the scope of callers who may run analyses, unless an [Identity] is set up with another.
+const DefaultWorkerScope = "leasehold:worker"
+
 // maxSuffixBytes bounds the part of an owner that tells instances of one subject apart.
 const maxSuffixBytes = 64
 
-// owner is the owner_id of the caller's leases. Without a verified subject it is what the body says. With one it is the
-// subject, plus "#" and the body's owner_id if there is one. A "#" in the subject itself is escaped, so that nobody can
+// owner is the owner of the caller's leases. Without a verified subject it is what the body's member of that name says. With
+// one it is the subject, plus "#" and the body's member if there is one. A "#" in the subject itself is escaped, so that nobody can
 // choose a suffix that makes them somebody else.
-func (c Caller) owner(fromBody string) (string, error) {
+func (c Caller) owner(member, fromBody string) (string, error) {
 	if c.Subject == "" {
 		if fromBody == "" {
-			return "", field.Errorf("owner_id", "is required: this server runs in development mode, where the body names the owner")
+			return "", field.Errorf(member, "is required: this server runs in development mode, where the body names the owner")
 		}
 		return fromBody, nil
 	}
-	subject := strings.NewReplacer("%", "%25", "#", "%23").Replace(c.Subject)
+	subject := escaped(c.Subject)
 	if fromBody == "" {
 		return subject, nil
 	}
 	if len(fromBody) > maxSuffixBytes || strings.Trim(fromBody, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
-		return "", field.Errorf("owner_id", "tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
+		return "", field.Errorf(member, "tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
 	}
 	return subject + "#" + fromBody, nil
+}
+
+// escaped is a subject without "#".
+func escaped(subject string) string {
+	return strings.NewReplacer("%", "%25", "#", "%23").Replace(subject)
 }

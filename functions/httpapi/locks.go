@@ -18,10 +18,10 @@ func lockID(r *http.Request) lock.ID {
 
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var body contracts.AcquireRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.owner(body.OwnerID)
+	owner, err := c.owner("owner_id", body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -33,10 +33,10 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 
 func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var body contracts.RenewRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.owner(body.OwnerID)
+	owner, err := c.owner("owner_id", body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -48,10 +48,10 @@ func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
 
 func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var body contracts.ReleaseRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.owner(body.OwnerID)
+	owner, err := c.owner("owner_id", body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) err
 		return refuse(contracts.CodePermissionDenied, "ending somebody else's lease needs the administrator's scope")
 	}
 	var body contracts.ForceReleaseRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	by, err := c.owner(body.OwnerID)
+	by, err := c.owner("owner_id", body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 
 func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	var body contracts.FenceRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
 	c := lock.Fence{Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Token: body.FencingToken}

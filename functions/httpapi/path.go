@@ -11,12 +11,14 @@ import (
 )
 
 // segmentNames says how the contract calls the segment of a path that follows another.
-var segmentNames = map[string]string{"tenants": "tenant_id", "locks": "lock_key", "fences": "resource"}
+var segmentNames = map[string]string{
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysisId", "lease": "id",
+}
 
 // wholeSegments refuses paths with an empty, ".", ".." or "/" (%2F) segment. The router would clean such a path and redirect,
 // or take it for another, and the caller would not speak to the resource that it wrote down.
-func (a *api) wholeSegments(next http.Handler) http.Handler {
-	return a.answer(func(w http.ResponseWriter, r *http.Request) error {
+func (f *frame) wholeSegments(next http.Handler) http.Handler {
+	return f.answer(func(w http.ResponseWriter, r *http.Request) error {
 		segments := strings.Split(r.URL.EscapedPath(), "/")
 		for i := 1; i < len(segments); i++ {
 			switch segments[i] {
@@ -40,9 +42,9 @@ func (a *api) wholeSegments(next http.Handler) http.Handler {
 
 // fromThisMachine protects a server in development mode from web pages: one that sends requests across origins, and one
 // that had its own name pointed at this machine (DNS rebinding).
-func (a *api) fromThisMachine(next http.Handler) http.Handler {
+func (f *frame) fromThisMachine(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
-	return a.answer(func(w http.ResponseWriter, r *http.Request) error {
+	return f.answer(func(w http.ResponseWriter, r *http.Request) error {
 		if !Loopback(r.Host) {
 			return refuse(contracts.CodePermissionDenied,
 				"a server in development mode answers to localhost only, not to %q; set up authentication to serve others", r.Host)

@@ -297,7 +297,7 @@ func TestStoreFaults(t *testing.T) {
 		{fmt.Errorf("%w: by 5 s: disk on fire", docstore.ErrClockSkew), 503, "CLOCK_SKEW"},
 		{context.Canceled, 503, "UNAVAILABLE"},
 		{context.DeadlineExceeded, 504, "DEADLINE_EXCEEDED"},
-		{fmt.Errorf("%w: locks/acme/k: disk on fire", docstore.ErrDamaged), 500, "INTERNAL"},
+		{fmt.Errorf("%w: locks/acme/k: disk on fire", docstore.ErrDamaged), 500, "DOCUMENT_DAMAGED"},
 		{errors.New("disk on fire"), 500, "INTERNAL"},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {

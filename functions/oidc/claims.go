@@ -15,20 +15,27 @@ import (
 // maxSubjectBytes bounds what becomes the owner of leases.
 const maxSubjectBytes = 200
 
-// caller judges the payload of a token whose signature is right, and says who it names.
-func (c Config) caller(payload []byte) (httpapi.Caller, error) {
+// believed reads the payload of a token whose signature is right, and refuses one that is from somebody else, for
+// somebody else, or not of this time.
+func (c Config) believed(payload []byte) (claims, error) {
 	var token claims
 	if err := json.Unmarshal(payload, &token); err != nil {
-		return httpapi.Caller{}, refuse("the token's payload is not a JSON object")
+		return nil, refuse("the token's payload is not a JSON object")
 	}
 	if iss, _ := token.text("iss"); iss != c.Issuer {
-		return httpapi.Caller{}, refuse("the token is from issuer %s, this server believes %q", quote(iss), c.Issuer)
+		return nil, refuse("the token is from issuer %s, this server believes %q", quote(iss), c.Issuer)
 	}
 	if aud := token.texts("aud"); !slices.Contains(aud, c.Audience) {
-		return httpapi.Caller{}, refuse("the token is for audience %s, this server is %q",
+		return nil, refuse("the token is for audience %s, this server is %q",
 			quote(strings.Join(aud, " ")), c.Audience)
 	}
-	if err := c.checkTimes(token, c.Now()); err != nil {
+	return token, c.checkTimes(token, c.Now())
+}
+
+// caller judges the payload of a token whose signature is right, and says who it names.
+func (c Config) caller(payload []byte) (httpapi.Caller, error) {
+	token, err := c.believed(payload)
+	if err != nil {
 		return httpapi.Caller{}, err
 	}
 	subject, err := token.subject()
@@ -46,7 +53,7 @@ func (c Config) caller(payload []byte) (httpapi.Caller, error) {
 	case !readable(tenant):
 		return httpapi.Caller{}, refuse("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
 	}
-	return httpapi.Caller{Subject: subject, Tenant: tenant, Admin: token.hasScope(c.AdminScope)}, nil
+	return httpapi.Caller{Subject: subject, Tenant: tenant, Admin: token.hasScope(c.AdminScope), Worker: token.hasScope(c.WorkerScope)}, nil
 }
 
 // checkTimes holds exp, nbf and iat against the clock (RFC 7519, sections 4.1.4 to 4.1.6).
@@ -102,6 +109,9 @@ func (c claims) texts(name string) []string {
 	}
 	return list
 }
+
+// isTrue reports whether a claim is the boolean true, and no text that looks like it.
+func (c claims) isTrue(name string) bool { return string(c[name]) == "true" }
 
 // instant returns a claim that is a NumericDate (RFC 7519, section 2): seconds since 1970, perhaps with a fraction. ok
 // is whether it is there.

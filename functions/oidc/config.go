@@ -12,12 +12,15 @@ import (
 	"time"
 
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
 // Defaults and bounds of [Config].
 const (
 	DefaultTenantClaim = "tenant_id"
 	DefaultAdminScope  = "leasehold:admin"
+	DefaultWorkerScope = httpapi.DefaultWorkerScope
 	DefaultLeeway      = 30 * time.Second
 	MaxLeeway          = 5 * time.Minute
 )
@@ -48,6 +51,10 @@ type Config struct {
 	// [DefaultAdminScope].
 	AdminScope string
 
+	// WorkerScope is the scope of callers who may run analyses. It is looked for like AdminScope. Empty:
+	// [DefaultWorkerScope].
+	WorkerScope string
+
 	// Leeway is how far the clocks of the issuer and of this server may differ: a token is accepted from nbf - Leeway
 	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero: [DefaultLeeway]. At most [MaxLeeway].
 	Leeway time.Duration
@@ -65,17 +72,26 @@ type Config struct {
 // token arrives. ctx is the lifetime of the identity; after its end no keys are read any more. Settings that cannot
 // work are refused with an error that names the field.
 func New(ctx context.Context, c Config) (*Identity, error) {
+	t, err := newTokens(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Identity{t}, nil
+}
+
+func newTokens(ctx context.Context, c Config) (tokens, error) {
 	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("oidc: %w", err)
+		return tokens{}, fmt.Errorf("oidc: %w", err)
 	}
 	c.TenantClaim = cmp.Or(c.TenantClaim, DefaultTenantClaim)
 	c.AdminScope = cmp.Or(c.AdminScope, DefaultAdminScope)
+	c.WorkerScope = cmp.Or(c.WorkerScope, DefaultWorkerScope)
 	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	from := &issuer{url: c.Issuer, jwksURL: c.JWKSURL, client: onlySecure(c.HTTPClient)}
-	return &Identity{
+	return tokens{
 		config: c,
 		keys:   &keyCache{lifetime: ctx, read: from.keys, now: c.Now},
 		verifier: gooidc.Config{
@@ -107,9 +123,10 @@ func (c Config) check() error {
 			return fmt.Errorf("JWKSURL %q %w", c.JWKSURL, err)
 		}
 	}
-	if strings.ContainsFunc(c.AdminScope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
-		return fmt.Errorf("AdminScope %q must be one scope: printable ASCII without spaces, quotes and backslashes",
-			c.AdminScope)
+	for _, s := range []struct{ name, scope string }{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}} {
+		if strings.ContainsFunc(s.scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			return fmt.Errorf("%s %q must be one scope: printable ASCII without spaces, quotes and backslashes", s.name, s.scope)
+		}
 	}
 	if c.Leeway < 0 || c.Leeway > MaxLeeway {
 		return fmt.Errorf("Leeway is %v, it must be from 0 (for the default of %v) to %v: "+

@@ -58,6 +58,7 @@ func TestConfig(t *testing.T) {
 			`oidc: JWKSURL "http://issuer.example/keys"` + noTLS},
 		{"keys at a path", oidc.Config{Issuer: issuer, Audience: "a", JWKSURL: "/keys"}, `oidc: JWKSURL "/keys"` + noURL},
 		{"two scopes", oidc.Config{Issuer: issuer, Audience: "a", AdminScope: "a b"}, `oidc: AdminScope "a b"` + scope},
+		{"two worker scopes", oidc.Config{Issuer: issuer, Audience: "a", WorkerScope: "a b"}, `oidc: WorkerScope "a b"` + scope},
 		{"scope with a quote", oidc.Config{Issuer: issuer, Audience: "a", AdminScope: `a"b`},
 			`oidc: AdminScope "a\"b"` + scope},
 		{"negative leeway", oidc.Config{Issuer: issuer, Audience: "a", Leeway: -1}, "oidc: Leeway is -1ns" + leeway},

@@ -6,7 +6,7 @@
 // The issuer does. It signs tokens (JWT, RFC 7519) and publishes the public keys; this package believes a token that one
 // of these keys verifies, that names this server as its audience, and whose time it is. Nothing else in a request
 // says who sent it. The subject (sub) becomes the owner of leases, one claim is the tenant, one scope makes an
-// administrator.
+// administrator, another a worker.
 //
 //	Authorization: Bearer <token>
 //	  ─▶ one header, at most 8 KiB, three parts, a signature algorithm with a public key

@@ -29,7 +29,10 @@ func algorithmNames() []string {
 }
 
 // Identity is the [httpapi.Identity] that [New] makes. It may be used by several goroutines at once.
-type Identity struct {
+type Identity struct{ tokens }
+
+// tokens knows the tokens of one issuer.
+type tokens struct {
 	config   Config
 	keys     *keyCache
 	verifier gooidc.Config
@@ -38,36 +41,48 @@ type Identity struct {
 var _ httpapi.Identity = (*Identity)(nil)
 
 // Challenge implements [httpapi.Identity]: bearer tokens are accepted (RFC 6750, section 3).
-func (*Identity) Challenge() string { return `Bearer realm="leasehold"` }
+func (*tokens) Challenge() string { return `Bearer realm="leasehold"` }
 
 // Identify implements [httpapi.Identity]: it returns the caller that the bearer token of the request names. The error is
 // [httpapi.ErrUnauthenticated] if there is no such token or it cannot be believed, and another one if the issuer's keys
 // could not be read or r's context ended first.
 func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
-	raw, err := bearer(r.Header)
+	var caller httpapi.Caller
+	err := i.read(r, func(payload []byte) (err error) {
+		caller, err = i.config.caller(payload)
+		return err
+	})
 	if err != nil {
 		return httpapi.Caller{}, err
+	}
+	return caller, nil
+}
+
+// read verifies the signature of the request's token and has its payload judged.
+func (t *tokens) read(r *http.Request, judge func(payload []byte) error) error {
+	raw, err := bearer(r.Header)
+	if err != nil {
+		return err
 	}
 	signed, err := parse(raw)
 	if err != nil {
-		return httpapi.Caller{}, err
+		return err
 	}
-	p := &proof{keys: i.keys, signed: signed}
-	_, refused := gooidc.NewVerifier(i.config.Issuer, p, &i.verifier).Verify(r.Context(), raw)
+	p := &proof{keys: t.keys, signed: signed}
+	_, refused := gooidc.NewVerifier(t.config.Issuer, p, &t.verifier).Verify(r.Context(), raw)
 	if p.err != nil {
-		return httpapi.Caller{}, p.err
+		return p.err
 	}
-	caller, err := i.config.caller(p.payload)
-	if err != nil {
-		return httpapi.Caller{}, err
+	if err := judge(p.payload); err != nil {
+		return err
 	}
 	if refused != nil {
-		// go-oidc saw something that caller did not: it reads claims whatever the case of their names, and claims that
+		// go-oidc saw something that the judge did not: it reads claims whatever the case of their names, and claims that
 		// are of no use here.
-		return httpapi.Caller{}, refuse("the token's claims are not those of an OpenID Connect token: " +
+		return refuse("the token's claims are not those of an OpenID Connect token: " +
 			"a registered claim has the wrong type, or is there twice with different spellings")
 	}
-	return caller, nil
+	return nil
 }
 
 // bearer returns the token of the Authorization header (RFC 6750, section 2.1).

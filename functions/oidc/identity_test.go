@@ -295,6 +295,34 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
+func TestWorker(t *testing.T) {
+	i := newIssuer(t, public(p256(), "a"))
+	for _, test := range []struct {
+		name          string
+		scope         string // of the configuration
+		claims        object
+		worker, admin bool
+	}{
+		{"no scopes", "", nil, false, false},
+		{"alone", "", object{"scope": "leasehold:worker"}, true, false},
+		{"scp array", "", object{"scp": []string{"openid", "leasehold:worker"}}, true, false},
+		{"the administrator's", "", object{"scope": "leasehold:admin"}, false, true},
+		{"both", "", object{"scope": "leasehold:admin leasehold:worker"}, true, true},
+		{"beginning of another", "", object{"scope": "leasehold:workers"}, false, false},
+		{"configured", "jobs", object{"scope": "dev jobs"}, true, false},
+		{"configured, the default is nothing", "jobs", object{"scope": "leasehold:worker"}, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, WorkerScope: test.scope, Now: newClock().now})
+			caller, err := identify(t, id, i.token(t, test.claims))
+			want := httpapi.Caller{Subject: "ci-42", Tenant: "acme", Admin: test.admin, Worker: test.worker}
+			if err != nil || caller != want {
+				t.Errorf("Identify = %+v, %v, want %+v", caller, err, want)
+			}
+		})
+	}
+}
+
 func TestAlgorithms(t *testing.T) {
 	named := func(k jose.JSONWebKey, alg jose.SignatureAlgorithm) jose.JSONWebKey {
 		k.Algorithm = string(alg)

@@ -10,12 +10,15 @@
 //	LEASEHOLD_MAX_SKEW            how far this machine's clock may be off, such as 500ms
 //	LEASEHOLD_TENANT              tenant of callers whom IAM has verified; without it they are refused
 //	LEASEHOLD_IAM_ADMINS          ARNs of IAM callers who may force-release, with commas between them
+//	LEASEHOLD_IAM_WORKERS         ARNs of IAM callers who may run analyses, with commas between them
 //	LEASEHOLD_AUTH_TENANT_CLAIM   claim that names the tenant; default tenant_id
 //	LEASEHOLD_AUTH_ADMIN_SCOPE    scope that may force-release; default leasehold:admin
+//	LEASEHOLD_AUTH_WORKER_SCOPE   scope that may run analyses; default leasehold:worker
 //	LEASEHOLD_AUTH_ISSUER         verify bearer tokens of this OpenID Connect issuer here, whatever an authorizer says
 //	LEASEHOLD_AUTH_AUDIENCE       audience of these tokens; required with an issuer
 //	LEASEHOLD_AUTH_JWKS_URL       where the issuer's keys are, if not where its discovery document says
 //	LEASEHOLD_AUTH_LEEWAY         how far the issuer's clock may be off; default 30s
+//	LEASEHOLD_ID_SERVICES         services that machine IDs are leased to, as a JSON list; default: one service, default
 //
 // Without an issuer callers are those whom an authorizer before the function has verified, and nobody else: there is no
 // development mode on Lambda. Region and credentials are AWS's own variables, which Lambda sets. The log is JSON on
@@ -26,17 +29,14 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
 	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/aws/internal/settings"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
-
-// openTimeout is a little less than the 10 s that Lambda gives an instance to start: what is wrong reaches the log.
-const openTimeout = 9 * time.Second
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
@@ -59,14 +59,15 @@ func open(ctx context.Context, getenv func(string) string, log *slog.Logger) (*a
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	ctx, cancel := context.WithTimeout(ctx, settings.OpenTimeout)
 	defer cancel()
-	store, err := dynamodb.Open(ctx, s.table, &dynamodb.Options{Endpoint: s.endpoint, MaxSkew: s.maxSkew})
+	store, err := s.store.Open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range store.Warnings() {
-		log.Warn(w, "table", s.table)
+	ids, err := machineid.New(store, s.idServices, &machineid.Options{Log: log})
+	if err != nil {
+		return nil, err
 	}
-	return aws.New(httpapi.New(store, identity, &httpapi.Options{Log: log}), log), nil
+	return aws.New(httpapi.New(store, identity, &httpapi.Options{Log: log, MachineIDs: ids}), log), nil
 }

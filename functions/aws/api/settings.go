@@ -5,77 +5,76 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/aws/internal/settings"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
 // settings are what the environment says, as the package comment lists it.
-type settings struct {
-	table, endpoint string
-	maxSkew         time.Duration
-	oidc            oidc.Config // of the issuer, if there is one
-	authorizer      aws.Authorizer
+type apiSettings struct {
+	store      settings.Store
+	oidc       oidc.Config // of the issuer, if there is one
+	authorizer aws.Authorizer
+	idServices []machineid.ServiceConfig // nil: the default one
 }
 
-func settingsFrom(getenv func(string) string) (settings, error) {
-	s := settings{
-		table:    getenv("LEASEHOLD_TABLE"),
-		endpoint: getenv("LEASEHOLD_ENDPOINT"),
+func settingsFrom(getenv settings.Getenv) (apiSettings, error) {
+	s := apiSettings{
 		oidc: oidc.Config{
 			Issuer:      getenv("LEASEHOLD_AUTH_ISSUER"),
 			Audience:    getenv("LEASEHOLD_AUTH_AUDIENCE"),
 			JWKSURL:     getenv("LEASEHOLD_AUTH_JWKS_URL"),
 			TenantClaim: getenv("LEASEHOLD_AUTH_TENANT_CLAIM"),
 			AdminScope:  getenv("LEASEHOLD_AUTH_ADMIN_SCOPE"),
+			WorkerScope: getenv("LEASEHOLD_AUTH_WORKER_SCOPE"),
 		},
 		authorizer: aws.Authorizer{
 			TenantClaim: getenv("LEASEHOLD_AUTH_TENANT_CLAIM"),
 			AdminScope:  getenv("LEASEHOLD_AUTH_ADMIN_SCOPE"),
+			WorkerScope: getenv("LEASEHOLD_AUTH_WORKER_SCOPE"),
 			IAMTenant:   getenv("LEASEHOLD_TENANT"),
+			IAMAdmins:   list(getenv("LEASEHOLD_IAM_ADMINS")),
+			IAMWorkers:  list(getenv("LEASEHOLD_IAM_WORKERS")),
 		},
 	}
-	if admins := getenv("LEASEHOLD_IAM_ADMINS"); admins != "" {
-		for arn := range strings.SplitSeq(admins, ",") {
-			s.authorizer.IAMAdmins = append(s.authorizer.IAMAdmins, strings.TrimSpace(arn))
+	var err error
+	if text := getenv("LEASEHOLD_ID_SERVICES"); text != "" {
+		if s.idServices, err = machineid.ParseServices([]byte(text)); err != nil {
+			return apiSettings{}, fmt.Errorf("LEASEHOLD_ID_SERVICES: %w", err)
 		}
 	}
-	var err error
-	if s.maxSkew, err = duration(getenv, "LEASEHOLD_MAX_SKEW"); err != nil {
-		return settings{}, err
+	if s.store, err = getenv.Store(); err != nil {
+		return apiSettings{}, err
 	}
-	if s.oidc.Leeway, err = duration(getenv, "LEASEHOLD_AUTH_LEEWAY"); err != nil {
-		return settings{}, err
+	if s.oidc.Leeway, err = getenv.Duration("LEASEHOLD_AUTH_LEEWAY"); err != nil {
+		return apiSettings{}, err
 	}
 	switch {
-	case s.table == "":
-		return settings{}, errors.New("LEASEHOLD_TABLE is required: the name of the DynamoDB table")
 	case s.oidc.Issuer == "" && (s.oidc.Audience != "" || s.oidc.JWKSURL != "" || s.oidc.Leeway != 0):
-		return settings{}, errors.New("LEASEHOLD_AUTH_AUDIENCE, _JWKS_URL and _LEEWAY need LEASEHOLD_AUTH_ISSUER: " +
+		return apiSettings{}, errors.New("LEASEHOLD_AUTH_AUDIENCE, _JWKS_URL and _LEEWAY need LEASEHOLD_AUTH_ISSUER: " +
 			"without an issuer an authorizer before the function says who callers are")
-	case s.oidc.Issuer != "" && (s.authorizer.IAMTenant != "" || s.authorizer.IAMAdmins != nil):
-		return settings{}, errors.New("LEASEHOLD_TENANT and LEASEHOLD_IAM_ADMINS are about IAM callers, whom nobody looks at " +
+	case s.oidc.Issuer != "" && (s.authorizer.IAMTenant != "" || s.authorizer.IAMAdmins != nil || s.authorizer.IAMWorkers != nil):
+		return apiSettings{}, errors.New("LEASEHOLD_TENANT, LEASEHOLD_IAM_ADMINS and _WORKERS are about IAM callers, whom nobody looks at " +
 			"with LEASEHOLD_AUTH_ISSUER: set either")
 	}
 	return s, nil
 }
 
-// duration is a setting like "500ms"; 0 if it is not set.
-func duration(getenv func(string) string, name string) (time.Duration, error) {
-	text := getenv(name)
+// list is a setting with commas; nil if it is not set.
+func list(text string) (parts []string) {
 	if text == "" {
-		return 0, nil
+		return nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%s is %q: it must be a duration such as 500ms or 30s", name, text)
+	for part := range strings.SplitSeq(text, ",") {
+		parts = append(parts, strings.TrimSpace(part))
 	}
-	return d, nil
+	return parts
 }
 
-func (s settings) identity(ctx context.Context) (httpapi.Identity, error) {
+func (s apiSettings) identity(ctx context.Context) (httpapi.Identity, error) {
 	if s.oidc.Issuer == "" {
 		return s.authorizer, nil
 	}

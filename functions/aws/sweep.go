@@ -1,0 +1,69 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+)
+
+// SweepMargin is how long before the end of its invocation a sweep must end. What it did not come to, the next one does.
+const SweepMargin = 2 * time.Second
+
+// Sweeper looks for analyses whose worker has died, each time a schedule says so. It is a lambda.Handler of aws-lambda-go.
+type Sweeper struct {
+	analyses *analysis.Analyses
+	sweep    analysis.Sweep
+	log      *slog.Logger
+}
+
+// NewSweeper returns the handler of a schedule's events. A nil log stands for none. The error names a setting of the sweep that
+// cannot work.
+func NewSweeper(a *analysis.Analyses, s analysis.Sweep, log *slog.Logger) (*Sweeper, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Sweeper{a, s, log}, nil
+}
+
+// Invoke sweeps once, logs and answers what was done. It fails if the sweep ended early or had trouble with an analysis,
+// after doing what it could, so that an alarm on failed invocations notices.
+func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	if err := scheduled(payload); err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(SweepMargin, time.Until(deadline)/4)))
+		defer cancel()
+	}
+	done, err := s.analyses.Sweep(ctx, s.sweep)
+	counts := []any{"stale", done.Stale, "requeued", done.Requeued, "failed", done.Failed, "skipped", done.Skipped, "errors", done.Errors, "more", done.More}
+	if err != nil {
+		s.log.ErrorContext(ctx, "sweep", append(counts, "err", err)...)
+		return nil, err
+	}
+	s.log.InfoContext(ctx, "sweep", counts...)
+	return json.Marshal(done)
+}
+
+// scheduled refuses events that no schedule sends. To sweep by hand, send {"detail-type":"Scheduled Event"}.
+func scheduled(payload []byte) error {
+	var e struct {
+		DetailType string `json:"detail-type"`
+	}
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return fmt.Errorf("the event is not one of an EventBridge schedule: %w", err)
+	}
+	if e.DetailType != "Scheduled Event" {
+		return errors.New(`the event is not one of an EventBridge schedule, whose detail-type is "Scheduled Event": call this function by a schedule only`)
+	}
+	return nil
+}

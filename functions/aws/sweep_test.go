@@ -1,0 +1,86 @@
+package aws_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// queue keeps the names of analyses, or fails.
+type queue struct {
+	ids   []analysis.ID
+	fails error
+}
+
+// Enqueue implements [analysis.Queue].
+func (q *queue) Enqueue(_ context.Context, id analysis.ID, _ string) error {
+	if q.fails != nil {
+		return q.fails
+	}
+	q.ids = append(q.ids, id)
+	return nil
+}
+
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := docstore.NewMemory(nil)
+		for id, left := range map[string]time.Duration{"stale": -time.Minute, "running": time.Minute} {
+			_, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: docstore.Doc{
+				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(left)), "lockToken": docstore.Int(1),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log bytes.Buffer
+		q := &queue{fails: errors.New("the queue is away")}
+		s, err := aws.NewSweeper(analysis.New(store, nil), analysis.Sweep{Queue: q}, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err == nil || !strings.Contains(err.Error(), "the queue is away") {
+			t.Errorf("without a queue: %v", err)
+		}
+		q.fails = nil
+		for _, want := range []string{"stale=1 requeued=1 failed=0 skipped=0", "stale=1 requeued=0 failed=0 skipped=1"} {
+			log.Reset()
+			if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err != nil || !strings.Contains(log.String(), want) {
+				t.Errorf("%v, %s", err, log.String())
+			}
+		}
+		if got := fmt.Sprint(q.ids); got != "[stale]" {
+			t.Errorf("queued %s", got)
+		}
+		for _, name := range []string{"sqs.json", "sns.json", "apigw_jwt.json", "not_json.txt"} {
+			if _, err := s.Invoke(t.Context(), file(t, name)); err == nil || !strings.Contains(err.Error(), "schedule") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		if _, err := s.Invoke(ctx, file(t, "schedule.json")); err == nil {
+			t.Error("a sweep without time succeeded")
+		}
+	})
+	// Without a log, too, which stands for none.
+	s, err := aws.NewSweeper(analysis.New(docstore.NewMemory(nil), nil), analysis.Sweep{Queue: &queue{}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err != nil {
+		t.Error(err)
+	}
+	if s, err := aws.NewSweeper(nil, analysis.Sweep{}, nil); s != nil || err == nil || !strings.Contains(err.Error(), "queue") {
+		t.Errorf("%v", err)
+	}
+}

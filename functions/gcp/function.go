@@ -1,0 +1,160 @@
+package gcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/leasehold-dev/leasehold/adapters/firestore"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// Function is one of the functions over Firestore: an [http.Handler] that opens its store with the first request.
+type Function struct {
+	log  *slog.Logger
+	open func() (http.Handler, error)
+
+	mu  sync.Mutex
+	now *opening // nil: the next request begins one
+}
+
+// opening is one attempt to open the store. handler and err are set when done is closed.
+type opening struct {
+	done    chan struct{}
+	handler http.Handler
+	err     error
+}
+
+// opener opens the store, server makes the handler over it. ctx is the lifetime of the instance.
+type (
+	opener func(ctx context.Context, s settings) (docstore.Store, error)
+	server func(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error)
+)
+
+// New returns the HTTP API with the settings of an environment. Faults and one line for each request go to the log.
+func New(getenv func(string) string, log *slog.Logger) *Function {
+	return newFunction(getenv, log, openFirestore, api)
+}
+
+// NewTasks returns the worker's door, to which Cloud Tasks delivers: POST /internal/tasks/analysis.
+func NewTasks(getenv func(string) string, log *slog.Logger) *Function {
+	return newFunction(getenv, log, openFirestore, taskDoor)
+}
+
+// NewSweep returns the scheduler's door: POST /internal/sweep.
+func NewSweep(getenv func(string) string, log *slog.Logger) *Function {
+	return newFunction(getenv, log, openFirestore, sweepDoor)
+}
+
+func openFirestore(ctx context.Context, s settings) (docstore.Store, error) {
+	return firestore.Open(ctx, &firestore.Options{Project: s.project, Database: s.database, Root: s.root})
+}
+
+func newFunction(getenv func(string) string, log *slog.Logger, open opener, serve server) *Function {
+	return &Function{log: log, open: func() (http.Handler, error) {
+		s, err := settingsFrom(getenv)
+		if err != nil {
+			return nil, err
+		}
+		ctx := context.Background() // of the instance: clients keep it for as long as they live
+		store, err := open(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("open the store: %w", err)
+		}
+		h, err := serve(ctx, s, store, log)
+		if err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		if s.development {
+			h = fromThisMachine(h)
+		}
+		return h, nil
+	}}
+}
+
+func api(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+	identity, err := s.identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := machineid.New(store, s.idServices, &machineid.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(store, identity, &httpapi.Options{Log: log, MachineIDs: ids}), nil
+}
+
+func taskDoor(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+	route, err := s.doors().TaskDoor(ctx, store, log)
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log}), nil
+}
+
+func sweepDoor(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+	route, _, err := s.doors().SweepDoor(ctx, store, log) // the queue is open for as long as the instance lives
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log}), nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *Function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, err := a.handler(r.Context())
+	if err != nil {
+		a.log.ErrorContext(r.Context(), "cannot start", "err", err)
+		problem(w, contracts.CodeUnavailable, "the function could not start; its log says why")
+		return
+	}
+	h.ServeHTTP(w, r)
+}
+
+// handler is the one that all requests share. It waits while it is being made, for as long as a request may take. A
+// failed attempt is forgotten.
+func (a *Function) handler(ctx context.Context) (http.Handler, error) {
+	ctx, cancel := context.WithTimeout(ctx, httpapi.DefaultTimeout)
+	defer cancel()
+	a.mu.Lock()
+	o := a.now
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		a.now = o
+		go a.try(o)
+	}
+	a.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.handler, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("still opening the store: %w", ctx.Err())
+	}
+}
+
+func (a *Function) try(o *opening) {
+	defer close(o.done)
+	if o.handler, o.err = a.open(); o.err != nil {
+		a.mu.Lock()
+		a.now = nil
+		a.mu.Unlock()
+	}
+}
+
+// fromThisMachine keeps a function in development mode to callers on this machine, whatever address the framework
+// listens on. The Host header, at which the API looks by itself, is the caller's word.
+func fromThisMachine(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpapi.Loopback(r.RemoteAddr) {
+			problem(w, contracts.CodePermissionDenied, "a function in development mode answers callers on its own machine only")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

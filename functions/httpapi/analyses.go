@@ -1,0 +1,189 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// maxFinishBytes bounds the body of a finish: the longest result with each byte escaped, and the rest.
+const maxFinishBytes = 6*analysis.MaxResultBytes + MaxBodyBytes
+
+// notGiven stands for a member that the body does not have, where an empty one means something else: no JSON can hold it.
+const notGiven = "\xff"
+
+func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("analysisId")) }
+
+func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	o, err := a.analyses.Create(r.Context(), analysis.Create{ID: analysisID(r)})
+	if err != nil {
+		return err
+	}
+	return send(w, contracts.AnalysisCreated{
+		AnalysisID: string(analysisID(r)), Status: string(o.Grant.Status), Created: !o.Replayed,
+	})
+}
+
+func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.AnalysisLockRequest{TTLSec: analysis.DefaultTTLSeconds}
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.LockOwner)
+	if err != nil {
+		return err
+	}
+	o, err := a.analyses.Acquire(r.Context(), analysis.Acquire{
+		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSec,
+	})
+	if err != nil {
+		return err
+	}
+	answer := contracts.AnalysisGrant{AnalysisID: string(analysisID(r)), Status: string(o.Grant.Status)}
+	switch o.Code { // BE-041-CONFLICT-3: not getting the run is a skip, no error
+	case analysis.OK:
+		answer.Acquired = true
+		answer.LockOwner, answer.LockToken = o.Grant.Owner, o.Grant.Token
+		answer.LockExpiresAt, answer.RemainingMs = text(o.Grant.ExpiresAt), o.Grant.ExpiresAt.Sub(o.At).Milliseconds()
+		answer.HeartbeatSec = heartbeat(body.TTLSec)
+		answer.Runs, answer.Failures, answer.Replayed = o.Grant.Runs, &o.Grant.Failures, &o.Replayed
+	case analysis.AlreadyFinished:
+		answer.Reason = contracts.SkipAlreadyFinished
+	case analysis.Locked:
+		answer.Reason = contracts.SkipLocked
+		answer.LockOwner, answer.LockExpiresAt = o.Grant.Owner, text(o.Grant.ExpiresAt)
+		answer.RetryAfterMs = max(1, o.RetryAfter.Milliseconds())
+	default:
+		return noLock(o)
+	}
+	return send(w, answer)
+}
+
+// heartbeat is how often a lock should be refreshed: a fifth of its time leaves room for refreshes that fail. A lock of a
+// second has no heartbeat of whole seconds.
+func heartbeat(ttlSeconds int64) int64 {
+	if ttlSeconds < 2 {
+		return 0
+	}
+	return max(1, ttlSeconds/5)
+}
+
+func (a *api) refreshAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.AnalysisRefreshRequest{TTLSec: analysis.DefaultTTLSeconds}
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.LockOwner)
+	if err != nil {
+		return err
+	}
+	o, err := a.analyses.Refresh(r.Context(), analysis.Refresh{
+		ID: analysisID(r), Owner: owner, Token: body.LockToken, TTLSeconds: body.TTLSec,
+	})
+	return sendAnalysis(w, o, err, func() any {
+		return contracts.AnalysisLock{
+			AnalysisID: string(analysisID(r)), LockOwner: o.Grant.Owner, LockToken: o.Grant.Token,
+			LockExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+		}
+	})
+}
+
+func (a *api) releaseAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.AnalysisReleaseRequest{FailureReason: notGiven}
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.LockOwner)
+	if err != nil {
+		return err
+	}
+	switch body.FailureReason {
+	case notGiven:
+		body.FailureReason = ""
+	case "": // a run that failed without saying why must not go uncounted
+		return field.Errorf("failureReason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+	}
+	o, err := a.analyses.Release(r.Context(), analysis.Release{
+		ID: analysisID(r), Owner: owner, Token: body.LockToken, Failed: body.FailureReason,
+	})
+	return sendAnalysis(w, o, err, func() any {
+		return contracts.AnalysisReleased{AnalysisID: string(analysisID(r)), Failures: o.Grant.Failures, Replayed: o.Replayed}
+	})
+}
+
+func (a *api) finishAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.AnalysisFinishRequest{FailureReason: notGiven}
+	if err := decode(w, r, maxFinishBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.LockOwner)
+	if err != nil {
+		return err
+	}
+	switch body.FailureReason {
+	case notGiven:
+		body.FailureReason = ""
+	case "":
+		return field.Errorf("failureReason", "is empty: say why the analysis failed, or leave it out")
+	}
+	o, err := a.analyses.Finish(r.Context(), analysis.Finish{
+		ID: analysisID(r), Owner: owner, Token: body.LockToken,
+		Status: analysis.Status(body.Status), Result: body.Result, Reason: body.FailureReason,
+	})
+	return sendAnalysis(w, o, err, func() any {
+		return contracts.AnalysisFinished{AnalysisID: string(analysisID(r)), Status: body.Status, Replayed: o.Replayed}
+	})
+}
+
+func (a *api) getAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	s, now, err := a.analyses.Get(r.Context(), analysisID(r))
+	if err != nil {
+		return err
+	}
+	if !s.Exists {
+		return noLock(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such analysis"})
+	}
+	end, _ := s.ExpiresAt()
+	return send(w, contracts.Analysis{
+		AnalysisID: string(analysisID(r)), Status: string(s.Status), Finished: s.Status.Finished(), Locked: s.Locked(now),
+		LockOwner: s.Owner, LockExpiresAt: text(end), Runs: s.Runs, Failures: s.Failures,
+		Result: s.Result, FailureReason: s.Reason,
+	})
+}
+
+// sendAnalysis sends what a command of a lock's holder came to: the body if it is OK, else the refusal under the same code.
+func sendAnalysis(w http.ResponseWriter, o analysis.Outcome, err error, body func() any) error {
+	switch {
+	case err != nil:
+		return err
+	case o.Code == analysis.OK:
+		return send(w, body())
+	default:
+		return noLock(o)
+	}
+}
+
+// noLock is the refusal of an outcome that leaves the caller without a lock. An analysis that does not exist is told apart
+// from a path that does not by the field: a worker drops the message of the one, and must not drop that of the other.
+func noLock(o analysis.Outcome) error {
+	r := &refusal{code: contracts.Code(o.Code), detail: o.Detail}
+	if o.Code == analysis.NotFound {
+		r.field = "analysisId"
+	}
+	return r
+}
+
+// lockOwner is [Caller.owner] for analyses, whose holders may also send back the whole name that a grant gave them.
+func (c Caller) lockOwner(fromBody string) (string, error) {
+	if c.Subject != "" {
+		whole := escaped(c.Subject)
+		if fromBody == whole {
+			return whole, nil
+		}
+		fromBody = strings.TrimPrefix(fromBody, whole+"#")
+	}
+	return c.owner("lockOwner", fromBody)
+}

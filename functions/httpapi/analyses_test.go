@@ -1,0 +1,423 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+const a1 = "/v1/analyses/a1"
+
+// order makes the document of an analysis, as whoever orders it does.
+func (d *door) order(id string, fields map[string]docstore.Value) {
+	d.t.Helper()
+	if fields == nil {
+		fields = map[string]docstore.Value{"status": docstore.String("PENDING")}
+	}
+	if _, err := d.store.Write(d.t.Context(), docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: fields}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func TestLifeOfAnAnalysis(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", nil)
+	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}`)
+
+	lock := `{"lockOwner":"worker-7","requestId":"r1","ttlSec":60}`
+	d.post(a1+"/lock", lock).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING","lockOwner":"worker-7","lockToken":1,
+		"lockExpiresAt":"2026-01-01T00:01:00.000Z","remainingMs":60000,"heartbeatSec":12,"runs":1,"failures":0,"replayed":false}`)
+	d.clock.Advance(10 * time.Second)
+	d.post(a1+"/lock", lock).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING","lockOwner":"worker-7","lockToken":1,
+		"lockExpiresAt":"2026-01-01T00:01:00.000Z","remainingMs":50000,"heartbeatSec":12,"runs":1,"failures":0,"replayed":true}`)
+
+	// BE-041-CONFLICT-3, rule 4: somebody else is told to come again, and that is no error.
+	d.post(a1+"/lock", `{"lockOwner":"worker-8","requestId":"r2"}`).wants(t, 200, `{"analysisId":"a1","acquired":false,"reason":"locked",
+		"status":"PENDING","lockOwner":"worker-7","lockExpiresAt":"2026-01-01T00:01:00.000Z","retryAfterMs":50000}`)
+	a := d.get(a1)
+	a.wants(t, 200, `{"analysisId":"a1","status":"PENDING","finished":false,"locked":true,"lockOwner":"worker-7",
+		"lockExpiresAt":"2026-01-01T00:01:00.000Z","runs":1,"failures":0}`)
+
+	d.post(a1+"/refresh", `{"lockOwner":"worker-7","lockToken":1,"ttlSec":60}`).wants(t, 200, `{"analysisId":"a1","lockOwner":"worker-7",
+		"lockToken":1,"lockExpiresAt":"2026-01-01T00:01:10.000Z","remainingMs":60000}`)
+
+	release := `{"lockOwner":"worker-7","lockToken":1,"failureReason":"the model did not load"}`
+	d.post(a1+"/release", release).wants(t, 200, `{"analysisId":"a1","failures":1,"replayed":false}`)
+	d.post(a1+"/release", release).wants(t, 200, `{"analysisId":"a1","failures":1,"replayed":true}`)
+
+	// The default is BE-041's five minutes, here and at a refresh. After them the run may be taken over (rule 3).
+	d.post(a1+"/lock", `{"lockOwner":"worker-7","requestId":"r3"}`).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING",
+		"lockOwner":"worker-7","lockToken":2,"lockExpiresAt":"2026-01-01T00:05:10.000Z","remainingMs":300000,"heartbeatSec":60,"runs":1,
+		"failures":1,"replayed":false}`)
+	d.clock.Advance(time.Minute)
+	d.post(a1+"/refresh", `{"lockOwner":"worker-7","lockToken":2}`).wants(t, 200, `{"analysisId":"a1","lockOwner":"worker-7",
+		"lockToken":2,"lockExpiresAt":"2026-01-01T00:06:10.000Z","remainingMs":300000}`)
+	d.clock.Advance(5 * time.Minute)
+	d.post(a1+"/lock", `{"lockOwner":"worker-8","requestId":"r4","ttlSec":1}`).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING",
+		"lockOwner":"worker-8","lockToken":3,"lockExpiresAt":"2026-01-01T00:06:11.000Z","remainingMs":1000,"runs":2,"failures":1,"replayed":false}`)
+
+	// The zombie can neither finish nor fail the run of another.
+	d.post(a1+"/finish", `{"lockOwner":"worker-7","lockToken":2,"status":"READY","result":"old"}`).refuses(t, 409, "LEASE_LOST", "")
+	finish := `{"lockOwner":"worker-8","lockToken":3,"status":"READY","result":"s3://results/a1"}`
+	d.post(a1+"/finish", finish).wants(t, 200, `{"analysisId":"a1","status":"READY","replayed":false}`)
+	d.post(a1+"/finish", finish).wants(t, 200, `{"analysisId":"a1","status":"READY","replayed":true}`)
+	d.post(a1+"/finish", `{"lockOwner":"worker-8","lockToken":3,"status":"FAILED","failureReason":"x"}`).refuses(t, 409, "ALREADY_FINISHED", "")
+
+	// BE-041 rule 1.
+	d.post(a1+"/lock", `{"lockOwner":"worker-9","requestId":"r5"}`).wants(t, 200,
+		`{"analysisId":"a1","acquired":false,"reason":"already_finished","status":"READY"}`)
+	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1"}`)
+}
+
+// TestCreateAnalysis: a document is made once, and one that is there is never changed.
+func TestCreateAnalysis(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.send("PUT", a1, "").wants(t, 200, `{"analysisId":"a1","status":"PENDING","created":true}`)
+	d.send("PUT", a1, "").wants(t, 200, `{"analysisId":"a1","status":"PENDING","created":false}`)
+	d.post(a1+"/lock", `{"lockOwner":"w","requestId":"r1"}`)
+	d.post(a1+"/finish", `{"lockOwner":"w","lockToken":1,"status":"READY","result":"x"}`)
+	d.send("PUT", a1, "").wants(t, 200, `{"analysisId":"a1","status":"READY","created":false}`)
+	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x"}`)
+
+	d.order("a2", map[string]docstore.Value{"name": docstore.String("no status at all")})
+	d.send("PUT", "/v1/analyses/a2", "").wants(t, 200, `{"analysisId":"a2","created":false}`)
+	d.send("PUT", "/v1/analyses/a%2Fb", "").refuses(t, 400, "INVALID_ARGUMENT", "analysisId")
+}
+
+func TestFailedAnalysis(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", map[string]docstore.Value{"name": docstore.String("no status at all")})
+	d.post(a1+"/lock", `{"lockOwner":"w","requestId":"r1"}`)
+	d.post(a1+"/finish", `{"lockOwner":"w","lockToken":1,"status":"FAILED","failureReason":"no such file"}`).wants(t, 200,
+		`{"analysisId":"a1","status":"FAILED","replayed":false}`)
+	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":0,"failureReason":"no such file"}`)
+	d.post(a1+"/lock", `{"lockOwner":"w","requestId":"r2"}`).wants(t, 200, `{"analysisId":"a1","acquired":false,"reason":"already_finished","status":"FAILED"}`)
+}
+
+func TestAnalysisRefusals(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	for _, id := range []string{"held", "released", "followed", "finished"} {
+		d.order(id, nil)
+		d.post("/v1/analyses/"+id+"/lock", `{"lockOwner":"ann","requestId":"r1","ttlSec":10}`)
+	}
+	d.post("/v1/analyses/released/release", `{"lockOwner":"ann","lockToken":1}`)
+	d.post("/v1/analyses/followed/release", `{"lockOwner":"ann","lockToken":1}`)
+	d.post("/v1/analyses/followed/lock", `{"lockOwner":"ann","requestId":"r2","ttlSec":10}`)
+	d.post("/v1/analyses/finished/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`)
+	look := func() string {
+		var all []string
+		for _, id := range []string{"held", "released", "followed", "finished"} {
+			all = append(all, d.get("/v1/analyses/"+id).raw)
+		}
+		return strings.Join(all, "")
+	}
+	before := look()
+	for _, c := range []struct {
+		name, target, body string
+		status             int
+		code               string
+	}{
+		{"lock of none", "none/lock", `{"lockOwner":"ann","requestId":"r1"}`, 404, "NOT_FOUND"},
+		{"refresh of none", "none/refresh", `{"lockOwner":"ann","lockToken":1}`, 404, "NOT_FOUND"},
+		{"release of none", "none/release", `{"lockOwner":"ann","lockToken":1}`, 404, "NOT_FOUND"},
+		{"finish of none", "none/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`, 404, "NOT_FOUND"},
+		{"refresh by another", "held/refresh", `{"lockOwner":"bob","lockToken":1}`, 403, "NOT_OWNER"},
+		{"release by another", "held/release", `{"lockOwner":"bob","lockToken":1}`, 403, "NOT_OWNER"},
+		{"finish by another", "held/finish", `{"lockOwner":"bob","lockToken":1,"status":"FAILED","failureReason":"x"}`, 403, "NOT_OWNER"},
+		{"refresh with an old token", "followed/refresh", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_LOST"},
+		{"release with an old token", "followed/release", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_LOST"},
+		{"finish with an old token", "followed/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`, 409, "LEASE_LOST"},
+		{"refresh with a token of the future", "held/refresh", `{"lockOwner":"ann","lockToken":2}`, 409, "LEASE_LOST"},
+		{"refresh after release", "released/refresh", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_RELEASED"},
+		{"finish after release", "released/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`, 409, "LEASE_RELEASED"},
+		{"refresh after finish", "finished/refresh", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_RELEASED"},
+		{"finish otherwise", "finished/finish", `{"lockOwner":"ann","lockToken":1,"status":"FAILED","failureReason":"x"}`, 409, "ALREADY_FINISHED"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			field := ""
+			if c.status == 404 {
+				field = "analysisId" // and not the path
+			}
+			d.post("/v1/analyses/"+c.target, c.body).refuses(t, c.status, c.code, field)
+		})
+	}
+	d.get("/v1/analyses/none").refuses(t, 404, "NOT_FOUND", "analysisId")
+	if after := look(); after != before {
+		t.Errorf("refusals changed something:\nbefore %s\nafter  %s", before, after)
+	}
+	d.clock.Advance(10 * time.Second)
+	d.post("/v1/analyses/held/refresh", `{"lockOwner":"ann","lockToken":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	if d.get("/v1/analyses/held").body["locked"] != false {
+		t.Error("at lockExpiresAt the analysis is still locked")
+	}
+	if a := d.post("/v1/analyses/held/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`); a.status != 200 {
+		t.Errorf("a late finish that nobody overtook: %d %s", a.status, a.raw)
+	}
+}
+
+// TestBadAnalysisInput: each names the field, and nothing is changed.
+func TestBadAnalysisInput(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", nil)
+	d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r0","ttlSec":60}`)
+	before := d.get(a1).raw
+	const (
+		ok   = `"lockOwner":"ann","requestId":"r1"`
+		held = `"lockOwner":"ann","lockToken":1`
+	)
+	large := strings.Repeat("x", 32<<10+1)
+	for _, c := range []struct {
+		name, target, body string
+		status             int
+		field              string
+	}{
+		{"no body", "a1/lock", ``, 400, "body"},
+		{"not JSON", "a1/lock", `requestId=r1`, 400, "body"},
+		{"cut off", "a1/lock", `{"requestId":`, 400, "body"},
+		{"a list", "a1/lock", `[]`, 400, "body"},
+		{"null", "a1/lock", `null`, 400, "body"},
+		{"unknown", "a1/lock", `{` + ok + `,"color":"red"}`, 400, "color"},
+		{"spelled as for locks", "a1/lock", `{` + ok + `,"ttl_seconds":5}`, 400, "ttl_seconds"},
+		{"given twice", "a1/lock", `{` + ok + `,"ttlSec":5,"ttlSec":5}`, 400, "ttlSec"},
+		{"ttlSec 0", "a1/lock", `{` + ok + `,"ttlSec":0}`, 400, "ttlSec"},
+		{"ttlSec negative", "a1/lock", `{` + ok + `,"ttlSec":-1}`, 400, "ttlSec"},
+		{"ttlSec too long", "a1/lock", `{` + ok + `,"ttlSec":86401}`, 400, "ttlSec"},
+		{"ttlSec a fraction", "a1/lock", `{` + ok + `,"ttlSec":1.5}`, 400, "ttlSec"},
+		{"ttlSec text", "a1/lock", `{` + ok + `,"ttlSec":"300"}`, 400, "ttlSec"},
+		{"ttlSec null", "a1/lock", `{` + ok + `,"ttlSec":null}`, 400, "ttlSec"},
+		{"ttlSec 0 at a refresh", "a1/refresh", `{` + held + `,"ttlSec":0}`, 400, "ttlSec"},
+		{"no requestId", "a1/lock", `{"lockOwner":"ann"}`, 400, "requestId"},
+		{"requestId a number", "a1/lock", `{"lockOwner":"ann","requestId":1}`, 400, "requestId"},
+		{"requestId too long", "a1/lock", `{"lockOwner":"ann","requestId":"` + large[:129] + `"}`, 400, "requestId"},
+		{"no lockOwner", "a1/lock", `{"requestId":"r1"}`, 400, "lockOwner"},
+		{"lockOwner null", "a1/lock", `{"requestId":"r1","lockOwner":null}`, 400, "lockOwner"},
+		{"lockOwner too long", "a1/lock", `{"requestId":"r1","lockOwner":"` + large[:257] + `"}`, 400, "lockOwner"},
+		{"lockOwner with a line break", "a1/lock", `{"requestId":"r1","lockOwner":"a\nb"}`, 400, "lockOwner"},
+		{"no lockToken", "a1/refresh", `{"lockOwner":"ann"}`, 400, "lockToken"},
+		{"lockToken 0", "a1/release", `{"lockOwner":"ann","lockToken":0}`, 400, "lockToken"},
+		{"lockToken text", "a1/release", `{"lockOwner":"ann","lockToken":"1"}`, 400, "lockToken"},
+		{"lockToken beyond 2^53", "a1/release", `{"lockOwner":"ann","lockToken":9007199254740993}`, 400, "lockToken"},
+		{"a failure without a reason", "a1/release", `{` + held + `,"failureReason":""}`, 400, "failureReason"},
+		{"failureReason null", "a1/release", `{` + held + `,"failureReason":null}`, 400, "failureReason"},
+		{"failureReason too long", "a1/release", `{` + held + `,"failureReason":"` + large[:1025] + `"}`, 400, "failureReason"},
+		{"no status", "a1/finish", `{` + held + `}`, 400, "status"},
+		{"another status", "a1/finish", `{` + held + `,"status":"DONE"}`, 400, "status"},
+		{"status in small letters", "a1/finish", `{` + held + `,"status":"ready"}`, 400, "status"},
+		{"status null", "a1/finish", `{` + held + `,"status":null}`, 400, "status"},
+		{"result of FAILED", "a1/finish", `{` + held + `,"status":"FAILED","result":"x"}`, 400, "result"},
+		{"reason of READY", "a1/finish", `{` + held + `,"status":"READY","failureReason":"x"}`, 400, "failureReason"},
+		{"empty reason of READY", "a1/finish", `{` + held + `,"status":"READY","failureReason":""}`, 400, "failureReason"},
+		{"result too large", "a1/finish", `{` + held + `,"status":"READY","result":"` + large + `"}`, 400, "result"},
+		{"result an object", "a1/finish", `{` + held + `,"status":"READY","result":{"a":1}}`, 400, "result"},
+		{"result null", "a1/finish", `{` + held + `,"status":"READY","result":null}`, 400, "result"},
+		{"no ID", "/lock", `{` + ok + `}`, 400, "analysisId"},
+		{"a path", "a%2Fb/lock", `{` + ok + `}`, 400, "analysisId"},
+		{"a folder", "%2E%2E/lock", `{` + ok + `}`, 400, "analysisId"},
+		{"a control character", "a%00b/lock", `{` + ok + `}`, 400, "analysisId"},
+		{"a long ID", large[:257] + "/lock", `{` + ok + `}`, 400, "analysisId"},
+		{"1 MB", "a1/lock", `{` + ok + `,"ttlSec":` + strings.Repeat(" ", 1<<20) + `5}`, 413, ""},
+		{"1 MB result", "a1/finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 1<<20) + `"}`, 413, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code := "INVALID_ARGUMENT"
+			if c.status == 413 {
+				code = "PAYLOAD_TOO_LARGE"
+			}
+			a := d.post("/v1/analyses/"+c.target, c.body)
+			a.refuses(t, c.status, code, c.field)
+			if detail, _ := a.body["detail"].(string); detail == "" || len(detail) > 400 {
+				t.Errorf("detail of %d bytes: %.100q", len(detail), detail)
+			}
+		})
+	}
+	if after := d.get(a1).raw; after != before {
+		t.Errorf("bad input changed something:\nbefore %s\nafter  %s", before, after)
+	}
+}
+
+// TestLargestResult fits also when every byte is escaped.
+func TestLargestResult(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", nil)
+	d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r0"}`)
+	a := d.post(a1+"/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY","result":"`+strings.Repeat(`\u0001`, 32<<10)+`"}`)
+	a.wants(t, 200, `{"analysisId":"a1","status":"READY","replayed":false}`)
+	if got, _ := d.get(a1).body["result"].(string); got != strings.Repeat("\x01", 32<<10) {
+		t.Errorf("%d bytes came back", len(got))
+	}
+}
+
+func TestAnalysisPaths(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	for _, c := range []struct{ method, target, allow string }{
+		{"GET", a1 + "/lock", "POST"},
+		{"DELETE", a1, "GET, HEAD, PUT"},
+		{"POST", a1, "GET, HEAD, PUT"},
+	} {
+		a := d.send(c.method, c.target, "")
+		a.refuses(t, 405, "METHOD_NOT_ALLOWED", "")
+		if got := a.header.Get("Allow"); got != c.allow {
+			t.Errorf("%s %s: Allow %q, want %q", c.method, c.target, got, c.allow)
+		}
+	}
+	d.get("/v1/analyses").refuses(t, 404, "NOT_FOUND", "")
+	d.post(a1+"/steal", `{}`).refuses(t, 404, "NOT_FOUND", "")
+}
+
+// TestStrangeDocuments: what others have written is taken as it is where that is safe, and refused by name where it is not.
+func TestStrangeDocuments(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", map[string]docstore.Value{
+		"status": docstore.String("処理中"), "lockOwner": docstore.String("old"), "lockExpiresAt": docstore.String("soon"),
+	})
+	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"処理中","finished":false,"locked":false,"lockOwner":"old","runs":0,"failures":0}`)
+	if a := d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r1"}`); a.body["acquired"] != true {
+		t.Errorf("stale: %s", a.raw)
+	}
+	for name, fields := range map[string]map[string]docstore.Value{
+		"a status that is no text":    {"status": docstore.Int(1)},
+		"a token that is no number":   {"lockToken": docstore.String("1")},
+		"a counter that is no number": {"lockRuns": docstore.String("many")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, httpapi.Development{})
+			d.order("a1", fields)
+			for _, a := range []answer{d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r1"}`), d.get(a1)} {
+				a.refuses(t, 500, "DOCUMENT_DAMAGED", "")
+				for field := range fields {
+					if detail, _ := a.body["detail"].(string); strings.Contains(detail, field) || !strings.Contains(d.log.String(), `field \"`+field) {
+						t.Errorf("the field belongs into the log and not into the answer: %s", a.raw)
+					}
+				}
+			}
+		})
+	}
+	t.Run("of a lock", func(t *testing.T) {
+		d := open(t, httpapi.Development{})
+		d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`)
+		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy-prod"}, Set: map[string]docstore.Value{"token": docstore.String("1")}}
+		if _, err := d.store.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		d.get(deploy).refuses(t, 500, "DOCUMENT_DAMAGED", "")
+	})
+}
+
+// TestOnlyWorkers: analyses belong to no tenant, so that the worker's scope is what counts.
+func TestOnlyWorkers(t *testing.T) {
+	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Admin: true}})
+	d.order("a1", nil)
+	for _, target := range []string{"/lock", "/refresh", "/release", "/finish"} {
+		a := d.post(a1+target, `{}`)
+		a.refuses(t, 403, "PERMISSION_DENIED", "")
+		if detail, _ := a.body["detail"].(string); !strings.Contains(detail, "leasehold:worker") {
+			t.Errorf("the scope is not named: %s", a.raw)
+		}
+	}
+	d.get(a1).refuses(t, 403, "PERMISSION_DENIED", "")
+	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Worker: true}}, d.store)
+	if a := d.post(a1+"/lock", `{"requestId":"r1"}`); a.body["acquired"] != true {
+		t.Errorf("a worker: %d %s", a.status, a.raw)
+	}
+}
+
+// TestLockOwnerComesFromIdentity: LS-AUTH-001 holds for analyses.
+func TestLockOwnerComesFromIdentity(t *testing.T) {
+	for i, c := range []struct{ subject, sent, want string }{
+		{"svc", ``, "svc"},
+		{"svc", `,"lockOwner":"host-1"`, "svc#host-1"},
+		{"svc", `,"lockOwner":"svc"`, "svc"},
+		{"svc", `,"lockOwner":"svc#host-1"`, "svc#host-1"},
+		{"svc#host-1", ``, "svc%23host-1"},
+		{"svc#host-1", `,"lockOwner":"svc%23host-1#x"`, "svc%23host-1#x"},
+	} {
+		t.Run(fmt.Sprint(i, c.subject, c.sent), func(t *testing.T) {
+			d := open(t, verified{caller: httpapi.Caller{Subject: c.subject, Worker: true}})
+			d.order("a1", nil)
+			a := d.post(a1+"/lock", `{"requestId":"r1"`+c.sent+`}`)
+			owner, _ := a.body["lockOwner"].(string)
+			if owner != c.want {
+				t.Fatalf("%d %s, want the owner %q", a.status, a.raw, c.want)
+			}
+			// What was granted can be sent back, and so can what was sent.
+			sent, _ := json.Marshal(owner)
+			for _, again := range []string{c.sent, `,"lockOwner":` + string(sent)} {
+				if a := d.post(a1+"/refresh", `{"lockToken":1`+again+`}`); a.status != 200 || a.body["lockOwner"] != c.want {
+					t.Errorf("refresh with %s: %d %s", again, a.status, a.raw)
+				}
+			}
+		})
+	}
+	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Worker: true}})
+	d.order("a1", nil)
+	for _, owner := range []string{"other#host-1", "a b", "ä", "svc#", "svc#a#b", strings.Repeat("x", 65)} {
+		a := d.post(a1+"/lock", `{"requestId":"r1","lockOwner":"`+owner+`"}`)
+		if owner == "svc#" { // no suffix
+			if a.body["lockOwner"] != "svc" {
+				t.Errorf("%q: %s", owner, a.raw)
+			}
+			d.post(a1+"/release", `{"lockToken":1}`)
+			continue
+		}
+		a.refuses(t, 400, "INVALID_ARGUMENT", "lockOwner")
+	}
+}
+
+// TestAnalysisLogsKeepSecrets: neither tokens nor request IDs nor what an analysis says.
+func TestAnalysisLogsKeepSecrets(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", nil)
+	d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"secret-request"}`)
+	d.post(a1+"/refresh", `{"lockOwner":"ann","lockToken":777777}`)
+	d.post(a1+"/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY","result":"secret-result"}`)
+	if log := d.log.String(); strings.Contains(log, "secret") || strings.Contains(log, "777777") || !strings.Contains(log, `"path":"`+a1+`/finish"`) {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// FuzzAnalysisBody sends any bytes as the body of each command: they are refused with a reason, and then nothing was
+// changed, or are what the contract allows. Open's handler holds both against the contract.
+func FuzzAnalysisBody(f *testing.F) {
+	for i, seed := range []string{
+		`{"requestId":"r1","lockOwner":"ann","ttlSec":30}`,
+		`{"lockToken":1,"lockOwner":"ann"}`,
+		`{"lockToken":1,"lockOwner":"ann","failureReason":"x"}`,
+		`{"lockToken":1,"lockOwner":"ann","status":"READY","result":"x"}`,
+		`{"lockToken":1,"lockOwner":"ann","status":"FAILED","failureReason":null}`,
+		`{"lockToken":1,"lockOwner":"ann","failureReason":"\ud800"}`,
+		`{"lockToken":1e0,"lockOwner":"ann"}`, `[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
+	} {
+		f.Add(uint8(i), []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		target := []string{"/lock", "/refresh", "/release", "/finish"}[which%4]
+		d := open(t, httpapi.Development{})
+		d.order("a1", nil)
+		if target != "/lock" {
+			d.post(a1+"/lock", `{"requestId":"r0","lockOwner":"ann"}`)
+		}
+		before := d.get(a1).raw
+		a := d.post(a1+target, string(body))
+		switch a.status {
+		case 200:
+			if !json.Valid(body) {
+				t.Errorf("accepted %q", body)
+			}
+		case 400, 403, 409, 413:
+			if name, _ := a.body["field"].(string); a.status == 400 && name == "" || d.get(a1).raw != before {
+				t.Errorf("refused %q without a field, or changed something: %s", body, a.raw)
+			}
+			if !utf8.ValidString(a.raw) {
+				t.Errorf("the answer is not UTF-8: %q", a.raw)
+			}
+		default:
+			t.Errorf("%q: %d %s", body, a.status, a.raw)
+		}
+	})
+}

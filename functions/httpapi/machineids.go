@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request) error {
+	var body contracts.MachineIDLeaseRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	o := kazahana.AcquireOptions{ServiceID: body.ServiceID, Meta: body.Meta}
+	if body.ThroughputPerMs != nil {
+		if o.ThroughputPerMs = *body.ThroughputPerMs; o.ThroughputPerMs == 0 {
+			return field.Errorf("throughputPerMs", "must be at least 1; leave it out for one lease")
+		}
+	}
+	leases, err := a.machineIDs.Acquire(r.Context(), o)
+	if err != nil {
+		return machineIDError(err, "ask again: leases that were granted without an answer run out by themselves")
+	}
+	return send(w, leases)
+}
+
+func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request) error {
+	text := r.PathValue("id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(id, 10) != text {
+		return field.Errorf("id", "must be a machine ID, a whole number in decimal")
+	}
+	var body contracts.MachineIDReleaseRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	err = a.machineIDs.Release(r.Context(), kazahana.ReleaseOptions{
+		ServiceID: body.ServiceID, ID: id, Signature: body.Signature, Timestamp: body.Timestamp,
+	})
+	if err != nil {
+		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request) error {
+	names := a.machineIDs.Spaces()
+	body := contracts.MachineIDOccupancy{Spaces: make([]contracts.MachineIDSpace, len(names))}
+	for i, name := range names {
+		o, _, err := a.machineIDs.Occupancy(r.Context(), name)
+		if err != nil {
+			return machineIDError(err, "try again")
+		}
+		body.Spaces[i] = contracts.MachineIDSpace{
+			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: milliseconds(o.NextFree), Leases: o.Services,
+		}
+	}
+	return send(w, body)
+}
+
+// milliseconds is a time as machine IDs have it; 0, which the contract leaves out, for none.
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// machineIDError translates what the rule answers. After an error of the store the caller follows the advice: these
+// requests carry no request_id.
+func machineIDError(err error, advice string) error {
+	var (
+		exhausted *kazahana.ExhaustedError
+		unknown   *machineid.UnknownServiceError
+	)
+	switch {
+	case errors.As(err, &exhausted):
+		return &refusal{
+			code: contracts.CodeMachineIDsExhausted, detail: "all machine IDs of this service's space are leased", retryAfter: exhausted.RetryAfter,
+		}
+	case errors.As(err, &unknown):
+		return refuse(contracts.CodeUnknownService, "serviceId %q is not configured on this server", clip(unknown.ServiceID))
+	case errors.Is(err, machineid.ErrBadSignature):
+		return refuse(contracts.CodeBadSignature, "sign \"id:timestamp\" with the secret of the lease that lasts now")
+	default:
+		return &advised{err, advice}
+	}
+}

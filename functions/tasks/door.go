@@ -1,0 +1,150 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// Paths of the internal doors.
+const (
+	TaskPath  = "/internal/tasks/analysis"
+	SweepPath = "/internal/sweep"
+)
+
+// Bounds of one delivery.
+const (
+	DefaultTimeout = 10 * time.Minute // as long as Cloud Tasks waits for an answer unless the task says otherwise
+	MaxTimeout     = 30 * time.Minute // as long as Cloud Tasks can be told to wait
+
+	// Margin is how long before the end of a delivery's time the work is stopped, or a quarter of the time if that is less:
+	// giving the lock back takes a moment, and the answer has to be out by then. Let the queue wait this much longer than Timeout.
+	Margin = 15 * time.Second
+)
+
+// Door is the worker's door for a queue that pushes (BE-040, BE-041-ENTRY): POST /internal/tasks/analysis. A Door without a Worker answers
+// NOT_CONFIGURED.
+//
+//	2xx                  the message is done: ready, failed, already_finished, unknown_analysis, malformed
+//	409 ANALYSIS_LOCKED  come again: somebody else runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those
+//	409 RUN_INTERRUPTED  come again: the lock was lost, the time was over, the process ends
+//	424 ATTEMPT_FAILED   come again: the work failed
+//	503 UNAVAILABLE      come again: the gate did not answer
+//	500 DOCUMENT_DAMAGED come again: somebody has to mend the analysis' document
+type Door struct {
+	Worker *Worker
+	Guard  Guard
+
+	// Timeout bounds the work of one delivery; 0 stands for DefaultTimeout, at most MaxTimeout. A deadline that the request
+	// itself has, such as that of a Cloud Function, counts if it is earlier.
+	Timeout time.Duration
+}
+
+// Route returns the door for [httpapi.Options] or [httpapi.Handler]. When ctx ends, which is the process's end, running work
+// is stopped and its lock given back.
+func (d Door) Route(ctx context.Context) (httpapi.Route, error) {
+	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
+	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Timeout: d.Timeout + Margin}
+	if d.Worker == nil {
+		route.Do = notConfigured("this server runs no analyses: set LEASEHOLD_TARGET_URL to the URL that does")
+		return route, nil
+	}
+	switch {
+	case d.Guard == nil:
+		return route, fmt.Errorf("tasks: %w", errNoGuard)
+	case d.Timeout < time.Second || d.Timeout > MaxTimeout:
+		return route, fmt.Errorf("tasks: Timeout is %v: it must be from 1s to %v, the longest that Cloud Tasks waits", d.Timeout, MaxTimeout)
+	}
+	if err := d.Worker.Validate(); err != nil {
+		return route, err
+	}
+	route.Do = func(w http.ResponseWriter, r *http.Request) error { return d.deliver(ctx, w, r) }
+	return route, nil
+}
+
+// notConfigured answers every request with what is missing.
+func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error {
+	return func(http.ResponseWriter, *http.Request) error {
+		return httpapi.Refuse(contracts.CodeNotConfigured, 0, "%s", detail)
+	}
+}
+
+// errStopping is the cause with which work is stopped when the process ends.
+var errStopping = errors.New("the server is being stopped")
+
+func (d Door) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
+	if err := admit(d.Guard, r); err != nil {
+		return err
+	}
+	// The server's own limit is for answers that are quick.
+	writeWithin(w, d.Timeout+2*Margin)
+	body, err := io.ReadAll(io.LimitReader(r.Body, MaxMessageBytes+1))
+	if err != nil {
+		return field.Errorf("body", "ended before it was whole")
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(life, func() { cancel(errStopping) })()
+	ctx, stop := context.WithTimeout(ctx, d.timeFor(ctx))
+	defer stop()
+	return reply(w, d.Worker.Deliver(ctx, message(w, r, body)))
+}
+
+// timeFor is how long the work may take: less than the request may.
+func (d Door) timeFor(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return d.Timeout
+	}
+	left := time.Until(end)
+	return min(d.Timeout, left-min(Margin, left/4))
+}
+
+// writeWithin moves the time by which the answer must be out. A writer that has no such limit needs nothing.
+func writeWithin(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+// message names a delivery as Cloud Tasks does. The headers are as good as the guard: Cloud Tasks takes them off what
+// comes from outside, but a request that did not come through it can have any. So they are names for people, and decide
+// nothing.
+func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
+	m := Message{Body: body, ID: "request/" + w.Header().Get("X-Request-Id")}
+	if task := r.Header.Get("X-CloudTasks-TaskName"); task != "" { //nolint:canonicalheader // net/http canonicalizes what arrives
+		m.ID = r.Header.Get("X-CloudTasks-QueueName") + "/" + task //nolint:canonicalheader // see above
+		m.Try = r.Header.Get("X-CloudTasks-TaskRetryCount") + "." + r.Header.Get("X-CloudTasks-TaskExecutionCount")
+	}
+	return m
+}
+
+// reply says in HTTP what the queue is to hear.
+func reply(w http.ResponseWriter, a Answer) error {
+	if a.Done {
+		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
+	}
+	switch a.Outcome {
+	case Locked:
+		return httpapi.Refuse(contracts.CodeAnalysisLocked, a.RetryAfter, "somebody else runs analysis %q", a.AnalysisID)
+	case Again:
+		return httpapi.Refuse(contracts.CodeAttemptFailed, 0, "the run failed and was counted; the analysis' document says why")
+	case Lost:
+		return httpapi.Refuse(contracts.CodeRunInterrupted, 0, "the lock was lost during the work")
+	case Stopped:
+		return httpapi.Refuse(contracts.CodeRunInterrupted, 0, "the delivery's time was over, or the server is being stopped")
+	default:
+		if errors.Is(a.Err, once.ErrRefused) || errors.Is(a.Err, docstore.ErrClockSkew) {
+			return a.Err
+		}
+		return httpapi.Refuse(contracts.CodeUnavailable, 0, "the gate did not answer; nothing was run")
+	}
+}

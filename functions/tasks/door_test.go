@@ -1,0 +1,455 @@
+package tasks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/contracts/contracttest"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// door is the handler of a bench, each exchange held against the contract.
+func (b *bench) door(life context.Context, d tasks.Door) http.Handler {
+	b.t.Helper()
+	d.Worker = &b.Worker
+	if d.Guard == nil {
+		d.Guard = tasks.Platform{}
+	}
+	route, err := d.Route(life)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return contracttest.Handler(b.t, httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(b.log, nil))}))
+}
+
+// post sends a body to a path.
+func post(ctx context.Context, h http.Handler, path string, body io.Reader, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1"+path, body)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// wants fails the test unless an answer has a status, and a problem of the code or a body.
+func wants(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want string) {
+	t.Helper()
+	got := strings.TrimSpace(w.Body.String())
+	var p contracts.Problem
+	if w.Code >= 400 {
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Errorf("%s: %v in %s", name, err, w.Body)
+		}
+		got = string(p.Code)
+	}
+	if w.Code != status || got != want {
+		t.Errorf("%s: %d %s, want %d %s\n%s", name, w.Code, got, status, want, w.Body)
+	}
+}
+
+const a1 = `{"analysisId":"a1"}`
+
+// TestAnswers: BE-041-ENTRY. What the queue hears, for every outcome.
+func TestAnswers(t *testing.T) {
+	locked := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("2000-01-01T00:02:00.000Z")}
+	fails := func(err error) once.Work { return func(context.Context, once.Lock) (string, error) { return "", err } }
+	for name, c := range map[string]struct {
+		before docstore.Doc // nil: no document
+		work   once.Work
+		body   string
+		change func(*tasks.Worker)
+		status int
+		want   string // body, or code
+		after  string // Retry-After
+	}{
+		"ready":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysisId":"a1","outcome":"ready"}`, ""},
+		"failed":           {docstore.Doc{"x": docstore.Int(1)}, fails(once.Permanent(errors.New("x"))), a1, nil, 200, `{"analysisId":"a1","outcome":"failed"}`, ""},
+		"already finished": {docstore.Doc{"status": docstore.String("READY")}, nil, a1, nil, 200, `{"analysisId":"a1","outcome":"already_finished"}`, ""},
+		"unknown":          {nil, nil, a1, nil, 200, `{"analysisId":"a1","outcome":"unknown_analysis"}`, ""},
+		"malformed":        {nil, nil, "<xml/>", nil, 200, `{"outcome":"malformed"}`, ""},
+		"empty":            {nil, nil, "", nil, 200, `{"outcome":"malformed"}`, ""},
+		"1 MiB":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"analysisId":"a1","x":"` + strings.Repeat("x", 1<<20-len(`{"analysisId":"a1","x":""}`)) + `"}`, nil, 200, `{"analysisId":"a1","outcome":"ready"}`, ""},
+		"more than 1 MiB":  {docstore.Doc{"x": docstore.Int(1)}, nil, `{"analysisId":"a1","x":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 200, `{"outcome":"malformed"}`, ""},
+		"locked":           {locked, nil, a1, nil, 409, "ANALYSIS_LOCKED", "120"},
+		"locked, acknowledged": {locked, nil, a1, func(w *tasks.Worker) { w.AckLocked = true }, 200,
+			`{"analysisId":"a1","outcome":"locked"}`, ""},
+		"attempt failed":  {docstore.Doc{"x": docstore.Int(1)}, fails(errors.New("secret of the target")), a1, nil, 424, "ATTEMPT_FAILED", ""},
+		"panic":           {docstore.Doc{"x": docstore.Int(1)}, func(context.Context, once.Lock) (string, error) { panic("oh") }, a1, nil, 424, "ATTEMPT_FAILED", ""},
+		"damaged":         {docstore.Doc{"status": docstore.Int(7)}, nil, a1, nil, 500, "DOCUMENT_DAMAGED", ""},
+		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysisId":"a1","outcome":"ready"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, c.work)
+				if c.work == nil {
+					b.Work = func(context.Context, once.Lock) (string, error) {
+						t.Error("the work ran")
+						return "", nil
+					}
+				}
+				if c.change != nil {
+					c.change(&b.Worker)
+				}
+				if c.before != nil {
+					b.put("a1", c.before)
+				}
+				w := post(t.Context(), b.door(t.Context(), tasks.Door{}), tasks.TaskPath, strings.NewReader(c.body))
+				wants(t, name, w, c.status, c.want)
+				if got := w.Header().Get("Retry-After"); got != c.after {
+					t.Errorf("Retry-After is %q, want %q", got, c.after)
+				}
+				if strings.Contains(w.Body.String(), "secret") {
+					t.Errorf("the queue hears %s", w.Body)
+				}
+				if c.status != 409 && c.want != `{"analysisId":"a1","outcome":"locked"}` {
+					b.wantFree()
+				}
+			})
+		})
+	}
+}
+
+// TestTimeOver: the work is stopped when the delivery's time is over, by the door's own bound or by that of the platform less
+// a margin, and the lock is free then.
+func TestTimeOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeout, platform, want time.Duration
+	}{
+		"default":                   {0, 0, 10 * time.Minute},
+		"configured":                {30 * time.Minute, 0, 30 * time.Minute},
+		"the platform's is shorter": {0, time.Minute, 45 * time.Second},
+		"the platform's is short":   {0, 20 * time.Second, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+				b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+				ctx := t.Context()
+				if c.platform > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.platform)
+					defer cancel()
+				}
+				h, begin := b.door(t.Context(), tasks.Door{Timeout: c.timeout}), time.Now()
+				wants(t, name, post(ctx, h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
+				if took := time.Since(begin); took != c.want {
+					t.Errorf("took %v, want %v", took, c.want)
+				}
+				b.wantFree()
+			})
+		})
+	}
+}
+
+// TestStopping: when the process ends, running work is stopped, and its lock is free for somebody else.
+func TestStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life, end := context.WithCancel(t.Context())
+		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		h := b.door(life, tasks.Door{})
+		time.AfterFunc(time.Minute, end)
+		wants(t, "stopping", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
+		b.wantFree()
+		if !strings.Contains(b.log.String(), "the server is being stopped") {
+			t.Errorf("the log says %s", b.log)
+		}
+	})
+}
+
+// TestLockLost: the lock of a worker that cannot reach the gate runs out; whoever took over is left alone.
+func TestLockLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		h := b.door(t.Context(), tasks.Door{})
+		time.AfterFunc(90*time.Second, func() {
+			b.put("a1", docstore.Doc{"lockOwner": docstore.String("other"), "lockToken": docstore.Int(2)})
+		})
+		wants(t, "lost", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
+		if d := b.doc(); d["lockOwner"] != docstore.String("other") {
+			t.Errorf("the document is %v", d)
+		}
+	})
+}
+
+// down is a store that does not answer.
+type down struct {
+	docstore.Store
+
+	err error
+}
+
+func (s down) Write(context.Context, ...docstore.Write) (docstore.Result, error) {
+	return docstore.Result{}, s.err
+}
+
+func TestGateDown(t *testing.T) {
+	for code, err := range map[string]error{"UNAVAILABLE": docstore.ErrUnavailable, "CLOCK_SKEW": docstore.ErrClockSkew} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, succeeds)
+			b.Gate = tasks.Local(analysis.New(down{b.store, err}, nil))
+			wants(t, code, post(t.Context(), b.door(t.Context(), tasks.Door{}), tasks.TaskPath, strings.NewReader(a1)), 503, code)
+		})
+	}
+}
+
+// TestBrokenBody: a message that did not arrive whole comes again.
+func TestBrokenBody(t *testing.T) {
+	b := newBench(t, succeeds)
+	wants(t, "broken", post(t.Context(), b.door(t.Context(), tasks.Door{}), tasks.TaskPath, iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
+}
+
+// TestNamedByQueue: the lock says which delivery holds it.
+func TestNamedByQueue(t *testing.T) {
+	var owner string
+	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) { owner = l.Owner; return "", nil })
+	h := b.door(t.Context(), tasks.Door{})
+	for _, c := range []struct {
+		want   string
+		header []string
+	}{
+		{"analyses/t1#3.2", []string{
+			"X-CloudTasks-QueueName", "analyses", "X-CloudTasks-TaskName", "t1", "X-CloudTasks-TaskRetryCount", "3", "X-CloudTasks-TaskExecutionCount", "2",
+		}},
+		{"request/r1#", []string{"X-Request-Id", "r1"}},
+	} {
+		b.put("a1", docstore.Doc{"status": docstore.String("NEW")})
+		wants(t, c.want, post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1), c.header...), 200, `{"analysisId":"a1","outcome":"ready"}`)
+		if !strings.HasPrefix(owner, c.want) {
+			t.Errorf("the owner is %q, want %q", owner, c.want)
+		}
+	}
+}
+
+// TestOutlivesWriteTimeout: the server's limit for answers is for quick ones. Here it is over before any run can be.
+func TestOutlivesWriteTimeout(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+	route, err := tasks.Door{Worker: &b.Worker, Guard: tasks.Development{}}.Route(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(httpapi.Handler([]httpapi.Route{route}, nil))
+	s.Config.WriteTimeout = time.Nanosecond
+	s.Start()
+	defer s.Close()
+	a, err := s.Client().Post(s.URL+tasks.TaskPath, "application/json", strings.NewReader(a1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if body, err := io.ReadAll(a.Body); err != nil || a.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("ready")) {
+		t.Errorf("%d %s, %v", a.StatusCode, body, err)
+	}
+}
+
+// TestGuards keep others out, before anything is read.
+func TestGuards(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+	unread := iotest.ErrReader(errors.New("was read"))
+	for name, c := range map[string]struct {
+		guard  tasks.Guard
+		change func(*http.Request)
+		status int
+		want   string
+	}{
+		"no token":               {guardOf(httpapi.ErrUnauthenticated), nil, 401, "UNAUTHENTICATED"},
+		"another account":        {guardOf(httpapi.ErrForbidden), nil, 403, "PERMISSION_DENIED"},
+		"keys cannot be read":    {guardOf(errors.New("no route")), nil, 503, "UNAVAILABLE"},
+		"another machine":        {tasks.Development{}, func(r *http.Request) { r.RemoteAddr = "192.0.2.1:5000" }, 403, "PERMISSION_DENIED"},
+		"another name":           {tasks.Development{}, func(r *http.Request) { r.Host = "evil.example" }, 403, "PERMISSION_DENIED"},
+		"page of another site":   {tasks.Development{}, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, "PERMISSION_DENIED"},
+		"this machine (no body)": {tasks.Development{}, nil, 400, "INVALID_ARGUMENT"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+tasks.TaskPath, unread)
+		r.RemoteAddr = "127.0.0.1:5000"
+		if c.change != nil {
+			c.change(r)
+		}
+		w := httptest.NewRecorder()
+		// The contract's check would read the body first.
+		route, err := tasks.Door{Worker: &b.Worker, Guard: c.guard}.Route(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		httpapi.Handler([]httpapi.Route{route}, nil).ServeHTTP(w, r)
+		wants(t, name, w, c.status, c.want)
+		if challenge := w.Header().Get("WWW-Authenticate"); (challenge == "Bearer") != (c.status == 401) {
+			t.Errorf("%s: challenge %q", name, challenge)
+		}
+	}
+	if d := b.doc(); d["lockToken"] != nil {
+		t.Errorf("something ran: %v", d)
+	}
+}
+
+type guard struct{ err error }
+
+func guardOf(err error) tasks.Guard        { return guard{err} }
+func (g guard) Verify(*http.Request) error { return g.err }
+func (guard) Challenge() string            { return "Bearer" }
+
+func TestDoorRefusesSettings(t *testing.T) {
+	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
+	works := &tasks.Worker{Gate: gate, Work: succeeds}
+	for _, c := range []struct {
+		says string
+		door tasks.Door
+	}{
+		{"Guard is required", tasks.Door{Worker: works}},
+		{"from 1s to 30m0s", tasks.Door{Worker: works, Guard: tasks.Platform{}, Timeout: 31 * time.Minute}},
+		{"from 1s to 30m0s", tasks.Door{Worker: works, Guard: tasks.Platform{}, Timeout: time.Millisecond}},
+		{"Work is required", tasks.Door{Worker: &tasks.Worker{Gate: gate}, Guard: tasks.Platform{}}},
+	} {
+		if _, err := c.door.Route(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.door, err, c.says)
+		}
+	}
+}
+
+// TestNotSetUp: doors without what lies behind them say what is missing, and the others work.
+func TestNotSetUp(t *testing.T) {
+	task, err := tasks.Door{}.Route(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep, err := tasks.SweepDoor{}.Route()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{task, sweep}}))
+	for path, says := range map[string]string{tasks.TaskPath: "LEASEHOLD_TARGET_URL", tasks.SweepPath: "LEASEHOLD_TASK_QUEUE"} {
+		w := post(t.Context(), h, path, strings.NewReader(a1))
+		wants(t, path, w, 501, "NOT_CONFIGURED")
+		if !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s: %s", path, w.Body)
+		}
+		if w := post(t.Context(), h, path+"/x", nil); w.Code != 404 {
+			t.Errorf("%s/x: %d", path, w.Code)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/healthz", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("healthz: %d", w.Code)
+	}
+}
+
+// queueOf is an [analysis.Queue] that keeps what it is given, or fails.
+type queueOf struct {
+	err   error
+	names []string
+	calls atomic.Int32
+}
+
+func (q *queueOf) Enqueue(_ context.Context, id analysis.ID, name string) error {
+	q.calls.Add(1)
+	if q.err != nil {
+		return q.err
+	}
+	q.names = append(q.names, string(id)+" "+name)
+	return nil
+}
+
+// TestSweepDoor: counts, and which troubles make a sweep one that has to come again.
+func TestSweepDoor(t *testing.T) {
+	stale := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3), "lockRuns": docstore.Int(1)}
+	given := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3), "lockRuns": docstore.Int(6)}
+	damaged := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.String("x")}
+	refuses := errors.New("the queue is down")
+	for name, c := range map[string]struct {
+		docs   []docstore.Doc
+		queue  error
+		status int
+		want   string
+	}{
+		"nothing to do":          {nil, nil, 200, `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`},
+		"stale":                  {[]docstore.Doc{stale, stale}, nil, 200, `{"errors":0,"failed":0,"more":false,"requeued":2,"skipped":0,"stale":2}`},
+		"given up":               {[]docstore.Doc{given}, nil, 200, `{"errors":0,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":1}`},
+		"one damaged":            {[]docstore.Doc{damaged}, nil, 200, `{"errors":1,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":1}`},
+		"one damaged of several": {[]docstore.Doc{damaged, stale}, nil, 200, `{"errors":1,"failed":0,"more":false,"requeued":1,"skipped":0,"stale":2}`},
+		"the queue is down":      {[]docstore.Doc{stale, stale}, refuses, 503, "UNAVAILABLE"},
+		"and one is given up":    {[]docstore.Doc{stale, given}, refuses, 200, `{"errors":1,"failed":1,"more":false,"requeued":0,"skipped":0,"stale":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, nil)
+				for i, d := range c.docs {
+					b.put(string(rune('a'+i)), d)
+				}
+				q := &queueOf{err: c.queue}
+				w := post(t.Context(), b.sweepDoor(q), tasks.SweepPath, nil)
+				wants(t, name, w, c.status, c.want)
+				if c.queue != nil && !strings.Contains(b.log.String(), "the queue is down") {
+					t.Errorf("the log says %s", b.log)
+				}
+			})
+		})
+	}
+}
+
+func (b *bench) sweepDoor(q analysis.Queue) http.Handler {
+	b.t.Helper()
+	log := slog.New(slog.NewJSONHandler(b.log, nil))
+	route, err := tasks.SweepDoor{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{}, Log: log}.Route()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return contracttest.Handler(b.t, httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log}))
+}
+
+// TestSweepStoreDown: a sweep that could not begin is to come again.
+func TestSweepStoreDown(t *testing.T) {
+	for code, err := range map[string]error{"UNAVAILABLE": docstore.ErrUnavailable, "CLOCK_SKEW": docstore.ErrClockSkew} {
+		b := newBench(t, nil)
+		b.store = unreadable{b.store, err}
+		wants(t, code, post(t.Context(), b.sweepDoor(&queueOf{}), tasks.SweepPath, nil), 503, code)
+	}
+}
+
+type unreadable struct {
+	docstore.Store
+
+	err error
+}
+
+func (s unreadable) Get(context.Context, ...docstore.Key) (docstore.Snapshot, error) {
+	return docstore.Snapshot{}, s.err
+}
+
+func TestSweepDoorRefusesSettings(t *testing.T) {
+	all := analysis.New(docstore.NewMemory(nil), nil)
+	for _, c := range []struct {
+		says string
+		door tasks.SweepDoor
+	}{
+		{"Guard is required", tasks.SweepDoor{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}}},
+		{"queue is required", tasks.SweepDoor{Analyses: all, Guard: tasks.Platform{}}},
+		{"from 1s to 30m0s", tasks.SweepDoor{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: tasks.Platform{}, Timeout: time.Hour}},
+	} {
+		if _, err := c.door.Route(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.door, err, c.says)
+		}
+	}
+}

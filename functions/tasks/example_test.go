@@ -1,0 +1,62 @@
+package tasks_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// A worker whose work is a Go function, at the door that Cloud Tasks knocks at. The message comes twice.
+func ExampleDoor() {
+	ctx := context.Background()
+	store := docstore.NewMemory(nil) // in earnest: adapters/firestore
+	_, err := store.Write(ctx, docstore.Write{
+		Key: docstore.Key{Kind: analysis.Kind, ID: "a-1024"}, Set: docstore.Doc{"title": docstore.String("holiday.mp4")},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	route, err := tasks.Door{
+		Worker: &tasks.Worker{
+			Gate: tasks.Local(analysis.New(store, nil)),
+			Work: func(_ context.Context, l once.Lock) (string, error) {
+				fmt.Println("running", l.AnalysisID, "under token", l.Token)
+				return "gs://results/" + l.AnalysisID, nil
+			},
+		},
+		Guard: tasks.Platform{}, // in earnest: oidc.NewAccount, unless the platform checks callers
+	}.Route(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(httpapi.Handler([]httpapi.Route{route}, nil))
+	defer server.Close()
+	for range 2 {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+tasks.TaskPath, strings.NewReader(`{"analysisId":"a-1024"}`))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		a, err := server.Client().Do(r)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(a.Status)
+		_ = a.Body.Close()
+	}
+	// Output:
+	// running a-1024 under token 1
+	// 200 OK
+	// 200 OK
+}

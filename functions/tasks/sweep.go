@@ -1,0 +1,91 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// DefaultSweepTimeout bounds one sweep. What it does not reach, the next one does.
+const DefaultSweepTimeout = 2 * time.Minute
+
+// SweepDoor is the scheduler's door: POST /internal/sweep does one sweep. A SweepDoor without Analyses answers
+// NOT_CONFIGURED.
+type SweepDoor struct {
+	Analyses *analysis.Analyses
+	Sweep    analysis.Sweep // its Queue is required
+	Guard    Guard
+	Timeout  time.Duration // 0 stands for DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
+	Log      *slog.Logger  // troubles with single analyses; nil stands for none
+}
+
+// Route returns the door for [httpapi.Options] or [httpapi.Handler].
+func (d SweepDoor) Route() (httpapi.Route, error) {
+	d.Timeout = cmp.Or(d.Timeout, DefaultSweepTimeout)
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	route := httpapi.Route{Method: http.MethodPost, Path: SweepPath, Timeout: d.Timeout + Margin}
+	if d.Analyses == nil {
+		route.Do = notConfigured("this server cannot queue analyses again: set LEASEHOLD_TASK_QUEUE and LEASEHOLD_TASK_URL")
+		return route, nil
+	}
+	switch {
+	case d.Guard == nil:
+		return route, fmt.Errorf("sweep: %w", errNoGuard)
+	case d.Timeout < time.Second || d.Timeout > MaxTimeout:
+		return route, fmt.Errorf("sweep: Timeout is %v: it must be from 1s to %v, the longest that Cloud Scheduler waits", d.Timeout, MaxTimeout)
+	}
+	if err := d.Sweep.Validate(); err != nil {
+		return route, fmt.Errorf("sweep: %w", err)
+	}
+	route.Do = d.sweep
+	return route, nil
+}
+
+func (d SweepDoor) sweep(w http.ResponseWriter, r *http.Request) error {
+	if err := admit(d.Guard, r); err != nil {
+		return err
+	}
+	writeWithin(w, d.Timeout+2*Margin)
+	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
+	defer cancel()
+	s, err := d.Analyses.Sweep(ctx, d.Sweep)
+	d.log(ctx, s, err)
+	if err != nil && !partly(s, err) {
+		if errors.Is(err, docstore.ErrClockSkew) {
+			return err
+		}
+		return httpapi.Refuse(contracts.CodeUnavailable, 0, "the sweep came to nothing, or to an early end: the store or the queue did not answer")
+	}
+	return httpapi.Send(w, contracts.SweepDone{
+		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More,
+	})
+}
+
+// log writes what a sweep did.
+func (d SweepDoor) log(ctx context.Context, s analysis.Swept, err error) {
+	level, line := slog.LevelInfo, []slog.Attr{
+		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed), slog.Int("skipped", s.Skipped),
+		slog.Int("errors", s.Errors), slog.Bool("more", s.More),
+	}
+	if err != nil {
+		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
+	}
+	d.Log.LogAttrs(ctx, level, "sweep", line...)
+}
+
+// partly reports whether a sweep with troubles is still one that was done: single analyses made them, and there were
+// others, or their documents are damaged, which another sweep would find again.
+func partly(s analysis.Swept, err error) bool {
+	return s.Errors > 0 && (s.Stale > s.Errors || errors.Is(err, docstore.ErrDamaged))
+}

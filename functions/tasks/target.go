@@ -1,0 +1,216 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+)
+
+// Headers of a request to a target.
+const (
+	FenceHeader   = "X-Leasehold-Fence"   // the lock's token, as in the body
+	AttemptHeader = "X-Leasehold-Attempt" // the queue's number or name for this delivery of the message
+	MessageHeader = "X-Leasehold-Message" // the queue's name for the message
+)
+
+// Target is work that is done behind a URL. It sends one POST for a run:
+//
+//	POST <URL>
+//	X-Leasehold-Fence: 7
+//	{"analysisId":"a1","lockToken":7,"lockOwner":"task-1#0","deadline":"2026-01-01T00:10:00Z"}
+//
+// and takes the answer for what the run came to:
+//
+//	2xx                READY. Of a JSON body (by its Content-Type), the member result is the result.
+//	422                FAILED, for good. Of a JSON body, the member failureReason is the reason.
+//	everything else    the run failed and may be tried again: other codes, redirects, no answer
+//
+// A 2xx whose JSON has no usable result (text of at most 32 KiB, or none) is FAILED: trying again would give the same.
+//
+// While the target works, the lock is kept alive. If the lock is lost, or the delivery's time is over, the connection is
+// cut; deadline is when the latter will be, and is missing if nobody knows. Whatever the target writes elsewhere should
+// carry lockToken, and be refused there if a higher one has been seen.
+type Target struct {
+	url    string
+	token  Token
+	client *http.Client
+}
+
+// Token gets the bearer token for a target, for each request anew.
+type Token func(ctx context.Context) (string, error)
+
+// StaticToken is a token that never changes.
+func StaticToken(token string) Token {
+	return func(context.Context) (string, error) { return token, nil }
+}
+
+// FileToken is the token in a file, read anew for each request: what puts it there may replace it. Space around it does not
+// count.
+func FileToken(path string) Token {
+	return func(context.Context) (string, error) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("the target's token: %w", err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+}
+
+// TargetOptions are the settings of [NewTarget]. The zero value works.
+type TargetOptions struct {
+	Token  Token        // nil sends no Authorization header
+	Client *http.Client // its redirects are not followed, whatever it says; nil stands for a client without a time-out
+}
+
+// NewTarget returns the target behind a URL. It must be an https:// one, unless it is on this machine: fences and tokens
+// travel there. Options may be nil.
+func NewTarget(target string, o *TargetOptions) (*Target, error) {
+	u, err := url.Parse(target)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("target %q is not a URL: it must look like https://worker.example.com/run", target)
+	case u.User != nil:
+		return nil, errors.New("target must not have a user or a password: use a token")
+	case u.Scheme == "http" && !httpapi.Loopback(u.Host):
+		return nil, fmt.Errorf("target %q must begin with https:// (http:// is accepted only for this machine itself)", u.Scheme+"://"+u.Host)
+	}
+	t := &Target{url: target, client: &http.Client{}}
+	if o != nil {
+		t.token = o.Token
+		if o.Client != nil {
+			c := *o.Client
+			t.client = &c
+		}
+	}
+	// A redirect could lead away from TLS, and would turn the POST into a GET.
+	t.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return t, nil
+}
+
+// runRequest is the body of a request to a target.
+type runRequest struct {
+	AnalysisID string `json:"analysisId"`
+	LockToken  int64  `json:"lockToken"`
+	LockOwner  string `json:"lockOwner"`
+	Deadline   string `json:"deadline,omitempty"`
+}
+
+// Run is the [once.Work] that has the target do it.
+func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
+	r, err := t.request(ctx, l)
+	if err != nil {
+		return "", err
+	}
+	a, err := t.client.Do(r)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the URL may have a secret in its query
+		}
+		return "", fmt.Errorf("the target did not answer: %w", err)
+	}
+	defer func() { _ = a.Body.Close() }() // what was needed of it has been read
+	body, err := io.ReadAll(io.LimitReader(a.Body, maxAnswerBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("the target's answer %s ended before it was whole: %w", status(a), err)
+	}
+	switch {
+	case a.StatusCode >= 200 && a.StatusCode <= 299:
+		result, err := textMember(a, body, "result", analysis.MaxResultBytes)
+		if err != nil {
+			return "", once.Permanent(fmt.Errorf("the target answered %s with a body that cannot be used: %w", status(a), err))
+		}
+		return result, nil
+	case a.StatusCode == http.StatusUnprocessableEntity:
+		// A reason that cannot be read is none: that the run failed for good stands whatever it says.
+		if why, err := textMember(a, body, "failureReason", maxAnswerBytes); err == nil && why != "" {
+			return "", once.Permanent(errors.New(why))
+		}
+		return "", once.Permanent(fmt.Errorf("the target answered %s", status(a)))
+	default:
+		return "", fmt.Errorf("the target answered %s", status(a))
+	}
+}
+
+func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error) {
+	body := runRequest{AnalysisID: l.AnalysisID, LockToken: l.Token, LockOwner: l.Owner}
+	if end, ok := ctx.Deadline(); ok {
+		body.Deadline = end.UTC().Format(time.RFC3339)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request to the target: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("make the request to the target: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "leasehold")
+	r.Header.Set(FenceHeader, strconv.FormatInt(l.Token, 10))
+	if m, ok := ctx.Value(messageKey{}).(Message); ok {
+		r.Header.Set(AttemptHeader, visible(m.Try, 64))
+		r.Header.Set(MessageHeader, visible(m.ID, analysis.MaxOwnerBytes))
+	}
+	if t.token == nil {
+		return r, nil
+	}
+	token, err := t.token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get a token for the target: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r, nil
+}
+
+// maxAnswerBytes bounds what is read of a target's answer: in JSON, a byte of text takes up to six.
+const maxAnswerBytes = 6*analysis.MaxResultBytes + 4<<10
+
+// textMember returns a member of a JSON body, "" if there is none or the body is something else.
+func textMember(a *http.Response, body []byte, name string, most int) (string, error) {
+	kind, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type")) // one that cannot be read is none
+	if kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+		return "", nil
+	}
+	if len(body) > maxAnswerBytes {
+		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and answer where it is", maxAnswerBytes)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return "", nil
+	}
+	var members map[string]any
+	if err := jsonv2.Unmarshal(body, &members); err != nil {
+		return "", fmt.Errorf(`it must be a JSON object such as {%q:"…"}: %w`, name, err)
+	}
+	v, ok := members[name]
+	text, isText := v.(string)
+	switch {
+	case !ok || v == nil:
+		return "", nil
+	case !isText:
+		return "", fmt.Errorf("its member %s must be text", name)
+	case len(text) > most:
+		return "", fmt.Errorf("its member %s has %d bytes, %d at most: keep the result elsewhere, and answer where it is", name, len(text), most)
+	}
+	return text, nil
+}
+
+// status is the code of an answer in words, without what the target may have put there itself.
+func status(a *http.Response) string {
+	return strings.TrimSpace(strconv.Itoa(a.StatusCode) + " " + http.StatusText(a.StatusCode))
+}

@@ -1,0 +1,191 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+)
+
+// Worker takes the messages of a queue through the gate to the work. Its zero value does not work: Gate and Work are
+// required.
+type Worker struct {
+	Gate        once.Gate
+	Work        once.Work
+	TTL         time.Duration // of the lock; 0 stands for 5 minutes
+	Heartbeat   time.Duration // between refreshes, once.MinHeartbeat to half of TTL; 0 stands for a fifth of TTL
+	MaxFailures int64         // runs that may fail before the analysis turns FAILED; 0 stands for DefaultMaxFailures
+	AckLocked   bool          // tell the queue that a message is done whose analysis somebody else runs, in place of: come again. If that run fails, nobody tries again
+	Log         *slog.Logger  // a line for each delivery, and what goes wrong beside it; nil stands for none
+}
+
+// DefaultMaxFailures is how many runs of an analysis may fail.
+const DefaultMaxFailures = 5
+
+// Message is one delivery of a queue.
+type Message struct {
+	Body []byte // JSON with the member analysisId; other members are the sender's own business
+	ID   string // the queue's name for the message, in logs and in the lock's owner
+	Try  string // tells the deliveries of one message apart; empty makes one up
+
+	// Extend moves the queue's own time-out for this delivery along with the lock, to the time until from now: when the work
+	// begins, and with each heartbeat, from different goroutines. nil if there is no such thing. An error is logged and
+	// changes nothing else.
+	Extend func(ctx context.Context, until time.Duration) error
+}
+
+// Answer is what the queue is to hear.
+type Answer struct {
+	Done       bool          // acknowledge: the message has nothing left to do
+	RetryAfter time.Duration // unless Done: come again not before this; 0 leaves it to the queue
+	Outcome    Outcome
+	AnalysisID string // empty if the message names none
+	Err        error  // what went wrong; Worker.Log has it already
+}
+
+// Outcome says what became of a message.
+type Outcome string
+
+// The outcomes, and whether the queue hears that the message is done.
+const (
+	Ready     Outcome = "ready"            // done: the work ran and the analysis is READY
+	Failed    Outcome = "failed"           // done: the analysis is FAILED, by this run
+	Finished  Outcome = "already_finished" // done: it was READY or FAILED before
+	Locked    Outcome = "locked"           // come again, unless Worker.AckLocked: somebody else runs it
+	Again     Outcome = "attempt_failed"   // come again: the work failed and may be tried again
+	Lost      Outcome = "lock_lost"        // come again: the lock was lost during the work
+	Stopped   Outcome = "stopped"          // come again: the delivery's time was over, which counts as a failed run, or the process ends
+	Unknown   Outcome = "unknown_analysis" // done: there is no such analysis, and asking again would not make one
+	Malformed Outcome = "malformed"        // done: the message names no analysis, and never will
+	Broken    Outcome = "gate_failed"      // come again: the gate did not answer
+)
+
+// Validate reports whether the settings can work. The error names the field.
+func (w *Worker) Validate() error {
+	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
+	switch {
+	case w.Gate == nil:
+		return errors.New("tasks: Gate is required: where analyses are locked")
+	case w.Work == nil:
+		return errors.New("tasks: Work is required: what runs an analysis")
+	case ttl < time.Second || ttl > analysis.MaxTTLSeconds*time.Second || ttl%time.Second != 0:
+		return fmt.Errorf("tasks: TTL is %v: it must be whole seconds, from 1 s to %d h", w.TTL, analysis.MaxTTLSeconds/3600)
+	case w.Heartbeat != 0 && w.Heartbeat < once.MinHeartbeat || w.Heartbeat > ttl/2:
+		return fmt.Errorf("tasks: Heartbeat is %v: it must be from %v to half of the ttl of %v, so that one may be lost",
+			w.Heartbeat, once.MinHeartbeat, ttl)
+	case w.MaxFailures < 0:
+		return fmt.Errorf("tasks: MaxFailures is %d: it must be at least 1, or 0 for %d", w.MaxFailures, DefaultMaxFailures)
+	}
+	return nil
+}
+
+// Deliver takes one message through the gate to the work and says what the queue is to hear. It returns when the work has
+// ended, which the end of ctx asks it to do: give ctx the time that the queue waits for an answer, less some seconds for
+// giving the lock back. Several messages may be delivered at once, and the same one several times.
+func (w *Worker) Deliver(ctx context.Context, m Message) Answer {
+	begin := time.Now()
+	a := w.deliver(ctx, m)
+	w.logLine(ctx, m, a, time.Since(begin))
+	return a
+}
+
+func (w *Worker) deliver(ctx context.Context, m Message) Answer {
+	id, err := analysisID(m.Body)
+	if err != nil {
+		return Answer{Done: true, Outcome: Malformed, Err: err}
+	}
+	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
+	warn := func(err error) {
+		w.log().WarnContext(ctx, "warning", "message", m.ID, "analysis", string(id), "err", err)
+	}
+	extend := func(ctx context.Context) {
+		if m.Extend == nil {
+			return
+		}
+		if err := m.Extend(ctx, ttl); err != nil {
+			warn(fmt.Errorf("move the queue's time-out: %w", err))
+		}
+	}
+	work := func(ctx context.Context, l once.Lock) (string, error) {
+		extend(ctx)
+		return w.Work(context.WithValue(ctx, messageKey{}, m), l)
+	}
+	o, err := once.Run(ctx, w.Gate, string(id), work, &once.Options{
+		// The request ID is made up for each delivery: a message that a queue hands out twice at once has one name, and
+		// the second must not be taken for the first sent again.
+		Owner: m.owner(), TTL: ttl, Heartbeat: w.Heartbeat, MaxFailures: cmp.Or(w.MaxFailures, DefaultMaxFailures),
+		OnRefresh: func(ctx context.Context, _ time.Time) { extend(ctx) },
+		Warn:      warn,
+	})
+	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
+		w.log().ErrorContext(ctx, "panic", "message", m.ID, "analysis", string(id), "value", p.Value, "stack", string(p.Stack))
+	}
+	a := answer(o, err)
+	a.AnalysisID = string(id)
+	if a.Outcome == Locked && w.AckLocked {
+		a.Done, a.RetryAfter = true, 0
+	}
+	return a
+}
+
+// answer translates what came of a run. An error means that the gate did not say.
+func answer(o once.Outcome, err error) Answer {
+	if err != nil {
+		return Answer{Outcome: Broken, Err: err}
+	}
+	switch o.Verdict {
+	case once.Ready:
+		return Answer{Done: true, Outcome: Ready}
+	case once.Failed:
+		return Answer{Done: true, Outcome: Failed, Err: o.Err}
+	case once.Finished:
+		return Answer{Done: true, Outcome: Finished}
+	case once.Unknown:
+		return Answer{Done: true, Outcome: Unknown, Err: once.ErrUnknown}
+	case once.Busy:
+		return Answer{Outcome: Locked, RetryAfter: o.RetryAfter}
+	case once.Retry:
+		return Answer{Outcome: Again, Err: o.Err}
+	case once.Lost:
+		return Answer{Outcome: Lost, Err: o.Err}
+	case once.Stopped:
+		return Answer{Outcome: Stopped, Err: o.Err}
+	default:
+		return Answer{Outcome: Broken, Err: fmt.Errorf("a run ended with the unknown verdict %q", o.Verdict)}
+	}
+}
+
+// messageKey is where the work finds the message that it is for.
+type messageKey struct{}
+
+func (w *Worker) log() *slog.Logger {
+	if w.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return w.Log
+}
+
+// logLine writes what became of a delivery. Bodies are left out: they may hold more than the analysis' name.
+func (w *Worker) logLine(ctx context.Context, m Message, a Answer, took time.Duration) {
+	level := slog.LevelInfo
+	switch a.Outcome {
+	case Malformed, Broken:
+		level = slog.LevelError
+	case Failed, Again, Lost, Unknown:
+		level = slog.LevelWarn
+	default: // as it should be
+	}
+	line := []slog.Attr{
+		slog.String("message", m.ID), slog.String("try", m.Try), slog.String("analysis", a.AnalysisID),
+		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Duration("took", took),
+	}
+	if a.Err != nil {
+		line = append(line, slog.String("err", a.Err.Error()))
+	}
+	w.log().LogAttrs(ctx, level, "delivery", line...)
+}

@@ -1,0 +1,318 @@
+package tasks_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// bench is a worker over a store in memory.
+type bench struct {
+	t     *testing.T
+	store docstore.Store
+	log   *bytes.Buffer
+	tasks.Worker
+}
+
+func newBench(t *testing.T, work once.Work) *bench {
+	t.Helper()
+	b := &bench{t: t, store: docstore.NewMemory(nil), log: &bytes.Buffer{}}
+	b.Worker = tasks.Worker{Gate: tasks.Local(analysis.New(b.store, nil)), Work: work, Log: slog.New(slog.NewJSONHandler(b.log, nil))}
+	return b
+}
+
+// put writes an analysis' document as a user would.
+func (b *bench) put(id string, fields docstore.Doc) {
+	b.t.Helper()
+	if _, err := b.store.Write(b.t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: id}, Set: fields}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// doc is the document of analysis a1.
+func (b *bench) doc() docstore.Doc {
+	b.t.Helper()
+	r, err := b.store.Get(b.t.Context(), docstore.Key{Kind: analysis.Kind, ID: "a1"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Docs[0]
+}
+
+// wantFree fails the test if analysis a1 is locked.
+func (b *bench) wantFree() {
+	b.t.Helper()
+	if d := b.doc(); d["lockOwner"] != nil || d["lockExpiresAt"] != nil {
+		b.t.Errorf("the analysis is still locked: %v", d)
+	}
+}
+
+func (b *bench) deliver(id string) tasks.Answer {
+	return b.Deliver(b.t.Context(), tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"` + id + `"}`)})
+}
+
+func succeeds(context.Context, once.Lock) (string, error) { return "gs://results/a", nil }
+
+func TestOutcomes(t *testing.T) {
+	future := docstore.FormatTime(time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC)) // two minutes after the bubble's beginning
+	for _, c := range []struct {
+		name   string
+		before docstore.Doc // nil: no document
+		work   once.Work
+		limit  time.Duration
+		change func(*tasks.Worker)
+		want   tasks.Answer
+		says   string // in the error
+		status docstore.Value
+		locked bool // afterwards
+	}{
+		{
+			name: "ready", before: docstore.Doc{"title": docstore.String("x")}, work: succeeds,
+			want: tasks.Answer{Done: true, Outcome: tasks.Ready}, status: docstore.String("READY"),
+		},
+		{
+			name: "failed for good", before: docstore.Doc{"status": docstore.String("RUNNING")},
+			work: func(context.Context, once.Lock) (string, error) {
+				return "", once.Permanent(errors.New("no such video"))
+			},
+			want: tasks.Answer{Done: true, Outcome: tasks.Failed}, says: "no such video", status: docstore.String("FAILED"),
+		},
+		{
+			name: "failed too often", before: docstore.Doc{"lockFailures": docstore.Int(4)},
+			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
+			want: tasks.Answer{Done: true, Outcome: tasks.Failed}, says: "flaky", status: docstore.String("FAILED"),
+		},
+		{
+			name: "failed", before: docstore.Doc{"lockFailures": docstore.Int(3)},
+			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
+			want: tasks.Answer{Outcome: tasks.Again}, says: "flaky",
+		},
+		{
+			name: "panic", before: docstore.Doc{"x": docstore.Int(1)},
+			work: func(context.Context, once.Lock) (string, error) { panic("oh") },
+			want: tasks.Answer{Outcome: tasks.Again}, says: "the work panicked: oh",
+		},
+		{
+			name: "finished before", before: docstore.Doc{"status": docstore.String("FAILED")},
+			want: tasks.Answer{Done: true, Outcome: tasks.Finished}, status: docstore.String("FAILED"),
+		},
+		{
+			name: "locked", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
+			want: tasks.Answer{Outcome: tasks.Locked, RetryAfter: 2 * time.Minute}, locked: true,
+		},
+		{
+			name: "locked, acknowledged", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
+			change: func(w *tasks.Worker) { w.AckLocked = true },
+			want:   tasks.Answer{Done: true, Outcome: tasks.Locked}, locked: true,
+		},
+		{
+			name: "garbage for a time", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")},
+			work: succeeds, want: tasks.Answer{Done: true, Outcome: tasks.Ready}, status: docstore.String("READY"),
+		},
+		{name: "unknown", want: tasks.Answer{Done: true, Outcome: tasks.Unknown}, says: "no such analysis"},
+		{
+			name: "status of a wrong type", before: docstore.Doc{"status": docstore.Int(7)},
+			want: tasks.Answer{Outcome: tasks.Broken}, says: `field "status" is not text`, status: docstore.Int(7),
+		},
+		{
+			name: "time over", before: docstore.Doc{"x": docstore.Int(1)}, limit: time.Minute,
+			work: func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() },
+			want: tasks.Answer{Outcome: tasks.Stopped}, says: "deadline exceeded",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				work := c.work
+				if work == nil {
+					work = func(context.Context, once.Lock) (string, error) {
+						t.Error("the work ran")
+						return "", nil
+					}
+				}
+				b := newBench(t, work)
+				if c.change != nil {
+					c.change(&b.Worker)
+				}
+				if c.before != nil {
+					b.put("a1", c.before)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), max(c.limit, time.Second))
+				defer cancel()
+				a := b.Deliver(ctx, tasks.Message{ID: "m1", Body: []byte(`{"analysisId":"a1","from":{"x":1}}`)})
+				if c.says == "" != (a.Err == nil) || a.Err != nil && !strings.Contains(a.Err.Error(), c.says) {
+					t.Errorf("the error is %v, want %q", a.Err, c.says)
+				}
+				got, want := a, c.want
+				got.Err, want.AnalysisID = nil, "a1"
+				if got != want {
+					t.Errorf("got %+v, want %+v", got, want)
+				}
+				if d := b.doc(); d["status"] != c.status {
+					t.Errorf("the status is %v, want %v", d["status"], c.status)
+				}
+				if !c.locked {
+					b.wantFree()
+				}
+				if !strings.Contains(b.log.String(), `"outcome":"`+string(c.want.Outcome)+`"`) {
+					t.Errorf("the log says %s", b.log)
+				}
+			})
+		})
+	}
+}
+
+// TestMalformed: a message that names no analysis is done, so that it does not come for ever, and an error in the log.
+func TestMalformed(t *testing.T) {
+	b := newBench(t, nil)
+	for name, c := range map[string]struct{ body, says string }{
+		"empty":               {"", "JSON object"},
+		"no JSON":             {"analysisId=a1", "JSON object"},
+		"list":                {`["a1"]`, "JSON object"},
+		"text":                {`"a1"`, "JSON object"},
+		"without the member":  {`{"id":"a1"}`, "no text member analysisId"},
+		"null":                {`{"analysisId":null}`, "no text member analysisId"},
+		"number":              {`{"analysisId":1}`, "JSON object"},
+		"other spelling":      {`{"AnalysisID":"a1"}`, "no text member analysisId"},
+		"twice":               {`{"analysisId":"a1","analysisId":"a2"}`, "duplicate"},
+		"empty name":          {`{"analysisId":""}`, "analysisId is required"},
+		"control characters":  {`{"analysisId":"a\n"}`, "control character"},
+		"path":                {`{"analysisId":"../a1"}`, "one document"},
+		"long":                {`{"analysisId":"` + strings.Repeat("a", 257) + `"}`, "257 bytes"},
+		"not UTF-8":           {"{\"analysisId\":\"\xff\"}", "UTF-8"},
+		"more than a message": {`{"analysisId":"a1","x":"` + strings.Repeat("x", tasks.MaxMessageBytes) + `"}`, "more than 1048576 bytes"},
+		"two values":          {`{"analysisId":"a1"}{"analysisId":"a2"}`, "JSON object"},
+	} {
+		b.log.Reset()
+		a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(c.body)})
+		if !a.Done || a.Outcome != tasks.Malformed || a.AnalysisID != "" || a.Err == nil || !strings.Contains(a.Err.Error(), c.says) {
+			t.Errorf("%s: %+v, want %q", name, a, c.says)
+		}
+		if log := b.log.String(); !strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "xxxx") {
+			t.Errorf("%s: the log says %.300s", name, log)
+		}
+	}
+}
+
+// TestFiveAtOnce: of five deliveries of one message, which have one name, one runs; the others come again, and find it done.
+func TestFiveAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		b := newBench(t, func(context.Context, once.Lock) (string, error) {
+			runs.Add(1)
+			time.Sleep(time.Minute)
+			return "", nil
+		})
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		var (
+			all sync.WaitGroup
+			mu  sync.Mutex
+		)
+		got := map[tasks.Outcome]int{}
+		for range 5 {
+			all.Go(func() {
+				a := b.deliver("a1")
+				mu.Lock()
+				defer mu.Unlock()
+				got[a.Outcome]++
+			})
+		}
+		all.Wait()
+		if runs.Load() != 1 || got[tasks.Ready] != 1 || got[tasks.Locked] != 4 {
+			t.Errorf("%d runs, %v", runs.Load(), got)
+		}
+		if a := b.deliver("a1"); !a.Done || a.Outcome != tasks.Finished || runs.Load() != 1 {
+			t.Errorf("again: %+v, %d runs", a, runs.Load())
+		}
+	})
+}
+
+// TestExtend: the queue's own time-out moves along with the lock, from the beginning of the work.
+func TestExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(context.Context, once.Lock) (string, error) {
+			time.Sleep(150 * time.Second)
+			return "", nil
+		})
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		begin := time.Now()
+		var (
+			mu sync.Mutex
+			at []time.Duration
+		)
+		a := b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a1"}`), Extend: func(_ context.Context, until time.Duration) error {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(begin).Round(time.Second))
+			if until != 5*time.Minute {
+				t.Errorf("extended to %v", until)
+			}
+			return errors.New("no such receipt handle")
+		}})
+		if a.Outcome != tasks.Ready || len(at) != 3 || at[0] != 0 || at[1] != time.Minute || at[2] != 2*time.Minute {
+			t.Errorf("%+v, extended at %v", a, at)
+		}
+		if !strings.Contains(b.log.String(), "no such receipt handle") {
+			t.Errorf("the log says %s", b.log)
+		}
+	})
+}
+
+// TestOwner: people who look at a lock see the message and its delivery, whatever the queue's names are made of.
+func TestOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		m    tasks.Message
+		want string
+	}{
+		"plain":   {tasks.Message{ID: "queue/task-1", Try: "3"}, "queue/task-1#3"},
+		"strange": {tasks.Message{ID: "a b\x00ü", Try: "\n"}, "a_b__#_"},
+		"long":    {tasks.Message{ID: strings.Repeat("i", 1000), Try: strings.Repeat("t", 1000)}, strings.Repeat("i", 191) + "#" + strings.Repeat("t", 64)},
+	} {
+		b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
+			if l.Owner != c.want {
+				t.Errorf("%s: the owner is %q, want %q", name, l.Owner, c.want)
+			}
+			return "", nil
+		})
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		c.m.Body = []byte(`{"analysisId":"a1"}`)
+		if a := b.Deliver(t.Context(), c.m); a.Outcome != tasks.Ready {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
+	for _, c := range []struct {
+		says string // empty: can work
+		w    tasks.Worker
+	}{
+		{"", tasks.Worker{Gate: gate, Work: succeeds}},
+		{"", tasks.Worker{Gate: gate, Work: succeeds, TTL: 10 * time.Second, Heartbeat: 5 * time.Second, MaxFailures: 1}},
+		{"Gate is required", tasks.Worker{Work: succeeds}},
+		{"Work is required", tasks.Worker{Gate: gate}},
+		{"whole seconds", tasks.Worker{Gate: gate, Work: succeeds, TTL: 1500 * time.Millisecond}},
+		{"whole seconds", tasks.Worker{Gate: gate, Work: succeeds, TTL: 25 * time.Hour}},
+		{"whole seconds", tasks.Worker{Gate: gate, Work: succeeds, TTL: -time.Second}},
+		{"from 10ms to half of the ttl", tasks.Worker{Gate: gate, Work: succeeds, Heartbeat: 151 * time.Second}},
+		{"from 10ms to half of the ttl", tasks.Worker{Gate: gate, Work: succeeds, Heartbeat: 9 * time.Millisecond}},
+		{"MaxFailures is -1", tasks.Worker{Gate: gate, Work: succeeds, MaxFailures: -1}},
+	} {
+		err := c.w.Validate()
+		if c.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.w, err, c.says)
+		}
+	}
+}
