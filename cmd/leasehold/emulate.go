@@ -6,16 +6,22 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/emulator/cloudtasks"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/firestore"
+	"github.com/leasehold-dev/leasehold/emulator/sqs"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
 type emulateCmd struct {
 	Firestore emulateFirestoreCmd `cmd:"" help:"Emulate Firestore (gRPC)."`
 	Dynamodb  emulateDynamoDBCmd  `cmd:"" help:"Emulate DynamoDB (HTTP)."`
+	Sqs       emulateSQSCmd       `cmd:"" help:"Emulate SQS (HTTP)."`
+
+	Cloudtasks emulateCloudTasksCmd `cmd:"" help:"Emulate Cloud Tasks (gRPC), which delivers to this machine."`
 }
 
 // Help is the longer help of the command.
@@ -52,18 +58,43 @@ type emulateDynamoDBCmd struct {
 
 // Run emulates until the context ends.
 func (c *emulateDynamoDBCmd) Run(ctx context.Context, s *streams) error {
-	if err := onLoopback(c.Listen); err != nil {
+	return emulateHTTP(ctx, s, c.Listen, dynamodb.New(nil), func(url string) string { return "AWS_ENDPOINT_URL_DYNAMODB=" + url })
+}
+
+type emulateSQSCmd struct {
+	Listen string   `default:"127.0.0.1:9324" placeholder:"HOST:PORT" help:"Address to listen on (default ${default}). Port 0 takes a free one."`
+	Queue  []string `default:"analyses" placeholder:"NAME" help:"Queue that is there from the start; may be given several times (default ${default}). Its URL is http://HOST:PORT/000000000000/NAME."`
+}
+
+// Run emulates until the context ends.
+func (c *emulateSQSCmd) Run(ctx context.Context, s *streams) error {
+	server := sqs.New(nil)
+	for _, name := range c.Queue {
+		if err := server.CreateQueue(name); err != nil {
+			return usage("--queue: %w", err)
+		}
+	}
+	return emulateHTTP(ctx, s, c.Listen, server, func(url string) string {
+		return "AWS_ENDPOINT_URL_SQS=" + url + " LEASEHOLD_QUEUE_URL=" + url + "/000000000000/" + c.Queue[0]
+	})
+}
+
+// emulateHTTP serves an emulator of one of AWS' services until the context ends. export is how a shell tells others where it is.
+func emulateHTTP(ctx context.Context, s *streams, listen string, h http.Handler, export func(url string) string) error {
+	if err := onLoopback(listen); err != nil {
 		return err
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", c.Listen)
+	l, err := lc.Listen(ctx, "tcp", listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", c.Listen, err)
+		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", listen, err)
 	}
-	server := httpapi.Server(dynamodb.New(nil), slog.New(slog.NewTextHandler(s.err, nil)))
+	server := httpapi.Server(h, slog.New(slog.NewTextHandler(s.err, nil)))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
-	fmt.Fprintf(s.out, "listening on http://%[1]s\n\n  export AWS_ENDPOINT_URL_DYNAMODB=http://%[1]s AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local\n\nStop with Ctrl-C.\n", l.Addr())
+	url := "http://" + l.Addr().String()
+	fmt.Fprintf(s.out, "listening on %s\n\n  export %s AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local\n\nStop with Ctrl-C.\n",
+		url, export(url))
 	select {
 	case err := <-ended:
 		return fmt.Errorf("the emulator ended: %w", err)
@@ -71,10 +102,30 @@ func (c *emulateDynamoDBCmd) Run(ctx context.Context, s *streams) error {
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
+	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return errors.Join(err, server.Close())
 	}
-	return nil
+	return server.Close() // of those who wait for messages
+}
+
+type emulateCloudTasksCmd struct {
+	Listen string   `default:"127.0.0.1:8123" placeholder:"HOST:PORT" help:"Address to listen on (default ${default}). Port 0 takes a free one."`
+	Queue  []string `default:"projects/demo/locations/local/queues/analyses" placeholder:"NAME" help:"Queue that is there from the start; may be given several times (default ${default})."`
+}
+
+// Run emulates until the context ends.
+func (c *emulateCloudTasksCmd) Run(ctx context.Context, s *streams) error {
+	if err := onLoopback(c.Listen); err != nil {
+		return err
+	}
+	server, err := cloudtasks.Listen(c.Listen, &cloudtasks.Options{Queues: c.Queue, Log: slog.New(slog.NewTextHandler(s.err, nil))})
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --listen", err)
+	}
+	fmt.Fprintf(s.out, "listening on %[1]s\n\n  export CLOUD_TASKS_EMULATOR_HOST=%[1]s LEASEHOLD_TASK_ISSUER=%[2]s LEASEHOLD_TASK_QUEUE=%[3]s\n\nStop with Ctrl-C.\n",
+		server.Addr(), server.Issuer(), c.Queue[0])
+	<-ctx.Done()
+	return server.Close()
 }
 
 // onLoopback refuses addresses that others can reach: emulators ask nobody who they are.

@@ -18,10 +18,10 @@ import (
 )
 
 type lockCmd struct {
-	Server        string `default:"http://127.0.0.1:8080" env:"LEASEHOLD_SERVER" placeholder:"URL" help:"The server (${env}; default ${default})."`
-	Tenant        string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
-	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
-	JSON          bool   `name:"json" help:"Print the server's answer as JSON."`
+	remote
+
+	Tenant string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
+	JSON   bool   `name:"json" help:"Print the server's answer as JSON."`
 
 	Acquire      acquireCmd      `cmd:"" help:"Take a lock."`
 	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer."`
@@ -44,23 +44,42 @@ Exit codes: 0 done, 3 the lock is held by somebody else, 4 the lease is gone: st
 
 // client is the client that the commands share.
 func (c *lockCmd) client() (*lock.Client, error) {
-	o := &lock.Options{}
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	client, err := lock.New(c.Server, &lock.Options{Token: token})
+	if err != nil {
+		return nil, usage("--server: %w", err)
+	}
+	return client, nil
+}
+
+// remote is how to reach a server.
+type remote struct {
+	Server        string `default:"http://127.0.0.1:8080" env:"LEASEHOLD_SERVER" placeholder:"URL" help:"The server (${env}; default ${default})."`
+	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
+}
+
+// authenticated reports whether requests carry a token, which says who they are from.
+func (r remote) authenticated() bool {
+	return r.AuthTokenFile != "" || os.Getenv("LEASEHOLD_AUTH_TOKEN") != ""
+}
+
+// token is the source of the bearer token; nil if there is none.
+func (r remote) token() (func(context.Context) (string, error), error) {
 	token := os.Getenv("LEASEHOLD_AUTH_TOKEN")
-	if c.AuthTokenFile != "" {
-		b, err := os.ReadFile(c.AuthTokenFile)
+	if r.AuthTokenFile != "" {
+		b, err := os.ReadFile(r.AuthTokenFile)
 		if err != nil {
 			return nil, usage("--auth-token-file: %w", err)
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	if token != "" {
-		o.Token = func(context.Context) (string, error) { return token, nil }
+	if token == "" {
+		return nil, nil //nolint:nilnil // no token is no error
 	}
-	client, err := lock.New(c.Server, o)
-	if err != nil {
-		return nil, usage("--server: %w", err)
-	}
-	return client, nil
+	return func(context.Context) (string, error) { return token, nil }, nil
 }
 
 // owner is who takes and gives back locks.
@@ -70,7 +89,7 @@ type owner struct {
 
 // id is the owner_id to send. A server in development mode needs one; a token says it by itself.
 func (o owner) id(c *lockCmd) string {
-	if o.Owner != "" || c.AuthTokenFile != "" || os.Getenv("LEASEHOLD_AUTH_TOKEN") != "" {
+	if o.Owner != "" || c.authenticated() {
 		return o.Owner
 	}
 	name, host := "someone", "somewhere"

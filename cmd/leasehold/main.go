@@ -19,15 +19,19 @@ const (
 	exitOK      = 0
 	exitFailed  = 1 // something broke: the server, the network, the store
 	exitUsage   = 2 // the command line or a value in it cannot be accepted
-	exitHeld    = 3 // somebody else holds the lock
+	exitHeld    = 3 // somebody else holds the lock, or runs the analysis
 	exitGone    = 4 // the lease is lost, expired, released or not yours
-	exitMissing = 5 // there is no such lock
+	exitMissing = 5 // there is no such lock, or no such analysis
 )
 
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run a server: the HTTP API over the embedded store."`
+	Demo    demoCmd    `cmd:"" help:"Show what Leasehold is for, live, in ten seconds."`
 	Lock    lockCmd    `cmd:"" help:"Take, keep, give back and look at locks of a running server."`
-	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore or DynamoDB."`
+	Once    onceCmd    `cmd:"" help:"Run a command under the gate of an analysis: once at a time, and never again when it is done."`
+	Worker  workerCmd  `cmd:"" help:"Take the messages of an SQS queue through the analysis gate to the work."`
+	ID      idCmd      `cmd:"" name:"id" help:"Make IDs, take them apart, convert them to external IDs and back."`
+	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -65,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "leasehold:", err)
 		return exitFailed
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(markDashes(args))
 	if code >= 0 {
 		return code
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,13 +12,15 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/firestore"
+	"github.com/leasehold-dev/leasehold/adapters/redis"
 	"github.com/leasehold-dev/leasehold/adapters/sqlite"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // storeFlags say where locks are kept. The functions of both clouds read the same environment variables.
 type storeFlags struct {
-	Store string `default:"sqlite" enum:"sqlite,memory,firestore,dynamodb" env:"LEASEHOLD_STORE" help:"Where locks are kept: ${enum} (${env}). In memory they are gone when the server ends."`
+	Store string `default:"sqlite" enum:"sqlite,memory,firestore,dynamodb,redis" env:"LEASEHOLD_STORE" help:"Where locks are kept: ${enum} (${env}). In memory they are gone when the server ends."`
 
 	Data string `group:"With --store sqlite" env:"LEASEHOLD_DATA" placeholder:"DIR" help:"Folder of the file (${env}); the default is Leasehold's folder in the user's data folder."`
 
@@ -30,7 +33,16 @@ type storeFlags struct {
 	Region      string        `group:"With --store dynamodb" env:"LEASEHOLD_REGION" help:"AWS region (${env}, then AWS_REGION, then the shared configuration)."`
 	Endpoint    string        `group:"With --store dynamodb" env:"LEASEHOLD_ENDPOINT" placeholder:"URL" help:"Another server than the region's, such as an emulator (${env})."`
 	MaxSkew     time.Duration `group:"With --store dynamodb" default:"1s" env:"LEASEHOLD_MAX_SKEW" help:"How far this machine's clock may be from DynamoDB's before requests are refused with CLOCK_SKEW (${env}; default ${default})."`
+
+	RedisAddr   string `group:"With --store redis" default:"127.0.0.1:6379" env:"LEASEHOLD_REDIS_ADDR" placeholder:"HOST:PORT" help:"The server, or any member of a cluster (${env}; default ${default}). A URL works too: redis://user:password@host:6379/0, rediss:// for TLS; set one with a password in the environment, where others do not see it."`
+	RedisUser   string `group:"With --store redis" env:"LEASEHOLD_REDIS_USER" placeholder:"NAME" help:"User to log in as (${env}). The password comes from LEASEHOLD_REDIS_PASSWORD, or from the URL."`
+	RedisTLS    bool   `name:"redis-tls" group:"With --store redis" env:"LEASEHOLD_REDIS_TLS" help:"Connect by TLS (${env})."`
+	RedisDB     int    `name:"redis-db" group:"With --store redis" env:"LEASEHOLD_REDIS_DB" placeholder:"N" help:"Number of the database (${env}; default 0). A cluster has 0 alone."`
+	RedisPrefix string `group:"With --store redis" default:"leasehold" env:"LEASEHOLD_REDIS_PREFIX" placeholder:"NAME" help:"What every key begins with, in braces (${env}; default ${default})."`
 }
+
+// redisPassword is no flag: a command line can be read by others.
+const redisPassword = "LEASEHOLD_REDIS_PASSWORD" //nolint:gosec // the variable's name
 
 // patience is how long the start waits for a store that is not on this machine.
 const patience = 15 * time.Second
@@ -46,6 +58,8 @@ func (f *storeFlags) open(ctx context.Context, log *slog.Logger) (store docstore
 		return f.openFirestore(ctx)
 	case "dynamodb":
 		return f.openDynamoDB(ctx, log)
+	case "redis":
+		return f.openRedis(ctx, log)
 	default:
 		return f.openSQLite(ctx)
 	}
@@ -88,9 +102,11 @@ func (f *storeFlags) openDynamoDB(ctx context.Context, log *slog.Logger) (docsto
 	if f.MaxSkew <= 0 {
 		return nil, "", usage("--max-skew must be longer than 0")
 	}
-	store, err := dynamodb.Open(ctx, f.Table, &dynamodb.Options{
-		Region: f.Region, Endpoint: f.Endpoint, MaxSkew: f.MaxSkew, CreateTable: f.CreateTable,
-	})
+	o := dynamodb.Options{Region: f.Region, Endpoint: f.Endpoint, MaxSkew: f.MaxSkew, CreateTable: f.CreateTable}
+	if f.CreateTable {
+		o.Indexes = []string{analysis.ExpiryField} // for the sweep
+	}
+	store, err := dynamodb.Open(ctx, f.Table, &o)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nSet --table, --region and --endpoint; --create-table makes the table", err)
 	}
@@ -98,6 +114,24 @@ func (f *storeFlags) openDynamoDB(ctx context.Context, log *slog.Logger) (docsto
 		log.Warn(w)
 	}
 	return store, "in the DynamoDB table " + f.Table, nil
+}
+
+func (f *storeFlags) openRedis(ctx context.Context, log *slog.Logger) (docstore.Store, string, error) {
+	o := &redis.Options{
+		Addr: f.RedisAddr, Username: f.RedisUser, Password: os.Getenv(redisPassword), DB: f.RedisDB, Prefix: f.RedisPrefix,
+	}
+	if f.RedisTLS {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	redis.SetLog(log)
+	store, err := redis.Open(ctx, o)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w\nSet --redis-addr, and where the server asks for them --redis-user, %s and --redis-tls", err, redisPassword)
+	}
+	for _, w := range store.Warnings() {
+		log.Warn(w)
+	}
+	return store, fmt.Sprintf("in Redis on %s, in keys that begin with {%s}", store.Addr(), f.RedisPrefix), nil
 }
 
 // dataFolder is Leasehold's folder where the operating system wants programs to keep a user's data.

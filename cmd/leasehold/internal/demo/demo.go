@@ -1,0 +1,148 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/adapters/sqlite"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// tenant is whose locks the show uses.
+const tenant = "demo"
+
+// demo is the theatre: a server on the embedded store, and what looks behind it.
+type demo struct {
+	*stage
+
+	url        string
+	executable string // this program, for worker processes
+	analyses   *analysis.Analyses
+	office     *office
+}
+
+// Options are the settings of [Run].
+type Options struct {
+	Executable string // the program that [Work] is run in, as "demo --worker …"
+	JSON       bool   // one JSON object a line, for machines
+}
+
+// ErrBroken says that a promise did not hold.
+var ErrBroken = errors.New("a promise did not hold")
+
+// Run plays the whole show and writes it to out. The error is [ErrBroken] if a promise did not hold, and something else if
+// the show could not go on.
+func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+	dir, err := os.MkdirTemp("", "leasehold-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "leasehold.db"), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	d := &demo{
+		stage: &stage{begin: time.Now(), json: o.JSON, out: out}, executable: o.Executable, analyses: analysis.New(store, nil),
+	}
+	d.office = &office{d: d}
+	closeAll, err := d.serve(ctx, store)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	if !o.JSON {
+		fmt.Fprintf(out, "Leasehold on %s, with its SQLite file in %s for as long as this takes.\n", d.url, dir)
+	}
+	for _, act := range []func(context.Context) error{d.contend, d.deliver, d.kill} {
+		if err := act(ctx); err != nil {
+			return fmt.Errorf("%s: %w", d.act, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if !d.summary() {
+		return ErrBroken
+	}
+	return nil
+}
+
+// serve starts the server and the office whose work it guards, both on this machine only.
+func (d *demo) serve(ctx context.Context, store docstore.Store) (closeAll func(), err error) {
+	var servers []*http.Server
+	closeAll = func() {
+		for _, s := range servers {
+			_ = s.Close() // the show is over
+		}
+	}
+	start := func(h http.Handler) (string, error) {
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		s := httpapi.Server(h, slog.New(slog.DiscardHandler))
+		servers = append(servers, s)
+		go func() { _ = s.Serve(l) }() // ends with Close
+		return "http://" + l.Addr().String(), nil
+	}
+	work, err := start(d.office)
+	if err != nil {
+		return closeAll, err
+	}
+	target, err := tasks.NewTarget(work, nil)
+	if err != nil {
+		return closeAll, err
+	}
+	door, err := tasks.Door{
+		Guard: tasks.Development{}, Worker: &tasks.Worker{Gate: tasks.Local(d.analyses), Work: target.Run},
+	}.Route(ctx)
+	if err != nil {
+		return closeAll, err
+	}
+	d.url, err = start(httpapi.New(store, httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{door}}))
+	return closeAll, err
+}
+
+// answer is what the server says to a request of the show: a problem, or what became of a task.
+type answer struct {
+	contracts.Problem
+
+	Outcome contracts.TaskOutcome `json:"outcome"`
+}
+
+// post sends one request as any program in any language would.
+func (d *demo) post(ctx context.Context, path, body string, header http.Header) (status int, a answer, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0, answer{}, err
+	}
+	maps.Copy(r.Header, header)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, answer{}, err
+	}
+	defer w.Body.Close() //nolint:errcheck // the body is read to its end
+	if err := json.NewDecoder(w.Body).Decode(&a); err != nil {
+		return 0, answer{}, fmt.Errorf("the server answered %s and no JSON: %w", w.Status, err)
+	}
+	return w.StatusCode, a, nil
+}

@@ -1,0 +1,93 @@
+package demo
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// lying returns a show in front of a server that answers what it likes.
+func lying(t *testing.T, h http.HandlerFunc) (*demo, *bytes.Buffer) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	out := &bytes.Buffer{}
+	d := &demo{
+		stage: &stage{begin: time.Now(), out: out}, url: s.URL, analyses: analysis.New(docstore.NewMemory(nil), nil),
+	}
+	d.office = &office{d: d}
+	return d, out
+}
+
+func (d *demo) broken() (what []string) {
+	for _, c := range d.checks {
+		if !c.Held {
+			what = append(what, c.What)
+		}
+	}
+	return what
+}
+
+// TestLocksThatAreGivenToEverybody: a server that grants everything, always with the same token, and lets every token pass.
+func TestLocksThatAreGivenToEverybody(t *testing.T) {
+	d, out := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"tenant_id":"demo","lock_key":"k","lease_id":"l","owner_id":"o","fencing_token":1,"state":"ACTIVE"}`)
+	})
+	if err := d.contend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := "never two holders at once, each grant has a larger token than all before it, a holder that was paused is found out by its token"
+	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
+		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
+	}
+}
+
+// TestTasksThatRunEachTime: a gate that lets every delivery through.
+func TestTasksThatRunEachTime(t *testing.T) {
+	var d *demo
+	var deliveries atomic.Int64
+	d, out := lying(t, func(w http.ResponseWriter, r *http.Request) {
+		deliveries.Add(1)
+		d.office.ServeHTTP(httptest.NewRecorder(), r)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"outcome":"ready","analysisId":"`+delivered+`"}`)
+	})
+	if err := d.deliver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := "a task that is delivered five times runs once, and every delivery hears of its end"
+	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
+		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
+	}
+}
+
+// TestSummary: a show without checks has shown nothing, and one broken promise is one too many.
+func TestSummary(t *testing.T) {
+	for _, c := range []struct {
+		held []bool
+		want bool
+		says string
+	}{
+		{nil, false, "0 of 0 promises held"},
+		{[]bool{true}, true, "1 of 1 promises held"},
+		{[]bool{true, false}, false, "1 of 2 promises held"},
+	} {
+		out := &bytes.Buffer{}
+		s := &stage{begin: time.Now(), out: out}
+		for _, held := range c.held {
+			s.check(held, "x", "y")
+		}
+		if got := s.summary(); got != c.want || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%v: %v, %s", c.held, got, out)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+)
+
+const (
+	killed    = "video-7"
+	workerTTL = 2 * time.Second
+	steps     = 6
+	stepTime  = 250 * time.Millisecond
+)
+
+// event is what a worker process says of itself, one JSON object a line.
+type event struct {
+	Event      string    `json:"event"` // began, step, busy, ended
+	Token      int64     `json:"token,omitempty"`
+	Owner      string    `json:"owner,omitempty"`
+	Ends       time.Time `json:"ends,omitzero"` // of the lock, when it was granted
+	Step       int       `json:"step,omitempty"`
+	RetryAfter string    `json:"retry_after,omitempty"`
+	Verdict    string    `json:"verdict,omitempty"`
+}
+
+// Work is a worker process: it runs one analysis under the gate of a server, waiting as long as somebody else does, and
+// tells out what happens. Its own death is the show's business.
+func Work(ctx context.Context, server, id, owner string, out io.Writer) error {
+	gate, err := once.New(server, nil)
+	if err != nil {
+		return err
+	}
+	tell := json.NewEncoder(out)
+	for {
+		o, err := once.Run(ctx, gate, id, func(ctx context.Context, l once.Lock) (string, error) {
+			if err := tell.Encode(event{Event: "began", Token: l.Token, Owner: l.Owner, Ends: l.ExpiresAt}); err != nil {
+				return "", err
+			}
+			for i := range steps {
+				pause(ctx, stepTime)
+				if err := errors.Join(ctx.Err(), tell.Encode(event{Event: "step", Step: i + 1, Token: l.Token})); err != nil {
+					return "", err
+				}
+			}
+			return "made by " + owner, nil
+		}, &once.Options{Owner: owner, TTL: workerTTL})
+		if err != nil {
+			return err
+		}
+		if o.Verdict != once.Busy {
+			return tell.Encode(event{Event: "ended", Verdict: string(o.Verdict), Token: o.Token})
+		}
+		if err := tell.Encode(event{Event: "busy", RetryAfter: o.RetryAfter.Round(time.Millisecond).String()}); err != nil {
+			return err
+		}
+		pause(ctx, o.RetryAfter+time.Millisecond)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// worker is a worker process as the show sees it.
+type worker struct {
+	cmd    *exec.Cmd
+	events chan event // closed when the process has ended
+}
+
+// hire starts a worker process. It ends with ctx at the latest.
+func (d *demo) hire(ctx context.Context, owner string) (*worker, error) {
+	//nolint:gosec // this program itself
+	cmd := exec.CommandContext(ctx, d.executable, "demo", "--worker", owner, "--worker-server", d.url, "--worker-analysis", killed)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a worker process: %w", err)
+	}
+	w := &worker{cmd: cmd, events: make(chan event)}
+	go func() {
+		defer close(w.events)
+		defer func() { _ = cmd.Wait() }() // how it ended is what it said, or did not say
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			var e event
+			if json.Unmarshal(lines.Bytes(), &e) != nil {
+				continue // not an event: the parent has nothing to learn from it
+			}
+			select {
+			case w.events <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return w, nil
+}
+
+// kill kills a worker with SIGKILL in the middle of its work. Another takes over when the lock has run out, and what the
+// dead one might still send is refused.
+func (d *demo) kill(ctx context.Context) error {
+	d.open("3. A worker is killed, and its run is taken over",
+		fmt.Sprintf("analysis %s, a lock of %v with heartbeats; the workers are processes of their own", killed, workerTTL))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // no worker outlives the act
+	if _, err := d.analyses.Create(ctx, analysis.Create{ID: killed}); err != nil {
+		return err
+	}
+	first, err := d.hire(ctx, "worker-a")
+	if err != nil {
+		return err
+	}
+	var dead event
+	for e := range first.events {
+		d.report("worker-a", e)
+		if e.Event == "began" {
+			dead = e
+		}
+		if e.Step == 3 {
+			break
+		}
+	}
+	if dead.Token == 0 {
+		return errors.New("worker-a ended before it began")
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	d.sayf("show", "kill -9 %d: worker-a is dead, half of its work is done, and it holds the lock", first.cmd.Process.Pid)
+	for range first.events { // until the process is gone
+	}
+	left, _, err := d.analyses.Get(ctx, killed)
+	if err != nil {
+		return err
+	}
+	held, _ := left.ExpiresAt()
+
+	second, err := d.hire(ctx, "worker-b")
+	if err != nil {
+		return err
+	}
+	var (
+		heir    event
+		began   time.Time
+		verdict string
+	)
+	for e := range second.events {
+		d.report("worker-b", e)
+		switch e.Event {
+		case "began":
+			heir, began = e, time.Now()
+		case "ended":
+			verdict = e.Verdict
+		default: // steps, and waiting
+		}
+	}
+	body := fmt.Sprintf(`{"lockOwner":%s,"lockToken":%d,"status":"FAILED","failureReason":"a message of the dead"}`, strconv.Quote(dead.Owner), dead.Token)
+	status, p, err := d.post(ctx, "/v1/analyses/"+killed+"/finish", body, nil)
+	if err != nil {
+		return err
+	}
+	d.sayf("worker-a", "a late finish with token %d → %d %s", dead.Token, status, orOK(p.Code))
+	after, _, err := d.analyses.Get(ctx, killed)
+	if err != nil {
+		return err
+	}
+	d.check(verdict == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready && after.Result == "made by worker-b",
+		"a dead worker's run is taken over", "worker-b ran it with token %d after token %d: %s, %q", heir.Token, dead.Token, after.Status, after.Result)
+	d.check(!began.IsZero() && !began.Before(held), "and not before its lock has run out",
+		"the lock ended at %s, the second run began at %s", held.Format(clock), began.UTC().Format(clock))
+	d.check(status == http.StatusConflict && after.Status == analysis.Ready, "what the dead one still sends changes nothing",
+		"%d %s, and the analysis is %s", status, orOK(p.Code), after.Status)
+	return nil
+}
+
+const clock = "15:04:05.000"
+
+func (d *demo) report(who string, e event) {
+	switch e.Event {
+	case "began":
+		d.sayf(who, "lock → token %d; the work begins", e.Token)
+	case "step":
+		d.sayf(who, "step %d of %d", e.Step, steps)
+	case "busy":
+		d.sayf(who, "locked: somebody runs it; asked to come again in %s", e.RetryAfter)
+	case "ended":
+		d.sayf(who, "finish → %s", e.Verdict)
+	default: // of a newer version
+	}
+}
