@@ -40,7 +40,7 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Write generated files anew, after a change of contracts/openapi.yaml
+generate: ## Write generated files anew, after a change of contracts/openapi.yaml or of IDs
 	go generate ./contracts/...
 
 .PHONY: verify

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/leasehold-dev/leasehold/client/once"
 )
 
 // issuer is an OpenID Connect issuer on loopback.
@@ -130,6 +133,29 @@ func TestServeWithAuthentication(t *testing.T) {
 	for _, c := range cases {
 		if i := strings.LastIndexByte(c.token, '.'); i > 0 && strings.Contains(p.stderr.String(), c.token[:i]) {
 			t.Errorf("the log has the token of %q", c.name)
+		}
+	}
+}
+
+// TestServeWorkers: analyses are for callers with the worker's scope, whatever it is called here.
+func TestServeWorkers(t *testing.T) {
+	i := newIssuer(t)
+	p := start(t, "--store", "memory", "--auth-issuer", i.URL, "--auth-audience", "leasehold", "--auth-worker-scope", "jobs")
+	for _, c := range []struct {
+		scope string
+		says  string
+	}{
+		{"openid leasehold:admin leasehold:worker", "PERMISSION_DENIED: "},
+		{"openid jobs", "NOT_FOUND: "},
+	} {
+		gate, err := once.New(p.url, &once.ClientOptions{Token: func(context.Context) (string, error) {
+			return i.token(t, map[string]any{"scope": c.scope}), nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gate.Get(t.Context(), "a1"); err == nil || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("scope %q: %v, want %s", c.scope, err, c.says)
 		}
 	}
 }

@@ -19,10 +19,13 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
+	"github.com/leasehold-dev/leasehold/client/kazahana"
 	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
@@ -72,11 +75,19 @@ func overNetwork(t *testing.T) (*emulator.Server, *sdk.Client) {
 // The clocks of the suites are their own, so that the stores must trust them: takeover happens at expires_at itself.
 
 func TestDynamoDBConformance(t *testing.T) {
-	docstoretest.Run(t, func(t *testing.T) docstore.Store {
-		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock})
-	})
+	for name, indexes := range dynamoIndexes {
+		t.Run(name, func(t *testing.T) {
+			docstoretest.Run(t, func(t *testing.T) docstore.Store {
+				_, client := overNetwork(t)
+				return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Indexes: indexes})
+			})
+		})
+	}
 }
+
+// dynamoIndexes are the indexes with which the conformance suite runs: one on the field by which it finds documents, and
+// none.
+var dynamoIndexes = map[string][]string{"indexed": {"until"}, "not indexed": nil}
 
 // TestLocksOnDynamoDB: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnDynamoDB(t *testing.T) {
@@ -88,31 +99,96 @@ func TestLocksOnDynamoDB(t *testing.T) {
 
 // TestAmbiguousWritesOnDynamoDB: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003, with an SDK that sends again by itself.
 func TestAmbiguousWritesOnDynamoDB(t *testing.T) {
+	suite.Ambiguous(t, unreliableDynamo)
+}
+
+// TestAmbiguousAnalysesOnDynamoDB: the same for the commands of the gate.
+func TestAmbiguousAnalysesOnDynamoDB(t *testing.T) { suite.AmbiguousAnalyses(t, unreliableDynamo) }
+
+func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) { suite.AmbiguousMachineIDs(t, unreliableDynamo) }
+
+// unreliableDynamo opens a store on an emulator that loses requests and answers.
+func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+	t.Helper()
 	kinds := map[suite.Fate]emulator.Kind{
 		suite.LostRequest: emulator.DropBefore, suite.LostAnswer: emulator.DropAfter,
 		suite.AppliedThenError: emulator.FailAfter, suite.AppliedLate: emulator.DelayAnswer,
 	}
-	suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		server, client := overNetwork(t)
-		var injected *emulator.Injection
-		faults := suite.Faults{
-			Next: func(_ *testing.T, f suite.Fate) {
-				fault := emulator.Fault{Kind: kinds[f], Op: "UpdateItem", Times: 1}
-				if f == suite.AppliedLate {
-					fault.Delay = time.Minute // the caller gives up long before
-				}
-				injected = server.Inject(fault)
-			},
-			Settle: func(t *testing.T) {
-				t.Helper()
-				if injected.Hits() != 1 {
-					t.Errorf("the fault happened %d times", injected.Hits())
-				}
-			},
-		}
-		return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now}), faults
+	server, client := overNetwork(t)
+	var injected *emulator.Injection
+	faults := suite.Faults{
+		Next: func(_ *testing.T, f suite.Fate) {
+			fault := emulator.Fault{Kind: kinds[f], Op: "UpdateItem", Times: 1}
+			if f == suite.AppliedLate {
+				fault.Delay = time.Minute // the caller gives up long before
+			}
+			injected = server.Inject(fault)
+		},
+		Settle: func(t *testing.T) {
+			t.Helper()
+			if injected.Hits() != 1 {
+				t.Errorf("the fault happened %d times", injected.Hits())
+			}
+		},
+	}
+	return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now}), faults
+}
+
+func TestMachineIDsOnDynamoDB(t *testing.T) {
+	suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
+		_, client := overNetwork(t)
+		return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
 	})
 }
+
+// TestMachineIDCostsOnDynamoDB: two requests for any number of leases that a page has room for, with the clock watched as in
+// production. Only the first of a process reads two documents, and only the first ever writes two.
+func TestMachineIDCostsOnDynamoDB(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
+		time.Sleep(time.Until(suite.Epoch)) // machine IDs have timestamps from then on
+		s := machineid.NewDefault(openDynamo(t, client, "leasehold", dynamodb.Options{}), nil)
+		for i, throughput := range []int64{1, 1, 5 * 256, 100 * 256} {
+			server.ResetCounts()
+			r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: throughput})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]int{"GetItem": 1, "UpdateItem": 1}
+			if i == 0 {
+				want = map[string]int{"TransactGetItems": 1, "TransactWriteItems": 1}
+			}
+			if got := server.Requests(); !maps.Equal(got, want) {
+				t.Errorf("throughput %d: took %v, want %v", throughput, got, want)
+			}
+			server.ResetCounts()
+			if l := r.Leases[0]; i > 0 {
+				at := time.Now().UnixMilli()
+				if err := s.Release(t.Context(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at)}); err != nil {
+					t.Error(err)
+				}
+				if got := server.Requests(); !maps.Equal(got, want) {
+					t.Errorf("release took %v, want %v", got, want)
+				}
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+// TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and without.
+func TestAnalysesOnDynamoDB(t *testing.T) {
+	for name, indexes := range analysisIndexes {
+		t.Run(name, func(t *testing.T) {
+			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
+				_, client := overNetwork(t)
+				return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now, Indexes: indexes})
+			})
+		})
+	}
+}
+
+// analysisIndexes are the indexes with which the gate's suite runs.
+var analysisIndexes = map[string][]string{"indexed": {analysis.ExpiryField}, "not indexed": nil}
 
 // TestDynamoDBElsewhere runs the suites on another implementation of the service, whose authors read its manual for
 // themselves.
@@ -126,14 +202,28 @@ func TestDynamoDBElsewhere(t *testing.T) {
 	client := dynamoClient(endpoint, nil)
 	var tables atomic.Int64
 	table := func() string { return fmt.Sprintf("leasehold-%d-%d", time.Now().UnixNano(), tables.Add(1)) }
-	t.Run("conformance", func(t *testing.T) {
-		docstoretest.Run(t, func(t *testing.T) docstore.Store {
-			return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock})
+	for name, indexes := range dynamoIndexes {
+		t.Run("conformance, "+name, func(t *testing.T) {
+			docstoretest.Run(t, func(t *testing.T) docstore.Store {
+				return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock, Indexes: indexes})
+			})
+		})
+	}
+	t.Run("machine IDs", func(t *testing.T) {
+		suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
+			return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
 		})
 	})
 	t.Run("locks", func(t *testing.T) {
 		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
 			return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
+		})
+	})
+	t.Run("analyses", func(t *testing.T) {
+		suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
+			return openDynamo(t, client, table(), dynamodb.Options{
+				MaxSkew: dynamodb.TrustClock, Now: now, Indexes: analysisIndexes["indexed"],
+			})
 		})
 	})
 }

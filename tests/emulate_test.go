@@ -7,33 +7,44 @@ import (
 	"strings"
 	"testing"
 
+	taskspb "cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestEmulators: both emulators answer as commands of their own, and end with Ctrl-C and exit code 0.
+// TestEmulators: the emulators answer as commands of their own, and end with Ctrl-C and exit code 0.
 func TestEmulators(t *testing.T) {
-	t.Run("dynamodb", func(t *testing.T) {
-		p := launch(t, nil, "emulate", "dynamodb", "--listen", "127.0.0.1:0")
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/x-amz-json-1.0")
-		r.Header.Set("X-Amz-Target", "DynamoDB_20120810.ListTables")
-		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=local/20260101/local/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
-		r.Header.Set("X-Amz-Date", "20260101T000000Z")
-		w, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Body.Close()
-		if body, err := io.ReadAll(w.Body); err != nil || w.StatusCode != http.StatusOK || string(body) != `{"TableNames":[]}` {
-			t.Errorf("%d %s, %v", w.StatusCode, body, err)
-		}
-		interrupt(t, p)
-	})
+	for name, call := range map[string]struct {
+		args                 []string
+		target, body, answer string
+	}{
+		"dynamodb":  {[]string{"dynamodb"}, "DynamoDB_20120810.ListTables", "{}", `{"TableNames":[]}`},
+		"sqs":       {[]string{"sqs"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"analyses"}`, `{"QueueUrl":"http://queues.local/000000000000/analyses"}`},
+		"sqs, FIFO": {[]string{"sqs", "--queue", "q", "--queue", "q.fifo"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"q.fifo"}`, `{"QueueUrl":"http://queues.local/000000000000/q.fifo"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, nil, append(append([]string{"emulate"}, call.args...), "--listen", "127.0.0.1:0")...)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url, strings.NewReader(call.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = "queues.local"
+			r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+			r.Header.Set("X-Amz-Target", call.target)
+			r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=local/20260101/local/x/aws4_request, SignedHeaders=host, Signature=0")
+			r.Header.Set("X-Amz-Date", "20260101T000000Z")
+			w, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Body.Close()
+			if body, err := io.ReadAll(w.Body); err != nil || w.StatusCode != http.StatusOK || string(body) != call.answer {
+				t.Errorf("%d %s, %v", w.StatusCode, body, err)
+			}
+			interrupt(t, p)
+		})
+	}
 	t.Run("firestore", func(t *testing.T) {
 		p := launch(t, nil, "emulate", "firestore", "--listen", "127.0.0.1:0")
 		conn, err := grpc.NewClient(p.url, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -49,8 +60,26 @@ func TestEmulators(t *testing.T) {
 		}
 		interrupt(t, p)
 	})
+	t.Run("cloudtasks", func(t *testing.T) {
+		p := launch(t, nil, "emulate", "cloudtasks", "--listen", "127.0.0.1:0", "--queue", "projects/p/locations/l/queues/q")
+		conn, err := grpc.NewClient(p.url, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		q, err := taskspb.NewCloudTasksClient(conn).GetQueue(t.Context(), &taskspb.GetQueueRequest{Name: "projects/p/locations/l/queues/q"})
+		if err != nil || q.GetState() != taskspb.Queue_RUNNING {
+			t.Errorf("%v, %v", q, err)
+		}
+		interrupt(t, p)
+	})
+	t.Run("no name of a queue", func(t *testing.T) {
+		if code, stdout, stderr := run(t, nil, "emulate", "sqs", "--listen", "127.0.0.1:0", "--queue", "a b"); code != 2 || stdout != "" || !strings.Contains(stderr, `--queue: sqs: queue "a b"`) {
+			t.Errorf("%d %q %q", code, stdout, stderr)
+		}
+	})
 	t.Run("public address", func(t *testing.T) {
-		for _, args := range [][]string{{"emulate", "dynamodb", "--listen", "0.0.0.0:0"}, {"emulate", "firestore", "--listen", ":0"}} {
+		for _, args := range [][]string{{"emulate", "dynamodb", "--listen", "0.0.0.0:0"}, {"emulate", "firestore", "--listen", ":0"}, {"emulate", "cloudtasks", "--listen", "0.0.0.0:0"}, {"emulate", "sqs", "--listen", ":0"}} {
 			if code, stdout, stderr := run(t, nil, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "127.0.0.1") {
 				t.Errorf("%v: %d %q %q", args, code, stdout, stderr)
 			}

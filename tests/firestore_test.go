@@ -11,11 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/leasehold-dev/leasehold/adapters/firestore"
+	"github.com/leasehold-dev/leasehold/client/kazahana"
 	emulator "github.com/leasehold-dev/leasehold/emulator/firestore"
 	"github.com/leasehold-dev/leasehold/emulator/firestore/official"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
@@ -65,6 +67,59 @@ func TestAmbiguousWritesOnFirestore(t *testing.T) {
 				return s, firestoreFaults(server)
 			})
 		})
+	}
+}
+
+// TestAnalysesOnFirestore: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
+func TestAnalysesOnFirestore(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
+				s, _ := onFirestore(t, mode, now)
+				return s
+			})
+		})
+	}
+}
+
+func TestMachineIDsOnFirestore(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
+				s, _ := onFirestore(t, mode, now)
+				return s
+			})
+		})
+	}
+}
+
+// TestAmbiguousAnalysesOnFirestore: commits whose request or answer was lost, with a store that sends again by itself.
+func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
+	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		s, server := onFirestore(t, emulator.Pessimistic, now)
+		return s, firestoreFaults(server)
+	})
+}
+
+func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
+	suite.AmbiguousMachineIDs(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		s, server := onFirestore(t, emulator.Pessimistic, now)
+		return s, firestoreFaults(server)
+	})
+}
+
+// TestMachineIDCostsOnFirestore: three requests for any number of leases that a page has room for.
+func TestMachineIDCostsOnFirestore(t *testing.T) {
+	store, server := onFirestore(t, emulator.Pessimistic, suite.NewClock().Now)
+	s := machineid.NewDefault(store, nil)
+	for _, throughput := range []int64{1, 1, 5 * 256, 100 * 256} {
+		server.ResetCounts()
+		if _, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: throughput}); err != nil {
+			t.Fatal(err)
+		}
+		if got := server.Counts(); !maps.Equal(got, map[string]int{"BatchGetDocuments": 2, "Commit": 1}) {
+			t.Errorf("throughput %d: requests %v, want two BatchGetDocuments and a Commit", throughput, got)
+		}
 	}
 }
 

@@ -106,11 +106,11 @@ func call(t *testing.T, method, url, token, body string) (int, string) {
 // TestCloudFunctions runs the functions of the root package over Firestore's emulator.
 func TestCloudFunctions(t *testing.T) {
 	emulator := firestore.Start(t, nil)
-	path := build(t, "functions/gcp/local")
+	binary := build(t, "functions/gcp/local")
 	env := []string{"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST=" + emulator.Addr()}
 
 	t.Run("API", func(t *testing.T) {
-		f := startFunction(t, path, "API", append(env, "LEASEHOLD_DEVELOPMENT=1")...)
+		f := startFunction(t, binary, "API", append(env, "LEASEHOLD_DEVELOPMENT=1")...)
 		c, err := lock.New(f.url, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestCloudFunctions(t *testing.T) {
 
 	t.Run("with an issuer", func(t *testing.T) {
 		i := newIssuer(t)
-		f := startFunction(t, path, "API", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold",
+		f := startFunction(t, binary, "API", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold",
 			"LEASEHOLD_TENANT=acme", "LEASEHOLD_SUBJECTS=1057", "LEASEHOLD_ROOT=leasehold/issuer")...)
 		url := f.url + "/v1/tenants/acme/locks/k/acquire"
 		const body = `{"request_id":"r1","ttl_seconds":30}`
@@ -163,7 +163,7 @@ func TestCloudFunctions(t *testing.T) {
 	})
 
 	t.Run("without an issuer", func(t *testing.T) {
-		f := startFunction(t, path, "API", env...)
+		f := startFunction(t, binary, "API", env...)
 		if status, body := call(t, http.MethodGet, f.url+"/healthz", "", ""); status != http.StatusOK {
 			t.Errorf("healthz: %d %s", status, body)
 		}
@@ -172,11 +172,20 @@ func TestCloudFunctions(t *testing.T) {
 		}
 	})
 
-	for _, target := range []string{"Tasks", "Sweep"} {
+	for target, path := range map[string]string{"Tasks": "/internal/tasks/analysis", "Sweep": "/internal/sweep"} {
 		t.Run(target, func(t *testing.T) {
-			f := startFunction(t, path, target, env...)
-			if status, body := call(t, http.MethodPost, f.url+"/", "", "{}"); status != http.StatusNotImplemented || !strings.Contains(body, `"status":501`) {
-				t.Errorf("%d %s", status, body)
+			f := startFunction(t, binary, target, env...)
+			if status, body := call(t, http.MethodPost, f.url+path, "", "{}"); status != http.StatusNotImplemented || !strings.Contains(body, `"code":"NOT_CONFIGURED"`) {
+				t.Errorf("not set up: %d %s", status, body)
+			}
+			f.stop()
+			f = startFunction(t, binary, target, append(env, "LEASEHOLD_TARGET_URL=http://127.0.0.1:1", "LEASEHOLD_TASK_ACCOUNT=queue@demo.iam.gserviceaccount.com",
+				"LEASEHOLD_TASK_QUEUE=projects/p/locations/l/queues/q", "LEASEHOLD_TASK_URL=https://x.run.app/internal/tasks/analysis", "CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1")...)
+			if status, body := call(t, http.MethodPost, f.url+path, "", "{}"); status != http.StatusUnauthorized {
+				t.Errorf("without a token: %d %s", status, body)
+			}
+			if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks", "", ""); status != http.StatusNotFound {
+				t.Errorf("the API is there too: %d %s", status, body)
 			}
 		})
 	}

@@ -19,36 +19,51 @@ const (
 // rooms says what each room may import beside the standard library and itself: rooms of this module (without the module's
 // path) and packages of others. The longest matching name counts. Tests may import what they like.
 var rooms = map[string][]string{
-	"contracts":                    {},
-	"contracts/contracttest":       {"contracts", "github.com/getkin/kin-openapi"},
-	"contracts/internal/genschema": {"go.yaml.in/yaml"},
+	"contracts":                     {},
+	"contracts/contracttest":        {"contracts", "github.com/getkin/kin-openapi"},
+	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
+	"contracts/internal/genvectors": {"client/kazahana"},
 
 	"client": {"contracts"},
 
+	"repo/analysis":              {"repo/docstore", "repo/field"},
 	"repo/docstore":              {},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field"},
+	"repo/machineid":             {"repo/docstore", "repo/field", "client/kazahana"},
 
-	"adapters/dynamodb":  {"repo/docstore", "github.com/aws"},
-	"adapters/firestore": {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
-	"adapters/sqlite":    {"repo/docstore", "modernc.org/sqlite"},
+	"adapters/cloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
+	"adapters/dynamodb":   {"repo/docstore", "github.com/aws"},
+	"adapters/redis":      {"repo/docstore", "github.com/redis/go-redis"},
+	"adapters/firestore":  {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
+	"adapters/sqlite":     {"repo/docstore", "modernc.org/sqlite"},
+	"adapters/sqs":        {"repo/analysis", "github.com/aws"},
 
-	"functions/aws":        {"functions/httpapi", "contracts", "repo/field", "github.com/aws/aws-lambda-go/events"},
-	"functions/aws/api":    {"adapters/dynamodb", "functions", "github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/sweep":  {"github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/worker": {"github.com/aws/aws-lambda-go"},
-	"functions/gcp":        {"adapters/firestore", "contracts", "functions", "repo/docstore"},
-	"functions/gcp/local":  {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
+	"functions/aws":                   {"functions/httpapi", "functions/tasks", "contracts", "repo", "github.com/aws/aws-lambda-go/events"},
+	"functions/aws/api":               {"functions", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/internal/settings": {"adapters/dynamodb"},
+	"functions/aws/sweep":             {"adapters/sqs", "functions/aws", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/worker":            {"adapters/sqs", "functions", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/gcp": {
+		"adapters/cloudtasks", "adapters/firestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis", "repo/docstore",
+		"repo/machineid",
+	},
+	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
-	"functions/httpapi": {"repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/tasks":   {"client/once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/httpapi": {"repo", "contracts", "client/kazahana", "github.com/go-json-experiment/json"},
 	"functions/oidc":    {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 
-	"emulator/dynamodb":  {},
-	"emulator/firestore": {"cloud.google.com/go/firestore", "google.golang.org"},
+	"emulator/cloudtasks": {"cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
+	"emulator/dynamodb":   {"emulator/internal"},
+	"emulator/sqs":        {"emulator/internal"},
+	"emulator/firestore":  {"cloud.google.com/go/firestore", "google.golang.org"},
+	"emulator/redis":      {"github.com/alicebob/miniredis"},
+	"emulator/internal":   {},
 
 	"cmd/leasehold": {"adapters", "client", "contracts", "emulator", "functions", "repo", "github.com/alecthomas/kong"},
 

@@ -260,40 +260,26 @@ func checkLambdaLog(t *testing.T, log string, secrets ...string) {
 
 // TestOneCloudEach: an entry point carries the libraries of its own cloud alone. Both together cost some 9 MB.
 func TestOneCloudEach(t *testing.T) {
-	for pkg, foreign := range map[string]string{
-		module + "functions/aws/api": "cloud.google.com/go",
-		module + "functions/gcp":     "github.com/aws",
-		root:                         "github.com/aws",
+	for pkg, links := range map[string]struct{ foreign, own string }{
+		module + "functions/aws/api":    {"cloud.google.com/go", "functions/httpapi"},
+		module + "functions/aws/worker": {"cloud.google.com/go", "functions/tasks"},
+		module + "functions/aws/sweep":  {"cloud.google.com/go", "repo/analysis"},
+		module + "functions/tasks":      {"cloud.google.com/go", "client/once"}, // which a Lambda function uses too
+		module + "functions/gcp":        {"github.com/aws", "functions/httpapi"},
+		root:                            {"github.com/aws", "functions/httpapi"},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg).Output()
 		if err != nil {
 			t.Fatal(fmt.Errorf("go list %s: %w", pkg, err))
 		}
 		deps := strings.Fields(string(out))
-		if !slices.Contains(deps, module+"functions/httpapi") {
-			t.Errorf("%s has %d dependencies, and not the HTTP API", pkg, len(deps))
+		if !slices.Contains(deps, module+links.own) {
+			t.Errorf("%s has %d dependencies, and not %s", pkg, len(deps), links.own)
 		}
 		for _, d := range deps {
-			if under(d, foreign) {
+			if under(d, links.foreign) {
 				t.Errorf("%s links %s", pkg, d)
 			}
 		}
-	}
-}
-
-// TestLambdaWithoutGate: the functions of the analysis gate, which is not in this version, lose nothing and say so.
-func TestLambdaWithoutGate(t *testing.T) {
-	worker := startLambda(t, build(t, "functions/aws/worker", "-tags", "lambda.norpc"))
-	if a := worker.invoke(t, lambdaFile(t, "sqs.json"), 30*time.Second); a.failed || string(a.body) != `{"batchItemFailures":[{"itemIdentifier":"059f36b4"}]}` {
-		t.Errorf("a message is not handed back: %+v %s", a, a.body)
-	}
-	for _, name := range []string{"not_json.txt", "apigw_jwt.json"} {
-		if a := worker.invoke(t, lambdaFile(t, name), 30*time.Second); !a.failed {
-			t.Errorf("%s: %s", name, a.body)
-		}
-	}
-	sweep := startLambda(t, build(t, "functions/aws/sweep", "-tags", "lambda.norpc"))
-	if a := sweep.invoke(t, []byte(`{"source":"aws.events"}`), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "no analysis gate") {
-		t.Errorf("sweep: %+v %s", a, a.body)
 	}
 }

@@ -42,7 +42,15 @@ func (e *buildError) Error() string { return e.err.Error() + "\n" + string(e.out
 // cleanups run when all tests have ended.
 var cleanups []func()
 
+// children are what this binary does when a test starts it as a process of its own, by the value of childVariable.
+var children = map[string]func() int{}
+
+const childVariable = "LEASEHOLD_TEST_CHILD"
+
 func TestMain(m *testing.M) {
+	if child, ok := children[os.Getenv(childVariable)]; ok {
+		os.Exit(child())
+	}
 	code := m.Run()
 	for _, f := range cleanups {
 		f()

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"io/fs"
@@ -14,7 +15,9 @@ import (
 )
 
 // volatile members differ from run to run; what counts is that they are there.
-var volatile = []string{"acquired_at", "expires_at", "released_at", "lease_id", "instance", "retry_after_ms"}
+var volatile = []string{
+	"acquired_at", "expires_at", "released_at", "lease_id", "instance", "retry_after_ms", "lockExpiresAt", "remainingMs", "retryAfterMs",
+}
 
 // TestReadmeIsReal sends the README's requests to a new server, in its order, and compares the answers with the output
 // that the README shows.
@@ -24,14 +27,19 @@ func TestReadmeIsReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, "--data", t.TempDir())
-	exchange := regexp.MustCompile(`(?m)^\$ curl -s http://127\.0\.0\.1:8080(\S+) -d '([^']+)'\n(.+)$`)
+	exchange := regexp.MustCompile(`(?m)^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')?\n(.+)$`)
 	found := exchange.FindAllStringSubmatch(string(page), -1)
 	if prompts := strings.Count(string(page), "\n$ "); len(found) != prompts || prompts < 5 {
 		t.Fatalf("the README has %d prompts, %d of them understood", prompts, len(found))
 	}
 	for _, e := range found {
-		path, body, want := e[1], e[2], e[3]
-		r, err := http.Post(p.url+path, "application/x-www-form-urlencoded", strings.NewReader(body)) // as curl -d does
+		method, path, body, want := cmp.Or(e[1], http.MethodPost), e[2], e[3], e[4]
+		request, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d does
+		r, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

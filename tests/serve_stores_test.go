@@ -9,6 +9,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/firestore"
+	"github.com/leasehold-dev/leasehold/emulator/redis"
 )
 
 // TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the store
@@ -24,6 +25,13 @@ func TestServeOnEveryStore(t *testing.T) {
 		},
 		"dynamodb": func(t *testing.T) (env, args []string) {
 			return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodb.Start(t, nil).URL}
+		},
+		"redis": func(t *testing.T) (env, args []string) {
+			server := redis.Start(t, "--requirepass", "hunter2")
+			return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(), "--redis-prefix", "t"}
+		},
+		"redis, by its stand-in": func(t *testing.T) (env, args []string) {
+			return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redis.StandIn(t).Addr()}, []string{"--store", "redis"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +70,7 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := dynamodb.Start(t, nil).URL
+	const secret = "hunter2"
 	for name, c := range map[string]struct {
 		env, args []string
 		code      int
@@ -83,11 +92,20 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 			env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--store", "dynamodb", "--table", "locks", "--region", "eu-west-1"}, code: 1, says: []string{"credentials"}},
 		"dynamodb that is down": {
 			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", "http://" + nobody}, code: 1, says: []string{"connection refused"}},
+		"redis that is down": {
+			args: []string{"--store", "redis", "--redis-addr", nobody}, code: 1, says: []string{"connection refused", "--redis-addr"}},
+		"redis with a URL that is none": {
+			env: []string{"LEASEHOLD_REDIS_ADDR=redis://ann:" + secret + "@host:port"}, args: []string{"--store", "redis"}, code: 1, says: []string{"redis://user:password@host:6379/0"}},
+		"redis that is something else": {
+			args: []string{"--store", "redis", "--redis-addr", strings.TrimPrefix(empty, "http://")}, code: 1, says: []string{"--redis-addr"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, c.env, append([]string{"serve", "--listen", "127.0.0.1:0"}, c.args...)...)
 			if code != c.code || stdout != "" {
 				t.Errorf("exit code %d, want %d; stdout %q", code, c.code, stdout)
+			}
+			if strings.Contains(stderr, secret) {
+				t.Errorf("%q shows the password", stderr)
 			}
 			for _, s := range c.says {
 				if !strings.Contains(stderr, s) {

@@ -143,8 +143,20 @@ func TestRefusedSettings(t *testing.T) {
 			env: []string{"HOME=", "XDG_DATA_HOME="}, args: []string{"--listen", "127.0.0.1:0"}, code: 2, says: []string{"--data"}},
 		"unknown store": {
 			args: []string{"--store", "mongo"}, code: 2, says: []string{"--store", "sqlite"}},
+		"ID services in a file that is not there": {
+			args: []string{"--id-services", filepath.Join(notADatabase, "services.json"), "--store", "memory"}, code: 2, says: []string{"--id-services", "services.json"}},
+		"ID service without a name": {
+			args: []string{"--store", "memory"}, env: []string{`LEASEHOLD_ID_SERVICES=[{"bitSeq":8}]`}, code: 2, says: []string{"--id-services", "serviceId is required"}},
 		"unknown flag": {
 			args: []string{"--colour"}, code: 2, says: []string{"--colour", "--help"}},
+		"unencrypted target": {
+			args: []string{"--task-target", "http://worker.example/run", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"LEASEHOLD_TARGET_URL", "https://"}},
+		"tasks of a public server from anybody": {
+			args: []string{"--task-target", "https://worker.example/run", "--auth-issuer", "https://issuer.example", "--auth-audience", "x", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"LEASEHOLD_TASK_ACCOUNT"}},
+		"queue without its URL": {
+			args: []string{"--task-queue", "projects/p/locations/l/queues/q", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"LEASEHOLD_TASK_URL"}},
+		"no failures allowed": {
+			args: []string{"--task-max-failures", "0", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-max-failures"}},
 		"no time for requests": {
 			args: []string{"--request-timeout", "0s", "--store", "memory"}, code: 2, says: []string{"--request-timeout"}},
 	} {

@@ -10,32 +10,62 @@ import (
 	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
+// onMemory opens a store in memory, with its clock.
+func onMemory(_ *testing.T, now func() time.Time) docstore.Store {
+	return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
+}
+
+// onSQLite opens a store in a file of its own.
+func onSQLite(t *testing.T, now func() time.Time) docstore.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "leasehold.db"), &sqlite.Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 // TestLocksOnMemory: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnMemory(t *testing.T) {
-	suite.Locks(t, func(_ *testing.T, now func() time.Time) docstore.Store {
-		return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
-	})
+	suite.Locks(t, onMemory)
 }
 
 // TestLocksOnSQLite: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnSQLite(t *testing.T) {
-	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
-		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "locks.db"), &sqlite.Options{Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return s
+	suite.Locks(t, onSQLite)
+}
+
+// TestAnalysesOnMemory: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
+func TestAnalysesOnMemory(t *testing.T) { suite.Analyses(t, onMemory) }
+
+// TestAnalysesOnSQLite: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
+func TestAnalysesOnSQLite(t *testing.T) { suite.Analyses(t, onSQLite) }
+
+// TestAmbiguousAnalyses: acquire, refresh, release and finish whose request or answer was lost.
+func TestAmbiguousAnalyses(t *testing.T) {
+	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		return suite.Unreliable(onMemory(t, now))
+	})
+}
+
+func TestMachineIDsOnMemory(t *testing.T) { suite.MachineIDs(t, onMemory) }
+
+func TestMachineIDsOnSQLite(t *testing.T) { suite.MachineIDs(t, onSQLite) }
+
+func TestAmbiguousMachineIDs(t *testing.T) {
+	suite.AmbiguousMachineIDs(t, func(_ *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		return suite.Unreliable(docstore.NewMemory(&docstore.MemoryOptions{Now: now}))
 	})
 }
 
 // TestAmbiguousWrites: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWrites(t *testing.T) {
-	suite.Ambiguous(t, func(_ *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		return suite.Unreliable(docstore.NewMemory(&docstore.MemoryOptions{Now: now}))
+	suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		return suite.Unreliable(onMemory(t, now))
 	})
 }

@@ -37,15 +37,23 @@ type Faults struct {
 // false LOCK_HELD, no false LEASE_LOST, no second grant. It makes no difference whether the store's own library sends
 // again underneath.
 func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
+	everyFate(t, newStore, ambiguous, "acquire", "acquire expired", "renew", "release", "force")
+}
+
+// everyFate runs a test for every fate of every command, each on a store of its own.
+func everyFate(
+	t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults),
+	test func(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate), commands ...string,
+) {
 	for _, fate := range []Fate{LostRequest, LostAnswer, AppliedThenError, AppliedLate} {
-		for _, do := range []string{"acquire", "acquire expired", "renew", "release", "force"} {
+		for _, do := range commands {
 			t.Run(fmt.Sprintf("%s/%s", do, fate), func(t *testing.T) {
 				clock := NewClock()
 				store, faults := newStore(t, clock.Now)
 				if fate == AppliedLate && faults.Settle == nil {
 					return
 				}
-				ambiguous(t, store, faults, clock, do, fate)
+				test(t, store, faults, clock, do, fate)
 			})
 		}
 	}

@@ -28,38 +28,42 @@ import (
 // a time (linearizability; Herlihy and Wing, 1990). The same seed makes the same choices. The error is what cannot be
 // explained.
 func History(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
+	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{}, nil))
+	defer server.Close()
+	return record(clock, seed, locksModel(tenant), func(c *caller) func() error {
+		l := &client{caller: c, url: server.URL + "/v1/tenants/" + url.PathEscape(tenant) + "/locks/k/", http: server.Client()}
+		return func() error { return l.command(ctx) }
+	})
+}
+
+// record lets callers send commands at once, and holds what they saw against the model. newCaller gives each a function
+// that sends one command.
+func record(clock *Clock, seed uint64, m porcupine.Model, newCaller func(*caller) func() error) error {
 	const (
-		clients  = 4
-		commands = 25 // of each client
+		callers  = 4
+		commands = 25 // of each caller
 	)
 	h := &history{clock: clock, begin: time.Now()}
-	faulty := &faultyStore{Store: store, random: rand.New(rand.NewPCG(seed, 0))}
-	server := httptest.NewServer(httpapi.New(faulty, httpapi.Development{}, nil))
-	defer server.Close()
-
-	var clientsDone sync.WaitGroup
-	errs := make(chan error, clients)
-	for n := range clients {
-		c := &client{
-			history: h, number: n, url: server.URL + "/v1/tenants/" + url.PathEscape(tenant) + "/locks/k/", http: server.Client(),
-			random: rand.New(rand.NewPCG(seed, uint64(n)+1)),
-		}
-		clientsDone.Go(func() {
+	var done sync.WaitGroup
+	errs := make(chan error, callers)
+	for n := range callers {
+		command := newCaller(&caller{history: h, number: n, random: rand.New(rand.NewPCG(seed, uint64(n)+1))})
+		done.Go(func() {
 			for range commands {
-				if err := c.command(ctx); err != nil {
+				if err := command(); err != nil {
 					errs <- err
 					return
 				}
 			}
 		})
 	}
-	clientsDone.Wait()
+	done.Wait()
 	select {
 	case err := <-errs:
 		return err
 	default:
 	}
-	switch r := porcupine.CheckOperationsTimeout(model(tenant), h.operations, time.Minute); r {
+	switch r := porcupine.CheckOperationsTimeout(m, h.operations, time.Minute); r {
 	case porcupine.Ok:
 		return nil
 	default:
@@ -67,7 +71,7 @@ func History(ctx context.Context, store docstore.Store, clock *Clock, tenant str
 	}
 }
 
-// history is what happened, as the clients saw it.
+// history is what happened, as the callers saw it.
 type history struct {
 	clock      *Clock
 	begin      time.Time
@@ -77,19 +81,9 @@ type history struct {
 
 // input is a command as it was sent, with the store's time before and after: the store decided at some moment between.
 type input struct {
-	command  interface{ isCommand() }
+	command  any
 	from, to time.Time
 }
-
-type (
-	acquire struct{ lock.Acquire }
-	renew   struct{ lock.Renew }
-	release struct{ lock.Release }
-)
-
-func (acquire) isCommand() {}
-func (renew) isCommand()   {}
-func (release) isCommand() {}
 
 // output is what the client learned. Nothing, if the answer was lost or the server could not say.
 type output struct {
@@ -102,66 +96,27 @@ type output struct {
 	holder   string
 }
 
-// client sends commands for one owner, as a careful caller would: after a lost answer it sends the same again.
-type client struct {
+// caller sends commands for one owner, as a careful one would: after a lost answer it sends the same again.
+type caller struct {
 	*history
 	number int
-	url    string
-	http   *http.Client
 	random *rand.Rand
-	tokens []int64 // of the leases it got, newest last
+	tokens []int64 // of what it was granted, newest last
 	next   int     // request number
 }
 
-// command sends a random command until it has an answer.
-func (c *client) command(ctx context.Context) error {
-	owner := fmt.Sprint("owner ", c.number)
+// owner is who the caller says that it is.
+func (c *caller) owner() string { return fmt.Sprint("owner ", c.number) }
+
+// request is a new request ID.
+func (c *caller) request() string {
 	c.next++
-	request := fmt.Sprintf("%d.%d", c.number, c.next)
-	var (
-		verb string
-		body any
-		cmd  interface{ isCommand() }
-	)
-	token := c.anyToken()
-	switch n := c.random.IntN(10); {
-	case n < 5 || token == 0:
-		verb, body = "acquire", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 1}
-		cmd = acquire{lock.Acquire{Owner: owner, RequestID: request, TTLSeconds: 1}}
-	case n < 7:
-		verb, body = "renew", contracts.RenewRequest{RequestID: request, OwnerID: owner, TTLSeconds: 2, FencingToken: token}
-		cmd = renew{lock.Renew{Owner: owner, RequestID: request, TTLSeconds: 2, Token: token}}
-	default:
-		verb, body = "release", contracts.ReleaseRequest{RequestID: request, OwnerID: owner, FencingToken: token}
-		cmd = release{lock.Release{Owner: owner, RequestID: request, Token: token}}
-	}
-	payload, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	for {
-		if c.random.IntN(4) == 0 {
-			c.clock.Advance(250 * time.Millisecond)
-		}
-		if c.random.IntN(8) == 0 {
-			continue // the request was lost on the way: the server never saw it
-		}
-		o, err := c.once(ctx, verb, payload, cmd)
-		if err != nil {
-			return err
-		}
-		if o.known {
-			if o.code == "OK" && verb == "acquire" {
-				c.tokens = append(c.tokens, o.token)
-			}
-			return nil
-		}
-	}
+	return fmt.Sprintf("%d.%d", c.number, c.next)
 }
 
-// anyToken is mostly the newest of the client's tokens and sometimes an older one, as a message that was under way for
+// anyToken is mostly the newest of the caller's tokens and sometimes an older one, as a message that was under way for
 // long has. It is 0 while there is none.
-func (c *client) anyToken() int64 {
+func (c *caller) anyToken() int64 {
 	n := len(c.tokens)
 	switch {
 	case n == 0:
@@ -173,38 +128,88 @@ func (c *client) anyToken() int64 {
 	}
 }
 
-// once sends a request a single time and writes down what came of it.
-func (c *client) once(ctx context.Context, verb string, payload []byte, cmd interface{ isCommand() }) (output, error) {
+// send sends a command until it has an answer, lets time pass, and writes down each sending and what came of it. An answer
+// that is not known is one of a store that failed.
+func (c *caller) send(command any, grants bool, once func() (output, error)) error {
+	for {
+		if c.random.IntN(4) == 0 {
+			c.clock.Advance(250 * time.Millisecond)
+		}
+		if c.random.IntN(8) == 0 {
+			continue // the request was lost on the way: nobody ever saw it
+		}
+		in := input{command: command, from: c.clock.Now()}
+		called := time.Since(c.begin)
+		o, err := once()
+		if err != nil {
+			return err
+		}
+		returned := time.Since(c.begin)
+		in.to = c.clock.Now()
+		if c.random.IntN(6) == 0 {
+			o = output{} // the answer was lost on the way: the work has been done
+		}
+		c.mu.Lock()
+		c.operations = append(c.operations, porcupine.Operation{
+			ClientId: c.number, Input: in, Output: o, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
+		})
+		c.mu.Unlock()
+		if o.known {
+			if o.code == "OK" && grants {
+				c.tokens = append(c.tokens, o.token)
+			}
+			return nil
+		}
+	}
+}
+
+// client is a caller of locks over HTTP.
+type client struct {
+	*caller
+	url  string
+	http *http.Client
+}
+
+// command sends a random command until it has an answer.
+func (c *client) command(ctx context.Context) error {
+	owner, request, token := c.owner(), c.request(), c.anyToken()
+	var (
+		verb      string
+		body, cmd any
+	)
+	switch n := c.random.IntN(10); {
+	case n < 5 || token == 0:
+		verb, body = "acquire", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 1}
+		cmd = lock.Acquire{Owner: owner, RequestID: request, TTLSeconds: 1}
+	case n < 7:
+		verb, body = "renew", contracts.RenewRequest{RequestID: request, OwnerID: owner, TTLSeconds: 2, FencingToken: token}
+		cmd = lock.Renew{Owner: owner, RequestID: request, TTLSeconds: 2, Token: token}
+	default:
+		verb, body = "release", contracts.ReleaseRequest{RequestID: request, OwnerID: owner, FencingToken: token}
+		cmd = lock.Release{Owner: owner, RequestID: request, Token: token}
+	}
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return c.send(cmd, verb == "acquire", func() (output, error) { return c.once(ctx, verb, payload) })
+}
+
+// once sends a request a single time.
+func (c *client) once(ctx context.Context, verb string, payload []byte) (output, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+verb, bytes.NewReader(payload))
 	if err != nil {
 		return output{}, err
 	}
-	in := input{command: cmd, from: c.clock.Now()}
-	called := time.Since(c.begin)
 	w, err := c.http.Do(r)
 	if err != nil {
 		return output{}, err
 	}
 	content, err := io.ReadAll(w.Body)
-	if err := errors.Join(err, w.Body.Close()); err != nil {
+	if err := errors.Join(err, w.Body.Close()); err != nil || w.StatusCode == http.StatusServiceUnavailable {
 		return output{}, err
 	}
-	returned := time.Since(c.begin)
-	in.to = c.clock.Now()
-
-	var o output
-	lost := c.random.IntN(6) == 0 // the answer was lost on the way: the server has done its work
-	if w.StatusCode != http.StatusServiceUnavailable && !lost {
-		if o, err = read(w.StatusCode, content); err != nil {
-			return output{}, err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.operations = append(c.operations, porcupine.Operation{
-		ClientId: c.number, Input: in, Output: o, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
-	})
-	return o, nil
+	return read(w.StatusCode, content)
 }
 
 func read(status int, content []byte) (output, error) {
@@ -222,16 +227,15 @@ func read(status int, content []byte) (output, error) {
 	return output{known: true, code: string(p.Code), holder: p.OwnerID, expires: p.ExpiresAt}, nil
 }
 
-// model is the rule itself, one command at a time. What the store's clock showed is known only within bounds, and whether
-// a command without an answer was carried out is not known at all, so a step may lead to several states.
-func model(tenant string) porcupine.Model {
-	id := lock.ID{Tenant: tenant, Key: "k"}
+// model is a rule itself, one command at a time, from its first state on. What the store's clock showed is known only within
+// bounds, and whether a command without an answer was carried out is not known at all, so a step may lead to several states.
+func model[State any](decide func(s State, command any, now time.Time) (State, output)) porcupine.Model {
 	return (&porcupine.NondeterministicModel{
-		Init: func() []any { return []any{lock.State{}} },
+		Init: func() []any { var first State; return []any{first} },
 		Step: func(state, in, out any) []any {
-			s, i, o := state.(lock.State), in.(input), out.(output)
+			s, i, o := state.(State), in.(input), out.(output)
 			var next []any
-			add := func(s lock.State) {
+			add := func(s State) {
 				for _, n := range next {
 					if reflect.DeepEqual(n, s) {
 						return
@@ -243,8 +247,8 @@ func model(tenant string) porcupine.Model {
 				add(s) // a store that failed may have done nothing
 			}
 			for now := i.from; !now.After(i.to); now = now.Add(250 * time.Millisecond) {
-				after, outcome := decide(i.command, id, s, now)
-				if !o.known || shown(outcome) == o {
+				after, shown := decide(s, i.command, now)
+				if !o.known || shown == o {
 					add(after)
 				}
 			}
@@ -257,50 +261,59 @@ func model(tenant string) porcupine.Model {
 	}).ToModel()
 }
 
-func decide(command any, id lock.ID, s lock.State, now time.Time) (lock.State, lock.Outcome) {
-	var (
-		next lock.State
-		o    lock.Outcome
-	)
-	switch c := command.(type) {
-	case acquire:
-		c.ID = id
-		next, o = c.Decide(s, now)
-	case renew:
-		c.ID = id
-		next, o = c.Decide(s, now)
-	case release:
-		c.ID = id
-		next, o = c.Decide(s, now)
-	}
-	next.ReleasedAt = time.Time{} // plays no part in later answers, and would only multiply states
-	return next, o
+func locksModel(tenant string) porcupine.Model {
+	id := lock.ID{Tenant: tenant, Key: "k"}
+	return model(func(s lock.State, command any, now time.Time) (lock.State, output) {
+		var (
+			next lock.State
+			o    lock.Outcome
+		)
+		switch c := command.(type) {
+		case lock.Acquire:
+			c.ID = id
+			next, o = c.Decide(s, now)
+		case lock.Renew:
+			c.ID = id
+			next, o = c.Decide(s, now)
+		case lock.Release:
+			c.ID = id
+			next, o = c.Decide(s, now)
+		}
+		next.ReleasedAt = time.Time{} // plays no part in later answers, and would only multiply states
+		return next, shown(o)
+	})
 }
 
 // shown is the part of an outcome that a client sees.
 func shown(o lock.Outcome) output {
-	text := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return string(docstore.FormatTime(t))
-	}
 	switch o.Code {
 	case lock.OK:
 		return output{known: true, code: "OK", replayed: o.Replayed, token: o.Lease.Token,
-			acquired: text(o.Lease.AcquiredAt), expires: text(o.Lease.ExpiresAt)}
+			acquired: timeText(o.Lease.AcquiredAt), expires: timeText(o.Lease.ExpiresAt)}
 	case lock.Held:
-		return output{known: true, code: string(o.Code), holder: o.Lease.Owner, expires: text(o.Lease.ExpiresAt)}
+		return output{known: true, code: string(o.Code), holder: o.Lease.Owner, expires: timeText(o.Lease.ExpiresAt)}
 	default:
 		return output{known: true, code: string(o.Code)}
 	}
 }
 
+// timeText is the stored form of a time, empty for none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return string(docstore.FormatTime(t))
+}
+
 // faultyStore fails now and then: before it does anything, or after it has done everything.
 type faultyStore struct {
-	docstore.Store
+	through
 	mu     sync.Mutex
 	random *rand.Rand
+}
+
+func newFaultyStore(store docstore.Store, seed uint64) *faultyStore {
+	return &faultyStore{through: through{store}, random: rand.New(rand.NewPCG(seed, 0))}
 }
 
 func (f *faultyStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {

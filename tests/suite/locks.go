@@ -2,12 +2,8 @@ package suite
 
 import (
 	"fmt"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -18,56 +14,7 @@ import (
 //
 //	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return … })
 func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
-	t.Run("programs agree with the oracle", func(t *testing.T) {
-		clock := NewClock()
-		store := newStore(t, clock.Now)
-		var programs atomic.Int64
-		rapid.Check(t, func(r *rapid.T) {
-			tenant := strconv.FormatInt(programs.Add(1), 10)
-			if err := Run(t.Context(), store, clock, tenant, Program.Draw(r, "program")); err != nil {
-				r.Fatal(err)
-			}
-		})
-	})
-	t.Run("planted faults are noticed", func(t *testing.T) {
-		for name, plant := range Mutants {
-			t.Run(name, func(t *testing.T) {
-				clock := NewClock()
-				store := plant(newStore(t, clock.Now))
-				const programs = 2000
-				for seed := range programs {
-					if err := Run(t.Context(), store, clock, strconv.Itoa(seed), Program.Example(seed)); err != nil {
-						return
-					}
-				}
-				t.Errorf("%d programs did not notice", programs)
-			})
-		}
-	})
-	t.Run("histories are linearizable", func(t *testing.T) {
-		clock := NewClock()
-		store := newStore(t, clock.Now)
-		for seed := range uint64(20) {
-			if err := History(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-	t.Run("histories notice planted faults", func(t *testing.T) {
-		for name, plant := range Mutants {
-			t.Run(name, func(t *testing.T) {
-				clock := NewClock()
-				store := plant(newStore(t, clock.Now))
-				const histories = 200
-				for seed := range uint64(histories) {
-					if err := History(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
-						return
-					}
-				}
-				t.Errorf("%d histories did not notice", histories)
-			})
-		}
-	})
+	proof[Step]{Program, Run, History, Mutants}.of(t, newStore)
 	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
 	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
 }

@@ -11,7 +11,7 @@ import (
 // condition. A check of locks is worth something only if it notices all of them.
 var Mutants = map[string]func(docstore.Store) docstore.Store{
 	"expiry off by one": func(s docstore.Store) docstore.Store {
-		return mutant{s, func(_ context.Context, w docstore.Write) docstore.Write {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
 				if le, ok := c.(docstore.LE); ok && le.Field == "expires_at" {
 					le.Value = docstore.Now.Add(-time.Millisecond) // a lease lives on at expires_at itself
@@ -23,7 +23,7 @@ var Mutants = map[string]func(docstore.Store) docstore.Store{
 		}}
 	},
 	"token not increased on takeover": func(s docstore.Store) docstore.Store {
-		return mutant{s, func(ctx context.Context, w docstore.Write) docstore.Write {
+		return mutant{through{s}, func(ctx context.Context, w docstore.Write) docstore.Write {
 			found, err := s.Get(ctx, w.Key)
 			if err == nil && found.Docs[0]["state"] == docstore.String("ACTIVE") {
 				w.Add = nil
@@ -32,7 +32,7 @@ var Mutants = map[string]func(docstore.Store) docstore.Store{
 		}}
 	},
 	"release by owner only": func(s docstore.Store) docstore.Store {
-		return mutant{s, func(_ context.Context, w docstore.Write) docstore.Write {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
 			if w.Set["state"] == docstore.String("RELEASED") {
 				w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
 					if eq, ok := c.(docstore.Eq); ok && eq.Field == "token" {
@@ -48,7 +48,7 @@ var Mutants = map[string]func(docstore.Store) docstore.Store{
 
 // mutant changes every write on its way to the store.
 type mutant struct {
-	docstore.Store
+	through
 	change func(context.Context, docstore.Write) docstore.Write
 }
 

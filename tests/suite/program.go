@@ -47,7 +47,7 @@ var Program = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Step {
 // Run carries out a program on a store whose clock is clock and returns the first difference from the oracle. Tenant
 // keeps programs on one store apart.
 func Run(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []Step) error {
-	lossy := &lossyStore{Store: store}
+	lossy := &lossyStore{through: through{store}}
 	locks := lock.New(lossy, &lock.Options{Now: clock.Now})
 	oracles := map[string]*oracle{}
 	for i, s := range program {
@@ -131,14 +131,18 @@ func compare(ctx context.Context, locks *lock.Locks, tenant, key string, o *orac
 	return nil
 }
 
-// lossyStore sends a write again as often as lose says, as an SDK does whose answers get lost, and returns the last
-// answer.
+// lossyStore loses the next writes, as many as drop says, on their way, and then sends a write again as often as lose says,
+// as an SDK does whose answers get lost, and returns the last answer.
 type lossyStore struct {
-	docstore.Store
-	lose int
+	through
+	drop, lose int
 }
 
 func (s *lossyStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if s.drop > 0 {
+		s.drop--
+		return docstore.Result{}, errPlanted
+	}
 	for ; s.lose > 0; s.lose-- {
 		if _, err := s.Store.Write(ctx, writes...); err != nil {
 			return docstore.Result{}, err

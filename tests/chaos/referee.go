@@ -1,0 +1,192 @@
+package chaos
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Event is something that happened to a run of an analysis.
+type Event struct {
+	Kind     EventKind
+	Analysis string
+	Token    int64     // of the run
+	At       time.Time // Granted, Finished: the gate's time; Looked: just before the worker asked whether it still runs; otherwise the worker's
+	Until    time.Time // Granted and Extended: the lock's end
+	Owner    string    // Granted
+	Status   string    // Finished
+	Passed   bool      // Stepped: the resource took it
+}
+
+// EventKind is what an [Event] was.
+type EventKind string
+
+// The events in the life of a run.
+const (
+	Granted  EventKind = "granted"  // the gate gave the run to a worker
+	Extended EventKind = "extended" // a heartbeat moved the lock's end
+	Begun    EventKind = "begun"    // the work's body begins
+	Looked   EventKind = "looked"   // the body asked whether it still runs, and was told yes
+	Stepped  EventKind = "stepped"  // the body wrote to the resource that compares tokens
+	Over     EventKind = "over"     // the body runs no more: it returned, or its process was killed
+	Finished EventKind = "finished" // the gate took READY or FAILED
+)
+
+// Referee keeps what happened to the analyses and says whether it should have. It knows of the gate nothing but what was
+// promised, and is the resource behind it as well: a step of a work passes it with its token, and an old one does not.
+type Referee struct {
+	mu      sync.Mutex
+	events  []Event
+	highest map[string]int64 // token that came by, of each analysis
+}
+
+// NewReferee returns a referee of analyses to which nothing has happened.
+func NewReferee() *Referee { return &Referee{highest: map[string]int64{}} }
+
+// Note writes an event down.
+func (r *Referee) Note(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// Step is a write of a work to the resource. It passes unless a run with a higher token has been here.
+func (r *Referee) Step(analysis string, token int64, at time.Time) (passed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	passed = token >= r.highest[analysis]
+	if passed {
+		r.highest[analysis] = token
+	}
+	r.events = append(r.events, Event{Kind: Stepped, Analysis: analysis, Token: token, At: at, Passed: passed})
+	return passed
+}
+
+// Grants are the runs that were granted, in the order in which that became known.
+func (r *Referee) Grants() (grants []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == Granted {
+			grants = append(grants, e)
+		}
+	}
+	return grants
+}
+
+// tenure is what is known of one run.
+type tenure struct {
+	token   int64
+	granted time.Time // zero: the answer never arrived
+	until   time.Time // the last end of its lock that was known
+	bodies  int
+	over    time.Time // zero: nobody saw the body's end, because its process was killed
+	looked  []time.Time
+}
+
+// end is when the run stopped to be one: its body was over, or its lock. A run without a body never was one.
+func (u *tenure) end() time.Time {
+	if u.bodies == 0 {
+		return u.granted
+	}
+	if !u.over.IsZero() && u.over.Before(u.until) {
+		return u.over
+	}
+	return u.until
+}
+
+// Verdict is what should not have happened, joined into one error.
+func (r *Referee) Verdict() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := map[string][]Event{}
+	for _, e := range r.events {
+		of[e.Analysis] = append(of[e.Analysis], e)
+	}
+	var wrong []error
+	for _, a := range slices.Sorted(maps.Keys(of)) {
+		for _, err := range judge(of[a]) {
+			wrong = append(wrong, fmt.Errorf("analysis %s: %w", a, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// judge looks at the events of one analysis.
+func judge(events []Event) (wrong []error) {
+	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	runs, finish, passed := map[int64]*tenure{}, (*Event)(nil), int64(0)
+	for i, e := range events {
+		u := runs[e.Token]
+		if u == nil {
+			u = &tenure{token: e.Token}
+			runs[e.Token] = u
+		}
+		switch e.Kind {
+		case Granted:
+			if !u.granted.IsZero() {
+				fail("token %d was granted twice, at %v and at %v", e.Token, u.granted, e.At)
+			}
+			u.granted, u.until = e.At, later(u.until, e.Until)
+		case Extended:
+			u.until = later(u.until, e.Until)
+		case Begun:
+			if u.bodies++; u.bodies > 1 {
+				fail("two bodies ran under token %d", e.Token)
+			}
+		case Looked:
+			u.looked = append(u.looked, e.At)
+		case Stepped:
+			if !e.Passed {
+				continue
+			}
+			if e.Token < passed {
+				fail("a step under token %d passed after one under %d", e.Token, passed)
+			}
+			passed = max(passed, e.Token)
+		case Over:
+			u.over = e.At
+		case Finished:
+			if finish != nil {
+				fail("finished twice: %s under token %d, then %s under %d", finish.Status, finish.Token, e.Status, e.Token)
+			}
+			finish = &events[i]
+		}
+	}
+	order := slices.SortedFunc(maps.Values(runs), func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	order = slices.DeleteFunc(order, func(u *tenure) bool {
+		if u.granted.IsZero() && u.bodies > 0 {
+			fail("a body ran under token %d, which nobody was granted", u.token)
+		}
+		return u.granted.IsZero()
+	})
+	for i, u := range order {
+		for _, at := range u.looked {
+			if !at.Before(u.until) {
+				fail("the run of token %d was told at %v that it runs, and its lock ended at %v", u.token, at, u.until)
+			}
+		}
+		if i+1 == len(order) {
+			break
+		}
+		next := order[i+1]
+		if end := u.end(); end.After(next.granted) {
+			fail("token %d was granted at %v, and the run of token %d lasted until %v", next.token, next.granted, u.token, end)
+		}
+		if finish != nil && finish.Token == u.token {
+			fail("token %d was granted, and %s written under %d", next.token, finish.Status, u.token)
+		}
+	}
+	return wrong
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,536 @@
+//go:build unix
+
+package tests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/tests/chaos"
+)
+
+func init() { children["chaos worker"] = chaosWorker } //nolint:gochecknoinits // before TestMain, on systems that can
+
+// mortalTTL is the shortest lock that there is: a killed worker costs as long.
+const mortalTTL = time.Second
+
+// doom is what becomes of a worker's process at a point of a run.
+type doom string
+
+const (
+	beforeAcquire doom = "killed before the acquire"
+	afterAcquire  doom = "killed after the acquire"
+	duringWork    doom = "killed in the middle of the work"
+	beforeFinish  doom = "killed between the work and the finish"
+	afterFinish   doom = "killed between the finish and the acknowledgment"
+	whileLooking  doom = "stopped beyond the ttl between look and step"
+)
+
+// mortal is the gate as a worker sees it that is to die: it tells the referee what it learns, and dies where the seed says.
+type mortal struct {
+	once.Gate
+
+	seed    uint64
+	referee string // its URL
+	number  string // of the process
+	client  *http.Client
+}
+
+// chaosWorker is a worker behind the door of a queue that pushes.
+func chaosWorker() int {
+	seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	if err != nil {
+		return complain(err)
+	}
+	client := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	gate, err := once.New(os.Getenv("SERVER"), &once.ClientOptions{HTTP: client})
+	if err != nil {
+		return complain(err)
+	}
+	m := &mortal{Gate: gate, seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: client}
+	route, err := tasks.Door{
+		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: mortalTTL, Heartbeat: mortalTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
+	}.Route(context.Background())
+	if err != nil {
+		return complain(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return complain(err)
+	}
+	m.tell("/up", url.Values{"worker": {m.number}, "url": {"http://" + l.Addr().String()}}, nil)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the process that started this one
+		os.Exit(0)
+	}()
+	return complain(http.Serve(l, httpapi.Handler([]httpapi.Route{route}, nil)))
+}
+
+func complain(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// tell tells the referee something and waits until it knows. The answer is false if the referee refuses.
+func (m *mortal) tell(path string, query url.Values, e *chaos.Event) bool {
+	body, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	r, err := m.client.Post(m.referee+path+"?"+query.Encode(), "application/json", bytes.NewReader(body))
+	if err != nil {
+		os.Exit(complain(err)) // there is no referee any more: the test is over
+	}
+	_ = r.Body.Close()
+	return r.StatusCode == http.StatusOK
+}
+
+func (m *mortal) note(e chaos.Event) { m.tell("/event", nil, &e) }
+
+func (m *mortal) count(what string) { m.tell("/count", url.Values{"what": {what}}, nil) }
+
+// meets asks whether this is where something happens to the process, and is told so once for all that is planned.
+func (m *mortal) meets(d doom, whose string) bool {
+	return m.tell("/doom", url.Values{"what": {string(d)}, "whose": {whose}, "worker": {m.number}}, nil)
+}
+
+// dies ends the process, if this is where that happens.
+func (m *mortal) dies(d doom, whose string) {
+	if m.meets(d, whose) {
+		die()
+	}
+}
+
+// die ends the process the hard way.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // until the signal is here
+}
+
+// Acquire implements [once.Gate].
+func (m *mortal) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
+	message, _, _ := strings.Cut(r.Owner, "#") // it has the names of the queue and the message in it: "chaos/m27#1.1"
+	m.dies(beforeAcquire, message)
+	g, err := m.Gate.Acquire(ctx, r)
+	if err != nil || !g.Acquired {
+		return g, err
+	}
+	l := g.Lock
+	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner, At: l.ExpiresAt.Add(-mortalTTL), Until: l.ExpiresAt})
+	if g.Runs > 1 {
+		m.count("takeovers")
+	}
+	m.dies(afterAcquire, l.AnalysisID)
+	return g, nil
+}
+
+// Refresh implements [once.Gate].
+func (m *mortal) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
+	end, err := m.Gate.Refresh(ctx, l, ttl)
+	if err == nil {
+		m.note(chaos.Event{Kind: chaos.Extended, Analysis: l.AnalysisID, Token: l.Token, Until: end})
+	}
+	return end, m.refused(err)
+}
+
+// Release implements [once.Gate].
+func (m *mortal) Release(ctx context.Context, l once.Lock, failed string) error {
+	return m.refused(m.Gate.Release(ctx, l, failed))
+}
+
+// Finish implements [once.Gate].
+func (m *mortal) Finish(ctx context.Context, l once.Lock, r once.Result) error {
+	m.dies(beforeFinish, l.AnalysisID)
+	last := m.meets(afterFinish, l.AnalysisID)
+	err := m.Gate.Finish(ctx, l, r)
+	if err == nil {
+		status := "READY"
+		if r.Failed {
+			status = "FAILED"
+		}
+		m.note(chaos.Event{Kind: chaos.Finished, Analysis: l.AnalysisID, Token: l.Token, At: time.Now(), Status: status})
+	}
+	if last {
+		die()
+	}
+	return m.refused(err)
+}
+
+// refused counts what the gate refuses to whoever held a lock.
+func (m *mortal) refused(err error) error {
+	if errors.Is(err, once.ErrLost) {
+		m.count("writes of zombies refused")
+	}
+	return err
+}
+
+// work is a body of several steps, some of them longer together than a lock without a heartbeat.
+func (m *mortal) work(ctx context.Context, l once.Lock) (string, error) {
+	number, err := strconv.ParseUint(strings.TrimPrefix(l.AnalysisID, "a"), 10, 64)
+	if err != nil {
+		return "", once.Permanent(err)
+	}
+	random := rand.New(rand.NewPCG(m.seed, number<<32|uint64(l.Token)))
+	e := func(k chaos.EventKind) chaos.Event {
+		return chaos.Event{Kind: k, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()}
+	}
+	m.note(e(chaos.Begun))
+	defer func() { m.note(e(chaos.Over)) }()
+	steps := 2 + random.IntN(4)
+	fated := random.IntN(steps)
+	for i := range steps {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(20+random.IntN(300)) * time.Millisecond):
+		}
+		if i == fated {
+			m.dies(duringWork, l.AnalysisID)
+		}
+		looked := e(chaos.Looked)
+		if err := once.Check(ctx); err != nil {
+			m.zombie(ctx, l, err)
+			return "", err
+		}
+		m.note(looked)
+		if i == fated && m.meets(whileLooking, l.AnalysisID) {
+			m.stop()
+		}
+		step := e(chaos.Stepped)
+		if !m.tell("/step", nil, &step) {
+			m.count("steps of zombies refused")
+		}
+	}
+	if err := once.Check(ctx); err != nil {
+		m.zombie(ctx, l, err)
+	}
+	if l.AnalysisID == doomedAnalysis {
+		return "", once.Permanent(errors.New("it cannot succeed"))
+	}
+	return "done", nil
+}
+
+// doomedAnalysis cannot succeed.
+const doomedAnalysis = "a7"
+
+// stop stops the process until the referee lets it go on, beyond its lock's end.
+func (m *mortal) stop() {
+	begin := time.Now()
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	for time.Since(begin) < mortalTTL { // the signal is on its way; when it has come and gone, this is over
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// zombie sends what somebody would send who does not look. While nobody has taken over, the gate would take a late end, so
+// that is sent only after somebody has.
+func (m *mortal) zombie(ctx context.Context, l once.Lock, cause error) {
+	if !errors.Is(cause, once.ErrLost) {
+		return // stopped, and still the holder
+	}
+	late := context.WithoutCancel(ctx)
+	_, err := m.Refresh(late, l, mortalTTL)
+	if err == nil {
+		m.count("locks of zombies brought back to life")
+	}
+	if e, ok := errors.AsType[*once.Error](err); ok && e.Code == contracts.CodeLeaseLost {
+		if m.refused(m.Gate.Finish(late, l, once.Result{Result: "a zombie's"})) == nil {
+			m.count("ends of zombies accepted")
+		}
+	}
+}
+
+// mortals is the test's side: the queue, the referee, and who starts workers.
+type mortals struct {
+	t       *testing.T
+	seed    uint64
+	server  string
+	url     string // of the referee
+	client  *http.Client
+	referee *chaos.Referee
+	tally   *chaos.Tally
+	life    context.Context //nolint:containedctx // of workers and messages
+
+	mu      sync.Mutex
+	plan    map[string][]doom    // what is still to happen, by analysis or message
+	workers map[string]*exec.Cmd // by number
+	doors   map[string]string    // URLs by number
+}
+
+// TestChaosOfProcesses (BE-041-DOD-1, BE-041-DOD-3, BE-041-DOD-4): 200 messages about 20 analyses are pushed at once to workers, each a process of its own with many
+// deliveries, in front of `leasehold serve`. Processes are killed by SIGKILL, or stopped for longer than their locks last, at
+// points that the seed chooses. CHAOS_SEED repeats the choices of a run.
+func TestChaosOfProcesses(t *testing.T) {
+	processes, messages, analyses := 6, 200, 20
+	if testing.Short() {
+		processes, messages, analyses = 3, 40, 8
+	}
+	seed := rand.Uint64()
+	if s := os.Getenv("CHAOS_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("CHAOS_SEED: %v", err)
+		}
+	}
+	t.Logf("CHAOS_SEED=%d", seed)
+	ids := make([]string, analyses)
+	for i := range ids {
+		ids[i] = fmt.Sprint("a", i)
+	}
+	p, gate := ordered(t, ids...)
+	life, end := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer end()
+	c := &mortals{
+		t: t, seed: seed, server: p.url, referee: chaos.NewReferee(), tally: &chaos.Tally{}, life: life,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+		plan:   plan(seed, messages, ids), workers: map[string]*exec.Cmd{}, doors: map[string]string{},
+	}
+	planned := map[doom]int{}
+	for _, dooms := range c.plan {
+		for _, d := range dooms {
+			planned[d]++
+		}
+	}
+	listener := httptest.NewServer(c)
+	defer listener.Close()
+	c.url = listener.URL
+
+	begin := time.Now()
+	var workers, queue sync.WaitGroup
+	for n := range processes {
+		workers.Go(func() { c.worker(strconv.Itoa(n)) })
+	}
+	for n := range messages {
+		queue.Go(func() { c.message(n, ids[n%analyses]) })
+	}
+	queue.Wait()
+	took := time.Since(begin)
+	if life.Err() != nil {
+		t.Error("the queue was not empty after two minutes")
+	}
+	end()
+	workers.Wait()
+
+	if err := c.referee.Verdict(); err != nil {
+		t.Error(err)
+	}
+	latest := map[string]int64{}
+	grants := c.referee.Grants()
+	for _, g := range grants {
+		latest[g.Analysis] = max(latest[g.Analysis], g.Token)
+	}
+	for _, id := range ids {
+		want := "READY"
+		if id == doomedAnalysis {
+			want = "FAILED"
+		}
+		if a, err := gate.Get(t.Context(), id); err != nil || a.Status != want || a.Locked || a.LockOwner != "" {
+			t.Errorf("in the end %s should be %s: %+v, %v", id, want, a, err)
+		}
+	}
+	for _, g := range grants {
+		want := "READY"
+		if g.Analysis == doomedAnalysis {
+			want = "FAILED"
+		}
+		l := once.Lock{AnalysisID: g.Analysis, Owner: g.Owner, Token: g.Token}
+		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Analysis], want, c.tally); err != nil {
+			t.Error(err)
+		}
+	}
+	c.tally.Add("runs granted", len(grants))
+	t.Logf("the queue was empty after %v\n%s", took.Round(time.Millisecond), c.tally)
+	for d, n := range planned {
+		if c.tally.Of(string(d)) != n {
+			t.Errorf("%d processes were %s, %d were to be", c.tally.Of(string(d)), d, n)
+		}
+	}
+	for _, what := range []string{"takeovers", "writes of zombies refused"} {
+		if c.tally.Of(what) == 0 {
+			t.Errorf("no %s", what)
+		}
+	}
+	for _, what := range []string{"locks of zombies brought back to life", "ends of zombies accepted"} {
+		if n := c.tally.Of(what); n > 0 {
+			t.Errorf("%d %s", n, what)
+		}
+	}
+}
+
+// plan is what happens to processes: at two points of each analysis' runs, in this order, to every other one right after its
+// finish, and to every 25th message before its acquire.
+func plan(seed uint64, messages int, analyses []string) map[string][]doom {
+	plan, random := map[string][]doom{}, rand.New(rand.NewPCG(seed, 0))
+	var deck []doom
+	for range (len(analyses) + 1) / 2 {
+		deck = append(deck, afterAcquire, duringWork, beforeFinish, whileLooking)
+	}
+	random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	for i, id := range analyses {
+		plan[id] = deck[2*i : 2*i+2 : 2*i+2]
+		if i%2 == 0 {
+			plan[id] = append(plan[id], afterFinish)
+		}
+	}
+	for n := 0; n < messages; n += 25 {
+		plan[fmt.Sprint("chaos/m", n)] = []doom{beforeAcquire}
+	}
+	return plan
+}
+
+// ServeHTTP is what workers tell.
+func (c *mortals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	var e chaos.Event
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	switch r.URL.Path {
+	case "/up":
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.doors[q.Get("worker")] = q.Get("url")
+	case "/event":
+		c.referee.Note(e)
+	case "/step":
+		if !c.referee.Step(e.Analysis, e.Token, e.At) {
+			w.WriteHeader(http.StatusConflict)
+		}
+	case "/count":
+		c.tally.Add(q.Get("what"), 1)
+	case "/doom":
+		if !c.next(doom(q.Get("what")), q.Get("whose"), q.Get("worker")) {
+			w.WriteHeader(http.StatusConflict)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// next reports whether this is what happens next to whoever runs an analysis or a message.
+func (c *mortals) next(d doom, whose, worker string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dooms := c.plan[whose]
+	if len(dooms) == 0 || dooms[0] != d {
+		return false
+	}
+	c.plan[whose] = dooms[1:]
+	c.tally.Add(string(d), 1)
+	if d == whileLooking {
+		process := c.workers[worker].Process
+		time.AfterFunc(2*mortalTTL, func() { _ = process.Signal(syscall.SIGCONT) })
+	}
+	return true
+}
+
+// worker keeps a process running, one after the other.
+func (c *mortals) worker(number string) {
+	for c.life.Err() == nil {
+		var stderr bytes.Buffer
+		cmd := exec.CommandContext(c.life, os.Args[0])
+		cmd.Env = append(environment(), childVariable+"=chaos worker", "SERVER="+c.server, "REFEREE="+c.url, "NUMBER="+number,
+			"SEED="+strconv.FormatUint(c.seed, 10))
+		cmd.Stderr = &stderr
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		c.mu.Lock()
+		err = cmd.Start()
+		c.workers[number] = cmd
+		c.mu.Unlock()
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		c.tally.Add("processes", 1)
+		_ = cmd.Wait()
+		_ = stdin.Close()
+		if s := stderr.String(); s != "" && c.life.Err() == nil {
+			c.t.Errorf("worker %s: %v: %s", number, cmd.ProcessState, s)
+		}
+		c.mu.Lock()
+		delete(c.doors, number)
+		c.mu.Unlock()
+	}
+}
+
+// message pushes a message until a worker says that it is done, as Cloud Tasks does.
+func (c *mortals) message(n int, analysis string) {
+	random := rand.New(rand.NewPCG(c.seed, uint64(n)))
+	for try := 0; c.life.Err() == nil; {
+		if door := c.door(random); door != "" {
+			c.tally.Add("deliveries", 1)
+			if c.push(door, n, try, analysis) {
+				return
+			}
+			try++
+		}
+		select {
+		case <-c.life.Done():
+		case <-time.After(time.Duration(300+random.IntN(600)) * time.Millisecond):
+		}
+	}
+}
+
+// door is that of a random worker, if there is one.
+func (c *mortals) door(random *rand.Rand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number := strconv.Itoa(random.IntN(max(1, len(c.workers))))
+	return c.doors[number]
+}
+
+// push delivers a message once. Whoever does not answer within the queue's patience is not waited for.
+func (c *mortals) push(door string, n, try int, analysis string) (done bool) {
+	ctx, cancel := context.WithTimeout(c.life, 4*mortalTTL)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, door+tasks.TaskPath, strings.NewReader(`{"analysisId":"`+analysis+`"}`))
+	if err != nil {
+		c.t.Error(err)
+		return false
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-CloudTasks-QueueName", "chaos")
+	r.Header.Set("X-CloudTasks-TaskName", fmt.Sprint("m", n))
+	r.Header.Set("X-CloudTasks-TaskRetryCount", strconv.Itoa(try))
+	r.Header.Set("X-CloudTasks-TaskExecutionCount", strconv.Itoa(try))
+	a, err := c.client.Do(r)
+	if err != nil {
+		return false // the worker is no more, or stands still
+	}
+	defer func() { _ = a.Body.Close() }()
+	body, err := io.ReadAll(a.Body)
+	switch {
+	case err != nil:
+		return false
+	case a.StatusCode == http.StatusOK:
+		return true
+	case a.StatusCode != http.StatusConflict && a.StatusCode != http.StatusServiceUnavailable:
+		c.t.Errorf("delivery %d of message %d: %s %s", try, n, a.Status, body)
+	}
+	return false
+}

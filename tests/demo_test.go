@@ -1,0 +1,32 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"testing"
+)
+
+// TestDemo plays the demonstration as a newcomer does: it ends by itself, and every promise holds.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), path, "demo", "--json")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v, %s\n%s", err, &stderr, out)
+	}
+	var summary struct {
+		Held, Checks int
+		OK           bool
+	}
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &summary); err != nil || !summary.OK || summary.Held != 8 || summary.Checks != 8 {
+		t.Errorf("%+v, %v\n%s", summary, err, out)
+	}
+}

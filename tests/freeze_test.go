@@ -1,0 +1,218 @@
+//go:build unix
+
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+func init() { children["freeze"] = freeze } //nolint:gochecknoinits // before TestMain, on systems that can
+
+// frozen is what a child says about its run.
+type frozen struct {
+	Err     string // of the context, the first time that it was asked after the thaw
+	Lost    bool   // its cause is ErrLost
+	Derived bool   // Check knew it through a derived context, at the same time
+	Finish  bool   // a finish sent in spite of all was refused as ErrLost; false if none was sent
+	Before  bool   // a step passed the guard of what lies behind the gate, before the process was stopped
+	After   bool   // a step taken in spite of all passed it after the thaw
+	Verdict once.Verdict
+	Token   int64
+}
+
+// freeze runs an analysis whose work stops its own process for longer than the lock lasts.
+func freeze() int {
+	gate, err := once.New(os.Getenv("LEASEHOLD_SERVER"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	var f frozen
+	out, err := gate.Run(context.Background(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
+		derived, cancel := context.WithCancel(ctx)
+		defer cancel()
+		step := func() bool {
+			r, err := http.Post(os.Getenv("LEASEHOLD_GUARD")+"?token="+strconv.FormatInt(l.Token, 10), "", nil)
+			if err != nil {
+				return false
+			}
+			_ = r.Body.Close()
+			return r.StatusCode == http.StatusOK
+		}
+		f.Before = step()
+		fmt.Println("running")
+		stop := time.Now()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			return "", err
+		}
+		for time.Since(stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
+		}
+		f.Derived = errors.Is(once.Check(derived), once.ErrLost)
+		if err := ctx.Err(); err != nil {
+			f.Err = err.Error()
+		}
+		f.Lost = errors.Is(context.Cause(ctx), once.ErrLost)
+		f.After = step()
+		if os.Getenv("LEASEHOLD_ZOMBIE") == "" {
+			return "too late", nil
+		}
+		f.Finish = errors.Is(gate.Finish(context.WithoutCancel(ctx), l, once.Result{Result: "zombie"}), once.ErrLost)
+		return "zombie", nil
+	}, &once.Options{TTL: time.Second, Owner: "child"})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	f.Verdict, f.Token = out.Verdict, out.Token
+	if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// TestFrozenProcess: SIGSTOP for longer than the lock lasts, which is what a frozen Lambda looks like from inside. The first
+// thing that the thawed work is told is that its lock is lost, whether another has taken over or not. If one has, nothing that
+// it writes in spite of that is accepted, by the gate or by what lies behind it.
+func TestFrozenProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  []string
+		want frozen
+	}{
+		"taken over": {[]string{"LEASEHOLD_ZOMBIE=1"}, frozen{
+			Err: "context canceled", Lost: true, Derived: true, Finish: true, Before: true, After: false, Verdict: once.Lost, Token: 1,
+		}},
+		"left alone": {nil, frozen{
+			Err: "context canceled", Lost: true, Derived: true, Finish: false, Before: true, After: true, Verdict: once.Lost, Token: 1,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { testFrozen(t, c.env, c.want) })
+	}
+}
+
+func testFrozen(t *testing.T, env []string, want frozen) {
+	t.Helper()
+	store := docstore.NewMemory(nil)
+	makeAnalyses(t, store, "a1")
+	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
+	defer server.Close()
+	guard := lock.NewGuard(store)
+	step := func(token int64) bool {
+		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "a1", Token: token})
+		return err == nil && o.Passed
+	}
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token, err := strconv.ParseInt(r.FormValue("token"), 10, 64); err != nil || !step(token) {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	defer behind.Close()
+
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(append(environment(), env...), childVariable+"=freeze", "LEASEHOLD_SERVER="+server.URL, "LEASEHOLD_GUARD="+behind.URL)
+	var stderr bytes.Buffer
+	child.Stderr = &stderr
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill() })
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() || lines.Text() != "running" {
+		t.Fatalf("the child said %q\n%s", lines.Text(), stderr.Bytes())
+	}
+	waitUntilStopped(t, child.Process.Pid)
+
+	gate, err := once.New(server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	takeOver := func() {
+		for {
+			out, err := gate.Run(t.Context(), "a1", func(_ context.Context, l once.Lock) (string, error) {
+				if !step(l.Token) {
+					return "", once.Permanent(errors.New("the guard refused the step of the takeover"))
+				}
+				return "takeover", nil
+			}, nil)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case out.Verdict == once.Ready && out.Token == 2:
+				return
+			case out.Verdict != once.Busy:
+				t.Fatalf("takeover: %+v", out)
+			}
+			time.Sleep(out.RetryAfter)
+		}
+	}
+	if want.Finish {
+		takeOver()
+	} else {
+		for a, err := gate.Get(t.Context(), "a1"); a.Locked; a, err = gate.Get(t.Context(), "a1") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	var got frozen
+	if !lines.Scan() {
+		t.Fatalf("the child said nothing\n%s", stderr.Bytes())
+	}
+	if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+		t.Fatalf("the child said %q\n%s", lines.Text(), stderr.Bytes())
+	}
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if err := child.Wait(); err != nil {
+		t.Errorf("the child: %v\n%s", err, stderr.Bytes())
+	}
+	if !want.Finish {
+		takeOver() // what it left is there for the next one
+	}
+	if a, err := gate.Get(t.Context(), "a1"); err != nil || a.Result != "takeover" || a.Status != "READY" {
+		t.Errorf("the analysis: %+v, %v", a, err)
+	}
+}
+
+// waitUntilStopped waits until the system says that a process is stopped.
+func waitUntilStopped(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 {
+		state, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+		if err != nil {
+			t.Fatalf("ps: %v", err)
+		}
+		if strings.HasPrefix(strings.TrimSpace(string(state)), "T") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the child did not stop")
+}

@@ -1,0 +1,159 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+)
+
+// TestBoundsAgree: the client refuses what the gate would, and nothing else.
+func TestBoundsAgree(t *testing.T) {
+	if once.MaxResultBytes != analysis.MaxResultBytes || once.MaxTTL != analysis.MaxTTLSeconds*time.Second {
+		t.Error("the bounds of client/once are not those of repo/analysis")
+	}
+}
+
+// TestOnceCommand walks through `leasehold once` with its exit codes, as a script would.
+func TestOnceCommand(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of a Unix shell")
+	}
+	p, gate := ordered(t, "a1", "a2", "a3", "a4", "a5", "a6")
+	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42"}
+	for _, c := range []struct {
+		args           []string
+		code           int
+		stdout, stderr string // "…" at the end allows anything to follow
+	}{
+		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 1, "a1 under 1\n", "leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
+		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_TOKEN"}, 0, "under 2\n", ""},
+		{[]string{"a1", "--", "echo", "twice"}, 0, "", "leasehold: a1 is finished already\n"},
+		{[]string{"--max-failures", "1", "a2", "--", "false"}, 1, "", "leasehold: a2 is FAILED: false: exit status 1\n"},
+		{[]string{"a9", "--", "echo", "x"}, 5, "", "leasehold: there is no analysis a9; --create makes it\n"},
+		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "x\n", ""},
+		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "", "leasehold: a9 is finished already\n"},
+		{[]string{"a3", "--", "no-such-command-here"}, 2, "", "leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
+		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 2, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h0m0s\n"},
+		{[]string{"--heartbeat", "5m", "a3", "--", "true"}, 2, "", "leasehold: --heartbeat 5m0s: must be less than --ttl 5m0s, or the lock is lost each time\n"},
+		{[]string{"a3"}, 2, "", "…"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			code, stdout, stderr := run(t, env, append([]string{"once"}, c.args...)...)
+			prefix, open := strings.CutSuffix(c.stderr, "…")
+			if code != c.code || stdout != c.stdout || stderr != c.stderr && (!open || !strings.HasPrefix(stderr, prefix)) {
+				t.Errorf("got  %d %q %q\nwant %d %q %q", code, stdout, stderr, c.code, c.stdout, c.stderr)
+			}
+		})
+	}
+	want := contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1, Result: "s3://results/a1", FailureReason: ""}
+	if a, err := gate.Get(t.Context(), "a1"); err != nil || a != want {
+		t.Errorf("got %+v, %v\nwant %+v", a, err, want)
+	}
+
+	// A command that starts another, in its group, and says so by its process ID.
+	begin := func(id string) (*exec.Cmd, int, *bytes.Buffer) {
+		t.Helper()
+		path, err := binary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), path, "once", "--ttl", "2s", "--heartbeat", "200ms", id, "--",
+			"sh", "-c", "sleep 600 & echo $!; wait")
+		var stderr bytes.Buffer
+		c.Env, c.Stderr = append(environment(), env...), &stderr
+		stdout, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill() })
+		line := bufio.NewScanner(stdout)
+		line.Scan()
+		child, err := strconv.Atoi(line.Text())
+		if err != nil {
+			t.Fatalf("the command said %q\n%s", line.Text(), stderr.Bytes())
+		}
+		killAtEnd(t, child)
+		return c, child, &stderr
+	}
+	t.Run("locked, then lost", func(t *testing.T) {
+		c, child, stderr := begin("a3")
+		code, _, says := run(t, env, "once", "a3", "--", "echo", "x")
+		if code != 3 || !strings.HasPrefix(says, "leasehold: somebody else runs a3; its lock ends in ") {
+			t.Errorf("locked: %d %q", code, says)
+		}
+		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: "ci-42", Token: 1}, ""); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if c.ProcessState.ExitCode() != 4 || !strings.HasPrefix(stderr.String(), "leasehold: LEASE_RELEASED: ") {
+			t.Errorf("lost: %v %s", c.ProcessState, stderr.Bytes())
+		}
+		waitUntilGone(t, child)
+	})
+	// A run that still runs is not over: what the command left behind must not work on while another run begins.
+	for _, c := range []struct {
+		id, status string
+		code       int
+	}{{"a5", "7", 1}, {"a6", "0", 0}} {
+		t.Run("child left behind by exit "+c.status, func(t *testing.T) {
+			code, stdout, stderr := run(t, env, "once", c.id, "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; exit "+c.status)
+			child, err := strconv.Atoi(strings.TrimSpace(stdout))
+			if err != nil || code != c.code {
+				t.Fatalf("%d %q %q", code, stdout, stderr)
+			}
+			killAtEnd(t, child)
+			waitUntilGone(t, child)
+		})
+	}
+	t.Run("stopped", func(t *testing.T) {
+		c, child, stderr := begin("a4")
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if c.ProcessState.ExitCode() != 1 || !strings.HasPrefix(stderr.String(), "leasehold: the run of a4 was stopped: ") {
+			t.Errorf("%v %s", c.ProcessState, stderr.Bytes())
+		}
+		waitUntilGone(t, child)
+		if a, err := gate.Get(t.Context(), "a4"); err != nil || a.LockOwner != "" || a.Failures != 0 {
+			t.Errorf("given back: %+v, %v", a, err)
+		}
+	})
+}
+
+// killAtEnd ends a process with the test, whatever came of it.
+func killAtEnd(t *testing.T, pid int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if process, err := os.FindProcess(pid); err == nil {
+			_ = process.Kill()
+		}
+	})
+}
+
+// waitUntilGone waits until a process has ended: it was killed with its group, and whoever inherits it has to notice.
+func waitUntilGone(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 {
+		state, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+		if err != nil || strings.HasPrefix(strings.TrimSpace(string(state)), "Z") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d lives on", pid)
+}

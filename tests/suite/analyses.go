@@ -1,0 +1,91 @@
+package suite
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Analyses proves that the analysis gate can stand on a store: random programs compared with an oracle that is written
+// from BE-041, concurrent histories, and planted faults that both must notice. newStore is as for [Locks].
+func Analyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+	proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants}.of(t, newStore)
+}
+
+// AnalysisMutants are faults to plant between the rule of the gate and its store.
+var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
+	"< for <=": onWrites(func(w docstore.Write) docstore.Write {
+		w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+			if le, ok := c.(docstore.LE); ok && le.Field == "lockExpiresAt" && le.Value == docstore.Value(docstore.Now) {
+				le.Value = docstore.Now.Add(-time.Millisecond) // a lock lives on at lockExpiresAt itself
+				return le
+			}
+			return c
+		})
+		return w
+	}),
+	"unfenced finish": onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["status"] != nil && w.Add == nil {
+			w.If = forgetting(w.If, "lockToken")
+		}
+		return w
+	}),
+	"unfenced release": onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["status"] == nil && w.Set["lockExpiresAt"] == nil {
+			w.If = forgetting(w.If, "lockToken")
+		}
+		return w
+	}),
+	"refresh that revives": onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["lockHeartbeatAt"] != nil && w.Set["lockRequestId"] == nil {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if le, ok := c.(docstore.LE); ok && le.Field == "lockExpiresAt" && le.Value == docstore.Value(docstore.Now) {
+					le.Value = docstore.Now.Add(-time.Hour) // a lock has ended only if that was an hour ago
+					return le
+				}
+				return c
+			})
+		}
+		return w
+	}),
+	"acquire without status check": onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["lockRequestId"] != nil {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if eq, ok := c.(docstore.Eq); ok && eq.Field == "status" {
+					return docstore.Any{} // no status is a finished one
+				}
+				return c
+			})
+		}
+		return w
+	}),
+	"blind put": onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["lockRequestId"] != nil {
+			w.If = nil
+		}
+		return w
+	}),
+	"token not increased": onWrites(func(w docstore.Write) docstore.Write {
+		w.Add = nil
+		return w
+	}),
+}
+
+// onWrites makes a mutant of a change to every write.
+func onWrites(change func(docstore.Write) docstore.Write) func(docstore.Store) docstore.Store {
+	return func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write { return change(w) }}
+	}
+}
+
+// forgetting is a condition that no longer asks whether a field is equal to something.
+func forgetting(c docstore.Cond, field string) docstore.Cond {
+	return rewrite(c, func(c docstore.Cond) docstore.Cond {
+		if eq, ok := c.(docstore.Eq); ok && eq.Field == field {
+			return docstore.All{}
+		}
+		return c
+	})
+}

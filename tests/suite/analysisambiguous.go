@@ -1,0 +1,73 @@
+package suite
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// AmbiguousAnalyses is [Ambiguous] for the commands of the gate: whoever sends a command again until it has an answer gets
+// the one that it deserves, and the command has had one effect: no false "locked", no false "lost", no run that counts twice.
+func AmbiguousAnalyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
+	everyFate(t, newStore, ambiguousAnalysis, "acquire", "acquire stale", "refresh", "release", "finish")
+}
+
+func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
+	t.Helper()
+	g := &gateProgram{store: store, analyses: analysis.New(store, nil), clock: clock, name: "a"}
+	if err := g.create(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	o := &gateOracle{status: "PENDING"}
+	step := GateStep{ID: "k", Owner: "ann", Request: "r1", TTL: 60, Do: do}
+	if do != "acquire" {
+		first := GateStep{ID: "k", Owner: "ann", Request: "r0", TTL: 60, Do: "acquire"}
+		want := o.answer(first, 0, clock.Now())
+		if a, err := g.send(t.Context(), first, 0); err != nil || a != want {
+			t.Fatalf("the lock to begin with: %+v, %v", a, err)
+		}
+		clock.Advance(time.Second)
+	}
+	if do == "acquire stale" {
+		step.Do = "acquire"
+		clock.Advance(time.Hour)
+	}
+	want := o.answer(step, 1, clock.Now())
+
+	faults.Next(t, fate)
+	var (
+		got GateAnswer
+		err error
+	)
+	for try := range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), tryTimeout(fate, try))
+		got, err = g.send(ctx, step, 1)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if fate == AppliedLate {
+		faults.Settle(t)
+	}
+	want.Replayed = got.Replayed // whether the first sending or a later one did it is the store's affair
+	if err != nil || got != want {
+		t.Fatalf("after all tries:\ngot  %+v, %v\nwant %+v", got, err, want)
+	}
+	again, err := g.send(t.Context(), step, 1)
+	if want = o.answer(step, 1, clock.Now()); err != nil || again != want {
+		t.Errorf("once more:\ngot  %+v, %v\nwant %+v", again, err, want)
+	}
+	if err := g.compare(t.Context(), "k", o); err != nil {
+		t.Error(err)
+	}
+	clock.Advance(time.Hour)
+	next := GateStep{ID: "k", Owner: "bob", Request: "b1", TTL: 60, Do: "acquire"}
+	want = o.answer(next, 0, clock.Now())
+	if got, err := g.send(t.Context(), next, 0); err != nil || got != want {
+		t.Errorf("the next acquire:\ngot  %+v, %v\nwant %+v", got, err, want)
+	}
+}

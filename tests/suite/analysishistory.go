@@ -1,0 +1,84 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// AnalysisHistory is [History] for one analysis and the rule of the gate, without HTTP in between.
+func AnalysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
+	id := analysis.ID(name)
+	r, err := store.Write(ctx, docstore.Write{
+		Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{}, Set: docstore.Doc{"status": docstore.String("PENDING")},
+	})
+	if err != nil || !r.Applied {
+		return errors.Join(err, errors.New("there is such an analysis"))
+	}
+	analyses := analysis.New(newFaultyStore(store, seed), nil) // by the machine's clock every answer is in time
+	m := model(func(s analysis.State, command any, now time.Time) (analysis.State, output) {
+		if !s.Exists {
+			s = analysis.State{Exists: true, Status: "PENDING"} // the first
+		}
+		next, o := command.(decider).Decide(s, now)
+		return next, shownOutcome(o)
+	})
+	return record(clock, seed, m, func(c *caller) func() error {
+		w := &worker{caller: c, analyses: analyses, id: id}
+		return func() error { return w.command(ctx) }
+	})
+}
+
+type decider interface {
+	Decide(s analysis.State, now time.Time) (analysis.State, analysis.Outcome)
+}
+
+// worker is a caller of the gate.
+type worker struct {
+	*caller
+	analyses *analysis.Analyses
+	id       analysis.ID
+}
+
+// command sends a random command until it has an answer.
+func (w *worker) command(ctx context.Context) error {
+	owner, request, token := w.owner(), w.request(), w.anyToken()
+	var (
+		c  decider
+		do func() (analysis.Outcome, error)
+	)
+	switch n := w.random.IntN(40); {
+	case n < 20 || token == 0:
+		acquire := analysis.Acquire{ID: w.id, Owner: owner, RequestID: request, TTLSeconds: 1}
+		c, do = acquire, func() (analysis.Outcome, error) { return w.analyses.Acquire(ctx, acquire) }
+		return w.send(c, true, func() (output, error) { return known(do()) })
+	case n < 28:
+		refresh := analysis.Refresh{ID: w.id, Owner: owner, Token: token, TTLSeconds: 2}
+		c, do = refresh, func() (analysis.Outcome, error) { return w.analyses.Refresh(ctx, refresh) }
+	case n < 38:
+		release := analysis.Release{ID: w.id, Owner: owner, Token: token}
+		c, do = release, func() (analysis.Outcome, error) { return w.analyses.Release(ctx, release) }
+	default:
+		finish := analysis.Finish{ID: w.id, Owner: owner, Token: token, Status: analysis.Ready}
+		c, do = finish, func() (analysis.Outcome, error) { return w.analyses.Finish(ctx, finish) }
+	}
+	return w.send(c, false, func() (output, error) { return known(do()) })
+}
+
+// known is what a worker learned: nothing, if the store could not say.
+func known(o analysis.Outcome, err error) (output, error) {
+	if errors.Is(err, docstore.ErrUnavailable) {
+		return output{}, nil
+	}
+	return shownOutcome(o), err
+}
+
+// shownOutcome is the part of an outcome that histories compare.
+func shownOutcome(o analysis.Outcome) output {
+	return output{
+		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Grant.Token, expires: timeText(o.Grant.ExpiresAt), holder: o.Grant.Owner,
+	}
+}

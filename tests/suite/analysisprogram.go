@@ -1,0 +1,297 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// GateStep is one step of a program of the analysis gate: time passes, then a command is sent, a sweep is made, or somebody
+// changes the document past the gate.
+type GateStep struct {
+	Wait    time.Duration
+	Do      string // acquire, refresh, release, finish, sweep, or status, unlock, garbage: a stranger's
+	ID      string
+	Owner   string
+	Request string
+	TTL     int64  // seconds
+	Failed  bool   // of release and finish
+	Status  string // that a stranger writes
+	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
+
+	LostRequests int // requests of this command that get lost on the way: it is sent again
+	LostAnswers  int // answers that get lost: the store's library sends the same write again, and only the last answer arrives
+}
+
+// AnalysisProgram draws a sequence of steps over few analyses, owners and requests.
+var AnalysisProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) GateStep {
+	return GateStep{
+		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
+		Do: rapid.SampledFrom([]string{
+			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish", "sweep", "sweep",
+			"status", "unlock", "garbage",
+		}).Draw(t, "do"),
+		ID:           rapid.SampledFrom([]string{"k", "k", "k", "l m", "none"}).Draw(t, "id"),
+		Owner:        rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
+		Request:      rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "request"),
+		TTL:          rapid.Int64Range(1, 2).Draw(t, "ttl"),
+		Failed:       rapid.Bool().Draw(t, "failed"),
+		Status:       rapid.SampledFrom([]string{"PENDING", "PENDING", "RUNNING", "READY", "FAILED"}).Draw(t, "status"),
+		Back:         rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 2, -1}).Draw(t, "back"),
+		LostRequests: rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "lost requests"),
+		LostAnswers:  rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost answers"),
+	}
+}), 1, 60)
+
+// The settings of the sweeps in programs.
+const (
+	programTakeovers = 2
+	programEvery     = 2 * time.Second
+)
+
+// RunAnalyses carries out a program on a store whose clock is clock and returns the first difference from the oracle. The
+// name keeps programs on one store apart.
+func RunAnalyses(ctx context.Context, store docstore.Store, clock *Clock, name string, program []GateStep) error {
+	g := &gateProgram{
+		store: store, lossy: &lossyStore{through: through{store}}, clock: clock, name: name, oracles: map[string]*gateOracle{},
+	}
+	g.analyses = analysis.New(g.lossy, &analysis.Options{Now: clock.Now})
+	for _, id := range []string{"k", "l m"} {
+		g.oracles[id] = &gateOracle{status: "PENDING"}
+		if err := g.create(ctx, id); err != nil {
+			return err
+		}
+	}
+	err := g.run(ctx, program)
+	// Whatever became of the program: its locks must not be due in the next one.
+	for id := range g.oracles {
+		if e := g.stranger(ctx, id, docstore.Write{Unset: []string{"lockExpiresAt"}}); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// gateProgram is a program under way.
+type gateProgram struct {
+	store    docstore.Store
+	lossy    *lossyStore
+	analyses *analysis.Analyses
+	clock    *Clock
+	name     string
+	oracles  map[string]*gateOracle
+}
+
+func (g *gateProgram) id(id string) analysis.ID { return analysis.ID(g.name + " " + id) }
+
+func (g *gateProgram) run(ctx context.Context, program []GateStep) error {
+	for i, s := range program {
+		g.clock.Advance(s.Wait)
+		err := g.step(ctx, s)
+		if err == nil {
+			for id, o := range g.oracles {
+				if err = g.compare(ctx, id, o); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("step %d %+v at %v: %w", i, s, g.clock.Now(), err)
+		}
+	}
+	return nil
+}
+
+func (g *gateProgram) step(ctx context.Context, s GateStep) error {
+	o, now := g.oracles[s.ID], g.clock.Now()
+	if o == nil && s.Do != "sweep" {
+		return g.none(ctx, s)
+	}
+	switch s.Do {
+	case "sweep":
+		return g.sweep(ctx)
+	case "status":
+		o.status = s.Status
+		return g.stranger(ctx, s.ID, docstore.Write{Set: docstore.Doc{"status": docstore.String(s.Status)}})
+	case "unlock":
+		if r := o.current(); r != nil {
+			r.over = true
+		}
+		return g.stranger(ctx, s.ID, docstore.Write{Unset: []string{"lockOwner", "lockExpiresAt"}})
+	case "garbage":
+		r := o.current()
+		if r == nil {
+			return nil
+		}
+		r.garbage = true
+		return g.stranger(ctx, s.ID, docstore.Write{Set: docstore.Doc{"lockExpiresAt": docstore.String("3000")}})
+	}
+	token := max(1, o.token()-s.Back)
+	if r := o.current(); s.Do == "acquire" && r != nil && r.garbage {
+		s.LostAnswers = 0 // its first write is always refused, and the second is not the one that the test loses
+	}
+	want := o.answer(s, token, now)
+	for range s.LostAnswers {
+		want = o.answer(s, token, now)
+	}
+	g.lossy.drop, g.lossy.lose = s.LostRequests, s.LostAnswers
+	got, err := g.send(ctx, s, token)
+	for range s.LostRequests {
+		if err == nil {
+			return fmt.Errorf("a command whose request was lost has the answer %+v", got)
+		}
+		got, err = g.send(ctx, s, token)
+	}
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("token %d:\ngot  %+v\nwant %+v", token, got, want)
+	}
+	return nil
+}
+
+// none sends a command about an analysis that nobody has made.
+func (g *gateProgram) none(ctx context.Context, s GateStep) error {
+	if !slices.Contains([]string{"acquire", "refresh", "release", "finish"}, s.Do) {
+		return nil
+	}
+	got, err := g.send(ctx, s, 1)
+	if want := (GateAnswer{Answer: Answer{Code: "NOT_FOUND"}}); err != nil || got != want {
+		return fmt.Errorf("got  %+v, %w\nwant %+v", got, err, want)
+	}
+	found, err := g.store.Get(ctx, docstore.Key{Kind: analysis.Kind, ID: string(g.id(s.ID))})
+	if err == nil && found.Docs[0] != nil {
+		err = fmt.Errorf("a command made the document %v", found.Docs[0])
+	}
+	return err
+}
+
+// create makes an analysis, with fields of the user's own.
+func (g *gateProgram) create(ctx context.Context, id string) error {
+	return g.stranger(ctx, id, docstore.Write{
+		Set: docstore.Doc{"status": docstore.String("PENDING"), "title": docstore.String(id), "tags": docstore.Map{"a": "b"}},
+	})
+}
+
+// stranger changes a document past the gate.
+func (g *gateProgram) stranger(ctx context.Context, id string, w docstore.Write) error {
+	w.Key = docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))}
+	r, err := g.store.Write(ctx, w)
+	if err == nil && !r.Applied {
+		err = fmt.Errorf("a stranger's write was refused: %v", r)
+	}
+	return err
+}
+
+// send carries out one command.
+func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAnswer, error) {
+	var (
+		id  = g.id(s.ID)
+		o   analysis.Outcome
+		err error
+	)
+	switch s.Do {
+	case "acquire":
+		o, err = g.analyses.Acquire(ctx, analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL})
+	case "refresh":
+		o, err = g.analyses.Refresh(ctx, analysis.Refresh{ID: id, Owner: s.Owner, Token: token, TTLSeconds: s.TTL})
+	case "release":
+		c := analysis.Release{ID: id, Owner: s.Owner, Token: token}
+		if s.Failed {
+			c.Failed = "no disk"
+		}
+		o, err = g.analyses.Release(ctx, c)
+	default:
+		c := analysis.Finish{ID: id, Owner: s.Owner, Token: token, Status: analysis.Ready}
+		if s.Failed {
+			c.Status = analysis.Failed
+		}
+		o, err = g.analyses.Finish(ctx, c)
+	}
+	return GateAnswer{
+		Answer:     Answer{Code: string(o.Code), Token: o.Grant.Token, Expires: o.Grant.ExpiresAt, Holder: o.Grant.Owner, Replayed: o.Replayed},
+		Status:     string(o.Grant.Status),
+		Runs:       o.Grant.Runs,
+		Failures:   o.Grant.Failures,
+		RetryAfter: o.RetryAfter,
+	}, err
+}
+
+// sweep lets a sweep go over all analyses, of which only those of this program can be due.
+func (g *gateProgram) sweep(ctx context.Context) error {
+	var want analysis.Swept
+	queued := map[analysis.ID]bool{}
+	for id, o := range g.oracles {
+		switch o.sweep(g.clock.Now(), programTakeovers, programEvery) {
+		case "requeued":
+			want.Requeued++
+			queued[g.id(id)] = true
+		case "failed":
+			want.Failed++
+		case "skipped":
+			want.Skipped++
+		}
+	}
+	want.Stale = want.Requeued + want.Failed + want.Skipped
+	put := messages{}
+	got, err := g.analyses.Sweep(ctx, analysis.Sweep{Queue: put, MaxTakeovers: programTakeovers, RequeueEvery: programEvery, PageSize: 1})
+	if err != nil || got != want || !maps.Equal(put, queued) {
+		return fmt.Errorf("got  %+v, queued %v, %w\nwant %+v, queued %v", got, put, err, want, queued)
+	}
+	return nil
+}
+
+// messages are what was put into a queue.
+type messages map[analysis.ID]bool
+
+func (m messages) Enqueue(_ context.Context, id analysis.ID, _ string) error {
+	if m[id] {
+		return fmt.Errorf("%s is queued twice", id)
+	}
+	m[id] = true
+	return nil
+}
+
+// compare looks at the document from outside.
+func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) error {
+	r, err := g.store.Get(ctx, docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))})
+	if err != nil {
+		return err
+	}
+	d := r.Docs[0]
+	want := docstore.Doc{"status": docstore.String(o.status), "title": docstore.String(id), "tags": docstore.Map{"a": "b"}}
+	if run := o.current(); run != nil {
+		want["lockOwner"], want["lockExpiresAt"] = docstore.String(run.owner), docstore.FormatTime(run.until)
+		if run.garbage {
+			want["lockExpiresAt"] = docstore.String("3000")
+		}
+	}
+	if o.token() > 0 {
+		want["lockToken"] = docstore.Int(o.token())
+	}
+	if o.streak > 0 {
+		want["lockRuns"] = docstore.Int(o.streak)
+	}
+	if o.failures > 0 {
+		want["lockFailures"] = docstore.Int(o.failures)
+	}
+	if !o.queued.IsZero() {
+		want["lockRequeuedAt"] = docstore.FormatTime(o.queued)
+	}
+	// The oracle has no opinion on these.
+	for _, f := range []string{"lockHeartbeatAt", "lockRequestId", "lockRequeueId", "failureReason"} {
+		delete(d, f)
+	}
+	if !d.Equal(want) {
+		return fmt.Errorf("%s is\n%v\nwant\n%v", id, d, want)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/adapters/sqlite"
+	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// ordered is a server on a file in which analyses have been ordered, and a client of it.
+func ordered(t *testing.T, ids ...string) (*process, *once.Client) {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "leasehold.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{"status": docstore.String("PENDING")}}
+		if _, err := store.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--data", dir)
+	gate, err := once.New(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, gate
+}
+
+// TestPythonWorker: a worker in another language, over HTTP alone. It is killed in the middle of its run, another takes
+// over, and a third finds the work done.
+func TestPythonWorker(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("processes are not stopped by signals here")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no Python: apt-get install python3")
+	}
+	p, gate := ordered(t, "a1", "a2", "a3")
+	worker := func(args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), python, append([]string{"../examples/worker.py"}, args...)...)
+		c.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "TTL=2")
+		return c
+	}
+	// begin starts a worker that works for a long time, and waits until it does.
+	begin := func(id string) (*exec.Cmd, *bytes.Buffer) {
+		t.Helper()
+		c, stderr := worker(id, "600"), &bytes.Buffer{}
+		c.Stderr = stderr
+		stdout, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill() })
+		if line := bufio.NewScanner(stdout); !line.Scan() || line.Text() != "running under token 1" {
+			t.Fatalf("the worker said %q\n%s", line.Text(), stderr.Bytes())
+		}
+		return c, stderr
+	}
+	end := func(c *exec.Cmd, code int, want string) {
+		t.Helper()
+		out, _ := c.CombinedOutput()
+		if c.ProcessState == nil || c.ProcessState.ExitCode() != code || string(out) != want {
+			t.Errorf("got  %v %q\nwant exit status %d %q", c.ProcessState, out, code, want)
+		}
+	}
+
+	t.Run("killed", func(t *testing.T) {
+		first, _ := begin("a1")
+		time.Sleep(2500 * time.Millisecond) // longer than the lock: it lives by its heartbeat
+		end(worker("a1", "0"), 3, "skipped: locked\n")
+		if err := first.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = first.Wait()
+		killed := time.Now()
+		for {
+			out, err := worker("a1", "0").Output()
+			if err == nil {
+				if want := "running under token 2\nREADY: analyzed under token 2\n"; string(out) != want {
+					t.Errorf("got %q, want %q", out, want)
+				}
+				break
+			}
+			if string(out) != "skipped: locked\n" || time.Since(killed) > time.Minute {
+				t.Fatalf("takeover after %v: %v %q", time.Since(killed), err, out)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		end(worker("a1"), 0, "skipped: already_finished\n")
+		want := contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Result: "analyzed under token 2"}
+		if a, err := gate.Get(t.Context(), "a1"); err != nil || a != want {
+			t.Errorf("got %+v, %v\nwant %+v", a, err, want)
+		}
+	})
+
+	t.Run("stopped", func(t *testing.T) {
+		c, stderr := begin("a2")
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if c.ProcessState.ExitCode() != 1 || stderr.String() != "Stopped: SIGTERM\n" {
+			t.Errorf("%v\n%s", c.ProcessState, stderr.Bytes())
+		}
+		if a, err := gate.Get(t.Context(), "a2"); err != nil || a.Locked || a.LockOwner != "" || a.Failures != 0 {
+			t.Errorf("given back: %+v, %v", a, err)
+		}
+	})
+
+	t.Run("overtaken", func(t *testing.T) {
+		c, stderr := begin("a3")
+		a, err := gate.Get(t.Context(), "a3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Somebody with the same name and token gives the lock back: the worker hears of it at its next refresh.
+		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: a.LockOwner, Token: 1}, ""); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if c.ProcessState.ExitCode() != 4 || !strings.HasPrefix(stderr.String(), "lost: LEASE_RELEASED: ") {
+			t.Errorf("%v\n%s", c.ProcessState, stderr.Bytes())
+		}
+	})
+
+	t.Run("unknown", func(*testing.T) {
+		end(worker("a4"), 5, "NOT_FOUND: there is no document analyses/a4\n")
+	})
+}
