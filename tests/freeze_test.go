@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -205,14 +204,13 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 func waitUntilStopped(t *testing.T, pid int) {
 	t.Helper()
 	for range 1000 {
-		state, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
-		if err != nil {
-			t.Fatalf("ps: %v", err)
-		}
-		if strings.HasPrefix(strings.TrimSpace(string(state)), "T") {
+		switch processState(t, pid) {
+		case "T", "t":
 			return
+		case "":
+			t.Fatal("the child has ended")
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // of another process: nothing tells when it changes
 	}
 	t.Fatal("the child did not stop")
 }

@@ -149,11 +149,10 @@ func killAtEnd(t *testing.T, pid int) {
 func waitUntilGone(t *testing.T, pid int) {
 	t.Helper()
 	for range 1000 {
-		state, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
-		if err != nil || strings.HasPrefix(strings.TrimSpace(string(state)), "Z") {
+		if state := processState(t, pid); state == "" || state == "Z" {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // of another process: nothing tells when it changes
 	}
 	t.Errorf("process %d lives on", pid)
 }

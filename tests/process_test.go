@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -126,4 +129,30 @@ func environment() []string {
 		}
 	}
 	return env
+}
+
+// processState is the state of a process by its letter, as ps has it: T is stopped, Z has ended and nobody has noticed. Empty
+// if there is none. Linux says it without ps, which not every machine has.
+func processState(t *testing.T, pid int) string {
+	t.Helper()
+	if runtime.GOOS == "linux" {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			return ""
+		}
+		_, rest, ok := bytes.Cut(stat, []byte(") ")) // the name before it may have anything in it but this
+		if err != nil || !ok || len(rest) == 0 {
+			t.Fatalf("the state of process %d: %v, %q", pid, err, stat)
+		}
+		return string(rest[:1])
+	}
+	out, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	if _, ended := errors.AsType[*exec.ExitError](err); ended {
+		return ""
+	}
+	state := strings.TrimSpace(string(out))
+	if err != nil || state == "" {
+		t.Fatalf("the state of process %d: %v, %q", pid, err, out)
+	}
+	return state[:1]
 }
