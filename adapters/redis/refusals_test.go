@@ -119,6 +119,9 @@ func TestPassingTroubles(t *testing.T) {
 		again <- err
 	}()
 	for server.Commands()["EVALSHA"] == 0 {
+		if ctx.Err() != nil {
+			t.Fatal("the write was not sent")
+		}
 		time.Sleep(time.Millisecond)
 	}
 	if err := killer.ScriptKill(t.Context()).Err(); err != nil {
