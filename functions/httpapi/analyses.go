@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -18,6 +20,12 @@ const notGiven = "\xff"
 func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("analysisId")) }
 
 func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	// Whoever sends a document wants it stored, and must not be told that it was.
+	if n, err := io.CopyN(io.Discard, r.Body, 1); n > 0 {
+		return field.Errorf("body", "must be empty: the document is made with the status PENDING and nothing else; write your own fields into your store")
+	} else if !errors.Is(err, io.EOF) {
+		return field.Errorf("body", "ended before it was whole")
+	}
 	o, err := a.analyses.Create(r.Context(), analysis.Create{ID: analysisID(r)})
 	if err != nil {
 		return err

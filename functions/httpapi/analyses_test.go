@@ -88,6 +88,10 @@ func TestCreateAnalysis(t *testing.T) {
 	d.order("a2", map[string]docstore.Value{"name": docstore.String("no status at all")})
 	d.send("PUT", "/v1/analyses/a2", "").wants(t, 200, `{"analysisId":"a2","created":false}`)
 	d.send("PUT", "/v1/analyses/a%2Fb", "").refuses(t, 400, "INVALID_ARGUMENT", "analysisId")
+
+	// A document that somebody sends along would be lost without a word.
+	d.send("PUT", "/v1/analyses/a3", `{"title":"x"}`).refuses(t, 400, "INVALID_ARGUMENT", "body")
+	d.get("/v1/analyses/a3").refuses(t, 404, "NOT_FOUND", "analysisId")
 }
 
 func TestFailedAnalysis(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -98,6 +100,33 @@ func entries(n int) string {
 		parts = append(parts, fmt.Sprintf(`"k%d":"v"`, i))
 	}
 	return strings.Join(parts, ",")
+}
+
+// TestBodyThatBreaksOff: the connection ends in the middle of a body. Nothing is changed, and nobody is told otherwise.
+func TestBodyThatBreaksOff(t *testing.T) {
+	store := docstore.NewMemory(nil)
+	h := httpapi.New(store, httpapi.Development{}, nil)
+	for _, c := range []struct{ method, target string }{
+		{"POST", deploy + "/acquire"}, {"POST", a1 + "/lock"}, {"PUT", a1}, {"POST", "/v1/machine-ids/lease"},
+	} {
+		half := io.MultiReader(strings.NewReader(`{"request_id":"r1","owner_id":"ann",`), iotest.ErrReader(io.ErrUnexpectedEOF))
+		if c.method == "PUT" {
+			half = iotest.ErrReader(io.ErrUnexpectedEOF)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(c.method, "http://127.0.0.1:8080"+c.target, half))
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "body ended before it was whole") {
+			t.Errorf("%s %s: %d %s", c.method, c.target, w.Code, w.Body)
+		}
+	}
+	for _, kind := range []string{"locks", "analyses", "machine_ids"} {
+		if p, err := store.List(t.Context(), docstore.Query{Kind: kind}); err != nil || len(p.Entries) != 0 {
+			t.Errorf("%s: %v, %v", kind, p.Entries, err)
+		}
+	}
+	if s, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy-prod"}); err != nil || s.Docs[0] != nil {
+		t.Errorf("the lock: %v, %v", s.Docs, err)
+	}
 }
 
 func TestErrorsTeach(t *testing.T) {
