@@ -2,7 +2,7 @@
 // table of error codes. Server and client both read it; it imports the standard library only.
 //
 // openapi.yaml is written by hand and comes first. types.gen.go and schema/*.json come out of it: `make generate` writes
-// them anew, and a test fails when they differ. vectors/kazahana.json, for IDs in other languages, comes out of client/kazahana
+// them anew, and a test fails when they differ. vectors/kazahana.json, for IDs in other languages, comes out of kazahana
 // in the same way.
 package contracts
 

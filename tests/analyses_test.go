@@ -10,18 +10,18 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	"github.com/leasehold-dev/leasehold/adapters/firestore"
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
-	"github.com/leasehold-dev/leasehold/client/once"
-	dynamoemulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
-	emulator "github.com/leasehold-dev/leasehold/emulator/firestore"
-	"github.com/leasehold-dev/leasehold/emulator/firestore/official"
-	redisemulator "github.com/leasehold-dev/leasehold/emulator/redis"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest/official"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // makeAnalyses puts analyses into a store that nobody has run, as their owner does.
@@ -141,8 +141,8 @@ func (everything) Enqueue(context.Context, analysis.ID, string) error { return n
 // TestAnalysisCostsOnDynamoDB: each command is one request, whatever becomes of it, with the clock watched as in production. A
 // page of a sweep is one Query of the index.
 func TestAnalysisCostsOnDynamoDB(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *dynamoemulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		c := counter{server.ResetCounts, server.Requests}
 		one := map[string]int{"UpdateItem": 1}
 		costs(t, store, time.Sleep, c, one, one)
@@ -168,11 +168,11 @@ func TestAnalysisCostsOnFirestore(t *testing.T) {
 // TestAnalysisCostsOnSQLite: one transaction for a command that writes, none to sync for one that does not.
 func TestAnalysisCostsOnSQLite(t *testing.T) {
 	clock := suite.NewClock()
-	store, ok := onSQLite(t, clock.Now).(*sqlite.Store)
+	store, ok := onSQLite(t, clock.Now).(*sqlitestore.Store)
 	if !ok {
 		t.Fatal("not a SQLite store")
 	}
-	var before sqlite.Stats
+	var before sqlitestore.Stats
 	c := counter{func() { before = store.Stats() }, func() map[string]int {
 		now, counts := store.Stats(), map[string]int{}
 		for name, n := range map[string]int64{
@@ -191,7 +191,7 @@ func TestAnalysisCostsOnSQLite(t *testing.T) {
 // TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it. A sweep walks: two requests for a thousand
 // analyses, of any status.
 func TestAnalysisCostsOnRedis(t *testing.T) {
-	redisemulator.Each(t, nil, func(t *testing.T, server *redisemulator.Server) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
 		store := onRedis(t, server, clock.Now)
 		for range 2 { // the server gets to know the scripts
@@ -211,8 +211,8 @@ func TestAnalysisCostsOnRedis(t *testing.T) {
 // TestAnalysisMarginOnDynamoDB: a lock ends at lockExpiresAt for its holder, and not before MaxSkew later for everybody else,
 // the sweep included. A repeated acquire is told what is left from now.
 func TestAnalysisMarginOnDynamoDB(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *dynamoemulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: 2 * time.Second, Indexes: []string{analysis.ExpiryField}})
+	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: 2 * time.Second, Indexes: []string{analysis.ExpiryField}})
 		analyses := analysis.New(store, nil)
 		const id = analysis.ID("a1")
 		makeAnalyses(t, store, id)
@@ -259,8 +259,8 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 // TestSweepOfAnIndexThatIsBehind: DynamoDB's indexes follow their tables later. A lock that was refreshed meanwhile is left
 // alone.
 func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *dynamoemulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		analyses := analysis.New(store, nil)
 		makeAnalyses(t, store, "a1")
 		for _, request := range []string{"r1", "r2"} { // the second is a takeover that the index has not heard of
@@ -269,7 +269,7 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 				t.Fatal(o, err)
 			}
 		}
-		server.Inject(dynamoemulator.Fault{Kind: dynamoemulator.StaleRead, Op: "Query", Times: 1})
+		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.StaleRead, Op: "Query", Times: 1})
 		done, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: everything{}})
 		if want := (analysis.Swept{Stale: 1, Skipped: 1}); err != nil || done != want {
 			t.Errorf("%+v, %v; want %+v", done, err, want)
@@ -280,7 +280,7 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 // TestFirestoreClockDecidesForAnalyses: callers whose clocks are an hour off get and lose locks by the clock of the service.
 func TestFirestoreClockDecidesForAnalyses(t *testing.T) {
 	clock := suite.NewClock()
-	store, _ := onFirestore(t, emulator.Pessimistic, clock.Now)
+	store, _ := onFirestore(t, firestoretest.Pessimistic, clock.Now)
 	makeAnalyses(t, store, "a1")
 	for i, step := range []struct {
 		after time.Duration
@@ -301,7 +301,7 @@ func TestFirestoreClockDecidesForAnalyses(t *testing.T) {
 // TestAnalysesOnOfficialFirestore: the gate, and the sweep's query, on Google's emulator. Its clock is its own.
 func TestAnalysesOnOfficialFirestore(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", official.Start(t))
-	store := openFirestore(t, &firestore.Options{Project: fmt.Sprint("p-", time.Now().UnixNano())})
+	store := openFirestore(t, &gcpfirestore.Options{Project: fmt.Sprint("p-", time.Now().UnixNano())})
 	analyses := analysis.New(store, nil)
 	makeAnalyses(t, store, "a1", "a2", "日本語", "a b")
 	acquire := func(id analysis.ID, owner string, ttl int64) analysis.Outcome {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/once"
 )
 
 // issuer is an OpenID Connect issuer on loopback.

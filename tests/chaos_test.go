@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	"github.com/leasehold-dev/leasehold/adapters/firestore"
-	dynamoemulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
-	emulator "github.com/leasehold-dev/leasehold/emulator/firestore"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/tests/chaos"
+	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
 
 // unlessShort is n, or a tenth of it in a short test.
@@ -43,8 +43,8 @@ func TestChaosOnSQLite(t *testing.T) {
 func TestChaosOnDynamoDB(t *testing.T) {
 	chaos.Proof(t, unlessShort(5), func(*testing.T) func(*testing.T) docstore.Store {
 		return func(t *testing.T) docstore.Store {
-			server := dynamoemulator.New(nil)
-			return openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", dynamodb.Options{Indexes: analysisIndexes["indexed"]})
+			server := dynamodbtest.New(nil)
+			return openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: analysisIndexes["indexed"]})
 		}
 	})
 }
@@ -53,8 +53,8 @@ func TestChaosOnDynamoDB(t *testing.T) {
 func TestChaosOnFirestore(t *testing.T) {
 	chaos.Proof(t, unlessShort(3), func(t *testing.T) func(*testing.T) docstore.Store {
 		outside := chaos.NewAbroad(t.Context())
-		server := emulator.Start(t, &emulator.Options{Mode: emulator.Pessimistic, Now: outside.Now})
-		s := openFirestore(t, &firestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()})
+		server := firestoretest.Start(t, &firestoretest.Options{Mode: firestoretest.Pessimistic, Now: outside.Now})
+		s := openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()})
 		return func(*testing.T) docstore.Store { return outside.Store(s) }
 	})
 }

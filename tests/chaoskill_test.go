@@ -23,11 +23,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
-	"github.com/leasehold-dev/leasehold/tests/chaos"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
 
 func init() { children["chaos worker"] = chaosWorker } //nolint:gochecknoinits // before TestMain, on systems that can

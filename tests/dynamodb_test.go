@@ -18,15 +18,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	"github.com/leasehold-dev/leasehold/client/kazahana"
-	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // dynamoClient is the real SDK, with its own rules for trying again switched on, as a program has it.
@@ -41,10 +41,10 @@ func dynamoClient(url string, transport http.RoundTripper) *sdk.Client {
 }
 
 // openDynamo opens a store in a table, which it creates.
-func openDynamo(t testing.TB, client *sdk.Client, table string, o dynamodb.Options) *dynamodb.Store {
+func openDynamo(t testing.TB, client *sdk.Client, table string, o awsdynamodb.Options) *awsdynamodb.Store {
 	t.Helper()
 	o.Client, o.CreateTable = client, true
-	s, err := dynamodb.Open(t.Context(), table, &o)
+	s, err := awsdynamodb.Open(t.Context(), table, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,18 +57,18 @@ func openDynamo(t testing.TB, client *sdk.Client, table string, o dynamodb.Optio
 }
 
 // inBubble gives a test an emulator without a network, inside a bubble whose time passes only by waiting.
-func inBubble(t *testing.T, test func(t *testing.T, server *emulator.Server, client *sdk.Client)) {
+func inBubble(t *testing.T, test func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := emulator.New(nil)
+		server := dynamodbtest.New(nil)
 		test(t, server, dynamoClient("http://dynamodb.local", server.RoundTripper()))
 	})
 }
 
 // overNetwork is an emulator of its own for each store of a suite, behind a socket.
-func overNetwork(t *testing.T) (*emulator.Server, *sdk.Client) {
+func overNetwork(t *testing.T) (*dynamodbtest.Server, *sdk.Client) {
 	t.Helper()
-	server := emulator.Start(t, nil)
+	server := dynamodbtest.Start(t, nil)
 	return server, dynamoClient(server.URL, nil)
 }
 
@@ -79,7 +79,7 @@ func TestDynamoDBConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				_, client := overNetwork(t)
-				return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Indexes: indexes})
+				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes})
 			})
 		})
 	}
@@ -93,7 +93,7 @@ var dynamoIndexes = map[string][]string{"indexed": {"until"}, "not indexed": nil
 func TestLocksOnDynamoDB(t *testing.T) {
 	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
 		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
+		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 	})
 }
 
@@ -110,15 +110,15 @@ func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) { suite.AmbiguousMachineIDs
 // unreliableDynamo opens a store on an emulator that loses requests and answers.
 func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 	t.Helper()
-	kinds := map[suite.Fate]emulator.Kind{
-		suite.LostRequest: emulator.DropBefore, suite.LostAnswer: emulator.DropAfter,
-		suite.AppliedThenError: emulator.FailAfter, suite.AppliedLate: emulator.DelayAnswer,
+	kinds := map[suite.Fate]dynamodbtest.Kind{
+		suite.LostRequest: dynamodbtest.DropBefore, suite.LostAnswer: dynamodbtest.DropAfter,
+		suite.AppliedThenError: dynamodbtest.FailAfter, suite.AppliedLate: dynamodbtest.DelayAnswer,
 	}
 	server, client := overNetwork(t)
-	var injected *emulator.Injection
+	var injected *dynamodbtest.Injection
 	faults := suite.Faults{
 		Next: func(_ *testing.T, f suite.Fate) {
-			fault := emulator.Fault{Kind: kinds[f], Op: "UpdateItem", Times: 1}
+			fault := dynamodbtest.Fault{Kind: kinds[f], Op: "UpdateItem", Times: 1}
 			if f == suite.AppliedLate {
 				fault.Delay = time.Minute // the caller gives up long before
 			}
@@ -131,22 +131,22 @@ func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite
 			}
 		},
 	}
-	return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now}), faults
+	return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now}), faults
 }
 
 func TestMachineIDsOnDynamoDB(t *testing.T) {
 	suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
 		_, client := overNetwork(t)
-		return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
+		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 	})
 }
 
 // TestMachineIDCostsOnDynamoDB: two requests for any number of leases that a page has room for, with the clock watched as in
 // production. Only the first of a process reads two documents, and only the first ever writes two.
 func TestMachineIDCostsOnDynamoDB(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		time.Sleep(time.Until(suite.Epoch)) // machine IDs have timestamps from then on
-		s := machineid.NewDefault(openDynamo(t, client, "leasehold", dynamodb.Options{}), nil)
+		s := machineid.NewDefault(openDynamo(t, client, "leasehold", awsdynamodb.Options{}), nil)
 		for i, throughput := range []int64{1, 1, 5 * 256, 100 * 256} {
 			server.ResetCounts()
 			r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: throughput})
@@ -181,7 +181,7 @@ func TestAnalysesOnDynamoDB(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
 				_, client := overNetwork(t)
-				return openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now, Indexes: indexes})
+				return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now, Indexes: indexes})
 			})
 		})
 	}
@@ -205,24 +205,24 @@ func TestDynamoDBElsewhere(t *testing.T) {
 	for name, indexes := range dynamoIndexes {
 		t.Run("conformance, "+name, func(t *testing.T) {
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
-				return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock, Indexes: indexes})
+				return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes})
 			})
 		})
 	}
 	t.Run("machine IDs", func(t *testing.T) {
 		suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
+			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 		})
 	})
 	t.Run("locks", func(t *testing.T) {
 		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), dynamodb.Options{MaxSkew: dynamodb.TrustClock, Now: now})
+			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 		})
 	})
 	t.Run("analyses", func(t *testing.T) {
 		suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
-			return openDynamo(t, client, table(), dynamodb.Options{
-				MaxSkew: dynamodb.TrustClock, Now: now, Indexes: analysisIndexes["indexed"],
+			return openDynamo(t, client, table(), awsdynamodb.Options{
+				MaxSkew: awsdynamodb.TrustClock, Now: now, Indexes: analysisIndexes["indexed"],
 			})
 		})
 	})
@@ -230,8 +230,8 @@ func TestDynamoDBElsewhere(t *testing.T) {
 
 // TestDynamoDBRequests: a command is one request, whatever becomes of it, with the clock watched as in production.
 func TestDynamoDBRequests(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-		locks := lock.New(openDynamo(t, client, "leasehold", dynamodb.Options{}), nil)
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		locks := lock.New(openDynamo(t, client, "leasehold", awsdynamodb.Options{}), nil)
 		id := lock.ID{Tenant: "acme", Key: "k"}
 		ann := lock.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 10}
 		bob := lock.Acquire{ID: id, Owner: "bob", RequestID: "r1", TTLSeconds: 10}
@@ -280,8 +280,8 @@ func TestDynamoDBRequests(t *testing.T) {
 
 // TestDynamoDBMargin: a lease ends at expires_at for its holder, and not before expires_at + MaxSkew for everybody else.
 func TestDynamoDBMargin(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *emulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: 2 * time.Second})
+	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: 2 * time.Second})
 		locks := lock.New(store, nil)
 		id := lock.ID{Tenant: "acme", Key: "k"}
 		ann := lock.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 10}
@@ -330,18 +330,18 @@ func TestDynamoDBMargin(t *testing.T) {
 type caller struct {
 	name   string
 	locks  *lock.Locks
-	store  *dynamodb.Store
+	store  *awsdynamodb.Store
 	offset atomic.Int64 // of its clock, nanoseconds
 }
 
-func callers(t *testing.T, server *emulator.Server, truth *suite.Clock, offsets ...time.Duration) []*caller {
+func callers(t *testing.T, server *dynamodbtest.Server, truth *suite.Clock, offsets ...time.Duration) []*caller {
 	t.Helper()
 	all := make([]*caller, len(offsets))
 	for i, offset := range offsets {
 		c := &caller{name: fmt.Sprint("caller ", i)}
 		c.offset.Store(int64(offset))
 		client := dynamoClient("http://dynamodb.local", server.RoundTripper())
-		c.store = openDynamo(t, client, "leasehold", dynamodb.Options{
+		c.store = openDynamo(t, client, "leasehold", awsdynamodb.Options{
 			Now: func() time.Time { return truth.Now().Add(time.Duration(c.offset.Load())) },
 		})
 		c.locks = lock.New(c.store, &lock.Options{Now: truth.Now})
@@ -361,7 +361,7 @@ func clocksApart(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		truth := suite.NewClock()
 		truth.Advance(time.Duration(random.IntN(1000)) * time.Millisecond)
-		server := emulator.New(&emulator.Options{Now: truth.Now})
+		server := dynamodbtest.New(&dynamodbtest.Options{Now: truth.Now})
 		half := 500 * time.Millisecond
 		all := callers(t, server, truth, half, -half, 0, half/2)
 		id := lock.ID{Tenant: "acme", Key: "k"}
@@ -416,7 +416,7 @@ func TestDynamoDBClockOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			t.Log("off by", off)
 			truth := suite.NewClock()
-			server := emulator.New(&emulator.Options{Now: truth.Now})
+			server := dynamodbtest.New(&dynamodbtest.Options{Now: truth.Now})
 			all := callers(t, server, truth, 0, off)
 			right, wrong := all[0], all[1]
 			if w := strings.Join(wrong.store.Warnings(), ""); !strings.Contains(w, "CLOCK_SKEW") {
@@ -465,14 +465,14 @@ func TestDynamoDBClockOff(t *testing.T) {
 // TestDynamoDBServiceDateWrong: an answer with a wrong Date stops the caller until an answer is right again, a second
 // later, at the price of one request.
 func TestDynamoDBServiceDateWrong(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{})
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
 		k := docstore.Key{Kind: "k", ID: "x"}
 		write := func() error {
 			_, err := store.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"n": 1}})
 			return err
 		}
-		server.Inject(emulator.Fault{Kind: emulator.SkewDate, Skew: -time.Hour, Times: 1})
+		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.SkewDate, Skew: -time.Hour, Times: 1})
 		if err := write(); err != nil {
 			t.Fatal(err)
 		}
@@ -507,29 +507,29 @@ func TestDynamoDBSendsOnlyOnce(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		write    docstore.Write
-		fault    emulator.Kind
+		fault    dynamodbtest.Kind
 		times    int
 		unknown  bool // the answer is ErrUnavailable
 		refused  bool // by what it wrote itself
 		requests int
 		n        docstore.Int // afterwards
 	}{
-		{"count, answer lost", count, emulator.DropAfter, 1, true, false, 1, 1},
-		{"count, error after", count, emulator.FailAfter, 1, true, false, 1, 1},
-		{"count, error before", count, emulator.FailBefore, 1, true, false, 1, 0},
-		{"count, throttled", count, emulator.Throttle, 2, false, false, 3, 1},
-		{"count, throttled by the API", count, emulator.ThrottleAPI, 1, false, false, 2, 1},
-		{"count, conflict", count, emulator.Conflict, 5, false, false, 6, 1},
-		{"once, answer lost", once, emulator.DropAfter, 1, false, true, 2, 1},
-		{"once, error after", once, emulator.FailAfter, 1, false, true, 2, 1},
-		{"once, error before", once, emulator.FailBefore, 2, false, false, 3, 1},
-		{"once, errors without end", once, emulator.FailBefore, 0, true, false, 3, 0},
+		{"count, answer lost", count, dynamodbtest.DropAfter, 1, true, false, 1, 1},
+		{"count, error after", count, dynamodbtest.FailAfter, 1, true, false, 1, 1},
+		{"count, error before", count, dynamodbtest.FailBefore, 1, true, false, 1, 0},
+		{"count, throttled", count, dynamodbtest.Throttle, 2, false, false, 3, 1},
+		{"count, throttled by the API", count, dynamodbtest.ThrottleAPI, 1, false, false, 2, 1},
+		{"count, conflict", count, dynamodbtest.Conflict, 5, false, false, 6, 1},
+		{"once, answer lost", once, dynamodbtest.DropAfter, 1, false, true, 2, 1},
+		{"once, error after", once, dynamodbtest.FailAfter, 1, false, true, 2, 1},
+		{"once, error before", once, dynamodbtest.FailBefore, 2, false, false, 3, 1},
+		{"once, errors without end", once, dynamodbtest.FailBefore, 0, true, false, 3, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-				store := openDynamo(t, client, "leasehold", dynamodb.Options{})
+			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+				store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
 				server.ResetCounts()
-				fault := server.Inject(emulator.Fault{Kind: c.fault, Op: "UpdateItem", Times: c.times})
+				fault := server.Inject(dynamodbtest.Fault{Kind: c.fault, Op: "UpdateItem", Times: c.times})
 				r, err := store.Write(t.Context(), c.write)
 				if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err != nil && !c.unknown || err == nil && r.Applied == c.refused {
 					t.Errorf("%+v, %v", r, err)
@@ -549,13 +549,13 @@ func TestDynamoDBSendsOnlyOnce(t *testing.T) {
 
 // TestDynamoDBTransactionsOnce: several documents are written once, however often the transaction is sent.
 func TestDynamoDBTransactionsOnce(t *testing.T) {
-	for _, kind := range []emulator.Kind{emulator.DropAfter, emulator.FailAfter, emulator.DropBefore, emulator.Conflict, emulator.InProgress, emulator.Throttle} {
+	for _, kind := range []dynamodbtest.Kind{dynamodbtest.DropAfter, dynamodbtest.FailAfter, dynamodbtest.DropBefore, dynamodbtest.Conflict, dynamodbtest.InProgress, dynamodbtest.Throttle} {
 		t.Run(kind.String(), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-				store := openDynamo(t, client, "leasehold", dynamodb.Options{})
+			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+				store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
 				a, b := docstore.Key{Kind: "k", ID: "a"}, docstore.Key{Kind: "k", ID: "b"}
 				server.ResetCounts()
-				server.Inject(emulator.Fault{Kind: kind, Op: "TransactWriteItems", Times: 2})
+				server.Inject(dynamodbtest.Fault{Kind: kind, Op: "TransactWriteItems", Times: 2})
 				add := map[string]int64{"n": 1}
 				r, err := store.Write(t.Context(), docstore.Write{Key: a, Add: add}, docstore.Write{Key: b, Add: add})
 				if err != nil || !r.Applied {
@@ -578,16 +578,16 @@ func TestDynamoDBPatience(t *testing.T) {
 	k := docstore.Key{Kind: "k", ID: "x"}
 	write := docstore.Write{Key: k, Add: map[string]int64{"n": 1}}
 	other := docstore.Write{Key: docstore.Key{Kind: "k", ID: "y"}}
-	unchanged := func(t *testing.T, store *dynamodb.Store) {
+	unchanged := func(t *testing.T, store *awsdynamodb.Store) {
 		t.Helper()
 		if s, err := store.Get(t.Context(), k); err != nil || s.Docs[0] != nil {
 			t.Errorf("the document is %v, %v", s.Docs, err)
 		}
 	}
 	t.Run("for three seconds", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-			store := openDynamo(t, client, "leasehold", dynamodb.Options{})
-			fault := server.Inject(emulator.Fault{Kind: emulator.Throttle})
+		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+			store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
+			fault := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Throttle})
 			time.AfterFunc(3*time.Second, fault.Remove)
 			begin := time.Now()
 			r, err := store.Write(t.Context(), write)
@@ -597,11 +597,11 @@ func TestDynamoDBPatience(t *testing.T) {
 		})
 	})
 	t.Run("without end", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-			store := openDynamo(t, client, "leasehold", dynamodb.Options{Patience: 2 * time.Second})
-			for _, kind := range []emulator.Kind{emulator.Throttle, emulator.Conflict} {
-				fault := server.Inject(emulator.Fault{Kind: kind})
-				want := map[emulator.Kind]string{emulator.Throttle: "throttled", emulator.Conflict: "other transactions"}[kind]
+		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+			store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Patience: 2 * time.Second})
+			for _, kind := range []dynamodbtest.Kind{dynamodbtest.Throttle, dynamodbtest.Conflict} {
+				fault := server.Inject(dynamodbtest.Fault{Kind: kind})
+				want := map[dynamodbtest.Kind]string{dynamodbtest.Throttle: "throttled", dynamodbtest.Conflict: "other transactions"}[kind]
 				for _, writes := range [][]docstore.Write{{write}, {write, other}} {
 					begin := time.Now()
 					_, err := store.Write(t.Context(), writes...)
@@ -618,9 +618,9 @@ func TestDynamoDBPatience(t *testing.T) {
 		})
 	})
 	t.Run("longer than the caller's", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-			store := openDynamo(t, client, "leasehold", dynamodb.Options{})
-			fault := server.Inject(emulator.Fault{Kind: emulator.Throttle})
+		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+			store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
+			fault := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Throttle})
 			for _, writes := range [][]docstore.Write{{write}, {write, other}} {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				begin := time.Now()
@@ -641,8 +641,8 @@ func TestDynamoDBPatience(t *testing.T) {
 
 // TestDynamoDBExpiryTakesNoTokens: what the service removes when its time to live is over is never a lock or a fence.
 func TestDynamoDBExpiryTakesNoTokens(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{Ephemeral: map[string]time.Duration{"events": time.Hour}})
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Ephemeral: map[string]time.Duration{"events": time.Hour}})
 		event := docstore.Key{Kind: "events", Tenant: "acme", ID: "e"}
 		if r, err := store.Write(t.Context(), docstore.Write{Key: event, Set: docstore.Doc{"a": docstore.Int(1)}}); err != nil ||
 			!r.Docs[0].Equal(docstore.Doc{"a": docstore.Int(1)}) {
@@ -682,8 +682,8 @@ func TestDynamoDBExpiryTakesNoTokens(t *testing.T) {
 
 // TestDynamoDBListsLargeDocuments: a page of documents that are larger together than what the service reads at once.
 func TestDynamoDBListsLargeDocuments(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{})
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
 		large := docstore.String(strings.Repeat("x", 300<<10))
 		for i := range 9 {
 			k := docstore.Key{Kind: "k", Tenant: "t", ID: fmt.Sprint("large ", i)}
@@ -704,9 +704,9 @@ func TestDynamoDBListsLargeDocuments(t *testing.T) {
 
 // TestDynamoDBReadsAreNotStale: a server that answers every read from the past, unless it is asked not to.
 func TestDynamoDBReadsAreNotStale(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *emulator.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", dynamodb.Options{})
-		server.Inject(emulator.Fault{Kind: emulator.StaleRead})
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{})
+		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.StaleRead})
 		k, other := docstore.Key{Kind: "k", ID: "x"}, docstore.Key{Kind: "k", ID: "y"}
 		for i := range 3 {
 			want := docstore.Doc{"i": docstore.Int(i)}

@@ -10,30 +10,30 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/leasehold-dev/leasehold/adapters/firestore"
-	"github.com/leasehold-dev/leasehold/client/kazahana"
-	emulator "github.com/leasehold-dev/leasehold/emulator/firestore"
-	"github.com/leasehold-dev/leasehold/emulator/firestore/official"
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest/official"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // modes are those of a Firestore database: they must make no difference.
-var modes = map[string]emulator.Mode{"pessimistic": emulator.Pessimistic, "optimistic": emulator.Optimistic}
+var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic}
 
 // onFirestore opens a store on an emulator of its own.
-func onFirestore(t *testing.T, mode emulator.Mode, now func() time.Time) (*firestore.Store, *emulator.Server) {
+func onFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*gcpfirestore.Store, *firestoretest.Server) {
 	t.Helper()
-	server := emulator.Start(t, &emulator.Options{Mode: mode, Now: now})
-	return openFirestore(t, &firestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()}), server
+	server := firestoretest.Start(t, &firestoretest.Options{Mode: mode, Now: now})
+	return openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()}), server
 }
 
-func openFirestore(t *testing.T, o *firestore.Options) *firestore.Store {
+func openFirestore(t *testing.T, o *gcpfirestore.Options) *gcpfirestore.Store {
 	t.Helper()
-	s, err := firestore.Open(t.Context(), o)
+	s, err := gcpfirestore.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,21 +96,21 @@ func TestMachineIDsOnFirestore(t *testing.T) {
 // TestAmbiguousAnalysesOnFirestore: commits whose request or answer was lost, with a store that sends again by itself.
 func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		s, server := onFirestore(t, emulator.Pessimistic, now)
+		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)
 	})
 }
 
 func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
 	suite.AmbiguousMachineIDs(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
-		s, server := onFirestore(t, emulator.Pessimistic, now)
+		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)
 	})
 }
 
 // TestMachineIDCostsOnFirestore: three requests for any number of leases that a page has room for.
 func TestMachineIDCostsOnFirestore(t *testing.T) {
-	store, server := onFirestore(t, emulator.Pessimistic, suite.NewClock().Now)
+	store, server := onFirestore(t, firestoretest.Pessimistic, suite.NewClock().Now)
 	s := machineid.NewDefault(store, nil)
 	for _, throughput := range []int64{1, 1, 5 * 256, 100 * 256} {
 		server.ResetCounts()
@@ -124,18 +124,18 @@ func TestMachineIDCostsOnFirestore(t *testing.T) {
 }
 
 // firestoreFaults are the fates of a Commit. The store sends it again by itself after all but the last.
-func firestoreFaults(server *emulator.Server) suite.Faults {
-	var late *emulator.Injection
+func firestoreFaults(server *firestoretest.Server) suite.Faults {
+	var late *firestoretest.Injection
 	caughtUp := make(chan struct{})
 	return suite.Faults{
 		Next: func(_ *testing.T, f suite.Fate) {
-			effect := map[suite.Fate]emulator.Effect{
-				suite.LostRequest:      emulator.Fail{Code: codes.Unavailable},
-				suite.LostAnswer:       emulator.ApplyThenFail{Code: codes.Unavailable},
-				suite.AppliedThenError: emulator.ApplyThenFail{Code: codes.Internal},
-				suite.AppliedLate:      emulator.ApplyLate{Until: caughtUp},
+			effect := map[suite.Fate]firestoretest.Effect{
+				suite.LostRequest:      firestoretest.Fail{Code: codes.Unavailable},
+				suite.LostAnswer:       firestoretest.ApplyThenFail{Code: codes.Unavailable},
+				suite.AppliedThenError: firestoretest.ApplyThenFail{Code: codes.Internal},
+				suite.AppliedLate:      firestoretest.ApplyLate{Until: caughtUp},
 			}[f]
-			late = server.Inject(emulator.Fault{Method: "Commit", Times: 1, Effect: effect})
+			late = server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: effect})
 		},
 		Settle: func(t *testing.T) {
 			t.Helper()
@@ -231,7 +231,7 @@ func TestCostsOnFirestore(t *testing.T) {
 // service.
 func TestFirestoreClockDecides(t *testing.T) {
 	clock := suite.NewClock()
-	store, _ := onFirestore(t, emulator.Pessimistic, clock.Now)
+	store, _ := onFirestore(t, firestoretest.Pessimistic, clock.Now)
 	skewed := func(by time.Duration) *lock.Locks {
 		return lock.New(store, &lock.Options{Now: func() time.Time { return clock.Now().Add(by) }})
 	}
@@ -274,9 +274,9 @@ func TestFirestoreClockDecides(t *testing.T) {
 func TestOfficialFirestore(t *testing.T) {
 	addr := official.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
-	fresh := func(t *testing.T) *firestore.Store {
+	fresh := func(t *testing.T) *gcpfirestore.Store {
 		t.Helper()
-		return openFirestore(t, &firestore.Options{Project: "p-" + strings.ToLower(rand.Text()[:12])})
+		return openFirestore(t, &gcpfirestore.Options{Project: "p-" + strings.ToLower(rand.Text()[:12])})
 	}
 	t.Run("conformance", func(t *testing.T) {
 		docstoretest.Run(t, func(t *testing.T) docstore.Store { return fresh(t) }, docstoretest.Exception{

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/emulator/firestore"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 // build builds a command of this module with flags of go build.
@@ -105,13 +105,13 @@ func call(t *testing.T, method, url, token, body string) (int, string) {
 
 // TestCloudFunctions runs the functions of the root package over Firestore's emulator.
 func TestCloudFunctions(t *testing.T) {
-	emulator := firestore.Start(t, nil)
+	emulator := firestoretest.Start(t, nil)
 	binary := build(t, "functions/gcp/local")
 	env := []string{"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST=" + emulator.Addr()}
 
 	t.Run("API", func(t *testing.T) {
 		f := startFunction(t, binary, "API", append(env, "LEASEHOLD_DEVELOPMENT=1")...)
-		c, err := lock.New(f.url, nil)
+		c, err := client.New(f.url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestCloudFunctions(t *testing.T) {
 		if again, err := acquire("ann", "r1"); err != nil || !again.Replayed || again.LeaseID != first.LeaseID {
 			t.Errorf("again: %+v, %v", again, err)
 		}
-		if _, err := acquire("bob", "r2"); !lock.Is(err, contracts.CodeLockHeld) {
+		if _, err := acquire("bob", "r2"); !client.Is(err, contracts.CodeLockHeld) {
 			t.Errorf("another owner: %v", err)
 		}
 		if status, body := call(t, http.MethodGet, f.url+"/readyz", "", ""); status != http.StatusOK {

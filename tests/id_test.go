@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 // command runs the command to its end and returns what it printed and its exit code.

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
-	"github.com/leasehold-dev/leasehold/client/kazahana"
-	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
-	"github.com/leasehold-dev/leasehold/tests/idsim"
-	"github.com/leasehold-dev/leasehold/tests/suite"
+	"github.com/leasehold-dev/leasehold/tests/internal/idsim"
 )
 
 // idSeeds are the seeds of a test, or those that LEASEHOLD_ID_SEEDS names: LEASEHOLD_ID_SEEDS=17,18 runs two.
@@ -87,7 +87,7 @@ func idsOnMemory(t *testing.T, s idsim.Setting) idsim.Servers {
 
 func idsOnSQLite(t *testing.T, s idsim.Setting) idsim.Servers {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "ids.db"), &sqlite.Options{Now: s.Clock.Wall})
+	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ids.db"), &sqlitestore.Options{Now: s.Clock.Wall})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +103,12 @@ func idsOnSQLite(t *testing.T, s idsim.Setting) idsim.Servers {
 // it has to trust.
 func idsOnDynamoDB(t *testing.T, s idsim.Setting) idsim.Servers {
 	t.Helper()
-	server := emulator.New(&emulator.Options{Now: s.Clock.Wall})
+	server := dynamodbtest.New(&dynamodbtest.Options{Now: s.Clock.Wall})
 	client := dynamoClient("http://dynamodb.local", server.RoundTripper())
 	var stores []docstore.Store
-	for _, skew := range []time.Duration{10 * time.Second, dynamodb.TrustClock, dynamodb.TrustClock} {
+	for _, skew := range []time.Duration{10 * time.Second, awsdynamodb.TrustClock, awsdynamodb.TrustClock} {
 		now := idsim.DrawClock(s.Random).Wall
-		stores = append(stores, openDynamo(t, client, "leasehold", dynamodb.Options{MaxSkew: skew, Now: now}))
+		stores = append(stores, openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: skew, Now: now}))
 	}
 	return idServers(t, s, stores...)
 }

@@ -19,55 +19,61 @@ const (
 // rooms says what each room may import beside the standard library and itself: rooms of this module (without the module's
 // path) and packages of others. The longest matching name counts. Tests may import what they like.
 var rooms = map[string][]string{
+	// Libraries.
 	"contracts":                     {},
-	"contracts/contracttest":        {"contracts", "github.com/getkin/kin-openapi"},
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
-	"contracts/internal/genvectors": {"client/kazahana"},
+	"contracts/internal/genvectors": {"kazahana"},
+	"internal/rest":                 {"contracts"},
+	"kazahana":                      {},
+	"once":                          {"contracts", "internal/rest"},
+	"client":                        {"contracts", "internal/rest"},
 
-	"client": {"contracts"},
-
+	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field"},
 	"repo/docstore":              {},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field"},
-	"repo/machineid":             {"repo/docstore", "repo/field", "client/kazahana"},
+	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 
-	"adapters/cloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
-	"adapters/dynamodb":   {"repo/docstore", "github.com/aws"},
-	"adapters/redis":      {"repo/docstore", "github.com/redis/go-redis"},
-	"adapters/firestore":  {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
-	"adapters/sqlite":     {"repo/docstore", "modernc.org/sqlite"},
-	"adapters/sqs":        {"repo/analysis", "github.com/aws"},
+	"adapters/awsdynamodb":   {"repo/docstore", "github.com/aws"},
+	"adapters/awssqs":        {"repo/analysis", "github.com/aws"},
+	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
+	"adapters/gcpfirestore":  {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
+	"adapters/redisstore":    {"repo/docstore", "github.com/redis/go-redis"},
+	"adapters/sqlitestore":   {"repo/docstore", "modernc.org/sqlite"},
 
 	"functions/aws":                   {"functions/httpapi", "functions/tasks", "contracts", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/api":               {"functions", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/internal/settings": {"adapters/dynamodb"},
-	"functions/aws/sweep":             {"adapters/sqs", "functions/aws", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/worker":            {"adapters/sqs", "functions", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/internal/settings": {"adapters/awsdynamodb"},
+	"functions/aws/sweep":             {"adapters/awssqs", "functions/aws", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/worker":            {"adapters/awssqs", "functions", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/gcp": {
-		"adapters/cloudtasks", "adapters/firestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis", "repo/docstore",
-		"repo/machineid",
+		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
+		"repo/docstore", "repo/machineid",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
+	"functions/httpapi":   {"repo", "contracts", "kazahana", "github.com/go-json-experiment/json"},
+	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
-	"functions/tasks":   {"client/once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
-	"functions/httpapi": {"repo", "contracts", "client/kazahana", "github.com/go-json-experiment/json"},
-	"functions/oidc":    {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+	"emulator/cloudtaskstest": {"cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
+	"emulator/dynamodbtest":   {"emulator/internal"},
+	"emulator/firestoretest":  {"cloud.google.com/go/firestore", "google.golang.org"},
+	"emulator/internal":       {},
+	"emulator/redistest":      {"github.com/alicebob/miniredis"},
+	"emulator/sqstest":        {"emulator/internal"},
 
-	"emulator/cloudtasks": {"cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
-	"emulator/dynamodb":   {"emulator/internal"},
-	"emulator/sqs":        {"emulator/internal"},
-	"emulator/firestore":  {"cloud.google.com/go/firestore", "google.golang.org"},
-	"emulator/redis":      {"github.com/alicebob/miniredis"},
-	"emulator/internal":   {},
+	"cmd/leasehold": {"adapters", "client", "contracts", "emulator", "functions", "kazahana", "once", "repo", "github.com/alecthomas/kong"},
 
-	"cmd/leasehold": {"adapters", "client", "contracts", "emulator", "functions", "repo", "github.com/alecthomas/kong"},
-
-	"tests": {"adapters", "client", "cmd", "contracts", "functions", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+	// What only tests import.
+	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
+	"internal/suite":        {"repo", "kazahana", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+	"tests":                 {"internal/suite", "once", "kazahana", "repo"},
+	"tests/bench":           {},
 }
 
 // under reports whether a package is, or lies in, a folder.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -65,10 +65,10 @@ func hold(key, owner string) contracts.AcquireRequest {
 
 // restart starts the server again and looks at what was acknowledged before: asking again must give the same leases.
 // Shared locks whose holders were cut off are ended by force.
-func (k *killed) restart(t *testing.T) (*process, *lock.Client) {
+func (k *killed) restart(t *testing.T) (*process, *client.Client) {
 	t.Helper()
 	p := start(t, "--data", k.dir)
-	locks, err := lock.New(p.url, &lock.Options{Tries: 1, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}})
+	locks, err := client.New(p.url, &client.Options{Tries: 1, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (k *killed) restart(t *testing.T) (*process, *lock.Client) {
 	}
 	for key := range k.highest {
 		_, err := locks.ForceRelease(t.Context(), "acme", key, contracts.ForceReleaseRequest{OwnerID: "admin", Reason: "its holder was cut off"})
-		if err != nil && !lock.Is(err, contracts.CodeLockNotHeld) {
+		if err != nil && !client.Is(err, contracts.CodeLockNotHeld) {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func (k *killed) restart(t *testing.T) (*process, *lock.Client) {
 }
 
 // load takes locks until the server is gone: in each turn one that is kept, and one that several clients fight for.
-func (k *killed) load(t *testing.T, locks *lock.Client, round, n int, acknowledged chan<- struct{}) {
+func (k *killed) load(t *testing.T, locks *client.Client, round, n int, acknowledged chan<- struct{}) {
 	owner, shared := fmt.Sprint("owner ", n), fmt.Sprint("shared ", n%4)
 	for turn := 0; ; turn++ {
 		key := fmt.Sprintf("kept %d.%d.%d", round, n, turn)
@@ -113,7 +113,7 @@ func (k *killed) load(t *testing.T, locks *lock.Client, round, n int, acknowledg
 			if _, err = locks.Release(t.Context(), "acme", shared, contracts.ReleaseRequest{OwnerID: owner, FencingToken: won.FencingToken}); err != nil {
 				return
 			}
-		case !lock.Is(err, contracts.CodeLockHeld):
+		case !client.Is(err, contracts.CodeLockHeld):
 			return
 		}
 		select {

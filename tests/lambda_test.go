@@ -18,8 +18,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 )
 
 // lambdaRuntime is Lambda's side of the runtime API
@@ -146,8 +146,8 @@ func lambdaFile(t *testing.T, name string, oldnew ...string) []byte {
 
 // TestLambda runs the function as Lambda does, over DynamoDB's emulator.
 func TestLambda(t *testing.T) {
-	db := emulator.Start(t, nil)
-	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", dynamodb.Options{}) // creates the table
+	db := dynamodbtest.Start(t, nil)
+	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	bootstrap := build(t, "functions/aws/api", "-tags", "lambda.norpc")
 	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL}
 
@@ -193,7 +193,7 @@ func TestLambda(t *testing.T) {
 		if status, body := l.http(t, lambdaFile(t, "url_cookies.json")); status != http.StatusOK { // the instance has started
 			t.Fatalf("healthz: %d %s", status, body)
 		}
-		slow := db.Inject(emulator.Fault{Kind: emulator.Delay, Op: "UpdateItem", Delay: time.Hour})
+		slow := db.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Delay, Op: "UpdateItem", Delay: time.Hour})
 		const timeout = 1500 * time.Millisecond
 		began := time.Now()
 		a := l.invoke(t, event, timeout)
@@ -264,7 +264,7 @@ func TestOneCloudEach(t *testing.T) {
 		module + "functions/aws/api":    {"cloud.google.com/go", "functions/httpapi"},
 		module + "functions/aws/worker": {"cloud.google.com/go", "functions/tasks"},
 		module + "functions/aws/sweep":  {"cloud.google.com/go", "repo/analysis"},
-		module + "functions/tasks":      {"cloud.google.com/go", "client/once"}, // which a Lambda function uses too
+		module + "functions/tasks":      {"cloud.google.com/go", "once"}, // which a Lambda function uses too
 		module + "functions/gcp":        {"github.com/aws", "functions/httpapi"},
 		root:                            {"github.com/aws", "functions/httpapi"},
 	} {

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
 // TestBoundsAgree: the client refuses what the gate would, and nothing else.
 func TestBoundsAgree(t *testing.T) {
 	if once.MaxResultBytes != analysis.MaxResultBytes || once.MaxTTL != analysis.MaxTTLSeconds*time.Second {
-		t.Error("the bounds of client/once are not those of repo/analysis")
+		t.Error("the bounds of once are not those of repo/analysis")
 	}
 }
 

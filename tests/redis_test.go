@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/redis"
-	emulator "github.com/leasehold-dev/leasehold/emulator/redis"
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 var redisPrefixes atomic.Int64
 
 // onRedis opens a store with a prefix of its own.
-func onRedis(t testing.TB, server *emulator.Server, now func() time.Time) *redis.Store {
+func onRedis(t testing.TB, server *redistest.Server, now func() time.Time) *redisstore.Store {
 	t.Helper()
-	s, err := redis.Open(t.Context(), &redis.Options{
+	s, err := redisstore.Open(t.Context(), &redisstore.Options{
 		Addr: server.Addr(), Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
 	})
 	if err != nil {
@@ -37,44 +37,44 @@ func onRedis(t testing.TB, server *emulator.Server, now func() time.Time) *redis
 
 // TestLocksOnRedis: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
 }
 
 // TestAnalysesOnRedis: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4. A sweep walks there: Redis has no index.
 func TestAnalysesOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
 }
 
 // TestAmbiguousAnalysesOnRedis: acquire, refresh, release and finish whose request or answer was lost.
 func TestAmbiguousAnalysesOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) { suite.AmbiguousAnalyses(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousAnalyses(t, redisWithFaults(server)) })
 }
 
 // TestMachineIDsOnRedis: leases of machine IDs, on the same servers.
 func TestMachineIDsOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
 }
 
 // TestAmbiguousWritesOnRedis: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
 }
 
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
 }
 
 // redisWithFaults opens stores whose writes meet their fate on the way to the server.
-func redisWithFaults(server *emulator.Server) func(*testing.T, func() time.Time) (docstore.Store, suite.Faults) {
-	fates := map[suite.Fate]emulator.Fate{
-		suite.LostRequest: emulator.LostRequest, suite.LostAnswer: emulator.LostAnswer,
-		suite.AppliedThenError: emulator.AnswersError, suite.AppliedLate: emulator.Late,
+func redisWithFaults(server *redistest.Server) func(*testing.T, func() time.Time) (docstore.Store, suite.Faults) {
+	fates := map[suite.Fate]redistest.Fate{
+		suite.LostRequest: redistest.LostRequest, suite.LostAnswer: redistest.LostAnswer,
+		suite.AppliedThenError: redistest.AnswersError, suite.AppliedLate: redistest.Late,
 	}
 	return func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s := onRedis(t, server, now)
@@ -82,7 +82,7 @@ func redisWithFaults(server *emulator.Server) func(*testing.T, func() time.Time)
 		if _, err := s.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "first", ID: "write"}}); err != nil {
 			t.Fatal(err)
 		}
-		var injected *emulator.Injection
+		var injected *redistest.Injection
 		return s, suite.Faults{
 			Next: func(_ *testing.T, f suite.Fate) { injected = server.Inject(fates[f], "EVALSHA") },
 			Settle: func(t *testing.T) {
@@ -97,7 +97,7 @@ func redisWithFaults(server *emulator.Server) func(*testing.T, func() time.Time)
 
 // TestCostsOnRedis: a command is one request, whatever becomes of it; a look is one, a list two.
 func TestCostsOnRedis(t *testing.T) {
-	emulator.Each(t, nil, func(t *testing.T, server *emulator.Server) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
 		locks := lock.New(onRedis(t, server, clock.Now), nil)
 		id := lock.ID{Tenant: "acme", Key: "k"}
@@ -174,7 +174,7 @@ func TestRedisKilled(t *testing.T) {
 		clients = 4
 		before  = 100 // acknowledgements before the kill
 	)
-	server := emulator.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	store := onRedis(t, server, nil)
 	if w := store.Warnings(); len(w) != 0 {
 		t.Errorf("the server is not what this test is about: %q", w)

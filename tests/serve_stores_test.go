@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/emulator/dynamodb"
-	"github.com/leasehold-dev/leasehold/emulator/firestore"
-	"github.com/leasehold-dev/leasehold/emulator/redis"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 )
 
 // TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the store
@@ -20,18 +20,18 @@ func TestServeOnEveryStore(t *testing.T) {
 			return nil, []string{"--data", t.TempDir()}
 		},
 		"firestore": func(t *testing.T) (env, args []string) {
-			return []string{"FIRESTORE_EMULATOR_HOST=" + firestore.Start(t, nil).Addr()},
+			return []string{"FIRESTORE_EMULATOR_HOST=" + firestoretest.Start(t, nil).Addr()},
 				[]string{"--store", "firestore", "--project", "demo", "--root", "leasehold/v1"}
 		},
 		"dynamodb": func(t *testing.T) (env, args []string) {
-			return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodb.Start(t, nil).URL}
+			return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodbtest.Start(t, nil).URL}
 		},
 		"redis": func(t *testing.T) (env, args []string) {
-			server := redis.Start(t, "--requirepass", "hunter2")
+			server := redistest.Start(t, "--requirepass", "hunter2")
 			return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(), "--redis-prefix", "t"}
 		},
 		"redis, by its stand-in": func(t *testing.T) (env, args []string) {
-			return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redis.StandIn(t).Addr()}, []string{"--store", "redis"}
+			return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()}, []string{"--store", "redis"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestServeOnEveryStore(t *testing.T) {
 			p := launch(t, env, args...)
 			take := func() (contracts.Lease, error) {
 				t.Helper()
-				c, err := lock.New(p.url, nil)
+				c, err := client.New(p.url, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -69,7 +69,7 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	empty := dynamodb.Start(t, nil).URL
+	empty := dynamodbtest.Start(t, nil).URL
 	const secret = "hunter2"
 	for name, c := range map[string]struct {
 		env, args []string

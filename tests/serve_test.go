@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -228,7 +228,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 	p := start(t, "--data", data)
 	take := func(url, request string) (contracts.Lease, error) {
 		t.Helper()
-		c, err := lock.New(url, nil)
+		c, err := client.New(url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 	if err != nil || !again.Replayed || again.LeaseID != first.LeaseID || again.ExpiresAt != first.ExpiresAt {
 		t.Errorf("before %+v\nafter  %+v, %v", first, again, err)
 	}
-	if _, err := take(p.url, "r2"); !lock.Is(err, contracts.CodeLockHeld) {
+	if _, err := take(p.url, "r2"); !client.Is(err, contracts.CodeLockHeld) {
 		t.Errorf("another intention: %v", err)
 	}
 }

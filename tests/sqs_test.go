@@ -20,11 +20,11 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
-	dynamodbemulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
-	"github.com/leasehold-dev/leasehold/emulator/sqs"
-	"github.com/leasehold-dev/leasehold/emulator/sqs/moto"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest/moto"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -47,7 +47,7 @@ type gate struct {
 func newGate(t *testing.T, endpoint string, answer http.HandlerFunc) *gate {
 	t.Helper()
 	g := &gate{t: t, dir: t.TempDir(), ran: make(chan struct{}, 100)}
-	store, err := sqlite.Open(t.Context(), filepath.Join(g.dir, "leasehold.db"), nil)
+	store, err := sqlitestore.Open(t.Context(), filepath.Join(g.dir, "leasehold.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func ready(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNo
 // TestWorker drains a queue on both servers: each message is answered as the table of outcomes says.
 func TestWorker(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) string{
-		"emulator": func(t *testing.T) string { return sqs.Start(t, nil).URL },
+		"emulator": func(t *testing.T) string { return sqstest.Start(t, nil).URL },
 		"moto":     func(t *testing.T) string { return moto.Start(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,16 +178,16 @@ func TestWorker(t *testing.T) {
 
 // TestWorkerDuplicates: a message that is delivered twice at once runs once, and is done after that.
 func TestWorkerDuplicates(t *testing.T) {
-	s := sqs.Start(t, nil)
+	s := sqstest.Start(t, nil)
 	again := make(chan struct{})
 	g := newGate(t, s.URL, func(w http.ResponseWriter, r *http.Request) {
 		<-again // the other delivery has been told to come again
 		ready(w, r)
 	})
 	g.send(`{"analysisId":"a"}`)
-	s.Inject(sqs.Fault{Kind: sqs.Duplicate, Times: 1})
+	s.Inject(sqstest.Fault{Kind: sqstest.Duplicate, Times: 1})
 	var changes int // of visibility: the first is that of the run, the second that of the other delivery
-	s.Inject(sqs.Fault{Kind: sqs.Delay, Delay: time.Nanosecond, Op: "ChangeMessageVisibility", Match: func(sqs.Request) bool {
+	s.Inject(sqstest.Fault{Kind: sqstest.Delay, Delay: time.Nanosecond, Op: "ChangeMessageVisibility", Match: func(sqstest.Request) bool {
 		if changes++; changes == 2 {
 			close(again)
 		}
@@ -213,7 +213,7 @@ func TestWorkerDuplicates(t *testing.T) {
 // takes over, with the next token.
 func TestWorkerKilled(t *testing.T) {
 	var first sync.Once
-	g := newGate(t, sqs.Start(t, nil).URL, func(w http.ResponseWriter, r *http.Request) {
+	g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, r *http.Request) {
 		hang := false
 		first.Do(func() { hang = true })
 		if hang {
@@ -241,7 +241,7 @@ func TestWorkerKilled(t *testing.T) {
 // handed back to be seen at once.
 func TestWorkerStops(t *testing.T) {
 	cut := make(chan struct{})
-	g := newGate(t, sqs.Start(t, nil).URL, func(_ http.ResponseWriter, r *http.Request) {
+	g := newGate(t, sqstest.Start(t, nil).URL, func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		close(cut)
 	})
@@ -303,7 +303,7 @@ func TestPoison(t *testing.T) {
 		{"the queue gives up first", "5", "", `{"analysisId":"a"}`, []string{"a#1", "a#2", "a#3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, sqs.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+			g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 			dead := createQueue(t, g.client, "dead", nil)
 			g.queue = createQueue(t, g.client, "alive", map[string]string{
 				"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:dead","maxReceiveCount":3}`,
@@ -336,7 +336,7 @@ func TestWorkerOnce(t *testing.T) {
 		}, 3, "somebody else runs analysis a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGate(t, sqs.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) })
+			g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) })
 			g.put("a", c.doc)
 			g.send(`{"analysisId":"a"}`)
 			if code, _, stderr := run(t, nil, g.args("--once")...); code != c.code || !strings.Contains(stderr, c.says) {
@@ -348,7 +348,7 @@ func TestWorkerOnce(t *testing.T) {
 
 // TestWorkerUsage: what cannot work is refused, and the message says what to change.
 func TestWorkerUsage(t *testing.T) {
-	s := sqs.Start(t, nil)
+	s := sqstest.Start(t, nil)
 	queue := createQueue(t, sqsClient(s.URL), "q", nil)
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -424,9 +424,9 @@ func (l *lambdaRuntime) mapping(t *testing.T, c *sdk.Client, queue string) (fail
 // TestLambdaGate runs the worker's and the sweep's functions as Lambda does, over emulators of DynamoDB and SQS: a batch with a
 // message of each kind, and an analysis whose worker died, from the sweep to READY.
 func TestLambdaGate(t *testing.T) {
-	db := dynamodbemulator.Start(t, nil)
-	store := openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "analyses", dynamodb.Options{Indexes: []string{analysis.ExpiryField}})
-	q := sqs.Start(t, nil)
+	db := dynamodbtest.Start(t, nil)
+	store := openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "analyses", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+	q := sqstest.Start(t, nil)
 	g := newGate(t, q.URL, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret-token" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -475,7 +475,7 @@ func TestLambdaGate(t *testing.T) {
 	if a := sweep.invoke(t, lambdaFile(t, "sqs.json"), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "schedule") {
 		t.Errorf("a batch at the sweep: %s", a.body)
 	}
-	q.Inject(sqs.Fault{Kind: sqs.Throttle})
+	q.Inject(sqstest.Fault{Kind: sqstest.Throttle})
 	g.put("c", docstore.Doc{"status": docstore.String("RUNNING"), "lockOwner": docstore.String("dead"), "lockExpiresAt": stale["lockExpiresAt"]})
 	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "RequestThrottled") {
 		t.Errorf("a sweep without a queue: %s", a.body)

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // onMemory opens a store in memory, with its clock.
@@ -18,7 +18,7 @@ func onMemory(_ *testing.T, now func() time.Time) docstore.Store {
 // onSQLite opens a store in a file of its own.
 func onSQLite(t *testing.T, now func() time.Time) docstore.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "leasehold.db"), &sqlite.Options{Now: now})
+	s, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "leasehold.db"), &sqlitestore.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/cloudtasks"
-	"github.com/leasehold-dev/leasehold/adapters/firestore"
-	queue "github.com/leasehold-dev/leasehold/emulator/cloudtasks"
-	emulator "github.com/leasehold-dev/leasehold/emulator/firestore"
+	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -36,9 +36,9 @@ func TestServeTasks(t *testing.T) {
 	}))
 	defer target.Close()
 	const account = "queue@demo.iam.gserviceaccount.com"
-	documents := emulator.Start(t, nil)
-	q := queue.Start(t, &queue.Options{Queues: []string{analyses}})
-	store, err := firestore.Open(t.Context(), &firestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
+	documents := firestoretest.Start(t, nil)
+	q := cloudtaskstest.Start(t, &cloudtaskstest.Options{Queues: []string{analyses}})
+	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestServeTasks(t *testing.T) {
 		"--task-target", target.URL, "--task-account", account, "--task-audience", "leasehold")
 	enqueue := func(id analysis.ID) {
 		t.Helper()
-		to, err := cloudtasks.Open(t.Context(), analyses, p.url+tasks.TaskPath, &cloudtasks.Options{Account: account, Audience: "leasehold", Emulator: q.Addr()})
+		to, err := gcpcloudtasks.Open(t.Context(), analyses, p.url+tasks.TaskPath, &gcpcloudtasks.Options{Account: account, Audience: "leasehold", Emulator: q.Addr()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,8 @@ var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS)-[A-Z]+(?:-[0-9]+)?) \| 
 // place is "`path/to/file.go`: `Name`".
 var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
 
-// TestTraceability: every requirement has its row; what the row names exists; and the named code and the named test each
-// mention the requirement.
+// TestTraceability: every requirement has its row; what the row names exists; and the named test mentions the requirement.
+// Code does not: it says the reason in words, because its readers cannot look the IDs up.
 func TestTraceability(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "traceability.md"))
 	if err != nil {
@@ -82,7 +82,7 @@ func mentions(id, where string, test bool) error {
 		return fmt.Errorf("%q is not a file and a name", where)
 	}
 	file, name := m[1], m[2]
-	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/"); isTest != test {
+	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "internal/suite/"); isTest != test {
 		return fmt.Errorf("%s is in the wrong column", file)
 	}
 	source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
@@ -92,7 +92,7 @@ func mentions(id, where string, test bool) error {
 	if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + regexp.QuoteMeta(name) + `\(`).Match(source) {
 		return fmt.Errorf("%s has no function %s", file, name)
 	}
-	if !strings.HasPrefix(id, unnamed) && !strings.Contains(string(source), id) {
+	if test && !strings.HasPrefix(id, unnamed) && !strings.Contains(string(source), id) {
 		return fmt.Errorf("%s does not mention it", file)
 	}
 	return nil

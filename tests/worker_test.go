@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
-	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -21,7 +21,7 @@ import (
 func ordered(t *testing.T, ids ...string) (*process, *once.Client) {
 	t.Helper()
 	dir := t.TempDir()
-	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "leasehold.db"), nil)
+	store, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "leasehold.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

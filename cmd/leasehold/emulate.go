@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/emulator/cloudtasks"
-	"github.com/leasehold-dev/leasehold/emulator/dynamodb"
-	"github.com/leasehold-dev/leasehold/emulator/firestore"
-	"github.com/leasehold-dev/leasehold/emulator/sqs"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
@@ -39,11 +39,11 @@ func (c *emulateFirestoreCmd) Run(ctx context.Context, s *streams) error {
 	if err := onLoopback(c.Listen); err != nil {
 		return err
 	}
-	o := &firestore.Options{}
+	o := &firestoretest.Options{}
 	if c.Optimistic {
-		o.Mode = firestore.Optimistic
+		o.Mode = firestoretest.Optimistic
 	}
-	server, err := firestore.Listen(c.Listen, o)
+	server, err := firestoretest.Listen(c.Listen, o)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", c.Listen, err)
 	}
@@ -58,7 +58,7 @@ type emulateDynamoDBCmd struct {
 
 // Run emulates until the context ends.
 func (c *emulateDynamoDBCmd) Run(ctx context.Context, s *streams) error {
-	return emulateHTTP(ctx, s, c.Listen, dynamodb.New(nil), func(url string) string { return "AWS_ENDPOINT_URL_DYNAMODB=" + url })
+	return emulateHTTP(ctx, s, c.Listen, dynamodbtest.New(nil), func(url string) string { return "AWS_ENDPOINT_URL_DYNAMODB=" + url })
 }
 
 type emulateSQSCmd struct {
@@ -68,7 +68,7 @@ type emulateSQSCmd struct {
 
 // Run emulates until the context ends.
 func (c *emulateSQSCmd) Run(ctx context.Context, s *streams) error {
-	server := sqs.New(nil)
+	server := sqstest.New(nil)
 	for _, name := range c.Queue {
 		if err := server.CreateQueue(name); err != nil {
 			return usage("--queue: %w", err)
@@ -118,7 +118,7 @@ func (c *emulateCloudTasksCmd) Run(ctx context.Context, s *streams) error {
 	if err := onLoopback(c.Listen); err != nil {
 		return err
 	}
-	server, err := cloudtasks.Listen(c.Listen, &cloudtasks.Options{Queues: c.Queue, Log: slog.New(slog.NewTextHandler(s.err, nil))})
+	server, err := cloudtaskstest.Listen(c.Listen, &cloudtaskstest.Options{Queues: c.Queue, Log: slog.New(slog.NewTextHandler(s.err, nil))})
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
-	"github.com/leasehold-dev/leasehold/client/kazahana/extid"
+	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana/extid"
 )
 
 type idCmd struct {

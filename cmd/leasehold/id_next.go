@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 type idNextCmd struct {
@@ -22,7 +22,7 @@ type idNextCmd struct {
 // Help is the longer help of the command.
 func (idNextCmd) Help() string {
 	return `A machine ID is leased for the time of the command and given back. Without a lease there are no IDs: the exit code is 1. For more than a few,
-make IDs in the program that needs them, with client/kazahana; there an ID takes less than a microsecond and no request.`
+make IDs in the program that needs them, with kazahana; there an ID takes less than a microsecond and no request.`
 }
 
 // Run prints new IDs, in rising order.

@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -43,16 +43,16 @@ Exit codes: 0 done, 3 the lock is held by somebody else, 4 the lease is gone: st
 }
 
 // client is the client that the commands share.
-func (c *lockCmd) client() (*lock.Client, error) {
+func (c *lockCmd) client() (*client.Client, error) {
 	token, err := c.token()
 	if err != nil {
 		return nil, err
 	}
-	client, err := lock.New(c.Server, &lock.Options{Token: token})
+	server, err := client.New(c.Server, &client.Options{Token: token})
 	if err != nil {
 		return nil, usage("--server: %w", err)
 	}
-	return client, nil
+	return server, nil
 }
 
 // remote is how to reach a server.
@@ -129,7 +129,7 @@ type acquireCmd struct {
 
 // Run takes the lock, waiting if asked to.
 func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	client, err := l.client()
+	server, err := l.client()
 	if err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		RequestID: c.RequestID, OwnerID: c.id(l), TTLSeconds: seconds, Metadata: c.Metadata,
 	}
 	if r.RequestID == "" {
-		r.RequestID = lock.NewRequestID()
+		r.RequestID = client.NewRequestID()
 	}
-	lease, err := acquire(ctx, client, l.Tenant, c.Key, r, c.Wait, s.err)
+	lease, err := acquire(ctx, server, l.Tenant, c.Key, r, c.Wait, s.err)
 	if err != nil {
 		return outcome(err)
 	}
@@ -157,12 +157,12 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 // acquire asks until the lock is there, something breaks or the wait is over. It asks when the holder's lease will have
 // ended, and at least every five seconds, because holders also give locks back early.
 func acquire(
-	ctx context.Context, client *lock.Client, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
+	ctx context.Context, server *client.Client, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
 ) (contracts.Lease, error) {
 	until := time.Now().Add(wait)
 	for holder := ""; ; {
-		lease, err := client.Acquire(ctx, tenant, key, r)
-		var e *lock.Error
+		lease, err := server.Acquire(ctx, tenant, key, r)
+		var e *client.Error
 		if err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld {
 			return lease, err
 		}
@@ -194,7 +194,7 @@ type renewCmd struct {
 
 // Run renews the lease.
 func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	client, err := l.client()
+	server, err := l.client()
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	lease, err := client.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
+	lease, err := server.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
 		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token, TTLSeconds: seconds,
 	})
 	if err != nil {
@@ -220,11 +220,11 @@ type releaseCmd struct {
 
 // Run gives the lock back.
 func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	client, err := l.client()
+	server, err := l.client()
 	if err != nil {
 		return err
 	}
-	lease, err := client.Release(ctx, l.Tenant, c.Key, contracts.ReleaseRequest{
+	lease, err := server.Release(ctx, l.Tenant, c.Key, contracts.ReleaseRequest{
 		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token,
 	})
 	if err != nil {
@@ -243,11 +243,11 @@ type forceReleaseCmd struct {
 
 // Run ends somebody else's lease.
 func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	client, err := l.client()
+	server, err := l.client()
 	if err != nil {
 		return err
 	}
-	lock, err := client.ForceRelease(ctx, l.Tenant, c.Key, contracts.ForceReleaseRequest{
+	lock, err := server.ForceRelease(ctx, l.Tenant, c.Key, contracts.ForceReleaseRequest{
 		RequestID: c.RequestID, OwnerID: c.id(l), Reason: c.Reason, LeaseID: c.LeaseID,
 	})
 	if err != nil {
@@ -262,11 +262,11 @@ type getCmd struct {
 
 // Run shows a lock.
 func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	client, err := l.client()
+	server, err := l.client()
 	if err != nil {
 		return err
 	}
-	lock, err := client.Get(ctx, l.Tenant, c.Key)
+	lock, err := server.Get(ctx, l.Tenant, c.Key)
 	if err != nil {
 		return outcome(err)
 	}
@@ -280,13 +280,13 @@ type listCmd struct {
 
 // Run lists all locks, page by page. With --json it prints one lock a line.
 func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	client, err := l.client()
+	server, err := l.client()
 	if err != nil {
 		return err
 	}
-	q := lock.Query{Prefix: c.Prefix, State: contracts.State(c.State), PageSize: 1000}
+	q := client.Query{Prefix: c.Prefix, State: contracts.State(c.State), PageSize: 1000}
 	for shown := false; ; {
-		page, err := client.List(ctx, l.Tenant, q)
+		page, err := server.List(ctx, l.Tenant, q)
 		if err != nil {
 			return outcome(err)
 		}
@@ -339,7 +339,7 @@ func show(s *streams, asJSON bool, answer any, words string, args ...any) error 
 
 // outcome gives a refusal its exit code.
 func outcome(err error) error {
-	var e *lock.Error
+	var e *client.Error
 	if !errors.As(err, &e) {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/once"
 )
 
 type onceCmd struct {

@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	"github.com/leasehold-dev/leasehold/adapters/firestore"
-	"github.com/leasehold-dev/leasehold/adapters/redis"
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -74,7 +74,7 @@ func (f *storeFlags) openSQLite(ctx context.Context) (docstore.Store, string, er
 		}
 	}
 	path := filepath.Join(dir, "leasehold.db")
-	store, err := sqlite.Open(ctx, path, nil)
+	store, err := sqlitestore.Open(ctx, path, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nChoose another folder with --data DIR", err)
 	}
@@ -83,7 +83,7 @@ func (f *storeFlags) openSQLite(ctx context.Context) (docstore.Store, string, er
 
 func (f *storeFlags) openFirestore(ctx context.Context) (docstore.Store, string, error) {
 	// The credentials are renewed for as long as the server lives, not only while it starts.
-	store, err := firestore.Open(context.WithoutCancel(ctx), &firestore.Options{Project: f.Project, Database: f.Database, Root: f.Root})
+	store, err := gcpfirestore.Open(context.WithoutCancel(ctx), &gcpfirestore.Options{Project: f.Project, Database: f.Database, Root: f.Root})
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nSet --project and --database", err)
 	}
@@ -102,11 +102,11 @@ func (f *storeFlags) openDynamoDB(ctx context.Context, log *slog.Logger) (docsto
 	if f.MaxSkew <= 0 {
 		return nil, "", usage("--max-skew must be longer than 0")
 	}
-	o := dynamodb.Options{Region: f.Region, Endpoint: f.Endpoint, MaxSkew: f.MaxSkew, CreateTable: f.CreateTable}
+	o := awsdynamodb.Options{Region: f.Region, Endpoint: f.Endpoint, MaxSkew: f.MaxSkew, CreateTable: f.CreateTable}
 	if f.CreateTable {
 		o.Indexes = []string{analysis.ExpiryField} // for the sweep
 	}
-	store, err := dynamodb.Open(ctx, f.Table, &o)
+	store, err := awsdynamodb.Open(ctx, f.Table, &o)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nSet --table, --region and --endpoint; --create-table makes the table", err)
 	}
@@ -117,14 +117,14 @@ func (f *storeFlags) openDynamoDB(ctx context.Context, log *slog.Logger) (docsto
 }
 
 func (f *storeFlags) openRedis(ctx context.Context, log *slog.Logger) (docstore.Store, string, error) {
-	o := &redis.Options{
+	o := &redisstore.Options{
 		Addr: f.RedisAddr, Username: f.RedisUser, Password: os.Getenv(redisPassword), DB: f.RedisDB, Prefix: f.RedisPrefix,
 	}
 	if f.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	redis.SetLog(log)
-	store, err := redis.Open(ctx, o)
+	redisstore.SetLog(log)
+	store, err := redisstore.Open(ctx, o)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nSet --redis-addr, and where the server asks for them --redis-user, %s and --redis-tls", err, redisPassword)
 	}

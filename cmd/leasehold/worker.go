@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqs"
+	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -82,7 +82,7 @@ func (c *workerCmd) Run(ctx context.Context, s *streams) error {
 		fmt.Fprintf(s.out, "taking messages from %s to %s\nAnalyses are kept %s. Stop with Ctrl-C.\n", c.Queue, target, where)
 	}
 	last := &lastAnswer{}
-	o := &sqs.PollOptions{Concurrency: c.Concurrency, Visibility: hidden, Grace: c.ShutdownTimeout, Drain: c.Drain, Log: w.Log}
+	o := &awssqs.PollOptions{Concurrency: c.Concurrency, Visibility: hidden, Grace: c.ShutdownTimeout, Drain: c.Drain, Log: w.Log}
 	if c.Once {
 		o.Most = 1
 	}
@@ -129,27 +129,27 @@ func (c *workerCmd) token() tasks.Token {
 }
 
 // openQueue makes sure that the queue answers.
-func (c *workerCmd) openQueue(ctx context.Context, w *tasks.Worker) (*sqs.Queue, error) {
+func (c *workerCmd) openQueue(ctx context.Context, w *tasks.Worker) (*awssqs.Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	queue, err := sqs.Open(ctx, c.Queue, nil)
+	queue, err := awssqs.Open(ctx, c.Queue, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w\nSet --queue to the queue's URL", err)
 	}
-	for _, warning := range queue.Warnings(sqs.Expect{Failures: w.MaxFailures}) {
+	for _, warning := range queue.Warnings(awssqs.Expect{Failures: w.MaxFailures}) {
 		w.Log.WarnContext(ctx, warning)
 	}
 	return queue, nil
 }
 
 // deliver takes the queue's messages to the worker.
-func deliver(w *tasks.Worker, timeout time.Duration, last *lastAnswer) sqs.Handler {
-	return func(ctx context.Context, d sqs.Delivery) sqs.Result {
+func deliver(w *tasks.Worker, timeout time.Duration, last *lastAnswer) awssqs.Handler {
+	return func(ctx context.Context, d awssqs.Delivery) awssqs.Result {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		a := w.Deliver(ctx, tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Extend: d.Extend})
 		last.set(a)
-		return sqs.Result{Done: a.Done, RetryAfter: a.RetryAfter}
+		return awssqs.Result{Done: a.Done, RetryAfter: a.RetryAfter}
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"log"
 	"strings"
 
-	"github.com/leasehold-dev/leasehold/client/once"
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

@@ -25,7 +25,7 @@ const (
 	maxBatchingWindow = 5 * time.Minute
 )
 
-// Hider moves the time at which SQS shows a message again; *sqs.Hider of adapters/sqs is one.
+// Hider moves the time at which SQS shows a message again; *sqs.Hider of adapters/awssqs is one.
 type Hider interface {
 	// Hide lets a message be seen again d from now; 0 is at once. received is when it was received, or a time before that.
 	Hide(ctx context.Context, queueARN, receiptHandle string, received time.Time, d time.Duration) error

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/leasehold-dev/leasehold/adapters/firestore"
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -53,7 +53,7 @@ func NewSweep(getenv func(string) string, log *slog.Logger) *Function {
 }
 
 func openFirestore(ctx context.Context, s settings) (docstore.Store, error) {
-	return firestore.Open(ctx, &firestore.Options{Project: s.project, Database: s.database, Root: s.root})
+	return gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: s.project, Database: s.database, Root: s.root})
 }
 
 func newFunction(getenv func(string) string, log *slog.Logger, open opener, serve server) *Function {

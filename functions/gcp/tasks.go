@@ -13,7 +13,7 @@ import (
 
 	"cloud.google.com/go/compute/metadata"
 
-	"github.com/leasehold-dev/leasehold/adapters/cloudtasks"
+	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -91,8 +91,8 @@ func (s TaskSettings) SweepDoor(ctx context.Context, store docstore.Store, log *
 		return route, done, err
 	}
 	// The queue waits a little longer than the worker works, so that it hears what came of it.
-	patience := min(cmp.Or(s.TaskTimeout, tasks.DefaultTimeout)+2*tasks.Margin, cloudtasks.MaxDeadline)
-	queue, err := cloudtasks.Open(ctx, s.TaskQueue, s.TaskURL, &cloudtasks.Options{
+	patience := min(cmp.Or(s.TaskTimeout, tasks.DefaultTimeout)+2*tasks.Margin, gcpcloudtasks.MaxDeadline)
+	queue, err := gcpcloudtasks.Open(ctx, s.TaskQueue, s.TaskURL, &gcpcloudtasks.Options{
 		Account: s.TaskAccount, Audience: s.TaskAudience, Deadline: patience,
 	})
 	if err != nil {

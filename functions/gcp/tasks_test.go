@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/emulator/cloudtasks"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -120,7 +120,7 @@ func TestFunctions(t *testing.T) {
 		queue   = "projects/p/locations/l/queues/q"
 		account = "q@p.iam.gserviceaccount.com"
 	)
-	e := cloudtasks.Start(t, &cloudtasks.Options{Queues: []string{queue}})
+	e := cloudtaskstest.Start(t, &cloudtaskstest.Options{Queues: []string{queue}})
 	t.Setenv("CLOUD_TASKS_EMULATOR_HOST", e.Addr())
 
 	store := docstore.NewMemory(nil)

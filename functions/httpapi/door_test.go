@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/contracts/contracttest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // door is a handler on an empty store in memory, each exchange held against the contract.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
-	"github.com/leasehold-dev/leasehold/contracts/contracttest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )

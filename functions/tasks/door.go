@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )

@@ -7,9 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/leasehold-dev/leasehold/client/once"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -17,7 +17,7 @@ import (
 // A worker whose work is a Go function, at the door that Cloud Tasks knocks at. The message comes twice.
 func ExampleDoor() {
 	ctx := context.Background()
-	store := docstore.NewMemory(nil) // in earnest: adapters/firestore
+	store := docstore.NewMemory(nil) // in earnest: adapters/gcpfirestore
 	_, err := store.Write(ctx, docstore.Write{
 		Key: docstore.Key{Kind: analysis.Kind, ID: "a-1024"}, Set: docstore.Doc{"title": docstore.String("holiday.mp4")},
 	})

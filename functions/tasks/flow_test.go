@@ -18,16 +18,16 @@ import (
 	pb "cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/leasehold-dev/leasehold/adapters/cloudtasks"
-	"github.com/leasehold-dev/leasehold/client/once"
-	"github.com/leasehold-dev/leasehold/contracts/contracttest"
-	emulator "github.com/leasehold-dev/leasehold/emulator/cloudtasks"
+	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 const (
@@ -42,15 +42,15 @@ type flow struct {
 	*bench
 
 	clock    *suite.Clock
-	emulator *emulator.Server
-	queue    *cloudtasks.Queue
+	emulator *cloudtaskstest.Server
+	queue    *gcpcloudtasks.Queue
 	url      string
 }
 
 // newFlow starts everything. The queue gives a task up after 5 attempts, a millisecond apart.
-func newFlow(t *testing.T, o *emulator.Options, work once.Work) *flow {
+func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
 	t.Helper()
-	f := &flow{bench: newBench(t, work), clock: suite.NewClock(), emulator: emulator.Start(t, o)}
+	f := &flow{bench: newBench(t, work), clock: suite.NewClock(), emulator: cloudtaskstest.Start(t, o)}
 	f.store = docstore.NewMemory(&docstore.MemoryOptions{Now: f.clock.Now})
 	f.Gate = tasks.Local(analysis.New(f.store, nil))
 	f.Log = nil // several deliveries at once would write to it
@@ -66,7 +66,7 @@ func newFlow(t *testing.T, o *emulator.Options, work once.Work) *flow {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	f.queue, err = cloudtasks.Open(t.Context(), queueName, f.url+tasks.TaskPath, &cloudtasks.Options{
+	f.queue, err = gcpcloudtasks.Open(t.Context(), queueName, f.url+tasks.TaskPath, &gcpcloudtasks.Options{
 		Account: account, Audience: audience, Emulator: f.emulator.Addr(),
 	})
 	if err != nil {
@@ -198,14 +198,14 @@ func TestFlow(t *testing.T) {
 
 // TestFlowTokens: only the queue's own account gets in, and nothing runs before.
 func TestFlowTokens(t *testing.T) {
-	change := func(claim string, v any) emulator.Effect {
-		return emulator.ChangeToken{Change: func(c map[string]any) { c[claim] = v }}
+	change := func(claim string, v any) cloudtaskstest.Effect {
+		return cloudtaskstest.ChangeToken{Change: func(c map[string]any) { c[claim] = v }}
 	}
 	for name, c := range map[string]struct {
-		effect emulator.Effect
+		effect cloudtaskstest.Effect
 		want   string
 	}{
-		"none":                    {emulator.NoToken{}, "401 UNAUTHENTICATED"},
+		"none":                    {cloudtaskstest.NoToken{}, "401 UNAUTHENTICATED"},
 		"for somebody else":       {change("aud", "https://other.example"), "401 UNAUTHENTICATED"},
 		"of another issuer":       {change("iss", "https://accounts.google.com"), "401 UNAUTHENTICATED"},
 		"of another account":      {change("email", "eve@p.iam.gserviceaccount.com"), "403 PERMISSION_DENIED"},
@@ -221,7 +221,7 @@ func TestFlowTokens(t *testing.T) {
 			var runs atomic.Int32
 			f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 			f.put("a1", docstore.Doc{"title": docstore.String("x")})
-			f.emulator.Inject(emulator.Fault{Method: emulator.Dispatch, Times: 2, Effect: c.effect})
+			f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 2, Effect: c.effect})
 			f.enqueue("n1")
 			f.idle()
 			f.wantAnswers(c.want, c.want, "200 ready")
@@ -244,7 +244,7 @@ func TestDeliveredTwice(t *testing.T) {
 		return "", nil
 	})
 	f.put("a1", docstore.Doc{"title": docstore.String("x")})
-	f.emulator.Inject(emulator.Fault{Method: emulator.Dispatch, Times: 1, Effect: emulator.DeliverTwice{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.DeliverTwice{}})
 	f.enqueue("n1")
 	f.idle()
 	f.wantAnswers("409 ANALYSIS_LOCKED", "200 ready")
@@ -285,7 +285,7 @@ func TestRedelivery(t *testing.T) {
 		f    *flow
 		runs atomic.Int32
 	)
-	f = newFlow(t, &emulator.Options{DispatchDeadline: 100 * time.Millisecond}, func(context.Context, once.Lock) (string, error) {
+	f = newFlow(t, &cloudtaskstest.Options{DispatchDeadline: 100 * time.Millisecond}, func(context.Context, once.Lock) (string, error) {
 		runs.Add(1)
 		f.attempted(2) // work that does not stop when it is told to
 		return "r", nil
@@ -307,8 +307,8 @@ func TestLostAnswer(t *testing.T) {
 	var runs atomic.Int32
 	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x")})
-	f.emulator.Inject(emulator.Fault{Method: emulator.Dispatch, Times: 1, Effect: emulator.LoseAnswer{}})
-	f.emulator.Inject(emulator.Fault{Method: emulator.Dispatch, Times: 1, Effect: emulator.DeliverAgain{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.LoseAnswer{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.DeliverAgain{}})
 	f.enqueue("n1")
 	f.idle()
 	f.wantAnswers("0", "200 already_finished", "200 already_finished")

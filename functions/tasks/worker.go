@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 

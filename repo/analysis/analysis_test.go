@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // id is the analysis that most of these tests are about.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // queue notes what is put into it. Names that come again are the same message.

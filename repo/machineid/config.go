@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 

@@ -16,11 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
-	"github.com/leasehold-dev/leasehold/tests/suite"
 )
 
 // ids is a service on an empty store in memory whose requests are counted.

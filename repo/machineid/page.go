@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

@@ -21,17 +21,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	rule "github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 func openSQLite(b *testing.B) docstore.Store {
 	b.Helper()
-	s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"), nil)
+	s, err := sqlitestore.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,17 +75,17 @@ func clients(b *testing.B, n int, cycle func(client int) error) {
 	b.ReportMetric(float64(b.N)/took.Seconds(), "cycles/s")
 }
 
-func id(client int) rule.ID { return rule.ID{Tenant: "acme", Key: fmt.Sprint("k", client)} }
+func id(client int) lock.ID { return lock.ID{Tenant: "acme", Key: fmt.Sprint("k", client)} }
 
 // throughLocks is a cycle through the rule on a store.
-func throughLocks(ctx context.Context, locks *rule.Locks) func(int) error {
+func throughLocks(ctx context.Context, locks *lock.Locks) func(int) error {
 	return func(c int) error {
-		o, err := locks.Acquire(ctx, rule.Acquire{ID: id(c), Owner: "ann", RequestID: "r1", TTLSeconds: 60})
-		if err != nil || o.Code != rule.OK {
+		o, err := locks.Acquire(ctx, lock.Acquire{ID: id(c), Owner: "ann", RequestID: "r1", TTLSeconds: 60})
+		if err != nil || o.Code != lock.OK {
 			return fmt.Errorf("acquire: %s, %w", o.Code, err)
 		}
-		o, err = locks.Release(ctx, rule.Release{ID: id(c), Owner: "ann", RequestID: "e1", Token: o.Lease.Token})
-		if err != nil || o.Code != rule.OK {
+		o, err = locks.Release(ctx, lock.Release{ID: id(c), Owner: "ann", RequestID: "e1", Token: o.Lease.Token})
+		if err != nil || o.Code != lock.OK {
 			return fmt.Errorf("release: %s, %w", o.Code, err)
 		}
 		return nil
@@ -115,7 +115,7 @@ func throughHandler(h http.Handler) func(int) error {
 }
 
 // throughHTTP is a cycle through the Go client, a socket and the server.
-func throughHTTP(ctx context.Context, locks *lock.Client) func(int) error {
+func throughHTTP(ctx context.Context, locks *client.Client) func(int) error {
 	return func(c int) error {
 		key := id(c).Key
 		l, err := locks.Acquire(ctx, "acme", key, contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 60})
@@ -126,7 +126,7 @@ func throughHTTP(ctx context.Context, locks *lock.Client) func(int) error {
 	}
 }
 
-func serve(b *testing.B, s docstore.Store, n int) *lock.Client {
+func serve(b *testing.B, s docstore.Store, n int) *client.Client {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -135,7 +135,7 @@ func serve(b *testing.B, s docstore.Store, n int) *lock.Client {
 	server := &http.Server{Handler: httpapi.New(s, httpapi.Development{}, nil), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }()
 	b.Cleanup(func() { _ = server.Close() })
-	c, err := lock.New("http://"+l.Addr().String(), &lock.Options{
+	c, err := client.New("http://"+l.Addr().String(), &client.Options{
 		Tries: 1, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}},
 	})
 	if err != nil {
@@ -145,13 +145,13 @@ func serve(b *testing.B, s docstore.Store, n int) *lock.Client {
 }
 
 func BenchmarkRule(b *testing.B) {
-	clients(b, 1, throughLocks(b.Context(), rule.New(docstore.NewMemory(nil), nil)))
+	clients(b, 1, throughLocks(b.Context(), lock.New(docstore.NewMemory(nil), nil)))
 }
 
 func BenchmarkSQLite(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprint("clients=", n), func(b *testing.B) {
-			clients(b, n, throughLocks(b.Context(), rule.New(openSQLite(b), nil)))
+			clients(b, n, throughLocks(b.Context(), lock.New(openSQLite(b), nil)))
 		})
 	}
 }
@@ -159,7 +159,7 @@ func BenchmarkSQLite(b *testing.B) {
 // BenchmarkHandler shows what the handler adds: the same cycle through the rule and through the handler, in memory, in
 // turns. A cycle is two requests; the difference is reported per request.
 func BenchmarkHandler(b *testing.B) {
-	direct := throughLocks(b.Context(), rule.New(docstore.NewMemory(nil), nil))
+	direct := throughLocks(b.Context(), lock.New(docstore.NewMemory(nil), nil))
 	handler := throughHandler(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
 	var took [2]time.Duration
 	b.ReportAllocs()
@@ -198,7 +198,7 @@ func BenchmarkScaling(b *testing.B) {
 	for _, way := range []string{"adapter", "http"} {
 		b.Run(way, func(b *testing.B) {
 			s := openSQLite(b)
-			cycle := throughLocks(b.Context(), rule.New(s, nil))
+			cycle := throughLocks(b.Context(), lock.New(s, nil))
 			if way == "http" {
 				cycle = throughHTTP(b.Context(), serve(b, s, 64))
 			}

@@ -14,9 +14,9 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
-	emulator "github.com/leasehold-dev/leasehold/emulator/dynamodb"
-	rule "github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // protocol is a way of keeping locks in DynamoDB.
@@ -28,18 +28,18 @@ type protocol interface {
 
 // leasehold is ours.
 type leasehold struct {
-	locks    *rule.Locks
+	locks    *lock.Locks
 	requests atomic.Int64
 }
 
 func (l *leasehold) acquire(ctx context.Context, key, owner string) (string, error) {
-	o, err := l.locks.Acquire(ctx, rule.Acquire{
-		ID: rule.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: strconv.FormatInt(l.requests.Add(1), 10), TTLSeconds: 60,
+	o, err := l.locks.Acquire(ctx, lock.Acquire{
+		ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: strconv.FormatInt(l.requests.Add(1), 10), TTLSeconds: 60,
 	})
-	if err != nil || o.Code == rule.Held {
+	if err != nil || o.Code == lock.Held {
 		return "", err
 	}
-	if o.Code != rule.OK {
+	if o.Code != lock.OK {
 		return "", fmt.Errorf("acquire: %s", o.Code)
 	}
 	return strconv.FormatInt(o.Lease.Token, 10), nil
@@ -50,8 +50,8 @@ func (l *leasehold) release(ctx context.Context, key, owner, held string) error 
 	if err != nil {
 		return err
 	}
-	o, err := l.locks.Release(ctx, rule.Release{ID: rule.ID{Tenant: "acme", Key: key}, Owner: owner, Token: token, RequestID: "e"})
-	if err == nil && o.Code != rule.OK {
+	o, err := l.locks.Release(ctx, lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, Token: token, RequestID: "e"})
+	if err == nil && o.Code != lock.OK {
 		err = fmt.Errorf("release: %s", o.Code)
 	}
 	return err
@@ -136,17 +136,17 @@ func (c *classic) release(ctx context.Context, key, owner, held string) error {
 }
 
 // openBoth makes both protocols on one endpoint, which takes its time for each request. now is the clock of ours.
-func openBoth(b *testing.B, now func() time.Time, latency time.Duration) (*emulator.Server, *leasehold, *classic) {
+func openBoth(b *testing.B, now func() time.Time, latency time.Duration) (*dynamodbtest.Server, *leasehold, *classic) {
 	b.Helper()
-	server := emulator.Start(b, nil)
+	server := dynamodbtest.Start(b, nil)
 	client := sdk.New(sdk.Options{
 		Region: "local", BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	})
-	o := &dynamodb.Options{Client: client, CreateTable: true, Now: now}
+	o := &awsdynamodb.Options{Client: client, CreateTable: true, Now: now}
 	if now != nil {
-		o.MaxSkew = dynamodb.TrustClock
+		o.MaxSkew = awsdynamodb.TrustClock
 	}
-	store, err := dynamodb.Open(b.Context(), "leasehold", o)
+	store, err := awsdynamodb.Open(b.Context(), "leasehold", o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -164,14 +164,14 @@ func openBoth(b *testing.B, now func() time.Time, latency time.Duration) (*emula
 		b.Fatal(err)
 	}
 	if latency > 0 {
-		server.Inject(emulator.Fault{Kind: emulator.Delay, Delay: latency})
+		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Delay, Delay: latency})
 	}
-	return server, &leasehold{locks: rule.New(store, nil)}, &classic{client: client, lease: 100 * time.Millisecond, poll: 25 * time.Millisecond}
+	return server, &leasehold{locks: lock.New(store, nil)}, &classic{client: client, lease: 100 * time.Millisecond, poll: 25 * time.Millisecond}
 }
 
 // inTurns runs ours and theirs in turns, and reports for each the requests and the time of an operation, and how many
 // times as long theirs takes.
-func inTurns(b *testing.B, server *emulator.Server, ours, theirs func(i int) error) {
+func inTurns(b *testing.B, server *dynamodbtest.Server, ours, theirs func(i int) error) {
 	b.Helper()
 	var (
 		took     [2]time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/xid"
 	"github.com/sony/sonyflake/v2"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 // grant is a provider that leases n machine IDs for an hour.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
-	"github.com/leasehold-dev/leasehold/client/kazahana/extid"
+	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana/extid"
 )
 
 type encoding struct {

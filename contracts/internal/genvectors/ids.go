@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/kazahana"
+	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 // vectors is the file.

@@ -8,7 +8,7 @@ import (
 )
 
 // TestVectorsAreUpToDate: the file in contracts/vectors is what the code gives. That what the code gives is right, the tests of
-// client/kazahana/extid ask of the file.
+// kazahana/extid ask of the file.
 func TestVectorsAreUpToDate(t *testing.T) {
 	want, err := Vectors()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqs"
+	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/aws/internal/settings"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -60,11 +60,11 @@ func open(ctx context.Context, getenv settings.Getenv, log *slog.Logger) (*aws.S
 	if err != nil {
 		return nil, err
 	}
-	queue, err := sqs.Open(ctx, url, nil)
+	queue, err := awssqs.Open(ctx, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range queue.Warnings(sqs.Expect{}) {
+	for _, w := range queue.Warnings(awssqs.Expect{}) {
 		log.WarnContext(ctx, w, "queue", url)
 	}
 	sweep.Queue = queue

@@ -26,7 +26,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqs"
+	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/aws/internal/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -60,7 +60,7 @@ func open(ctx context.Context, getenv settings.Getenv, log *slog.Logger) (*aws.W
 	if err != nil {
 		return nil, err
 	}
-	hider, err := sqs.OpenHider(ctx, nil)
+	hider, err := awssqs.OpenHider(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

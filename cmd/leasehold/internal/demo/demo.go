@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/sqlite"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -53,7 +53,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	store, err := sqlite.Open(ctx, filepath.Join(dir, "leasehold.db"), nil)
+	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "leasehold.db"), nil)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/once"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 

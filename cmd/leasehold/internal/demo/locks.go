@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client/lock"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -19,7 +19,7 @@ const rounds = 3
 // the server's answers.
 func (d *demo) contend(ctx context.Context) error {
 	d.open("1. Two workers want one lock", "POST /v1/tenants/demo/locks/report/acquire, from both at once, three times each")
-	locks, err := lock.New(d.url, nil)
+	locks, err := client.New(d.url, nil)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (d *demo) contend(ctx context.Context) error {
 
 // pausedHolder lets a holder sleep beyond its lease: somebody else gets the lock, and the sleeper is refused wherever it
 // comes with its old token.
-func (d *demo) pausedHolder(ctx context.Context, locks *lock.Client) error {
+func (d *demo) pausedHolder(ctx context.Context, locks *client.Client) error {
 	const key = "orders"
 	ann, err := d.take(ctx, locks, key, "ann", 1)
 	if err != nil {
@@ -91,14 +91,14 @@ func (d *demo) pausedHolder(ctx context.Context, locks *lock.Client) error {
 }
 
 // take acquires a lock, coming again when the server says so.
-func (d *demo) take(ctx context.Context, locks *lock.Client, key, who string, ttl int64) (contracts.Lease, error) {
+func (d *demo) take(ctx context.Context, locks *client.Client, key, who string, ttl int64) (contracts.Lease, error) {
 	for {
 		l, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: who, TTLSeconds: ttl})
 		if err == nil {
 			d.sayf(who, "acquire → 200, token %d", l.FencingToken)
 			return l, nil
 		}
-		held, ok := errors.AsType[*lock.Error](err)
+		held, ok := errors.AsType[*client.Error](err)
 		if !ok || held.Code != contracts.CodeLockHeld {
 			return contracts.Lease{}, err
 		}
@@ -124,7 +124,7 @@ func (d *demo) fence(ctx context.Context, who string, token int64) (contracts.Co
 
 // code is the code of a server's refusal; empty for anything else.
 func code(err error) contracts.Code {
-	if e, ok := errors.AsType[*lock.Error](err); ok {
+	if e, ok := errors.AsType[*client.Error](err); ok {
 		return e.Code
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/adapters/dynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 )
 
 // OpenTimeout is a little less than the 10 s that Lambda gives an instance to start: what is wrong reaches the log.
@@ -43,8 +43,8 @@ func (getenv Getenv) Store() (Store, error) {
 }
 
 // Open opens the store, which should have an index on each of the fields, and logs what is doubtful about it.
-func (s Store) Open(ctx context.Context, log *slog.Logger, indexes ...string) (*dynamodb.Store, error) {
-	store, err := dynamodb.Open(ctx, s.Table, &dynamodb.Options{Endpoint: s.Endpoint, MaxSkew: s.MaxSkew, Indexes: indexes})
+func (s Store) Open(ctx context.Context, log *slog.Logger, indexes ...string) (*awsdynamodb.Store, error) {
+	store, err := awsdynamodb.Open(ctx, s.Table, &awsdynamodb.Options{Endpoint: s.Endpoint, MaxSkew: s.MaxSkew, Indexes: indexes})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,242 @@
+package awsdynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+const (
+	// dateUnit is what the Date header leaves out: it has whole seconds (RFC 9110, section 5.6.7).
+	dateUnit = time.Second
+
+	// drift is how much a clock may gain or lose in a second: the most by which Linux slews one (adjtime), 500 µs.
+	drift = 2000
+
+	// again is how long a clock that was found off is believed to be off before it is measured again.
+	again = time.Second
+)
+
+// clock is the caller's clock, corrected as far as the service's answers prove it wrong.
+//
+// An answer with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves that
+// the service's clock was somewhere in [D, D+1s) while the caller's was somewhere in [a, b]: it is ahead of the caller's
+// by D-b at least and D+1s-a at most. Each answer gives such bounds, and together they close in on the true offset.
+// The correction is the smallest that the bounds allow, so that it never makes an error larger, and a clock that is
+// right is left alone.
+type clock struct {
+	// read returns the caller's time, and a duration that grows steadily whatever somebody does to that.
+	read func() (wall time.Time, steady time.Duration)
+
+	bound time.Duration // largest offset; negative: the clock is trusted
+
+	mu        sync.Mutex
+	known     bool          // low, high and last are of a measurement that still holds
+	low, high time.Duration // the service's clock is ahead of the caller's by something between these
+	last      reading       // when that was measured
+}
+
+// reading is one look at the clock.
+type reading struct {
+	wall   time.Time // what the caller's clock shows
+	steady time.Duration
+	now    time.Time // the corrected time
+}
+
+// Skew is what is known of the caller's clock.
+type Skew struct {
+	Known     bool          // false before the first measurement, after the clock was set, and with TrustClock
+	Offset    time.Duration // the correction: what is added to the caller's clock
+	Low, High time.Duration // the service's clock is ahead of the caller's by something between these
+}
+
+func newClock(now func() time.Time, bound time.Duration) *clock {
+	base := time.Now()
+	c := &clock{bound: bound, read: func() (time.Time, time.Duration) {
+		t := time.Now() // both readings in one
+		return t.Round(0), t.Sub(base)
+	}}
+	if bound == 0 {
+		c.bound = DefaultMaxSkew
+	}
+	if now != nil {
+		c.read = func() (time.Time, time.Duration) { return now().Round(0), time.Since(base) }
+	}
+	return c
+}
+
+func (c *clock) trusted() bool { return c.bound < 0 }
+
+// margin is the time by which something must have passed before it counts.
+func (c *clock) margin() time.Duration { return max(c.bound, 0) }
+
+var (
+	errUnmeasured = errors.New("not measured")
+	errOff        = errors.New("off")
+)
+
+// look reads the clock. The error is errUnmeasured or errOff.
+func (c *clock) look() (reading, error) {
+	wall, steady := c.read()
+	r := reading{wall: wall, steady: steady, now: wall}
+	if c.trusted() {
+		return r, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known && c.jumped(c.last, r) {
+		c.known = false
+	}
+	if !c.known {
+		return r, errUnmeasured
+	}
+	offset := c.offset()
+	r.now = wall.Add(offset)
+	if offset.Abs() > c.bound {
+		return r, errOff
+	}
+	return r, nil
+}
+
+// jumped reports whether the clock was set between two readings, or the machine slept: either way what was measured
+// before no longer holds.
+func (c *clock) jumped(from, to reading) bool {
+	return (to.wall.Sub(from.wall) - (to.steady - from.steady)).Abs() > c.bound/4
+}
+
+// offset is the smallest correction that the bounds allow. c.mu is held.
+func (c *clock) offset() time.Duration { return max(c.low, min(c.high, 0)) }
+
+// learn takes in the Date of the answer to a request that was sent at begin, and was received just now.
+func (c *clock) learn(begin reading, date time.Time) {
+	if c.trusted() || date.IsZero() {
+		return
+	}
+	wall, steady := c.read()
+	end := reading{wall: wall, steady: steady}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.jumped(begin, end) {
+		c.known = false
+		return
+	}
+	low, high := date.Sub(wall), date.Add(dateUnit).Sub(begin.wall)
+	if c.known && !c.jumped(c.last, end) {
+		aged := (steady - c.last.steady) / drift
+		l, h := max(low, c.low-aged), min(high, c.high+aged)
+		if l <= h {
+			low, high = l, h
+		}
+		// Otherwise the two contradict each other: one of the clocks was set, and the newer answer knows of it.
+	}
+	c.known, c.low, c.high, c.last = true, low, high, end
+}
+
+func (c *clock) skew() Skew {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return Skew{}
+	}
+	return Skew{Known: true, Offset: c.offset(), Low: c.low, High: c.high}
+}
+
+// fresh reports whether the clock was measured so short a time ago that it need not be measured again.
+func (c *clock) fresh(r reading) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return r.steady-c.last.steady < again
+}
+
+// now reads the clock for a call, and measures it first where nothing is known of it, or where it was off when it was
+// last looked at. The error is [docstore.ErrClockSkew], or that of the measuring request.
+func (s *Store) now(ctx context.Context) (reading, error) {
+	r, err := s.clock.look()
+	if errors.Is(err, errUnmeasured) || errors.Is(err, errOff) && !s.clock.fresh(r) {
+		if err := s.measure(ctx); err != nil {
+			return reading{}, err
+		}
+		r, err = s.clock.look()
+	}
+	switch {
+	case errors.Is(err, errUnmeasured):
+		s.skewed.Add(1)
+		return reading{}, fmt.Errorf("%w: it could not be measured: the answers for table %s carry no Date header, or the clock "+
+			"was set meanwhile", docstore.ErrClockSkew, s.table)
+	case errors.Is(err, errOff):
+		s.skewed.Add(1)
+		return reading{}, fmt.Errorf("%w: %s; set this machine's clock (chrony, NTP)", docstore.ErrClockSkew, s.clock.describe())
+	}
+	return r, nil
+}
+
+// describe says how far the clock is off.
+func (c *clock) describe() string {
+	offset := c.skew().Offset
+	direction := "behind"
+	if offset < 0 {
+		direction = "ahead of"
+	}
+	return fmt.Sprintf("it is %v or more %s the service's, %v at most is allowed (MaxSkew)",
+		offset.Abs().Round(time.Millisecond), direction, c.bound)
+}
+
+// measure sends a request that touches no document, for the Date of its answer.
+func (s *Store) measure(ctx context.Context) error {
+	s.measured.Add(1)
+	begin := s.clock.start()
+	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: aws.String(s.table), Key: measuringKey}, s.attempts(true))
+	if err != nil {
+		s.learnFrom(begin, err)
+		return s.explain(ctx, "measure the clock against", err)
+	}
+	s.clock.learn(begin, dateOf(out.ResultMetadata))
+	return nil
+}
+
+// start reads the clock before a request whose answer will only be measured.
+func (c *clock) start() reading {
+	wall, steady := c.read()
+	return reading{wall: wall, steady: steady, now: wall}
+}
+
+// dateOf is the Date of an answer, zero if there is none.
+func dateOf(m middleware.Metadata) time.Time {
+	t, _ := awsmiddleware.GetServerTime(m)
+	return t
+}
+
+// learnFrom takes in the Date of an error's answer.
+func (s *Store) learnFrom(begin reading, err error) {
+	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.Response != nil && r.Response.Response != nil {
+		if t, err := http.ParseTime(r.Response.Header.Get("Date")); err == nil {
+			s.clock.learn(begin, t)
+		}
+	}
+}
+
+// after is the corrected time once an answer is there: never before the time of a write that the answer shows, if that
+// was this caller's.
+func (c *clock) after() time.Time {
+	wall, _ := c.read()
+	if c.trusted() {
+		return docstore.Moment(wall)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return docstore.Moment(wall)
+	}
+	return docstore.Moment(wall.Add(c.offset()))
+}

@@ -1,0 +1,195 @@
+package awsdynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Client is the part of the SDK's client that a [Store] uses.
+type Client interface {
+	DescribeTable(context.Context, *sdk.DescribeTableInput, ...func(*sdk.Options)) (*sdk.DescribeTableOutput, error)
+	CreateTable(context.Context, *sdk.CreateTableInput, ...func(*sdk.Options)) (*sdk.CreateTableOutput, error)
+	UpdateTimeToLive(context.Context, *sdk.UpdateTimeToLiveInput, ...func(*sdk.Options)) (*sdk.UpdateTimeToLiveOutput, error)
+	GetItem(context.Context, *sdk.GetItemInput, ...func(*sdk.Options)) (*sdk.GetItemOutput, error)
+	Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error)
+	UpdateItem(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error)
+	TransactGetItems(context.Context, *sdk.TransactGetItemsInput, ...func(*sdk.Options)) (*sdk.TransactGetItemsOutput, error)
+	TransactWriteItems(context.Context, *sdk.TransactWriteItemsInput, ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error)
+}
+
+var _ Client = (*sdk.Client)(nil)
+
+// Defaults of [Options].
+const (
+	DefaultMaxSkew  = time.Second
+	DefaultPatience = 5 * time.Second
+)
+
+// minSkew is the least that [Options].MaxSkew may be: answers are dated in whole seconds, and a busy process looks at its
+// clock some milliseconds late.
+const minSkew = 100 * time.Millisecond
+
+// maxIndexes is how many global secondary indexes a table may have, unless AWS has raised the quota.
+const maxIndexes = 20
+
+// TrustClock as [Options].MaxSkew takes the caller's clock as it is: nothing is measured, nothing refused and no margin
+// kept. It is for tests with a clock of their own, and for machines whose clocks something else keeps together and watches.
+const TrustClock time.Duration = -1
+
+// Options are the settings of [Open]. The zero value works where the environment names a region and credentials.
+type Options struct {
+	// Region is the AWS region; empty stands for that of the environment or the shared configuration.
+	Region string
+
+	// Endpoint is the URL of the service; empty stands for that of the region. An endpoint on this machine is an
+	// emulator: without a region or credentials in the environment it gets made-up ones.
+	Endpoint string
+
+	// Client talks to the service instead of one made of Region and Endpoint. The store brings its own rules for
+	// trying again; the client's do not apply.
+	Client Client
+
+	// MaxSkew is how far the caller's clock may be off, at least 100 ms; see the package comment. It is also the margin
+	// that is kept before an expired lease may be taken over. 0 stands for [DefaultMaxSkew]; see [TrustClock], too.
+	MaxSkew time.Duration
+
+	// Patience is how long a call goes on against throttling and conflicts before it ends with
+	// [docstore.ErrUnavailable]; 0 stands for [DefaultPatience]. The context may end it earlier.
+	Patience time.Duration
+
+	// CreateTable creates the table if it is missing, paid per request and with its time to live switched on. It is for
+	// development: in production let Terraform keep what must not be lost.
+	CreateTable bool
+
+	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField: CreateTable
+	// makes an index on each, 20 at most, and [Open] warns if a table that was there has none. Indexes that the table has
+	// are used whether they are named here or not. Each costs a write for every write that changes its field or a document
+	// that has it.
+	Indexes []string
+
+	// Ephemeral names kinds whose documents the service may remove, and how long after their last write. Never a
+	// kind that holds a token: [Open] refuses those of locks and fences, and [Store.Write] refuses to count in a
+	// document of an ephemeral kind.
+	Ephemeral map[string]time.Duration
+
+	// Now is the caller's clock; nil stands for time.Now.
+	Now func() time.Time
+}
+
+// Store is a [docstore.Store] in a DynamoDB table.
+type Store struct {
+	table     string
+	client    Client
+	patience  time.Duration
+	ephemeral map[string]time.Duration
+	clock     *clock
+	indexes   map[string]string // the name of the index on a field
+	warnings  []string
+	calls     docstore.Calls
+
+	applied, refused, skewed, measured atomic.Int64
+}
+
+var _ docstore.Store = (*Store)(nil)
+
+// Open returns a store in a table. Options may be nil. The context bounds the opening only.
+//
+// It sends one DescribeTable. It refuses, with an error that says what to do: a region or credentials that are not
+// there, a service that cannot be reached, a table that is missing or has other keys. What it lets pass although it is
+// suspicious is in [Store.Warnings].
+func Open(ctx context.Context, table string, o *Options) (*Store, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if err := o.validate(table); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		table: table, client: o.Client, patience: o.Patience, ephemeral: o.Ephemeral, clock: newClock(o.Now, o.MaxSkew),
+	}
+	if s.patience == 0 {
+		s.patience = DefaultPatience
+	}
+	if s.client == nil {
+		c, err := connect(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		s.client = c
+	}
+	if err := s.openTable(ctx, o); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// kindsWithTokens are lock.Kind, lock.FenceKind and analysis.Kind: their documents hold counters that must survive for ever.
+var kindsWithTokens = []string{"locks", "fences", "analyses"}
+
+func (o *Options) validate(table string) error {
+	switch {
+	case table == "":
+		return errors.New("dynamodb: the table has no name")
+	case o.MaxSkew > 0 && o.MaxSkew < minSkew:
+		return fmt.Errorf("dynamodb: MaxSkew is %v: answers are dated in whole seconds, less than %v cannot be watched",
+			o.MaxSkew, minSkew)
+	case o.Patience < 0:
+		return fmt.Errorf("dynamodb: Patience is %v: name a positive time, or 0 for %v", o.Patience, DefaultPatience)
+	case o.Client != nil && (o.Region != "" || o.Endpoint != ""):
+		return errors.New("dynamodb: Client has a region and an endpoint of its own: leave out Region and Endpoint")
+	}
+	if len(o.Indexes) > maxIndexes {
+		return fmt.Errorf("dynamodb: Indexes names %d fields: a table has %d indexes at most", len(o.Indexes), maxIndexes)
+	}
+	for i, field := range o.Indexes {
+		if err := (docstore.DueQuery{Kind: "x", Field: field}).Validate(); err != nil {
+			return fmt.Errorf("dynamodb: Indexes: %w", err)
+		}
+		if slices.Contains(o.Indexes[:i], field) {
+			return fmt.Errorf("dynamodb: Indexes names %q twice", field)
+		}
+	}
+	for kind, keep := range o.Ephemeral {
+		if err := (docstore.Query{Kind: kind}).Validate(); err != nil {
+			return fmt.Errorf("dynamodb: Ephemeral: %w", err)
+		}
+		if slices.Contains(kindsWithTokens, kind) {
+			return fmt.Errorf("dynamodb: Ephemeral: documents of kind %q hold fencing tokens, which must never begin anew", kind)
+		}
+		if keep <= 0 {
+			return fmt.Errorf("dynamodb: Ephemeral: kind %q is kept for %v: name a positive time", kind, keep)
+		}
+	}
+	return nil
+}
+
+// Warnings are sentences for the log about what [Open] found.
+func (s *Store) Warnings() []string { return slices.Clone(s.warnings) }
+
+// Close implements [docstore.Store]. It lets calls in progress end. Connections that nobody uses close by themselves.
+func (s *Store) Close() error { return s.calls.Close(nil) }
+
+// Stats is what a store did since it was opened, and what it knows of its clock.
+type Stats struct {
+	Applied  int64 // calls of Write whose conditions held, each with all of its writes
+	Refused  int64 // calls of Write with a condition that did not hold
+	Skewed   int64 // calls that ended with ErrClockSkew
+	Measured int64 // requests that were sent only to measure the clock
+	Skew     Skew
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() Stats {
+	return Stats{
+		Applied: s.applied.Load(), Refused: s.refused.Load(), Skewed: s.skewed.Load(), Measured: s.measured.Load(),
+		Skew: s.clock.skew(),
+	}
+}

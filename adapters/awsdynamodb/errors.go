@@ -1,0 +1,73 @@
+package awsdynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// actions are what the caller's IAM policy must allow on the table. ConditionCheckItem is for writes of several
+// documents; CreateTable and UpdateTimeToLive are needed only to create it.
+const actions = "dynamodb:DescribeTable, GetItem, Query, UpdateItem, ConditionCheckItem"
+
+// explain turns an error of the SDK into one that names the table and says what to do.
+func (s *Store) explain(ctx context.Context, doing string, err error) error {
+	subject := fmt.Sprintf("dynamodb: %s table %s", doing, s.table)
+	if cause := ctx.Err(); cause != nil {
+		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, cause)
+	}
+	if isBusy(err) {
+		reason := "other transactions kept its documents"
+		if throttled(err) {
+			reason = "it is throttled: the table's capacity, or that of one partition, is used up"
+		}
+		return fmt.Errorf("%w: %s: %s for longer than %v (Options.Patience): %w", docstore.ErrUnavailable, subject, reason, s.patience, err)
+	}
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		// The network, or who provides the credentials.
+		return fmt.Errorf("%w: %s: there was no answer that could be read: check the endpoint, the network and the credentials: %w",
+			docstore.ErrUnavailable, subject, err)
+	}
+	switch api.ErrorCode() {
+	case "ResourceNotFoundException":
+		return fmt.Errorf("%s: there is no such table in this region and account: create it with Terraform "+
+			"(hash_key %q, range_key %q), or for development with --create-table: %w", subject, attrPartition, attrSort, err)
+	case "ValidationException":
+		if m := strings.ToLower(api.ErrorMessage()); strings.Contains(m, "index key") || strings.Contains(m, "all range keys has exceeded") {
+			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid, subject, err)
+		}
+	case "AccessDeniedException":
+		return fmt.Errorf("%s: access is denied: the IAM policy must allow %s on it: %w", subject, actions, err)
+	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException",
+		"IncompleteSignatureException":
+		return fmt.Errorf("%s: the credentials are not accepted: check AWS_ACCESS_KEY_ID, AWS_PROFILE or the role: %w", subject, err)
+	}
+	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() >= http.StatusInternalServerError {
+		return fmt.Errorf("%w: %s: the service failed: %w", docstore.ErrUnavailable, subject, err)
+	}
+	return fmt.Errorf("%s: %w", subject, err)
+}
+
+// throttled reports whether an error that [isBusy] knows is about capacity.
+func throttled(err error) bool {
+	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		for _, r := range canceled.CancellationReasons {
+			if aws.ToString(r.Code) == "TransactionConflict" {
+				return false
+			}
+		}
+		return true
+	}
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && isThrottling(api.ErrorCode())
+}

@@ -1,0 +1,242 @@
+package awsdynamodb
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func TestConditionExpressions(t *testing.T) {
+	has := func(field string) docstore.Cond { return docstore.Has{Field: field} }
+	eq := func(field string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: field, Value: v} }
+	le := func(field string, v docstore.Value) docstore.Cond { return docstore.LE{Field: field, Value: v} }
+	not := func(c docstore.Cond) docstore.Cond { return docstore.Not{Cond: c} }
+	one := docstore.Int(1)
+	for name, c := range map[string]struct {
+		cond docstore.Cond
+		add  map[string]int64
+		want string
+	}{
+		"nothing to ask":    {nil, nil, ""},
+		"empty all":         {docstore.All{}, nil, ""},
+		"empty any":         {docstore.Any{}, nil, "(attribute_exists(#f0) AND attribute_not_exists(#f0))"},
+		"empty all inside":  {not(docstore.All{}), nil, "(NOT (attribute_exists(#f0) OR attribute_not_exists(#f0)))"},
+		"absent":            {docstore.Absent{}, nil, "attribute_not_exists(#f0)"},
+		"has":               {has("status"), nil, "attribute_exists(#f0)"},
+		"eq":                {eq("status", one), nil, "#f0 = :v0"},
+		"le":                {le("status", one), nil, "#f0 <= :v0"},
+		"a part alone":      {docstore.Any{docstore.All{docstore.Any{has("a")}}}, nil, "attribute_exists(#f0)"},
+		"not not":           {not(not(has("a"))), nil, "(NOT (NOT attribute_exists(#f0)))"},
+		"names and values":  {docstore.All{eq("a", one), le("b", one), not(le("a", docstore.Int(2)))}, nil, "(#f0 = :v0 AND #f1 <= :v0 AND (NOT #f0 <= :v1))"},
+		"text is no number": {docstore.Any{eq("a", one), eq("a", docstore.String("1"))}, nil, "(#f0 = :v0 OR #f0 = :v1)"},
+		"maps":              {docstore.Any{eq("a", docstore.Map{}), eq("a", docstore.Map{})}, nil, "(#f0 = :v0 OR #f0 = :v1)"},
+		"guard":             {has("a"), map[string]int64{"n": 1}, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newExpressions()
+			if got := e.conditions(moments{now: noon}.fix(c.cond).Cond, c.add); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestGuardBounds(t *testing.T) {
+	for add, want := range map[int64][2]string{
+		0:                {"-9007199254740992", "9007199254740992"},
+		1:                {"-9007199254740992", "9007199254740991"},
+		-1:               {"-9007199254740991", "9007199254740992"},
+		docstore.MaxInt:  {"-9007199254740992", "0"},
+		-docstore.MaxInt: {"0", "9007199254740992"},
+	} {
+		e := newExpressions()
+		e.guard("n", add)
+		values := e.attributeValues()
+		var got [2]string
+		for i, name := range []string{":v0", ":v1"} {
+			got[i] = values[name].(*types.AttributeValueMemberN).Value
+		}
+		if got != want {
+			t.Errorf("adding %d: between %v, want %v", add, got, want)
+		}
+	}
+}
+
+// TestFixTimes: what has passed must have passed by the margin; what has not passed yet is asked for now.
+func TestFixTimes(t *testing.T) {
+	m := moments{now: noon, margin: time.Second}
+	passed := docstore.LE{Field: "t", Value: docstore.Now}
+	at := func(d time.Duration) docstore.Doc { return docstore.Doc{"t": docstore.FormatTime(noon.Add(d))} }
+	for name, c := range map[string]struct {
+		cond   docstore.Cond
+		doc    docstore.Doc
+		want   bool
+		margin time.Duration
+	}{
+		"passed, just now":             {passed, at(0), false, time.Second},
+		"passed, within the margin":    {passed, at(-999 * time.Millisecond), false, time.Second},
+		"passed, by the margin":        {passed, at(-time.Second), true, time.Second},
+		"not passed, just now":         {docstore.Not{Cond: passed}, at(0), false, 0},
+		"not passed, still to come":    {docstore.Not{Cond: passed}, at(time.Millisecond), true, 0},
+		"twice negated is not negated": {docstore.Not{Cond: docstore.Not{Cond: passed}}, at(0), false, time.Second},
+		"inside any":                   {docstore.Any{docstore.Absent{}, passed}, at(-time.Second), true, time.Second},
+		"inside all":                   {docstore.All{docstore.Has{Field: "t"}, passed}, at(0), false, time.Second},
+		"with an offset":               {docstore.LE{Field: "t", Value: docstore.Now.Add(time.Second)}, at(0), true, time.Second},
+		"equality has no margin":       {docstore.Eq{Field: "t", Value: docstore.Now}, at(0), true, 0},
+		"text has no margin":           {docstore.LE{Field: "t", Value: docstore.FormatTime(noon)}, at(0), true, 0},
+	} {
+		f := m.fix(c.cond)
+		if got := f.Holds(c.doc, time.Time{}); got != c.want || f.margin != c.margin {
+			t.Errorf("%s: %v with margin %v, want %v with %v", name, got, f.margin, c.want, c.margin)
+		}
+	}
+}
+
+// TestWritesOfLocksRefuseThemselves: every command on locks may be left to the SDK to send again.
+func TestWritesOfLocksRefuseThemselves(t *testing.T) {
+	id := lock.ID{Tenant: "acme", Key: "k"}
+	for name, c := range map[string]struct {
+		write docstore.Write
+		want  bool
+	}{
+		"acquire":          {lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 1}.Write(), true},
+		"renew":            {lock.Renew{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 1, Token: 1}.Write(), true},
+		"release":          {lock.Release{ID: id, Owner: "ann", RequestID: "r", Token: 1}.Write(), true},
+		"force-release":    {lock.ForceRelease{ID: id, By: "root", RequestID: "r"}.Write(), true},
+		"create":           {docstore.Write{If: docstore.Absent{}}, true},
+		"set once":         {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, true},
+		"unset":            {docstore.Write{If: docstore.Has{Field: "a"}, Unset: []string{"a"}}, true},
+		"first count":      {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "n"}}, Add: map[string]int64{"n": 1}}, true},
+		"fence":            {lock.Fence{Tenant: "acme", Resource: "r", Token: 1}.Write(), false},
+		"count":            {docstore.Write{Add: map[string]int64{"n": 1}}, false},
+		"count up to ten":  {docstore.Write{If: docstore.LE{Field: "n", Value: docstore.Int(9)}, Add: map[string]int64{"n": 1}}, false},
+		"another's field":  {docstore.Write{If: docstore.Eq{Field: "b", Value: docstore.Int(1)}, Add: map[string]int64{"n": 1}}, false},
+		"never":            {docstore.Write{If: docstore.Any{}}, true},
+		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, false},
+	} {
+		p := (&Store{}).prepare(c.write, moments{now: noon, margin: time.Second})
+		if got := refusesItself(p.Write, p.cond.Cond); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestRefusesItselfIsTrue: whatever the document was, a write that is said to refuse itself does.
+func TestRefusesItselfIsTrue(t *testing.T) {
+	fields := []string{"a", "b"}
+	value := rapid.SampledFrom([]docstore.Value{docstore.Int(0), docstore.Int(1), docstore.Int(2), docstore.String("x")})
+	fieldOf := rapid.SampledFrom(fields)
+	var cond func(t *rapid.T, depth int) docstore.Cond
+	cond = func(t *rapid.T, depth int) docstore.Cond {
+		kinds := 6
+		if depth == 0 {
+			kinds = 3
+		}
+		parts := func() []docstore.Cond { return []docstore.Cond{cond(t, depth-1), cond(t, depth-1)} }
+		switch rapid.IntRange(0, kinds).Draw(t, "kind") {
+		case 0:
+			return docstore.Absent{}
+		case 1:
+			return docstore.Has{Field: fieldOf.Draw(t, "field")}
+		case 2:
+			return docstore.Eq{Field: fieldOf.Draw(t, "field"), Value: value.Draw(t, "value")}
+		case 3:
+			return docstore.LE{Field: fieldOf.Draw(t, "field"), Value: value.Draw(t, "value")}
+		case 4:
+			return docstore.Any(parts())
+		case 5:
+			return docstore.All(parts())
+		default:
+			return docstore.Not{Cond: cond(t, depth-1)}
+		}
+	}
+	claims := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := docstore.Write{If: cond(t, 3), Set: docstore.Doc{}, Add: map[string]int64{}}
+		for _, f := range fields {
+			switch rapid.IntRange(0, 3).Draw(t, "change") {
+			case 0:
+				w.Set[f] = value.Draw(t, "value")
+			case 1:
+				w.Add[f] = 1
+			case 2:
+				w.Unset = append(w.Unset, f)
+			}
+		}
+		if !refusesItself(w, w.If) {
+			return
+		}
+		claims++
+		found := docstore.Doc(rapid.MapOf(fieldOf, value).Draw(t, "found"))
+		if rapid.Bool().Draw(t, "absent") {
+			found = nil
+		}
+		after, err := w.Apply(found, noon)
+		if err == nil && w.If.Holds(after, noon) {
+			t.Fatalf("%#v on %#v leaves %#v, on which it holds again", w, found, after)
+		}
+	})
+	if claims == 0 {
+		t.Error("no write was said to refuse itself")
+	}
+}
+
+func TestUpdateExpression(t *testing.T) {
+	e := newExpressions()
+	got := e.update(docstore.Write{
+		Set: docstore.Doc{"b": docstore.Int(1), "a": docstore.String("x")}, Add: map[string]int64{"n": 1}, Unset: []string{"z", "y"},
+	})
+	if want := "SET #f0 = :v0, #f1 = :v1 ADD #f2 :v1 REMOVE #f3, #f4"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if want := map[string]string{"#f0": "a", "#f1": "b", "#f2": "n", "#f3": "y", "#f4": "z"}; !maps.Equal(e.attributeNames(), want) {
+		t.Errorf("names %v, want %v", e.attributeNames(), want)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	num := func(s string) types.AttributeValue { return &types.AttributeValueMemberN{Value: s} }
+	for name, c := range map[string]struct {
+		attr types.AttributeValue
+		want docstore.Value // nil: opaque
+	}{
+		"text":             {text(""), docstore.String("")},
+		"boolean":          {&types.AttributeValueMemberBOOL{Value: true}, docstore.Bool(true)},
+		"whole":            {num("-7"), docstore.Int(-7)},
+		"2^53":             {num("9007199254740992"), docstore.Int(docstore.MaxInt)},
+		"beyond 2^53":      {num("9007199254740993"), nil},
+		"beyond 64 bits":   {num("99999999999999999999"), nil},
+		"exponent":         {num("1E2"), docstore.Int(100)},
+		"zero decimals":    {num("5.0"), docstore.Int(5)},
+		"fraction":         {num("1.5"), nil},
+		"huge":             {num("1E125"), nil},
+		"table":            {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": text("1")}}, docstore.Map{"a": "1"}},
+		"empty table":      {&types.AttributeValueMemberM{}, docstore.Map{}},
+		"table of numbers": {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": num("1")}}, nil},
+		"list":             {&types.AttributeValueMemberL{}, nil},
+		"null":             {&types.AttributeValueMemberNULL{Value: true}, nil},
+	} {
+		got := decode(map[string]types.AttributeValue{
+			attrPartition: text("k/t"), attrSort: text("id"), attrTTL: num("1"), attrMark: &types.AttributeValueMemberBOOL{Value: true}, "f": c.attr,
+		})
+		want := docstore.Doc{"f": c.want}
+		if c.want == nil {
+			want["f"] = docstore.Opaque{Raw: c.attr}
+		}
+		if _, opaque := got["f"].(docstore.Opaque); !got.Equal(want) || opaque != (c.want == nil) {
+			t.Errorf("%s: %#v, want %#v", name, got, want)
+		}
+	}
+	if decode(nil) != nil {
+		t.Error("no item is a document")
+	}
+}

@@ -1,0 +1,137 @@
+package awsdynamodb
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+const (
+	// tries is how often a request is sent that fails for reasons other than throttling and conflicts.
+	tries = 3
+
+	// The pause before a request is sent again is drawn from [0, firstPause·2ⁿ], lastPause at most ("full jitter":
+	// Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
+	firstPause = 25 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// attempts makes the SDK send a request again by the store's rules instead of its own. repeatable says that a request
+// which may have been carried out can be sent again all the same.
+//
+// The SDK by itself does so always. A write whose answer was lost, or that was applied by a server which then said 500,
+// thus arrives twice. Most writes of Leasehold are refused the second time by what the first has done, and the rule
+// above knows them again by their request_id. A write that would be carried out twice, such as an Add without a
+// condition, is not sent again after such a failure: the caller gets [docstore.ErrUnavailable], which says that the
+// outcome is unknown, and it alone knows what sending it again would mean. A transaction carries a token by which the
+// service knows it again. What was surely not carried out (throttling, a conflict, a connection that could not be made, a
+// refusal that could not be read) is sent again in any case.
+func (s *Store) attempts(repeatable bool) func(*sdk.Options) {
+	return func(o *sdk.Options) {
+		o.Retryer = &retryer{repeatable: repeatable, patience: s.patience, begin: time.Now()}
+	}
+}
+
+// passing knows the errors that often pass by themselves: 500 and its kin, connections that broke, attempts that took too
+// long. It also knows a signature that was refused for its time; the SDK corrects that.
+var passing = retry.IsErrorRetryables(retry.DefaultRetryables)
+
+// retryer decides for one call. The SDK asks it from one goroutine.
+type retryer struct {
+	repeatable bool
+	patience   time.Duration
+	begin      time.Time
+	failed     int // attempts that failed for other reasons than throttling and conflicts
+}
+
+var _ aws.RetryerV2 = (*retryer)(nil)
+
+// IsErrorRetryable implements [aws.Retryer].
+func (r *retryer) IsErrorRetryable(err error) bool {
+	if isBusy(err) {
+		return time.Since(r.begin) < r.patience
+	}
+	r.failed++
+	if r.failed >= tries {
+		return false
+	}
+	return changedNothing(err) || r.repeatable && passing.IsErrorRetryable(err) == aws.TrueTernary
+}
+
+// MaxAttempts implements [aws.Retryer]: IsErrorRetryable says when it is enough.
+func (*retryer) MaxAttempts() int { return 0 }
+
+// RetryDelay implements [aws.Retryer].
+func (*retryer) RetryDelay(attempt int, _ error) (time.Duration, error) {
+	most := lastPause
+	if attempt < 6 {
+		most = min(firstPause<<attempt, lastPause)
+	}
+	return rand.N(most + 1), nil
+}
+
+// GetRetryToken implements [aws.Retryer]. The SDK's quota, which is shared among all calls of a client, is not used: a
+// call that waits for its turn under contention must not make another one fail.
+func (*retryer) GetRetryToken(context.Context, error) (func(error) error, error) {
+	return noToken, nil
+}
+
+// GetInitialToken implements [aws.Retryer].
+func (*retryer) GetInitialToken() func(error) error { return noToken }
+
+// GetAttemptToken implements [aws.RetryerV2].
+func (*retryer) GetAttemptToken(context.Context) (func(error) error, error) { return noToken, nil }
+
+func noToken(error) error { return nil }
+
+// isBusy reports whether the service turned the request away for the moment, without carrying it out.
+func isBusy(err error) bool {
+	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		busy := false
+		for _, r := range canceled.CancellationReasons {
+			switch code := aws.ToString(r.Code); {
+			case isThrottling(code), code == "TransactionConflict", code == "ThrottlingError", code == "ProvisionedThroughputExceeded":
+				busy = true
+			case code != "None":
+				return false
+			}
+		}
+		return busy
+	}
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return false
+	}
+	// An earlier attempt of this very transaction is still under way: its token keeps it from being done twice.
+	code := api.ErrorCode()
+	return isThrottling(code) || code == "TransactionConflictException" || code == "TransactionInProgressException"
+}
+
+func isThrottling(code string) bool {
+	switch code {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded":
+		return true
+	default:
+		return false
+	}
+}
+
+// changedNothing reports whether an attempt that failed was surely not carried out: no connection could be made, or the
+// service refused it (a status of 4xx) and only the reason could not be read.
+func changedNothing(err error) bool {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return true
+	}
+	_, readable := errors.AsType[smithy.APIError](err)
+	r, answered := errors.AsType[*smithyhttp.ResponseError](err)
+	return answered && !readable && r.HTTPStatusCode()/100 == 4
+}

@@ -1,0 +1,160 @@
+package awsdynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// openTable looks at the table, or creates it, and measures the clock by the answer.
+func (s *Store) openTable(ctx context.Context, o *Options) error {
+	t, err := s.describe(ctx)
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing && o.CreateTable {
+		t, err = s.create(ctx, o.Indexes)
+	}
+	if err != nil {
+		return s.explain(ctx, "open", err)
+	}
+	if err := s.check(t); err != nil {
+		return err
+	}
+	s.indexes = indexesOf(t)
+	for _, field := range o.Indexes {
+		if s.indexes[field] == "" {
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
+				"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
+				s.table, field, attrPartition, field))
+		}
+	}
+	s.warn(t)
+	return nil
+}
+
+func (s *Store) describe(ctx context.Context) (*types.TableDescription, error) {
+	begin := s.clock.start()
+	out, err := s.client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: aws.String(s.table)}, s.attempts(true))
+	if err != nil {
+		s.learnFrom(begin, err)
+		return nil, err
+	}
+	s.clock.learn(begin, dateOf(out.ResultMetadata))
+	if out.Table == nil {
+		return nil, errors.New("the answer to DescribeTable has no table")
+	}
+	return out.Table, nil
+}
+
+// create makes the table and waits until it can be used. Somebody else may be doing the same.
+func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescription, error) {
+	in := &sdk.CreateTableInput{
+		TableName:            aws.String(s.table),
+		BillingMode:          types.BillingModePayPerRequest,
+		KeySchema:            keys(attrPartition, attrSort),
+		AttributeDefinitions: []types.AttributeDefinition{text(attrPartition), text(attrSort)},
+	}
+	for _, field := range indexes {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, text(field))
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+			IndexName: aws.String(indexName(field)), KeySchema: keys(attrPartition, field),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		})
+	}
+	_, err := s.client.CreateTable(ctx, in, s.attempts(true))
+	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
+		return nil, err
+	}
+	t, err := s.describe(ctx)
+	for err == nil && t.TableStatus == types.TableStatusCreating {
+		if err := pause(ctx, 500*time.Millisecond); err != nil {
+			return nil, err
+		}
+		t, err = s.describe(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.client.UpdateTimeToLive(ctx, &sdk.UpdateTimeToLiveInput{
+		TableName:               aws.String(s.table),
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
+	}, s.attempts(true))
+	if err != nil {
+		s.warnings = append(s.warnings, fmt.Sprintf("table %s: its time to live could not be switched on, so that documents of "+
+			"ephemeral kinds stay: %v", s.table, err))
+	}
+	return t, nil
+}
+
+func keys(hash, order string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash}, {AttributeName: aws.String(order), KeyType: types.KeyTypeRange},
+	}
+}
+
+func text(name string) types.AttributeDefinition {
+	return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// check refuses a table that cannot hold documents.
+func (s *Store) check(t *types.TableDescription) error {
+	switch t.TableStatus {
+	case types.TableStatusActive, types.TableStatusUpdating, "":
+	case types.TableStatusCreating:
+		return fmt.Errorf("dynamodb: table %s is still being created: try again in a moment", s.table)
+	default:
+		return fmt.Errorf("dynamodb: table %s cannot be used: its status is %s", s.table, t.TableStatus)
+	}
+	if found := keysOf(t.KeySchema, t.AttributeDefinitions); found != rightKeys {
+		return fmt.Errorf("dynamodb: table %s cannot hold documents of Leasehold: its key is %s, it must be %s: name another table, "+
+			"or create one with Terraform (hash_key %q, range_key %q), or for development with --create-table",
+			s.table, found, rightKeys, attrPartition, attrSort)
+	}
+	return nil
+}
+
+const rightKeys = attrPartition + " (HASH, S) and " + attrSort + " (RANGE, S)"
+
+// keysOf describes the key of a table or an index, in the form of rightKeys.
+func keysOf(schema []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
+	var parts []string
+	for _, k := range schema {
+		for _, d := range definitions {
+			if aws.ToString(d.AttributeName) == aws.ToString(k.AttributeName) {
+				parts = append(parts, fmt.Sprintf("%s (%s, %s)", aws.ToString(k.AttributeName), k.KeyType, d.AttributeType))
+			}
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+// warn notes what is suspicious about a table, and about the clock.
+func (s *Store) warn(t *types.TableDescription) {
+	if len(t.Replicas) > 0 || t.GlobalTableVersion != nil {
+		if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions, so "+
+				"that reading or writing several documents at once will fail", s.table))
+		} else {
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table: its regions copy changes later, so that two of them "+
+				"could grant the same lease with the same token: let all callers use one region", s.table))
+		}
+	}
+	if _, err := s.clock.look(); errors.Is(err, errOff) {
+		s.warnings = append(s.warnings, "the clock: "+s.clock.describe()+": calls will end with CLOCK_SKEW until it is set")
+	}
+}

@@ -1,0 +1,216 @@
+package awsdynamodb
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Write implements [docstore.Store]. One document is one UpdateItem, several are one TransactWriteItems.
+func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if err := docstore.ValidateWrites(writes); err != nil {
+		return docstore.Result{}, err
+	}
+	for i, w := range writes {
+		if _, removable := s.ephemeral[w.Key.Kind]; removable && len(w.Add) > 0 {
+			return docstore.Result{}, fmt.Errorf("%w: write %d: %s: a document that may be removed (Options.Ephemeral) must not count",
+				docstore.ErrInvalid, i, w.Key)
+		}
+	}
+	begin, err := s.begin(ctx)
+	if err != nil {
+		return docstore.Result{}, err
+	}
+	defer s.calls.End()
+	m := moments{now: docstore.Moment(begin.now), margin: s.clock.margin()}
+	prepared := make([]prepared, len(writes))
+	for i, w := range writes {
+		prepared[i] = s.prepare(w, m)
+	}
+	var r docstore.Result
+	if len(prepared) == 1 {
+		r, err = s.writeOne(ctx, begin, m, prepared[0])
+	} else {
+		r, err = s.writeSeveral(ctx, begin, m, prepared)
+	}
+	switch {
+	case err != nil:
+		return docstore.Result{}, err
+	case r.Applied:
+		s.applied.Add(1)
+	default:
+		s.refused.Add(1)
+	}
+	return r, nil
+}
+
+// prepared is a write whose times are resolved, with its expressions.
+type prepared struct {
+	docstore.Write        // as it is to be applied
+	cond           fixed  // its condition
+	condition      string // cond and the guards of Add; empty if there is nothing to ask
+	update         string // empty if there is nothing to change
+	names          map[string]string
+	values         map[string]types.AttributeValue
+}
+
+func (s *Store) prepare(w docstore.Write, m moments) prepared {
+	p := prepared{Write: w, cond: m.fix(w.If)}
+	p.Set = make(docstore.Doc, len(w.Set)+1)
+	for f, v := range w.Set {
+		p.Set[f] = docstore.Resolve(v, m.now)
+	}
+	if keep, removable := s.ephemeral[w.Key.Kind]; removable {
+		p.Set[attrTTL] = docstore.Int(m.now.Add(keep + time.Second - 1).Unix())
+	}
+	// What only removes fields, or changes nothing, creates a document all the same where there is none.
+	if len(p.Set)+len(p.Add) == 0 && p.cond.Holds(nil, m.now) {
+		p.Set[attrMark] = docstore.Bool(true)
+	}
+	e := newExpressions()
+	p.condition = e.conditions(p.cond.Cond, w.Add)
+	p.update = e.update(p.Write)
+	p.names, p.values = e.attributeNames(), e.attributeValues()
+	return p
+}
+
+// optional is a member of a request that must be left out when it is empty.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// refusal is what the service's refusal of one write comes to, given the document that it found.
+func (p *prepared) refusal(found docstore.Doc, m moments) error {
+	if !p.cond.Holds(found, m.now) {
+		return nil
+	}
+	_, err := p.Apply(found, m.now)
+	return err
+}
+
+func (s *Store) writeOne(ctx context.Context, begin reading, m moments, p prepared) (docstore.Result, error) {
+	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
+		TableName:                           aws.String(s.table),
+		Key:                                 itemKey(p.Key),
+		ConditionExpression:                 optional(p.condition),
+		UpdateExpression:                    optional(p.update),
+		ExpressionAttributeNames:            p.names,
+		ExpressionAttributeValues:           p.values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, s.attempts(refusesItself(p.Write, p.cond.Cond)))
+	if err == nil {
+		s.clock.learn(begin, dateOf(out.ResultMetadata))
+		doc := decode(out.Attributes)
+		for f := range p.Add {
+			if _, ok := doc[f].(docstore.Int); !ok {
+				return docstore.Result{}, fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
+					p.Key, f)
+			}
+		}
+		return docstore.Result{Applied: true, At: m.now, Docs: []docstore.Doc{doc}}, nil
+	}
+	s.learnFrom(begin, err)
+	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !ok {
+		return docstore.Result{}, s.explain(ctx, "write to", err)
+	}
+	found := decode(failed.Item)
+	if found == nil && p.cond.Holds(nil, m.now) {
+		// The condition could not have failed on no document: this server does not return what it found.
+		if found, err = s.foundBy(ctx, p, m); err != nil {
+			return docstore.Result{}, err
+		}
+	}
+	if err := p.refusal(found, m); err != nil {
+		return docstore.Result{}, err
+	}
+	return docstore.Result{
+		At: m.now.Add(-p.cond.margin), Margin: p.cond.margin, Docs: []docstore.Doc{found}, Refused: []int{0},
+	}, nil
+}
+
+// foundBy reads the document that refused a write, for servers that do not return it (dynalite).
+func (s *Store) foundBy(ctx context.Context, p prepared, m moments) (docstore.Doc, error) {
+	item, err := s.getItem(ctx, s.clock.start(), p.Key)
+	if err != nil {
+		return nil, err
+	}
+	found := decode(item)
+	if p.cond.Holds(found, m.now) && p.refusal(found, m) == nil {
+		return nil, fmt.Errorf("%w: dynamodb: write to table %s: %s changed while the refusal was looked into: nothing was written",
+			docstore.ErrUnavailable, s.table, p.Key)
+	}
+	return found, nil
+}
+
+func (s *Store) writeSeveral(ctx context.Context, begin reading, m moments, ps []prepared) (docstore.Result, error) {
+	in := &sdk.TransactWriteItemsInput{
+		TransactItems:      make([]types.TransactWriteItem, len(ps)),
+		ClientRequestToken: aws.String(rand.Text()), // the same for every attempt
+	}
+	for i := range ps {
+		in.TransactItems[i] = s.transactItem(&ps[i])
+	}
+	out, err := s.client.TransactWriteItems(ctx, in, s.attempts(true))
+	r := docstore.Result{At: m.now, Docs: make([]docstore.Doc, len(ps))}
+	if err == nil {
+		s.clock.learn(begin, dateOf(out.ResultMetadata))
+		r.Applied = true
+		return r, nil
+	}
+	s.learnFrom(begin, err)
+	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if !ok || isBusy(err) || len(canceled.CancellationReasons) != len(ps) {
+		return docstore.Result{}, s.explain(ctx, "write to", err)
+	}
+	var damaged error
+	for i, reason := range canceled.CancellationReasons {
+		if aws.ToString(reason.Code) != "ConditionalCheckFailed" {
+			continue
+		}
+		found := decode(reason.Item)
+		if e := ps[i].refusal(found, m); e != nil {
+			damaged = e
+			continue
+		}
+		r.Refused, r.Docs[i] = append(r.Refused, i), found
+		r.Margin = max(r.Margin, ps[i].cond.margin)
+	}
+	switch {
+	case len(r.Refused) > 0:
+		r.At = m.now.Add(-r.Margin)
+		return r, nil
+	case damaged != nil:
+		return docstore.Result{}, damaged
+	default:
+		return docstore.Result{}, s.explain(ctx, "write to", err)
+	}
+}
+
+// transactItem is one write of a transaction. One that changes nothing is a check; where it might have to create its
+// document it has been given something to change.
+func (s *Store) transactItem(p *prepared) types.TransactWriteItem {
+	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	if p.update == "" {
+		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+			TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: aws.String(p.condition),
+			ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values, ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	}
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: optional(p.condition), UpdateExpression: aws.String(p.update),
+		ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values, ReturnValuesOnConditionCheckFailure: allOld,
+	}}
+}

@@ -1,0 +1,299 @@
+package awssqs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// Delivery is one delivery of a message.
+type Delivery struct {
+	ID       string // the queue's name for the message, the same in all its deliveries
+	Body     []byte
+	Receives int // deliveries so far with this one, as far as the queue knows; 0 if it does not say
+
+	// Extend hides the message for d from now, in whole seconds, rounded up, as far as [MaxHidden] allows.
+	Extend func(ctx context.Context, d time.Duration) error
+}
+
+// Result is what becomes of a delivery.
+type Result struct {
+	Done       bool          // the message has nothing left to do: delete it
+	RetryAfter time.Duration // unless Done: let it be seen again then; 0: when the time it is hidden for is over
+}
+
+// Handler does what a message asks for. Its context is cancelled with the cause [ErrStopping] when the process has to end; a
+// message that is not done then is handed back to be seen at once. A panic is logged, and the message comes again when the time
+// it is hidden for is over.
+type Handler func(ctx context.Context, d Delivery) Result
+
+// ErrStopping is the cause with which handlers are cancelled when [PollOptions].Grace is over.
+var ErrStopping = errors.New("the process is stopping")
+
+// PollOptions are the settings of [Queue.Poll]. The zero value works.
+type PollOptions struct {
+	Concurrency int           // messages worked on at once; 0 stands for DefaultConcurrency
+	Visibility  time.Duration // how long a message is hidden from its receive on, until Extend; 0 stands for the queue's time-out
+	Grace       time.Duration // how long handlers may go on when the context has ended; 0 stands for DefaultGrace
+	Most        int           // messages to receive in all, waiting once for them; 0: no bound
+	Drain       bool          // end when the queue is empty: nothing waits, nothing is in flight, nothing is delayed
+	Log         *slog.Logger  // nil drops what there is to say
+}
+
+// Defaults and bounds of polling.
+const (
+	DefaultConcurrency = 4
+	DefaultGrace       = 20 * time.Second
+	MaxPause           = 20 * time.Second // the longest pause between attempts at a queue that does not answer
+
+	maxWait       = 20 * time.Second // the longest poll that SQS knows
+	drainWait     = time.Second      // of a poll that shall find out soon that there is nothing
+	maxBatch      = 10               // messages in one receive
+	firstPause    = 200 * time.Millisecond
+	settleTimeout = 10 * time.Second // for telling the queue what became of a message, and for cancelled handlers to return
+	maxAttempts   = 5                // at a queue that does not answer, when draining
+)
+
+// Poll takes messages to the handler until the context ends, or until there is nothing more to do if the options say so.
+// Then it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more. Handlers that
+// are not back by then are an error. So is a queue that does not answer while it is drained or while Most messages are waited
+// for; otherwise it is asked again for ever.
+func (q *Queue) Poll(ctx context.Context, h Handler, o *PollOptions) error {
+	p, err := q.poller(h, o)
+	if err != nil {
+		return err
+	}
+	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	err = p.receive(ctx, handlers)
+	return errors.Join(err, p.end(ctx, cancel))
+}
+
+func (q *Queue) poller(h Handler, o *PollOptions) (*poller, error) {
+	p := &poller{Queue: q, handler: h}
+	if o != nil {
+		p.o = *o
+	}
+	if p.o.Concurrency == 0 {
+		p.o.Concurrency = DefaultConcurrency
+	}
+	if p.o.Grace == 0 {
+		p.o.Grace = DefaultGrace
+	}
+	if p.o.Log == nil {
+		p.o.Log = slog.New(slog.DiscardHandler)
+	}
+	if p.o.Concurrency < 0 || p.o.Grace < 0 || p.o.Most < 0 {
+		return nil, errors.New("sqs: Concurrency, Grace and Most must not be negative")
+	}
+	if p.o.Visibility < 0 || p.o.Visibility > MaxHidden {
+		return nil, fmt.Errorf("sqs: Visibility is %v: it must be from 0 to %v", p.o.Visibility, MaxHidden)
+	}
+	p.slots = make(chan struct{}, p.o.Concurrency)
+	return p, nil
+}
+
+// poller is one call of Poll.
+type poller struct {
+	*Queue
+
+	handler  Handler
+	o        PollOptions
+	slots    chan struct{} // one taken for each message that is worked on or waited for
+	handlers sync.WaitGroup
+	received int
+}
+
+// receive receives until there is no more to receive. It starts the handlers with the context that is theirs.
+func (p *poller) receive(ctx, handlers context.Context) error {
+	for failures := 0; ; {
+		n := p.claim(ctx)
+		if n == 0 {
+			return nil
+		}
+		asked := time.Now()
+		messages, err := p.ask(ctx, n)
+		p.free(n - len(messages))
+		for _, m := range messages {
+			p.received++
+			p.handlers.Go(func() {
+				defer p.free(1)
+				p.handle(handlers, m, asked)
+			})
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the receive was given up because it was asked to
+		case err != nil:
+			failures++
+			p.o.Log.ErrorContext(ctx, "the queue does not answer", "queue", p.url, "attempt", failures, "err", err)
+			if failures >= maxAttempts && (p.o.Drain || p.o.Most > 0) {
+				return err
+			}
+			pause(ctx, failures)
+			continue
+		case failures > 0:
+			p.o.Log.InfoContext(ctx, "the queue answers again", "queue", p.url, "attempts", failures)
+			failures = 0
+		}
+		if p.o.Most > 0 && (p.received >= p.o.Most || len(messages) == 0) {
+			return nil
+		}
+		if p.o.Drain && len(messages) == 0 && len(p.slots) == 0 {
+			if done, err := p.empty(ctx); err != nil {
+				return err
+			} else if done {
+				return nil
+			}
+		}
+	}
+}
+
+// claim waits for a free slot and takes as many as one receive can fill; 0 when the context has ended. A FIFO queue's messages
+// come one by one: of several in one receive, those behind one that comes again would have to wait for it.
+func (p *poller) claim(ctx context.Context) int {
+	most := maxBatch
+	if p.fifo {
+		most = 1
+	}
+	if p.o.Most > 0 {
+		most = min(most, p.o.Most-p.received)
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	for n := 1; ; n++ {
+		if n >= most {
+			return n
+		}
+		select {
+		case p.slots <- struct{}{}:
+		default:
+			return n
+		}
+	}
+}
+
+func (p *poller) free(n int) {
+	for range n {
+		<-p.slots
+	}
+}
+
+// ask asks the queue for up to n messages once, and waits for them.
+func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
+	wait := maxWait
+	if p.o.Drain {
+		wait = drainWait
+	}
+	in := &sdk.ReceiveMessageInput{
+		QueueUrl: aws.String(p.url), MaxNumberOfMessages: int32(n), WaitTimeSeconds: int32(seconds(wait)), //nolint:gosec // 10 and 20 at most
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
+		VisibilityTimeout:           int32(seconds(p.o.Visibility)), //nolint:gosec // 43200 at most; the SDK leaves a 0 out
+	}
+	out, err := p.client.ReceiveMessage(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("sqs: receive from %s: %w", p.url, err)
+	}
+	return out.Messages, nil
+}
+
+// pause waits before the next attempt at a queue that did not answer: longer each time, and by chance, so that many pollers
+// do not come back at once.
+func pause(ctx context.Context, failures int) {
+	d := MaxPause
+	if shift := failures - 1; shift < 7 {
+		d = min(d, firstPause<<shift)
+	}
+	timer := time.NewTimer(d/2 + rand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// handle takes one message to the handler and tells the queue what became of it.
+func (p *poller) handle(ctx context.Context, m types.Message, received time.Time) {
+	log := p.o.Log.With("message", aws.ToString(m.MessageId))
+	receipt := aws.ToString(m.ReceiptHandle)
+	d := Delivery{
+		ID: aws.ToString(m.MessageId), Body: []byte(aws.ToString(m.Body)),
+		Extend: func(ctx context.Context, d time.Duration) error {
+			return hide(ctx, p.client, p.url, receipt, received, d)
+		},
+	}
+	d.Receives, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"]) // 0 if it is not there
+	result := p.run(ctx, d, log)
+
+	stopping := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	var err error
+	switch {
+	case result.Done:
+		_, err = p.client.DeleteMessage(ctx, &sdk.DeleteMessageInput{QueueUrl: aws.String(p.url), ReceiptHandle: aws.String(receipt)})
+	case stopping:
+		err = d.Extend(ctx, 0)
+	case result.RetryAfter > 0:
+		err = d.Extend(ctx, result.RetryAfter)
+	}
+	if err != nil {
+		log.WarnContext(ctx, "the queue was not told what became of a message; it comes again by itself", "done", result.Done, "err", err)
+	}
+}
+
+// run calls the handler. Its panics end the delivery, not the process.
+func (p *poller) run(ctx context.Context, d Delivery, log *slog.Logger) (result Result) {
+	defer func() {
+		if v := recover(); v != nil {
+			log.ErrorContext(ctx, "panic", "value", v, "stack", string(debug.Stack()))
+			result = Result{}
+		}
+	}()
+	return p.handler(ctx, d)
+}
+
+// end waits for the handlers: without a bound while the context has not ended, and then for the grace, and once they are
+// cancelled for settleTimeout.
+func (p *poller) end(ctx context.Context, cancel context.CancelCauseFunc) error {
+	done := make(chan struct{})
+	go func() {
+		p.handlers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	p.o.Log.InfoContext(ctx, "stopping: messages in work may finish", "messages", len(p.slots), "within", p.o.Grace)
+	select {
+	case <-done:
+		return nil
+	case <-time.After(p.o.Grace):
+	}
+	p.o.Log.WarnContext(ctx, "stopping: messages in work are cancelled and handed back", "messages", len(p.slots))
+	cancel(ErrStopping)
+	select {
+	case <-done:
+		return nil
+	case <-time.After(2 * settleTimeout):
+		return fmt.Errorf("sqs: %d messages were still in work %v after they were cancelled", len(p.slots), 2*settleTimeout)
+	}
+}

@@ -1,8 +1,0 @@
-package firestore
-
-var (
-	EscapeID   = escapeID
-	UnescapeID = unescapeID
-	LowerBound = lowerBound
-	Successor  = successor
-)

@@ -1,0 +1,113 @@
+package gcpfirestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	vkit "cloud.google.com/go/firestore/apiv1"
+	"google.golang.org/api/option"
+	"google.golang.org/api/transport"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// emulatorVariable names the emulator in the environment, for all of Google's client libraries.
+const emulatorVariable = "FIRESTORE_EMULATOR_HOST"
+
+// keepAlive finds out within a call that a connection is dead: a function that was frozen for some time wakes up with one,
+// and would otherwise wait on it for a quarter of an hour.
+var keepAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}
+
+// connect makes the client. o is complete.
+func connect(ctx context.Context, o Options) (*Store, error) {
+	options := append([]option.ClientOption{option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepAlive))}, o.ClientOptions...)
+	release := func() error { return nil }
+	emulator := os.Getenv(emulatorVariable)
+	if emulator != "" {
+		conn, err := dialEmulator(emulator)
+		if err != nil {
+			return nil, fmt.Errorf("firestore: %s is %q: %w", emulatorVariable, emulator, err)
+		}
+		release = conn.Close
+		options = append([]option.ClientOption{option.WithGRPCConn(conn)}, options...) // the caller's come later and win
+	}
+	project, err := findProject(ctx, o, emulator != "")
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	client, err := vkit.NewClient(ctx, options...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("firestore: %w: %s", err, credentialsHelp), release())
+	}
+	// The store repeats requests by itself, because it has to know that it does: see the package's documentation.
+	client.CallOptions.BatchGetDocuments = nil
+	client.CallOptions.RunQuery = nil
+	client.CallOptions.Commit = nil
+	database := "projects/" + project + "/databases/" + o.Database
+	return &Store{
+		client:  client,
+		layout:  layout{database: database, root: o.Root},
+		timeout: o.Timeout,
+		release: release,
+		headers: []string{
+			"google-cloud-resource-prefix", database,
+			"x-goog-request-params", "project_id=" + url.QueryEscape(project) + "&database_id=" + url.QueryEscape(o.Database),
+		},
+	}, nil
+}
+
+const credentialsHelp = "run `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS to a key file, " +
+	"or set " + emulatorVariable + " for an emulator"
+
+// findProject decides which project it is about.
+func findProject(ctx context.Context, o Options, emulator bool) (string, error) {
+	project := o.Project
+	if project == "" {
+		project = os.Getenv("GOOGLE_CLOUD_PROJECT")
+	}
+	if project == "" && emulator {
+		return "", errors.New("firestore: no project: set Options.Project or GOOGLE_CLOUD_PROJECT; an emulator takes any name")
+	}
+	if project == "" {
+		credentials, err := transport.Creds(ctx, o.ClientOptions...)
+		if err != nil {
+			return "", fmt.Errorf("firestore: no project is named and there are no credentials to tell it: %w: %s", err, credentialsHelp)
+		}
+		if project = credentials.ProjectID; project == "" {
+			return "", errors.New("firestore: the credentials belong to no project: set Options.Project or GOOGLE_CLOUD_PROJECT")
+		}
+	}
+	if strings.ContainsAny(project, "/ ") {
+		return "", fmt.Errorf("firestore: Project %q is not the ID of a project", project)
+	}
+	return project, nil
+}
+
+// dialEmulator opens a connection in plain text. It connects with the first request.
+func dialEmulator(address string) (*grpc.ClientConn, error) {
+	if _, host, ok := strings.Cut(address, "://"); ok {
+		address = host
+	}
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithPerRPCCredentials(emulatorOwner{}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+}
+
+// emulatorOwner makes an emulator pass over security rules, as the client libraries do.
+type emulatorOwner struct{}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (emulatorOwner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer owner"}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (emulatorOwner) RequireTransportSecurity() bool { return false }

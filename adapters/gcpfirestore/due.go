@@ -1,0 +1,97 @@
+package gcpfirestore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+var _ docstore.DueLister = (*Store)(nil)
+
+// Due implements [docstore.DueLister]. One request for a page, answered from the index that Firestore keeps for every field
+// by itself: the collection must not be exempt from it (see firestore.indexes.json). The read is strongly consistent.
+// Documents whose IDs no key has make a page shorter.
+//
+// Firestore indexes the first 1500 bytes of a text. Texts that begin alike for so long may be seen twice or not at all;
+// no time is that long.
+func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
+	if err := q.Validate(); err != nil {
+		return docstore.Page{}, err
+	}
+	after, err := docstore.ParseDueCursor(q.After)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	if strings.ContainsRune(after.ID, slash) || len(after.ID) > maxIDBytes {
+		return docstore.Page{}, fmt.Errorf("%w: after %q is not one that a page gave", docstore.ErrInvalid, q.After)
+	}
+	path, err := collection(s.layout.root, q.Kind, q.Tenant)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	bounded, leave, err := s.enter(ctx)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	defer leave()
+	req := dueRequest(s.layout.documents()+"/"+path, q, after)
+	var r queried
+	if err := s.patiently(ctx, bounded, "look for due documents", func() error {
+		r, err = s.runQuery(bounded, req)
+		return err
+	}); err != nil {
+		return docstore.Page{}, err
+	}
+	page := docstore.Page{At: docstore.Moment(r.at.AsTime())}
+	var last docstore.DueCursor
+	for i, d := range r.docs {
+		if i == q.Size() {
+			page.Next = last.String()
+			break
+		}
+		_, escaped := cutLast(d.GetName())
+		last = docstore.DueCursor{Value: d.GetFields()[q.Field].GetStringValue(), ID: escaped}
+		id, ok := unescapeID(escaped)
+		k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
+		if ok && k.Validate() == nil {
+			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: decodeDoc(d.GetFields())})
+		}
+	}
+	return page, nil
+}
+
+// dueRequest asks for the documents of a collection behind a cursor, and one more, which tells whether a next page follows.
+// A comparison with text finds text only.
+func dueRequest(collection string, q docstore.DueQuery, after docstore.DueCursor) *pb.RunQueryRequest {
+	field := &pb.StructuredQuery_FieldReference{FieldPath: q.Field}
+	name := &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}
+	query := &pb.StructuredQuery{
+		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: q.Kind}},
+		Where: &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
+			Field: field, Op: pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Value: text(string(q.Bound())),
+		}}},
+		OrderBy: []*pb.StructuredQuery_Order{
+			{Field: field, Direction: pb.StructuredQuery_ASCENDING},
+			{Field: name, Direction: pb.StructuredQuery_ASCENDING},
+		},
+		Limit: wrapperspb.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
+	}
+	if after.ID != "" {
+		query.StartAt = &pb.Cursor{Values: []*pb.Value{text(after.Value), {
+			ValueType: &pb.Value_ReferenceValue{ReferenceValue: collection + "/" + after.ID},
+		}}}
+	}
+	parent, _ := cutLast(collection)
+	return &pb.RunQueryRequest{Parent: parent, QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: query}}
+}
+
+// cutLast parts a name before its last ID.
+func cutLast(name string) (parent, id string) {
+	i := strings.LastIndexByte(name, '/')
+	return name[:i], name[i+1:]
+}

@@ -1,0 +1,98 @@
+package gcpfirestore_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// TestDue: a page is one request, whatever is on it, and documents that no key leads to are passed by.
+func TestDue(t *testing.T) {
+	for _, root := range []string{"", "leasehold/v1"} {
+		server := firestoretest.Start(t, nil)
+		store, user := open(t, server, root), client(t, server)
+		var want []string
+		for i := range 5 {
+			id := fmt.Sprintf("a/%d", i)
+			want = append(want, id)
+			if _, err := store.Write(t.Context(), docstore.Write{
+				Key: key(id), Set: docstore.Doc{"until": docstore.FormatTime(time.Unix(int64(i/2), 0))},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := "tenants/acme/locks/"
+		if root != "" {
+			path = root + "/" + path
+		}
+		for _, foreign := range []string{".x", "\u0001", "b.\uff0e"} { // escapes that nobody writes, and names of the user's own
+			if _, err := user.Doc(path+foreign).Set(t.Context(), map[string]any{"until": "1970-01-01T00:00:00.000Z"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want = append([]string{"\u0001", ".x"}, want...) // two of them are keys
+		if _, err := user.Doc(path+"null").Set(t.Context(), map[string]any{"until": nil}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := user.Doc(path+"time").Set(t.Context(), map[string]any{"until": time.Unix(0, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		for limit := 1; limit <= 9; limit++ {
+			server.ResetCounts()
+			got, pages := walkDue(t, store, limit)
+			slices.Sort(want)
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("pages of %d: %q, want %q", limit, got, want)
+			}
+			if wantPages := (8 + limit - 1) / limit; pages != wantPages || !maps.Equal(server.Counts(), map[string]int{"RunQuery": pages}) {
+				t.Errorf("pages of %d: %d pages took %v, want %d", limit, pages, server.Counts(), wantPages)
+			}
+		}
+	}
+}
+
+func walkDue(t *testing.T, store *gcpfirestore.Store, limit int) (ids []string, pages int) {
+	t.Helper()
+	q := docstore.DueQuery{Kind: "locks", Tenant: "acme", Field: "until", UpTo: time.Unix(2, 0), Limit: limit}
+	for {
+		p, err := store.Due(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Entries {
+			ids = append(ids, e.Key.ID)
+		}
+		if pages++; p.Next == "" {
+			return ids, pages
+		}
+		q.After = p.Next
+	}
+}
+
+// TestIndexesKeepWhatDueNeeds: the file that people deploy turns off the index of no collection that is asked for due documents.
+func TestIndexesKeepWhatDueNeeds(t *testing.T) {
+	content, err := os.ReadFile("firestore.indexes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		FieldOverrides []struct{ CollectionGroup, FieldPath string }
+	}
+	if err := json.Unmarshal(content, &file); err != nil || len(file.FieldOverrides) == 0 {
+		t.Fatalf("%+v, %v", file, err)
+	}
+	for _, o := range file.FieldOverrides {
+		if o.CollectionGroup == analysis.Kind {
+			t.Errorf("%s of %s is exempt", o.FieldPath, o.CollectionGroup)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package gcpfirestore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// maxFailures is how many requests of a call may fail before the store gives up: with the pauses between them a few
+// seconds, in which a lost connection is made anew. Losing to other writers is no failure; that goes on until the
+// call's time is up.
+const maxFailures = 10
+
+// Pauses begin with up to firstPause, double, and end with up to lastPause.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// pause waits for a random time, so that those who met once do not meet again. The error is the context's.
+func pause(ctx context.Context, try int) error {
+	most := lastPause
+	if try < 6 {
+		most = min(firstPause<<try, lastPause)
+	}
+	wait := time.NewTimer(rand.N(most))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// patiently repeats do, which only reads, while it fails in a way that may pass.
+func (s *Store) patiently(ctx, bounded context.Context, doing string, do func() error) error {
+	var last error
+	for failures := 0; ; failures++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		last = telling(last, err)
+		if !transient(err) || failures == maxFailures-1 || pause(bounded, failures) != nil {
+			return s.explain(ctx, doing, last)
+		}
+	}
+}
+
+// telling returns which of two failures in a row says more: a request that was cut off because the call's time was up
+// says nothing about why the time was needed.
+func telling(before, err error) error {
+	if before != nil && status.Code(err) == codes.DeadlineExceeded {
+		return before
+	}
+	return err
+}
+
+// transient reports whether a request that failed may succeed if it is repeated. As to whether it was carried out, it says
+// nothing.
+func transient(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Internal, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded, codes.Unknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain turns an error of the service into one that says what to do. ctx is the caller's: when it has ended, that is the
+// reason.
+func (s *Store) explain(ctx context.Context, doing string, err error) error {
+	where := strings.TrimPrefix(s.layout.database, "projects/")
+	if ended := ctx.Err(); ended != nil {
+		return fmt.Errorf("firestore: %s %s: %w: the last answer was: %w", doing, where, ended, err)
+	}
+	var reason string
+	switch status.Code(err) {
+	case codes.NotFound:
+		reason = "there is no such database: name another project or database (Options.Project, Options.Database), or create it " +
+			"with `gcloud firestore databases create`"
+	case codes.PermissionDenied:
+		reason = "grant roles/datastore.user on the project to the account that this runs as, and check that the project is the " +
+			"right one and has the Firestore API enabled"
+	case codes.Unauthenticated:
+		reason = "the credentials are not valid: " + credentialsHelp
+	case codes.FailedPrecondition:
+		reason = "the database does not allow it: it must be one in Native mode"
+	default:
+		if transient(err) {
+			return fmt.Errorf("%w: firestore: %s %s: tried again until it seemed no use, %v at most: %w",
+				docstore.ErrUnavailable, doing, where, s.timeout, err)
+		}
+		return fmt.Errorf("firestore: %s %s: %w", doing, where, err)
+	}
+	return fmt.Errorf("firestore: %s %s: %s: %w", doing, where, reason, err)
+}
+
+// contended says that a write lost to other writers until its time was up.
+func (s *Store) contended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return s.explain(ctx, "write", err)
+	}
+	return fmt.Errorf("%w: firestore: write: others write the same documents too often: let fewer callers share them, "+
+		"or allow more than %v: %w", docstore.ErrUnavailable, s.timeout, err)
+}

@@ -1,0 +1,8 @@
+package gcpfirestore
+
+var (
+	EscapeID   = escapeID
+	UnescapeID = unescapeID
+	LowerBound = lowerBound
+	Successor  = successor
+)

@@ -1,0 +1,166 @@
+// Package gcpfirestore keeps the documents of Leasehold in Cloud Firestore, in the user's own project.
+//
+// # Who decides
+//
+// Firestore does, in its Commit. A write reads the documents, evaluates the conditions in Go with [docstore.Evaluate], and
+// commits the change on the condition that each document still has the update time that was read (or still does not
+// exist). A Commit is atomic over all its documents; if one of them has changed, nothing is written and the store reads
+// again.
+//
+//	Write ─▶ BatchGetDocuments ─▶ evaluate ─┬─ refused ──▶ the documents found           1 request
+//	              ▲                         └─ Commit ─┬─▶ the document after            2 requests
+//	              └───── somebody was faster ──────────┘
+//
+// # Why not RunTransaction
+//
+// It costs three requests, and four for a refusal that has to be rolled back. And a transaction of a database in
+// pessimistic mode (the default of the Standard edition) locks what it reads: fifty callers who read one document in
+// order to write it all wait for one another until locks time out. A Commit on update times holds no locks between
+// requests, and of fifty callers one is through at once while the others find out with one more read. It is the same
+// in optimistic mode. There is no transaction that could expire, be left open by a function that was frozen, or have to be
+// rolled back.
+//
+// # Whose clock
+//
+// Firestore's. Now is the read time of the documents that the decision rests on, cut to milliseconds; the clocks of the
+// callers play no part. The change lands a moment later, at the commit time: a lease that was renewed in its last
+// milliseconds may be seen as expired by somebody who looks in between. Nobody can have taken it over, because that
+// would have changed the document.
+//
+// # The answer that got lost
+//
+// A Commit may have been applied although its answer says UNAVAILABLE, or never comes. The store then reads again. If the
+// documents are as they were, the Commit is repeated: however many of the two arrive, only one can find the update time that
+// it names. If they have changed, it may have been us. When the conditions no longer hold, that is a refusal with the
+// document found, in which the caller recognizes a write of its own (see repo/lock). When they still hold, as they do for a
+// write without a condition, writing again might be writing twice: that is [docstore.ErrUnavailable], outcome
+// unknown.
+//
+// The generated client repeats a Commit after UNAVAILABLE without saying so, after which a failed precondition could not be
+// told from somebody else's. The store therefore turns its retries off and has its own.
+//
+// # What is stored where
+//
+// See [Options].Root for the paths; fields are values that the console shows. Documents of the user's own are patched with an
+// update mask and keep all other fields, whatever their types. Firestore indexes every field by default, which Leasehold
+// does not need, and which limits a collection to some 500 writes a second because times only grow:
+// firestore.indexes.json beside this file turns it off for the collections "locks", "fences" and "machine_ids". Check first that you
+// have no collections of these names whose fields you query.
+//
+// # What can go wrong
+//
+// Contention, quotas and lost connections are tried again with growing, jittered pauses, within the context's deadline
+// and [Options].Timeout; what remains is [docstore.ErrUnavailable]. A missing database, permission or credential is an
+// error at once, with a text that says what to do.
+package gcpfirestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	vkit "cloud.google.com/go/firestore/apiv1"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// DefaultTimeout is how long a call takes at most when the options name no time.
+const DefaultTimeout = 30 * time.Second
+
+// DefaultDatabase is the ID of a project's default database.
+const DefaultDatabase = "(default)"
+
+// Options are the settings of [Open]. The zero value works where credentials name a project.
+type Options struct {
+	// Project is the ID of the Google Cloud project. Empty stands for the environment's GOOGLE_CLOUD_PROJECT, or else
+	// for the project that the credentials belong to.
+	Project string
+
+	// Database is the ID of the database in the project; empty stands for [DefaultDatabase].
+	Database string
+
+	// Root is the path of a document below which everything lives, such as "leasehold/v1"; empty stands for the top level
+	// of the database. The document itself need not exist. A document of kind K, tenant T and ID I is Root/K/I if T is
+	// empty, and otherwise Root/tenants/T/K/I.
+	Root string
+
+	// Timeout bounds a call whose context has no earlier deadline; 0 stands for [DefaultTimeout].
+	Timeout time.Duration
+
+	// ClientOptions are given to the client library: credentials, an endpoint, a connection.
+	ClientOptions []option.ClientOption
+}
+
+// Store is a [docstore.Store] in a Firestore database.
+type Store struct {
+	client  *vkit.Client
+	layout  layout
+	headers []string
+	timeout time.Duration
+	release func() error // closes what Open opened beside the client
+	calls   docstore.Calls
+}
+
+var _ docstore.Store = (*Store)(nil)
+
+// Open connects with a database. Options may be nil. It sends nothing: whether the database exists and may be used
+// is said by the first call. The context bounds the search for credentials only.
+//
+// If the environment has FIRESTORE_EMULATOR_HOST, the store speaks to the emulator there, in plain text and without
+// credentials, unless the ClientOptions bring a connection of their own.
+func Open(ctx context.Context, o *Options) (*Store, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	if options.Timeout < 0 {
+		return nil, fmt.Errorf("firestore: Timeout is %v: name a positive time, or 0 for %v", options.Timeout, DefaultTimeout)
+	}
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	if options.Database == "" {
+		options.Database = DefaultDatabase
+	}
+	if strings.ContainsAny(options.Database, "/ ") {
+		return nil, fmt.Errorf("firestore: Database %q is not the ID of a database", options.Database)
+	}
+	if err := checkRoot(options.Root); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return connect(ctx, options)
+}
+
+// Close implements [docstore.Store].
+func (s *Store) Close() error {
+	return s.calls.Close(func() error {
+		var errs []error
+		for _, release := range []func() error{s.client.Close, s.release} {
+			// Canceled: somebody has closed the connection before, the client that it was lent to or its owner.
+			if err := release(); err != nil && status.Code(err) != codes.Canceled {
+				errs = append(errs, fmt.Errorf("firestore: close: %w", err))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// enter begins a call and bounds its time, or says why it must not begin. A nil error obliges the caller to call leave.
+func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
+	if err := s.calls.Begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	return bounded, func() {
+		cancel()
+		s.calls.End()
+	}, nil
+}

@@ -1,0 +1,70 @@
+package gcpfirestore_test
+
+import (
+	"testing"
+	"time"
+
+	sdk "cloud.google.com/go/firestore"
+
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
+)
+
+const project = "test"
+
+var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic}
+
+func TestConformance(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			docstoretest.Run(t, func(t *testing.T) docstore.Store {
+				return open(t, firestoretest.Start(t, &firestoretest.Options{Mode: mode}), "")
+			})
+		})
+	}
+}
+
+// open opens a store on an emulator for one test, which closes it.
+func open(t *testing.T, server *firestoretest.Server, root string) *gcpfirestore.Store {
+	t.Helper()
+	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: project, Root: root, ClientOptions: server.ClientOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// client opens the ordinary client library on an emulator for one test, which closes it.
+func client(t *testing.T, server *firestoretest.Server) *sdk.Client {
+	t.Helper()
+	c, err := sdk.NewClient(t.Context(), project, server.ClientOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }
+
+// waitFor waits for a state of the emulator that the test has already brought about and that only needs to arrive: there
+// are sockets in between, which no fake clock moves.
+func waitFor(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within 10 s")
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package gcpfirestore
+
+import (
+	"strings"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Text, whole numbers, booleans and maps of text are Firestore's own values, so that documents can be read and repaired
+// in the console. Everything else that a user's document holds is a [docstore.Opaque] with the *firestorepb.Value in
+// Raw. It is never written back: a write names the fields that it changes, and Firestore leaves the others alone.
+
+// decodeDoc reads a document.
+func decodeDoc(fields map[string]*pb.Value) docstore.Doc {
+	doc := make(docstore.Doc, len(fields))
+	for f, v := range fields {
+		doc[f] = decode(v)
+	}
+	return doc
+}
+
+func decode(v *pb.Value) docstore.Value {
+	switch t := v.GetValueType().(type) {
+	case *pb.Value_StringValue:
+		return docstore.String(t.StringValue)
+	case *pb.Value_IntegerValue:
+		if t.IntegerValue <= docstore.MaxInt && t.IntegerValue >= -docstore.MaxInt {
+			return docstore.Int(t.IntegerValue)
+		}
+	case *pb.Value_BooleanValue:
+		return docstore.Bool(t.BooleanValue)
+	case *pb.Value_MapValue:
+		if m, ok := decodeMap(t.MapValue.GetFields()); ok {
+			return m
+		}
+	}
+	return docstore.Opaque{Raw: v}
+}
+
+func decodeMap(fields map[string]*pb.Value) (docstore.Map, bool) {
+	m := make(docstore.Map, len(fields))
+	for k, v := range fields {
+		text, ok := v.GetValueType().(*pb.Value_StringValue)
+		if !ok {
+			return nil, false
+		}
+		m[unescapeMapKey(k)] = text.StringValue
+	}
+	return m, true
+}
+
+// encode writes a value. Only those that the port lets through come here: [docstore.Opaque] and [docstore.Instant] do not.
+func encode(v docstore.Value) *pb.Value {
+	switch v := v.(type) {
+	case docstore.String:
+		return text(string(v))
+	case docstore.Int:
+		return &pb.Value{ValueType: &pb.Value_IntegerValue{IntegerValue: int64(v)}}
+	case docstore.Bool:
+		return &pb.Value{ValueType: &pb.Value_BooleanValue{BooleanValue: bool(v)}}
+	case docstore.Map:
+		fields := make(map[string]*pb.Value, len(v))
+		for k, t := range v {
+			fields[extend(k, isReserved)] = text(t)
+		}
+		return &pb.Value{ValueType: &pb.Value_MapValue{MapValue: &pb.MapValue{Fields: fields}}}
+	default:
+		return nil
+	}
+}
+
+func text(s string) *pb.Value {
+	return &pb.Value{ValueType: &pb.Value_StringValue{StringValue: s}}
+}
+
+// unescapeMapKey undoes what encode does with keys that Firestore keeps for itself.
+func unescapeMapKey(k string) string {
+	if short, ok := strings.CutSuffix(k, string(lowest)); ok && extend(short, isReserved) == k {
+		return short
+	}
+	return k
+}

@@ -1,0 +1,147 @@
+package gcpfirestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Write implements [docstore.Store]. Two requests if it is applied and one if it is refused; two more each time that
+// somebody else changes a document in between, or that a request fails.
+func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if err := docstore.ValidateWrites(writes); err != nil {
+		return docstore.Result{}, err
+	}
+	names := make([]string, len(writes))
+	for i, w := range writes {
+		var err error
+		if names[i], err = s.layout.document(w.Key); err != nil {
+			return docstore.Result{}, fmt.Errorf("write %d: %w", i, err)
+		}
+	}
+	bounded, leave, err := s.enter(ctx)
+	if err != nil {
+		return docstore.Result{}, err
+	}
+	defer leave()
+
+	// lost is what the first Commit without an answer was based on, nil if all were answered. It may have been applied,
+	// and it may still arrive: at most once, and only as long as the documents are as they were.
+	var lost *reading
+	var last error // of a Commit
+	failures := 0
+	for try := 0; ; try++ {
+		var r reading
+		if err := s.patiently(ctx, bounded, "read", func() error {
+			r, err = s.read(bounded, names)
+			return err
+		}); err != nil {
+			return docstore.Result{}, err
+		}
+		e, err := evaluate(writes, names, r)
+		// After a lost answer, documents that are as they were may be written again, and documents that have changed may
+		// be shown to the caller. All else would be a guess: a write that might be the second, a refusal that the first
+		// one might overtake.
+		if lost != nil && (err != nil || e.Applied != lost.same(r)) {
+			return docstore.Result{}, errUnknown
+		}
+		if err != nil || !e.Applied {
+			return e.Result(), err
+		}
+		err = s.commit(bounded, writes, names, r, e)
+		last = telling(last, err)
+		switch {
+		case err == nil:
+			return e.Result(), nil
+		case refuted(err): // somebody was faster: nothing was written
+			if pause(bounded, try) != nil {
+				return docstore.Result{}, s.contended(ctx, err)
+			}
+		default:
+			if lost == nil {
+				lost = &r
+			}
+			if failures++; !transient(err) || failures == maxFailures || pause(bounded, try) != nil {
+				return docstore.Result{}, s.explain(ctx, "write", last)
+			}
+		}
+	}
+}
+
+// evaluate decides the writes from what was read.
+func evaluate(writes []docstore.Write, names []string, r reading) (docstore.Evaluation, error) {
+	at := 0 // Evaluate asks for the document of each write, in order
+	return docstore.Evaluate(writes, r.at, func(docstore.Key) (docstore.Doc, error) {
+		at++
+		return r.doc(names[at-1]), nil
+	})
+}
+
+// same reports whether every document is the version that it was.
+func (r reading) same(later reading) bool {
+	for name, d := range r.found {
+		if !proto.Equal(d.GetUpdateTime(), later.found[name].GetUpdateTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+// commit writes what was decided, on the condition that the documents are as they were read.
+func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading, e docstore.Evaluation) error {
+	req := &pb.CommitRequest{Database: s.layout.database, Writes: make([]*pb.Write, len(writes))}
+	for i, w := range writes {
+		req.Writes[i] = change(w, names[i], r.found[names[i]], e.After[i])
+	}
+	_, err := s.client.Commit(s.outgoing(ctx), req)
+	return err
+}
+
+// change is a write as Firestore takes it: the fields that it names, the condition that the document is the version found
+// (nil: none).
+func change(w docstore.Write, name string, found *pb.Document, after docstore.Doc) *pb.Write {
+	doc := &pb.Document{Name: name, Fields: make(map[string]*pb.Value, len(w.Set)+len(w.Add))}
+	mask := make([]string, 0, len(w.Set)+len(w.Add)+len(w.Unset))
+	for f := range w.Set {
+		doc.Fields[f] = encode(after[f])
+		mask = append(mask, f)
+	}
+	for f := range w.Add {
+		doc.Fields[f] = encode(after[f])
+		mask = append(mask, f)
+	}
+	change := &pb.Write{Operation: &pb.Write_Update{Update: doc}}
+	if found == nil {
+		change.CurrentDocument = &pb.Precondition{ConditionType: &pb.Precondition_Exists{Exists: false}}
+		return change
+	}
+	mask = append(mask, w.Unset...) // a field that is named and has no value is removed
+	slices.Sort(mask)
+	change.UpdateMask = &pb.DocumentMask{FieldPaths: mask}
+	change.CurrentDocument = &pb.Precondition{
+		ConditionType: &pb.Precondition_UpdateTime{UpdateTime: found.GetUpdateTime()},
+	}
+	return change
+}
+
+// refuted reports whether a Commit was answered that a document is not as it was read, or that others were in the way:
+// it has changed nothing. All client libraries rest on ABORTED meaning that: they run their transactions again.
+func refuted(err error) bool {
+	switch status.Code(err) {
+	case codes.FailedPrecondition, codes.AlreadyExists, codes.NotFound, codes.Aborted:
+		return true
+	default:
+		return false
+	}
+}
+
+// errUnknown says that a write may have been applied.
+var errUnknown = fmt.Errorf("%w: firestore: write: an answer was lost, and what is stored does not tell whether the write was "+
+	"applied: send the request again with the same request ID", docstore.ErrUnavailable)

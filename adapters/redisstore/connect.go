@@ -1,0 +1,76 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	sdk "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// settings are those of a client. Errors do not show the address, for a password may be in it.
+func (o *Options) settings() (*sdk.Options, error) {
+	c := &sdk.Options{Addr: o.Addr}
+	if o.Addr == "" {
+		c.Addr = DefaultAddr
+	}
+	if strings.Contains(o.Addr, "://") {
+		var err error
+		if c, err = sdk.ParseURL(o.Addr); err != nil {
+			return nil, errors.New("redis: Addr is no URL like redis://user:password@host:6379/0 (rediss:// for TLS, unix:// for a socket); " +
+				"write special characters of the password as %XX")
+		}
+	} else if host, _, err := net.SplitHostPort(c.Addr); err != nil || strings.ContainsAny(host, "/@") {
+		return nil, errors.New("redis: Addr must be host:port, such as " + DefaultAddr + ", or a URL like redis://user:password@host:6379/0")
+	}
+	if o.DB < 0 || c.DB < 0 {
+		return nil, errors.New("redis: DB must be the number of a database, 0 or greater")
+	}
+	if o.Username != "" {
+		c.Username = o.Username
+	}
+	if o.Password != "" {
+		c.Password = o.Password
+	}
+	if o.TLS != nil {
+		c.TLSConfig = o.TLS
+	}
+	if o.DB != 0 {
+		c.DB = o.DB
+	}
+	c.ContextTimeoutEnabled = true
+	c.DialerRetries = 1 // the store has its own rules for trying again
+	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return c, nil
+}
+
+// useCluster replaces the client of one member by one of its whole cluster.
+func (s *Store) useCluster() error {
+	member, ok := s.client.(*sdk.Client)
+	if !ok || !s.owned {
+		return nil // a client that was brought along knows where it belongs
+	}
+	o := member.Options()
+	s.client = sdk.NewClusterClient(&sdk.ClusterOptions{
+		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
+		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
+		ContextTimeoutEnabled: true, DialerRetries: 1, MaintNotificationsConfig: o.MaintNotificationsConfig,
+	})
+	if err := member.Close(); err != nil {
+		return fmt.Errorf("redis: close the first connection with %s: %w", s.addr, err)
+	}
+	return nil
+}
+
+// member is a client of the server that holds the documents: in a cluster, the primary of their slot.
+func (s *Store) member(ctx context.Context) (sdk.UniversalClient, error) {
+	if cluster, ok := s.client.(*sdk.ClusterClient); ok {
+		return cluster.MasterForKey(ctx, s.keys.root)
+	}
+	return s.client, nil
+}

@@ -1,0 +1,62 @@
+// Package redisstore keeps the documents of Leasehold in Redis, version 7 or later, or in what speaks its protocol.
+//
+// # Who decides
+//
+// Redis does, in one Lua script for each write, of however many documents. Redis runs one script at a time and nothing
+// beside it. The script reads the documents, evaluates all conditions, and either changes everything or nothing; it
+// answers with the document after the write, or with the documents that refused it. A write is one round trip, a read of
+// several documents is one, a page of a list is two.
+//
+//	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ refused, damaged ─▶ the documents found
+//	                                           └─ ZADD HSET HDEL ───▶ the document after
+//
+// A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
+// and Redis looks at its own memory, disk and role before it starts one. What remains is a user who may run some of
+// the commands only; [Open] refuses that.
+//
+// # What is stored where
+//
+//	{leasehold}:doc:locks/acme/deploy%2Fprod   hash: a field for each field of the document, and _doc
+//	{leasehold}:ids:locks/acme                 sorted set: the IDs of a kind and tenant, all with the score 0
+//
+// The part in braces, Options.Prefix, decides the slot of a cluster. All keys of a store are in one slot, so that a script
+// may touch any of them, and so one shard holds all of a store's documents. Give each store its own prefix to spread
+// several of them.
+//
+// A value begins with its type, so that redis-cli shows what it is:
+//
+//	s:ACTIVE   i:42   b:1   m:{"build":"991"}
+//
+// Whatever is spelled in another way is of somebody else: the port reads it as [docstore.Opaque] and leaves it alone.
+// Programs may keep fields of their own in a document, with HSET; one that they create themselves is found by its key
+// and appears in lists after the first write of Leasehold. No key ever gets an expiry: tokens would begin anew.
+//
+// # Whose clock
+//
+// The server's. [docstore.Now] is its TIME, cut to milliseconds, read when the script starts; the clocks of the callers play
+// no part. If that clock is set back, or if a replica whose clock is behind becomes the primary, leases last longer than
+// they should.
+//
+// # What is acknowledged, and what survives
+//
+// Redis acknowledges a write before it has to be anywhere but in its memory. A fencing token that was handed out and then
+// forgotten is handed out again, so the settings matter: with appendonly yes and appendfsync always a write is on
+// the disk before it is acknowledged and survives the loss of power. With everysec, the default of the append-only
+// file, a second of acknowledged writes may be lost; without the file, all since the last snapshot. Replicas copy
+// after the fact: when one of them takes over, what it had not received yet is gone, whatever the disk of the
+// other holds. [Store.Warnings] says what [Open] found.
+//
+// # The answer that got lost
+//
+// A write whose answer does not come may have been applied. The store does not send it again, and keeps the library from
+// doing so: it answers [docstore.ErrUnavailable], and its caller, who knows a write of its own again in the document
+// found, decides. What was surely not carried out is sent again after a pause: no connection could be made, or
+// the server said that it is loading, not the primary, or busy. So is a read.
+//
+// # What else can go wrong
+//
+// The server may be out of memory, unable to write to its disk or without the replicas that it wants: those are
+// [docstore.ErrUnavailable], and nothing was changed. A user or password that is not accepted, and a command that is
+// forbidden, are errors of their own with a text that says what to do. A key of another type is
+// [docstore.ErrDamaged]. No error shows a password.
+package redisstore

@@ -1,0 +1,116 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Defaults of [Options].
+const (
+	DefaultAddr   = "127.0.0.1:6379"
+	DefaultPrefix = "leasehold"
+)
+
+// Options are the settings of [Open]. The zero value works where a server listens on [DefaultAddr].
+type Options struct {
+	// Addr is the server's host:port, or a URL: redis://user:password@host:6379/0, rediss:// for TLS, unix:// for a
+	// socket. Empty stands for [DefaultAddr]. Of a cluster it is any member or its configuration endpoint: [Open] finds
+	// out that it is one.
+	Addr string
+
+	// Username and Password, TLS and DB stand before what a URL says. Without a Username the password is that of the
+	// user "default". DB is the number of the database; a cluster has 0 alone.
+	Username, Password string
+	TLS                *tls.Config
+	DB                 int
+
+	// Client talks to the server instead of one made of the options above. It stays open when the store is closed. The
+	// store brings its own rules for trying again; the client's do not apply.
+	Client sdk.UniversalClient
+
+	// Prefix begins the name of every key, in braces; empty stands for [DefaultPrefix]. Letters, digits and ._:- only, 64
+	// at most. In a cluster it decides which shard holds the documents, all of them.
+	Prefix string
+
+	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be wherever
+	// several processes share a store, stands for the server's own clock.
+	Now func() time.Time
+}
+
+// Store is a [docstore.Store] in Redis.
+type Store struct {
+	client   sdk.UniversalClient
+	owned    bool   // client is closed with the store
+	addr     string // for error texts
+	keys     layout
+	clock    func() time.Time
+	warnings []string
+	calls    docstore.Calls
+}
+
+var _ docstore.Store = (*Store)(nil)
+
+// Open connects with a server and looks at its settings. Options may be nil. The context bounds the opening only.
+//
+// It refuses, with an error that says what to do: a server that cannot be reached or is older than version 7, a user or
+// password that is not accepted, a user who may not run what the store needs. What it lets pass although
+// acknowledged writes may get lost there, or although it could not look, is in [Store.Warnings].
+func Open(ctx context.Context, o *Options) (*Store, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	keys, err := newLayout(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now}
+	if s.client == nil {
+		settings, err := o.settings()
+		if err != nil {
+			return nil, err
+		}
+		s.client, s.owned, s.addr = sdk.NewClient(settings), true, settings.Addr
+	} else if o.Addr != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
+		return nil, errors.New("redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
+	}
+	if err := s.inspect(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// Addr is where the server is, without user and password.
+func (s *Store) Addr() string { return s.addr }
+
+// Warnings are sentences for the log about what [Open] found.
+func (s *Store) Warnings() []string { return slices.Clone(s.warnings) }
+
+// Close implements [docstore.Store].
+func (s *Store) Close() error { return s.calls.Close(s.release) }
+
+func (s *Store) release() error {
+	if !s.owned {
+		return nil
+	}
+	if err := s.client.Close(); err != nil {
+		return fmt.Errorf("redis: close: %w", err)
+	}
+	return nil
+}
+
+// now is the scripts' argument for the time: empty, unless a test has a clock of its own.
+func (s *Store) now() string {
+	if s.clock == nil {
+		return ""
+	}
+	return strconv.FormatInt(docstore.Moment(s.clock()).UnixMilli(), 10)
+}

@@ -1,0 +1,58 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
+)
+
+func TestConformance(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, nil) }, exceptions(server)...)
+	})
+}
+
+// exceptions are what the stand-in cannot do; the real server has none.
+func exceptions(server *redistest.Server) []docstoretest.Exception {
+	if server.Real {
+		return nil
+	}
+	return []docstoretest.Exception{{
+		Check:  "ListOrder",
+		Reason: "miniredis 2.40 takes the bounds (- and [- of ZRANGE BYLEX, which name the ID \"-\", for the bound - of the whole range",
+	}}
+}
+
+var prefixes atomic.Int64
+
+// open opens an empty store for one test, which closes it: with a prefix of its own, unless the options name one.
+func open(t testing.TB, server *redistest.Server, o *redisstore.Options) *redisstore.Store {
+	t.Helper()
+	var options redisstore.Options
+	if o != nil {
+		options = *o
+	}
+	if options.Client == nil && options.Addr == "" {
+		options.Addr = server.Addr()
+	}
+	if options.Prefix == "" {
+		options.Prefix = fmt.Sprint("test-", prefixes.Add(1))
+	}
+	s, err := redisstore.Open(t.Context(), &options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }

@@ -1,0 +1,180 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// TestRequests counts commands on the wire: one for a write and for a read, two for a page, one for an empty one.
+func TestRequests(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, nil)
+		expect := func(name string, want map[string]int, do func() error) {
+			t.Helper()
+			server.ResetCommands()
+			if err := do(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := server.Commands(); !maps.Equal(got, want) {
+				t.Errorf("%s: sent %v, want %v", name, got, want)
+			}
+		}
+		write := func(applied bool, writes ...docstore.Write) func() error {
+			return func() error {
+				r, err := s.Write(t.Context(), writes...)
+				if err == nil && r.Applied != applied {
+					err = fmt.Errorf("applied is %v", r.Applied)
+				}
+				return err
+			}
+		}
+		get := func(keys ...docstore.Key) func() error {
+			return func() error {
+				_, err := s.Get(t.Context(), keys...)
+				return err
+			}
+		}
+		list := func(q docstore.Query, entries int) func() error {
+			return func() error {
+				p, err := s.List(t.Context(), q)
+				if err == nil && len(p.Entries) != entries {
+					err = fmt.Errorf("%d entries", len(p.Entries))
+				}
+				return err
+			}
+		}
+		one, unknown := map[string]int{"EVALSHA": 1}, map[string]int{"EVALSHA": 1, "EVAL": 1}
+		several := make([]docstore.Write, docstore.MaxWrites)
+		keys := make([]docstore.Key, len(several))
+		for i := range several {
+			keys[i] = key(fmt.Sprint("k", i))
+			several[i] = docstore.Write{Key: keys[i], Add: map[string]int64{"n": 1}}
+		}
+		all := docstore.Query{Kind: "locks", Tenant: "acme", Limit: docstore.MaxLimit}
+
+		expect("the first write, whose script the server does not know", unknown, write(true, several[0]))
+		expect("a write", one, write(true, several[0]))
+		expect("a refused write", one, write(false, docstore.Write{Key: keys[0], If: docstore.Absent{}}))
+		expect("a hundred writes", one, write(true, several...))
+		expect("a hundred refused writes", one, write(false, append(several[:len(several)-1:len(several)-1],
+			docstore.Write{Key: keys[99], If: docstore.Absent{}})...))
+		expect("the first read", unknown, get(keys[0]))
+		expect("a read", one, get(keys[0]))
+		expect("a read of a hundred", one, get(keys...))
+		expect("the first page", map[string]int{"EVALSHA": 2, "EVAL": 1}, list(all, 100))
+		expect("a page", map[string]int{"EVALSHA": 2}, list(all, 100))
+		expect("an empty page", one, list(docstore.Query{Kind: "nothing"}, 0))
+	})
+}
+
+// TestScriptsAreSentAgain: a server that has forgotten the scripts, as after a restart or a failover, gets them again.
+func TestScriptsAreSentAgain(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, admin := open(t, server, nil), client(t, server)
+		for want := docstore.Int(1); want <= 3; want++ {
+			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Add: map[string]int64{"n": 1}})
+			if err != nil || !r.Docs[0].Equal(docstore.Doc{"n": want}) {
+				t.Errorf("%v, %v; want %d", r.Docs, err, want)
+			}
+			if err := admin.ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// client is a plain client for what a test does beside the store.
+func client(t testing.TB, server *redistest.Server) *sdk.Client {
+	t.Helper()
+	c := sdk.NewClient(&sdk.Options{Addr: server.Addr()})
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestLostWrites: a write that may have been carried out is not sent again, not by the library either, and ends with
+// ErrUnavailable. A read is sent again.
+func TestLostWrites(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		for fate, applied := range map[redistest.Fate]bool{redistest.LostRequest: false, redistest.LostAnswer: true, redistest.AnswersError: true} {
+			t.Run(string(fate), func(t *testing.T) {
+				s := open(t, server, nil)
+				add := docstore.Write{Key: key("k"), Add: map[string]int64{"n": 1}}
+				if _, err := s.Write(t.Context(), add); err != nil { // the server knows the script from here on
+					t.Fatal(err)
+				}
+				if _, err := s.Get(t.Context(), key("k")); err != nil {
+					t.Fatal(err)
+				}
+				server.ResetCommands()
+				lost := server.Inject(fate, "EVALSHA")
+				_, err := s.Write(t.Context(), add)
+				if !errors.Is(err, docstore.ErrUnavailable) || !lost.Happened() {
+					t.Errorf("%v, want ErrUnavailable", err)
+				}
+				if got := server.Commands()["EVALSHA"]; got != 1 {
+					t.Errorf("the write was sent %d times", got)
+				}
+				server.Inject(redistest.LostAnswer, "EVALSHA")
+				want := docstore.Doc{"n": docstore.Int(1)}
+				if applied {
+					want["n"] = docstore.Int(2)
+				}
+				snap, err := s.Get(t.Context(), key("k"))
+				if err != nil || !snap.Docs[0].Equal(want) {
+					t.Errorf("%v, %v; want %v", snap.Docs, err, want)
+				}
+				if got := server.Commands()["EVALSHA"]; got != 3 {
+					t.Errorf("%d requests, want the write and two reads", got)
+				}
+			})
+		}
+	})
+}
+
+// TestEndedWhileWaiting: a call on a server that does not answer ends with its context, by deadline and by cancellation, and
+// Close does not wait for the server either.
+func TestEndedWhileWaiting(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr(), Prefix: "waiting"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := func(begin func(context.Context) (context.Context, context.CancelFunc), want error) {
+			t.Helper()
+			late := server.Inject(redistest.Late, "EVALSHA")
+			ctx, cancel := begin(t.Context())
+			defer cancel()
+			if _, err := s.Get(ctx, key("k")); !errors.Is(err, want) || errors.Is(err, docstore.ErrUnavailable) {
+				t.Errorf("%v, want %v", err, want)
+			}
+			if err := late.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		stop(func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 50*time.Millisecond)
+		}, context.DeadlineExceeded)
+		stop(func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(50*time.Millisecond, cancel)
+			return ctx, cancel
+		}, context.Canceled)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	sdk "github.com/redis/go-redis/v9"
+)
+
+// script is a Lua script that the server keeps by the SHA-1 of its text.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
+	return script{text, hex.EncodeToString(sum[:])}
+}
+
+var (
+	//go:embed write.lua
+	writeText string
+	//go:embed read.lua
+	readText string
+	//go:embed list.lua
+	listText string
+	//go:embed check.lua
+	checkText string
+
+	writeScript = newScript(writeText)
+	readScript  = newScript(readText)
+	listScript  = newScript(listText)
+	checkScript = newScript(checkText)
+)
+
+// run runs a script. The answer is a list.
+func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []string, args ...string) ([]any, error) {
+	command := make([]any, 0, 3+len(keys)+len(args))
+	command = append(command, "EVALSHA", sc.sha, len(keys))
+	for _, k := range keys {
+		command = append(command, k)
+	}
+	for _, a := range args {
+		command = append(command, a)
+	}
+	reply, err := patiently(ctx, repeatable, func() (any, error) {
+		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each start
+		// of the server.
+		command[0], command[1] = "EVALSHA", sc.sha
+		reply, err := send(ctx, s.client, slices.Clone(command))
+		if sdk.HasErrorPrefix(err, "NOSCRIPT") {
+			command[0], command[1] = "EVAL", sc.text
+			reply, err = send(ctx, s.client, slices.Clone(command))
+		}
+		return reply, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, fmt.Errorf("the script's answer is %T, and no list", reply)
+	}
+	return list, nil
+}
+
+// once is a command that the library must not send again by itself when its answer does not come.
+type once struct{ *sdk.Cmd }
+
+// NoRetry implements [sdk.Cmder].
+func (once) NoRetry() bool { return true }
+
+// send sends a command and waits for its answer or for the end of the context. While it waits for the server the library
+// honors a deadline but not a cancellation, so that somebody else has to wait for it.
+func send(ctx context.Context, c sdk.UniversalClient, command []any) (any, error) {
+	cmd := once{sdk.NewCmd(ctx, command...)}
+	answered := make(chan error, 1)
+	go func() { answered <- c.Process(ctx, cmd) }()
+	select {
+	case err := <-answered:
+		if err != nil {
+			return nil, ended(ctx, err)
+		}
+		return cmd.Val(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ended returns the end of the context where that is why a connection broke off. The connection has the same deadline, by
+// a clock of its own that may be ahead.
+func ended(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		return cause
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return err
+}

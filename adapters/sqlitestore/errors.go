@@ -1,0 +1,85 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite3 "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// code is SQLite's primary result code of an error, 0 if the error is not SQLite's.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite3.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// isBusy reports whether somebody else holds a lock.
+func isBusy(err error) bool {
+	c := code(err)
+	return c == codes.SQLITE_BUSY || c == codes.SQLITE_LOCKED
+}
+
+// explain turns an error of SQLite into one that names the file and says what to do. Errors of other origin keep their
+// meaning.
+func (s *Store) explain(doing string, err error) error {
+	var reason string
+	switch c := code(err); c {
+	case 0:
+		return err
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return fmt.Errorf("sqlite: %s %s: the file is corrupt or no database: restore a backup, "+
+			"or save what is left with the sqlite3 command .recover: %w", doing, s.path, err)
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		reason = fmt.Sprintf("another process kept the file locked for longer than %v (Options.BusyTimeout)", s.busy)
+	case codes.SQLITE_FULL:
+		reason = "the disk is full: free some space, reading still works"
+	case codes.SQLITE_READONLY:
+		reason = "the file can only be read: check its mode and owner, and those of its folder"
+	case codes.SQLITE_CANTOPEN:
+		reason = "the file or its -wal or -shm companion cannot be opened: check the folder's mode and the open-files limit"
+	case codes.SQLITE_IOERR:
+		reason = "the disk failed"
+	case codes.SQLITE_NOMEM:
+		reason = "out of memory"
+	case codes.SQLITE_PROTOCOL, codes.SQLITE_INTERRUPT:
+		reason = "the lock could not be had"
+	default:
+		return fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err)
+	}
+	return fmt.Errorf("%w: sqlite: %s %s: %s: %w", docstore.ErrUnavailable, doing, s.path, reason, err)
+}
+
+// Waiting for a lock of another process begins with firstPause and doubles up to lastPause. Both are about the time of a
+// commit: a long pause would lose the lock again and again to a process that asks more often.
+const (
+	firstPause = 200 * time.Microsecond
+	lastPause  = 2 * time.Millisecond
+)
+
+// patiently repeats do, which must be repeatable, for as long as somebody else holds a lock that it needs, up to the
+// busy timeout and the context's end.
+func (s *Store) patiently(ctx context.Context, do func() error) error {
+	err := do()
+	if !isBusy(err) {
+		return err
+	}
+	end := time.Now().Add(s.busy)
+	for pause := firstPause; isBusy(err) && time.Now().Before(end); pause = min(2*pause, lastPause) {
+		wait := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		case <-wait.C:
+		}
+		err = do()
+	}
+	return err
+}

@@ -1,0 +1,233 @@
+package sqlitestore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// The environment that turns the test binary into a second process: its role and the file.
+const (
+	roleEnv = "LEASEHOLD_SQLITE_TEST_ROLE"
+	pathEnv = "LEASEHOLD_SQLITE_TEST_PATH"
+)
+
+func TestMain(m *testing.M) {
+	roles := map[string]func(s *sqlitestore.Store, name string) error{"race": race, "count": countForever}
+	role, name, _ := strings.Cut(os.Getenv(roleEnv), ":")
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	s, err := sqlitestore.Open(context.Background(), os.Getenv(pathEnv), nil)
+	if err == nil {
+		err = errors.Join(roles[role](s, name), s.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// child prepares a second process.
+func child(t *testing.T, role, path string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self)
+	c.Env = append(os.Environ(), roleEnv+"="+role, pathEnv+"="+path)
+	c.Stderr = os.Stderr
+	return c
+}
+
+const (
+	raceKeys    = 150
+	raceThreads = 4
+	raceCounts  = 100
+)
+
+// race takes keys that the other process wants too, and counts on a counter that both share. It prints the keys that it
+// won.
+func race(s *sqlitestore.Store, name string) error {
+	ctx := context.Background()
+	errs := make([]error, raceThreads)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i := range raceThreads {
+		wg.Go(func() {
+			errs[i] = func() error {
+				for n := range raceKeys {
+					r, err := s.Write(ctx, docstore.Write{
+						Key: key(fmt.Sprintf("raced %d", n)), If: docstore.Absent{}, Set: docstore.Doc{"owner": docstore.String(name)},
+					})
+					if err != nil {
+						return err
+					}
+					if r.Applied {
+						mu.Lock()
+						fmt.Println(n)
+						mu.Unlock()
+					}
+					if n >= raceCounts {
+						continue
+					}
+					if _, err := s.Write(ctx, increment(key("counter"))); err != nil {
+						return err
+					}
+				}
+				return nil
+			}()
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// TestTwoProcesses opens a new file in two processes at once. Each key must have exactly one winner, and it must be the
+// owner that is stored; no increment may be lost.
+func TestTwoProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "leasehold.db")
+	names := []string{"left", "right"}
+	output := make([]strings.Builder, len(names))
+	var children []*exec.Cmd
+	for i, name := range names {
+		c := child(t, "race:"+name, path)
+		c.Stdout = &output[i]
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, c)
+	}
+	for i, c := range children {
+		if err := c.Wait(); err != nil {
+			t.Fatalf("process %s: %v", names[i], err)
+		}
+	}
+	winner := map[string]string{}
+	for i, name := range names {
+		won := strings.Fields(output[i].String())
+		t.Logf("%s won %d of %d keys", name, len(won), raceKeys)
+		for _, n := range won {
+			if winner[n] != "" {
+				t.Errorf("key %s was won by %s and %s", n, winner[n], name)
+			}
+			winner[n] = name
+		}
+	}
+	s := open(t, path, nil)
+	for n := range raceKeys {
+		snap, err := s.Get(t.Context(), key(fmt.Sprintf("raced %d", n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := snap.Docs[0]["owner"], docstore.String(winner[strconv.Itoa(n)]); got != want {
+			t.Errorf("key %d is owned by %v, and was won by %q", n, got, want)
+		}
+	}
+	if got, want := count(t, s, key("counter")), int64(len(names)*raceThreads*raceCounts); got != want {
+		t.Errorf("the counter is %d, want %d", got, want)
+	}
+}
+
+// countForever counts, from several goroutines, and prints every number that was acknowledged.
+func countForever(s *sqlitestore.Store, _ string) error {
+	lines := make(chan docstore.Value)
+	for range 8 {
+		go func() {
+			for {
+				r, err := s.Write(context.Background(), increment(key("counter")))
+				if err != nil {
+					panic(err)
+				}
+				lines <- r.Docs[0]["n"]
+			}
+		}()
+	}
+	for n := range lines {
+		if _, err := fmt.Println(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestKilled kills a writing process without notice, several times. Every number that it acknowledged must be in the
+// file, and must never be issued again.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leasehold.db")
+	acknowledged := int64(0)
+	for round := range 3 {
+		c := child(t, "count", path)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[int64]bool{}
+		before := acknowledged
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			n, err := strconv.ParseInt(lines.Text(), 10, 64)
+			if err != nil {
+				break // cut short by the kill
+			}
+			if n <= before || seen[n] {
+				t.Fatalf("round %d: %d was issued again", round, n)
+			}
+			seen[n] = true
+			acknowledged = max(acknowledged, n)
+			if len(seen) == 300 {
+				if err := c.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := c.Wait(); err == nil {
+			t.Fatal("the process ended by itself")
+		}
+		s := open(t, path, nil)
+		stored := count(t, s, key("counter"))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if stored < acknowledged {
+			t.Fatalf("round %d: %d was acknowledged, the file holds %d", round, acknowledged, stored)
+		}
+		acknowledged = stored
+	}
+}
+
+// TestManyOpenANewFile: whoever comes while the file is being set up finds it either empty or done. A look at it in several
+// steps once saw the tables of a file that did not seem to be ours yet.
+func TestManyOpenANewFile(t *testing.T) {
+	for i := range 30 {
+		path := filepath.Join(t.TempDir(), strconv.Itoa(i), "leasehold.db")
+		var opening sync.WaitGroup
+		for range 8 {
+			opening.Go(func() {
+				s, err := sqlitestore.Open(context.Background(), path, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		opening.Wait()
+	}
+}

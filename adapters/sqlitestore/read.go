@@ -1,0 +1,140 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// reader is a connection that only reads. In WAL mode it neither waits for the writer nor holds it up.
+type reader struct {
+	conn                       *conn
+	begin, rollback, get, list *stmt
+	due                        map[dueIndex]*stmt // made when they are first needed
+}
+
+func openReader(path string) (r *reader, err error) {
+	c, err := openConn(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	// Not opened read-only: such a connection could not recover the log of a process that was killed.
+	if err := c.exec("PRAGMA query_only = ON"); err != nil {
+		return nil, err
+	}
+	r = &reader{conn: c, due: map[dueIndex]*stmt{}}
+	for sql, st := range map[string]**stmt{
+		"BEGIN":    &r.begin,
+		"ROLLBACK": &r.rollback,
+		readSQL:    &r.get,
+		// The prefix is not part of the query: IDs that share it are neighbors, so that the walk begins at the prefix
+		// and ends at the first ID without it. A pattern would have to escape it, and LIKE ignores case.
+		"SELECT id, doc FROM docs WHERE kind = ? AND tenant = ? AND id >= ? ORDER BY id": &r.list,
+	} {
+		if *st, err = c.prepare(sql); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// view runs do inside a read transaction: all that it reads is of one instant, after every acknowledged write. It may
+// run do more than once.
+func (s *Store) view(ctx context.Context, do func(*reader) error) error {
+	if err := s.calls.Begin(ctx); err != nil {
+		return err
+	}
+	defer s.calls.End()
+	var r *reader
+	select {
+	case r = <-s.idle:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.idle <- r }()
+	return s.explain("read", s.patiently(ctx, func() error {
+		if err := r.begin.exec(); err != nil {
+			return err
+		}
+		err := do(r)
+		// SQLite may have ended the transaction by itself after an error.
+		if e := r.rollback.exec(); err == nil {
+			err = e
+		}
+		return err
+	}))
+}
+
+// Get implements [docstore.Store].
+func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	if err := docstore.ValidateKeys(keys); err != nil {
+		return docstore.Snapshot{}, err
+	}
+	var snap docstore.Snapshot
+	err := s.view(ctx, func(r *reader) (err error) {
+		snap.Docs = make([]docstore.Doc, len(keys))
+		for i, k := range keys {
+			if snap.Docs[i], err = readDoc(r.get, k); err != nil {
+				return err
+			}
+		}
+		// Taken last, so that it is never before the time of a write that was seen.
+		snap.At = docstore.Moment(s.now())
+		return nil
+	})
+	if err != nil {
+		return docstore.Snapshot{}, err
+	}
+	return snap, nil
+}
+
+// List implements [docstore.Store].
+func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	if err := q.Validate(); err != nil {
+		return docstore.Page{}, err
+	}
+	var page docstore.Page
+	err := s.view(ctx, func(r *reader) error {
+		page = docstore.Page{}
+		err := r.list.each(func(row []driver.Value) error {
+			id, ok := row[0].(string)
+			if !ok {
+				return fmt.Errorf("%w: %s of tenant %q has an ID that is no text", docstore.ErrDamaged, q.Kind, q.Tenant)
+			}
+			switch {
+			case id == q.After:
+				return nil
+			case !strings.HasPrefix(id, q.Prefix):
+				return io.EOF
+			case len(page.Entries) == q.Size():
+				page.Next = page.Entries[len(page.Entries)-1].Key.ID
+				return io.EOF
+			case ctx.Err() != nil:
+				return ctx.Err()
+			}
+			k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
+			doc, err := parseRow(k, row[1])
+			if err != nil {
+				return err
+			}
+			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
+			return nil
+		}, q.Kind, q.Tenant, max(q.Prefix, q.After))
+		page.At = docstore.Moment(s.now())
+		return err
+	})
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	return page, nil
+}

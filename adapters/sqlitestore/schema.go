@@ -1,0 +1,137 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// applicationID marks a file as ours ("LShd" in ASCII), so that a database of somebody else is never written to, and so
+// that file(1) can tell what it is.
+const applicationID = 0x4c536864
+
+// migrations lead from one schema version to the next: the first makes version 1 of an empty file. PRAGMA user_version
+// holds the version. Entries are never changed, only added.
+var migrations = []string{
+	// The document is JSON text, so that the sqlite3 command shows it and json_extract reads it. Without a rowid the
+	// document lies in the key's own tree: one search finds it, and the IDs of one kind and tenant are neighbors. Text
+	// is compared by bytes (BINARY), as the port wants it.
+	`CREATE TABLE docs (
+		kind   TEXT NOT NULL,
+		tenant TEXT NOT NULL,
+		id     TEXT NOT NULL,
+		doc    TEXT NOT NULL,
+		PRIMARY KEY (kind, tenant, id)
+	) STRICT, WITHOUT ROWID`,
+}
+
+// setUp prepares the writing connection and the file. It can be repeated, and is when another process is in the way.
+func setUp(path string, c *conn) error {
+	// Whose file it is comes first: nothing of a stranger's database is changed, not even its journal mode.
+	if err := look(path, c); err != nil {
+		return err
+	}
+	if err := setDurable(path, c); err != nil {
+		return err
+	}
+	return migrate(path, c)
+}
+
+// look asks for the file's version in one read transaction: another process may be setting it up at this moment, and its
+// tables must not be seen without its application_id.
+func look(path string, c *conn) error {
+	if err := c.exec("BEGIN"); err != nil {
+		return err
+	}
+	_, err := version(path, c)
+	return errors.Join(err, c.exec("ROLLBACK"))
+}
+
+// version returns the file's schema version, 0 for an empty file, or an error if the file is not for us.
+func version(path string, c *conn) (int, error) {
+	app, err := c.number("PRAGMA application_id")
+	if err != nil {
+		return 0, err
+	}
+	v, err := c.number("PRAGMA user_version")
+	if err != nil {
+		return 0, err
+	}
+	tables, err := c.number("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case app == 0 && v == 0 && tables == 0:
+		return 0, nil
+	case app != applicationID:
+		return 0, fmt.Errorf("sqlite: %s is the database of another application (application_id %#x, %d tables and indexes): "+
+			"name another path", path, app, tables)
+	case v < 1:
+		return 0, fmt.Errorf("sqlite: %s has schema version %d, which no version of leasehold wrote: restore a backup", path, v)
+	case v > int64(len(migrations)):
+		return 0, fmt.Errorf("sqlite: %s was written by a newer leasehold with schema version %d; this one reads up to "+
+			"version %d: upgrade this program, or name another path", path, v, len(migrations))
+	}
+	return int(v), nil
+}
+
+// setDurable makes commits survive a power cut, and makes sure that the settings took effect: SQLite ignores a PRAGMA
+// that it cannot follow.
+func setDurable(path string, c *conn) error {
+	mode, err := c.value("PRAGMA journal_mode = WAL")
+	if err != nil {
+		return err
+	}
+	if m, ok := mode.(string); !ok || !strings.EqualFold(m, "wal") {
+		return fmt.Errorf("sqlite: %s: the journal mode stays %q instead of \"wal\": the file system cannot share memory "+
+			"between processes; put the file on a local disk", path, mode)
+	}
+	// FULL syncs the log at each commit. NORMAL, the usual advice for WAL, syncs at checkpoints only: a power cut would
+	// take back the last commits, and a fencing token that somebody already acts upon would be issued once more.
+	// fullfsync is for macOS, whose fsync does not reach through the drive's own cache.
+	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1} {
+		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", name, want)); err != nil {
+			return err
+		}
+		got, err := c.number("PRAGMA " + name)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("sqlite: %s: PRAGMA %s is %d instead of %d: commits would not survive a power cut", path, name, got, want)
+		}
+	}
+	return nil
+}
+
+// migrate brings the file to the newest schema version in one transaction. Of several processes that open a new
+// file at once, one does it and the others find it done.
+func migrate(path string, c *conn) (err error) {
+	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.exec("ROLLBACK"))
+		}
+	}()
+	v, err := version(path, c)
+	if err != nil {
+		return err
+	}
+	for _, m := range migrations[v:] {
+		if err := c.exec(m); err != nil {
+			return err
+		}
+	}
+	if v < len(migrations) {
+		if err := c.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+			return err
+		}
+		if err := c.exec(fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
+			return err
+		}
+	}
+	return c.exec("COMMIT")
+}

@@ -1,0 +1,183 @@
+// Package sqlitestore keeps the documents of Leasehold in one SQLite file: the store of a single machine, with nothing to
+// install and nothing to pay. SQLite is compiled to Go, so that no C compiler is needed.
+//
+// # Who decides
+//
+// SQLite's write lock does. It lets one transaction write at a time, also among processes that share the file. Inside it
+// the store reads the documents, evaluates the conditions in Go with [docstore.Evaluate], and writes what follows.
+//
+// # Why writes are grouped
+//
+// A commit is expensive for one reason: the disk has to confirm it. One goroutine therefore owns the writing connection.
+// It takes the lock, gathers the calls that are waiting by then, applies each as a step of its own inside one
+// transaction, commits once and answers them all. Nobody waits on purpose: a lone call is committed at once, and while
+// one commit is at the disk the next group collects by itself.
+//
+//	Write ─┐
+//	Write ─┼─▶ queue ─▶ BEGIN IMMEDIATE ─▶ evaluate each in turn ─▶ COMMIT (one sync) ─▶ answer each
+//	Write ─┘
+//
+// A later call of a group sees what the earlier ones changed. A call that is refused, or that meets a damaged document,
+// changes nothing and does not disturb the others.
+//
+// # Whose clock
+//
+// The process's, read while the write lock is held: as long as that clock does not go back, times are in the order
+// of commits. Processes that share a file share a machine and therefore a clock.
+//
+// # What can go wrong
+//
+// Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file may
+// be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. A file that
+// is corrupt is an error of its own, because trying again does not help. What was acknowledged is on the disk before the
+// answer is given, so that neither kill -9 nor a power cut takes a fencing token back.
+//
+// Put the file on a local disk. The write-ahead log needs memory that all processes share, which network file systems do
+// not have; [Open] refuses a file system where it does not work.
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// DefaultBusyTimeout is how long a call waits for other processes when the options name no time.
+const DefaultBusyTimeout = 5 * time.Second
+
+// readers is the number of connections that read beside the writer. A read takes microseconds of processor time, so
+// that a few keep the machine busy.
+const readers = 4
+
+// Options are the settings of [Open]. The zero value works.
+type Options struct {
+	// Now is the store's clock; nil stands for time.Now.
+	Now func() time.Time
+
+	// BusyTimeout is how long to wait for another process that holds the file's lock before a call ends with
+	// [docstore.ErrUnavailable]; 0 stands for [DefaultBusyTimeout].
+	BusyTimeout time.Duration
+}
+
+// Store is a [docstore.Store] in a SQLite file.
+type Store struct {
+	path   string
+	now    func() time.Time
+	busy   time.Duration
+	opened os.FileInfo
+
+	writer *writer
+	idle   chan *reader // the readers that nobody uses
+	calls  docstore.Calls
+
+	mu      sync.Mutex
+	indexes map[dueIndex]bool // that are known to be there; under mu
+}
+
+var _ docstore.Store = (*Store)(nil)
+
+// Open opens the file at path, or creates it with its parent folders, readable by this user alone. Options may be nil.
+// The context bounds the opening only.
+//
+// It refuses, with an error that says what to do: a path that cannot be written, a file that is no database, belongs to
+// another application or was written by a newer version, and a file system on which commits would not be safe.
+func Open(ctx context.Context, path string, o *Options) (*Store, error) {
+	s := &Store{now: time.Now, busy: DefaultBusyTimeout, idle: make(chan *reader, readers), indexes: map[dueIndex]bool{}}
+	if o != nil {
+		if o.BusyTimeout < 0 {
+			return nil, fmt.Errorf("sqlite: BusyTimeout is %v: name a positive time, or 0 for %v",
+				o.BusyTimeout, DefaultBusyTimeout)
+		}
+		if o.BusyTimeout > 0 {
+			s.busy = o.BusyTimeout
+		}
+		if o.Now != nil {
+			s.now = o.Now
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.path, s.opened, err = prepareFile(path); err != nil {
+		return nil, err
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, errors.Join(err, s.disconnect())
+	}
+	go s.writer.loop()
+	return s, nil
+}
+
+// connect opens the writing connection, makes the file ours, and opens the readers.
+func (s *Store) connect(ctx context.Context) error {
+	c, err := openConn(s.path)
+	if err != nil {
+		return s.explain("open", err)
+	}
+	s.writer = newWriter(s, c)
+	if err := s.patiently(ctx, func() error { return setUp(s.path, c) }); err != nil {
+		return s.explain("open", err)
+	}
+	if err := s.writer.prepare(); err != nil {
+		return s.explain("open", err)
+	}
+	for range readers {
+		r, err := openReader(s.path)
+		if err != nil {
+			return s.explain("open", err)
+		}
+		s.idle <- r
+	}
+	return nil
+}
+
+// disconnect closes every connection. The last one of all processes to close copies the log into the file.
+func (s *Store) disconnect() error {
+	var errs []error
+	for len(s.idle) > 0 {
+		errs = append(errs, (<-s.idle).conn.close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.conn.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Close implements [docstore.Store]. It lets calls in progress end, brings the log into the file and closes it.
+func (s *Store) Close() error { return s.calls.Close(s.release) }
+
+func (s *Store) release() error {
+	s.writer.stop()
+	var errs []error
+	// Passive: it copies what no reader of another process still needs, and waits for nobody. What stays in the log
+	// is safe there and is read by whoever opens the file next.
+	if err := s.writer.conn.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil && !isBusy(err) {
+		errs = append(errs, s.explain("close", err))
+	}
+	if err := s.disconnect(); err != nil {
+		errs = append(errs, s.explain("close", err))
+	}
+	return errors.Join(errs...)
+}
+
+// Stats counts what the store did since it was opened.
+type Stats struct {
+	Transactions int64 // committed
+	Applied      int64 // calls of Write whose conditions held, each with all of its writes
+	Refused      int64 // calls of Write with a condition that did not hold
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() Stats {
+	return Stats{
+		Transactions: s.writer.transactions.Load(),
+		Applied:      s.writer.applied.Load(),
+		Refused:      s.writer.refused.Load(),
+	}
+}

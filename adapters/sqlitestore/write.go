@@ -1,0 +1,296 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// maxBatch bounds the calls of one transaction, so that the first of them does not wait long for the last: at some
+// 20 µs each it is about as long as a slow commit.
+const maxBatch = 256
+
+// call is one call of Write on its way through the queue.
+type call struct {
+	writes []docstore.Write
+	done   chan struct{} // closed when result and err are final
+	result docstore.Result
+	err    error
+
+	// mu is held by the writer from the moment it takes the call until it has evaluated it: after that it no longer
+	// looks at writes, and a caller whose context ended may go and do with them what it likes.
+	mu      sync.Mutex
+	taken   bool
+	givenUp bool
+}
+
+// Write implements [docstore.Store]. If the context ends while the call waits for its turn, nothing is written and the
+// error is the context's own; if it ends while the call's group is being committed, the outcome is unknown.
+func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if err := docstore.ValidateWrites(writes); err != nil {
+		return docstore.Result{}, err
+	}
+	if err := s.calls.Begin(ctx); err != nil {
+		return docstore.Result{}, err
+	}
+	defer s.calls.End()
+	c := &call{writes: writes, done: make(chan struct{})}
+	s.writer.queue.add(c)
+	select {
+	case <-c.done:
+		return c.result, c.err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	c.givenUp = !c.taken
+	c.mu.Unlock()
+	if c.givenUp {
+		return docstore.Result{}, ctx.Err()
+	}
+	select {
+	case <-c.done:
+		return c.result, c.err
+	default:
+		return docstore.Result{}, fmt.Errorf("sqlite: write %s: the commit is under way, its outcome unknown: %w", s.path, ctx.Err())
+	}
+}
+
+// queue holds the calls that wait for the writer.
+type queue struct {
+	mu    sync.Mutex
+	calls []*call
+	wake  chan struct{} // has an entry when there may be calls
+}
+
+func (q *queue) add(c *call) {
+	q.mu.Lock()
+	q.calls = append(q.calls, c)
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.calls)
+}
+
+// take removes up to most calls, the oldest first, and returns those that nobody gave up, each with its mu held.
+func (q *queue) take(most int) []*call {
+	q.mu.Lock()
+	n := min(most, len(q.calls))
+	batch := q.calls[:n:n]
+	if q.calls = q.calls[n:]; len(q.calls) == 0 {
+		q.calls = nil
+	}
+	q.mu.Unlock()
+	taken := batch[:0]
+	for _, c := range batch {
+		c.mu.Lock()
+		if c.givenUp {
+			c.mu.Unlock()
+			continue
+		}
+		c.taken = true
+		taken = append(taken, c)
+	}
+	return taken
+}
+
+// writer owns the writing connection.
+type writer struct {
+	store *Store
+	conn  *conn
+	queue queue
+	ended chan struct{}
+
+	begin, commit, rollback, read, put *stmt
+
+	text []byte // of the document being written
+
+	transactions, applied, refused atomic.Int64
+}
+
+func newWriter(s *Store, c *conn) *writer {
+	return &writer{store: s, conn: c, queue: queue{wake: make(chan struct{}, 1)}, ended: make(chan struct{})}
+}
+
+func (w *writer) prepare() (err error) {
+	for sql, st := range map[string]**stmt{
+		"BEGIN IMMEDIATE": &w.begin,
+		"COMMIT":          &w.commit,
+		"ROLLBACK":        &w.rollback,
+		readSQL:           &w.read,
+		"INSERT INTO docs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET doc = excluded.doc": &w.put,
+	} {
+		if *st, err = w.conn.prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loop serves the queue until stop.
+func (w *writer) loop() {
+	defer close(w.ended)
+	for range w.queue.wake {
+		for w.queue.size() > 0 {
+			w.serve()
+		}
+	}
+}
+
+// stop ends the loop. No call may be under way or follow.
+func (w *writer) stop() {
+	close(w.queue.wake)
+	<-w.ended
+}
+
+// serve takes the write lock, then whoever is waiting by then: while another process keeps the lock, the group grows.
+func (w *writer) serve() {
+	waiting := w.queue.size()
+	if err := w.lock(); err != nil {
+		w.fail(w.queue.take(waiting), err)
+		return
+	}
+	w.apply(w.queue.take(maxBatch))
+}
+
+// lock begins a transaction.
+func (w *writer) lock() error {
+	if err := w.store.patiently(context.Background(), func() error { return w.begin.exec() }); err != nil {
+		return err
+	}
+	if err := w.store.stillThere(); err != nil {
+		return errors.Join(err, w.abort())
+	}
+	return nil
+}
+
+// apply evaluates the calls inside the transaction that has begun, ends it, and answers them.
+func (w *writer) apply(calls []*call) {
+	applied, refused, err := w.evaluate(calls)
+	if err != nil {
+		w.separate(calls, err)
+		return
+	}
+	for _, c := range calls {
+		c.mu.Unlock()
+	}
+	if applied == 0 {
+		// Nothing to keep: what was read needs no sync.
+		err = w.abort()
+	} else if err = w.commit.exec(); err == nil {
+		w.transactions.Add(1)
+	} else {
+		err = errors.Join(err, w.abort())
+	}
+	if err == nil {
+		w.applied.Add(applied)
+		w.refused.Add(refused)
+	}
+	for _, c := range calls {
+		// Also a refusal counts only if the commit did: it may rest on what an earlier call of the group changed.
+		if err != nil {
+			c.result, c.err = docstore.Result{}, w.explain(err)
+		}
+		close(c.done)
+	}
+}
+
+// evaluate decides each call and writes what follows. An error means that SQLite failed and that the transaction is in
+// no known state: SQLite undoes it by itself after some errors, and later statements would then stand alone.
+func (w *writer) evaluate(calls []*call) (applied, refused int64, err error) {
+	for _, c := range calls {
+		e, err := docstore.Evaluate(c.writes, docstore.Moment(w.store.now()), w.get)
+		if code(err) != 0 {
+			return 0, 0, err
+		}
+		if err != nil {
+			c.err = err
+			continue
+		}
+		if c.result = e.Result(); !e.Applied {
+			refused++
+			continue
+		}
+		applied++
+		for i, after := range e.After {
+			k := c.writes[i].Key
+			w.text = appendDoc(w.text[:0], after)
+			if err := w.put.exec(k.Kind, k.Tenant, k.ID, string(w.text)); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	return applied, refused, nil
+}
+
+// separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so that
+// one that meets a broken page or is too large for the disk takes nobody with it.
+func (w *writer) separate(calls []*call, cause error) {
+	if err := w.abort(); err != nil {
+		w.fail(calls, errors.Join(cause, err))
+		return
+	}
+	if len(calls) == 1 {
+		w.fail(calls, cause)
+		return
+	}
+	for i := range calls {
+		if err := w.lock(); err != nil {
+			w.fail(calls[i:i+1], err)
+			continue
+		}
+		w.apply(calls[i : i+1])
+	}
+}
+
+// abort ends the transaction without a change. SQLite may have done so already.
+func (w *writer) abort() error {
+	if err := w.rollback.exec(); err != nil && code(err) != codes.SQLITE_ERROR {
+		return err
+	}
+	return nil
+}
+
+// fail answers calls that were taken but not evaluated.
+func (w *writer) fail(calls []*call, err error) {
+	err = w.explain(err)
+	for _, c := range calls {
+		c.result, c.err = docstore.Result{}, err
+		c.mu.Unlock()
+		close(c.done)
+	}
+}
+
+func (w *writer) explain(err error) error {
+	if errors.Is(err, errMoved) {
+		return fmt.Errorf("%w: sqlite: write %s: %w", docstore.ErrUnavailable, w.store.path, err)
+	}
+	return w.store.explain("write", err)
+}
+
+// get reads one document inside the transaction.
+func (w *writer) get(k docstore.Key) (docstore.Doc, error) { return readDoc(w.read, k) }
+
+const readSQL = "SELECT doc FROM docs WHERE kind = ? AND tenant = ? AND id = ?"
+
+// readDoc returns the document of a key, nil if there is none.
+func readDoc(read *stmt, k docstore.Key) (doc docstore.Doc, err error) {
+	err = read.each(func(row []driver.Value) error {
+		doc, err = parseRow(k, row[0])
+		return err
+	}, k.Kind, k.Tenant, k.ID)
+	return doc, err
+}

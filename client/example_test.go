@@ -1,0 +1,62 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http/httptest"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// A deployment that must run alone. The token goes along with whatever the lock protects.
+func Example() {
+	// In production this is a server of its own; `leasehold serve` runs one.
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
+	defer server.Close()
+
+	ctx := context.Background()
+	locks, err := client.New(server.URL, nil)
+	if err != nil {
+		log.Panic(err)
+	}
+	lease, err := locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-42", TTLSeconds: 30})
+	if err != nil {
+		log.Panic(err)
+	}
+	fmt.Println("ci-42 deploys with token", lease.FencingToken)
+
+	_, err = locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-43", TTLSeconds: 30})
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == contracts.CodeLockHeld {
+		fmt.Println("ci-43 has to wait for", refused.OwnerID)
+	}
+
+	// Longer work renews well before the lease ends, and stops when a renewal is refused.
+	_, err = locks.Renew(ctx, "acme", "deploy-prod", contracts.RenewRequest{
+		OwnerID: "ci-42", FencingToken: lease.FencingToken, TTLSeconds: 30,
+	})
+	if err != nil {
+		log.Panic(err)
+	}
+	ended, err := locks.Release(ctx, "acme", "deploy-prod", contracts.ReleaseRequest{OwnerID: "ci-42", FencingToken: lease.FencingToken})
+	if err != nil {
+		log.Panic(err)
+	}
+	fmt.Println("ci-42's lease is", ended.State)
+
+	lease, err = locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-43", TTLSeconds: 30})
+	if err != nil {
+		log.Panic(err)
+	}
+	fmt.Println("ci-43 deploys with token", lease.FencingToken)
+
+	// Output:
+	// ci-42 deploys with token 1
+	// ci-43 has to wait for ci-42
+	// ci-42's lease is RELEASED
+	// ci-43 deploys with token 2
+}

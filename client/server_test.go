@@ -1,0 +1,258 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// serve opens a server on an empty store, with every exchange held against the contract.
+func serve(t *testing.T) (base string, c *suite.Clock) {
+	t.Helper()
+	c = suite.NewClock()
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now})
+	s := httptest.NewServer(contracttest.Handler(t, httpapi.New(store, httpapi.Development{}, nil)))
+	t.Cleanup(s.Close)
+	return s.URL, c
+}
+
+func dial(t *testing.T, base string, transport http.RoundTripper) *client.Client {
+	t.Helper()
+	c, err := client.New(base, &client.Options{HTTP: &http.Client{Transport: transport, Timeout: 10 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestLifeOfALease goes over a real connection through the real handler.
+func TestLifeOfALease(t *testing.T) {
+	base, clock := serve(t)
+	c, ctx := dial(t, base, nil), t.Context()
+	refusedWith := func(err error, code contracts.Code) {
+		t.Helper()
+		if !client.Is(err, code) {
+			t.Errorf("got %v, want %s", err, code)
+		}
+	}
+
+	_, err := c.Get(ctx, "acme", "deploy")
+	refusedWith(err, contracts.CodeNotFound)
+
+	got, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"}})
+	want := contracts.Lease{
+		TenantID: "acme", LockKey: "deploy", LeaseID: got.LeaseID, OwnerID: "ann", FencingToken: 1, State: contracts.StateActive,
+		AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "2026-01-01T00:00:30.000Z", TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"},
+	}
+	if err != nil || got.LeaseID == "" || !reflect.DeepEqual(got, want) { // LS-ACQ-002, LS-ACQ-003
+		t.Fatalf("acquire: %+v, %v\nwant %+v", got, err, want)
+	}
+
+	clock.Advance(10 * time.Second)
+	_, err = c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30}) // LS-ACQ-001
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.OwnerID != "ann" ||
+		e.ExpiresAt != "2026-01-01T00:00:30.000Z" || e.RetryAfterMs != 20_000 || !e.Retryable {
+		t.Errorf("acquire what is held: %+v", err)
+	}
+
+	got, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 60}) // LS-RNW-002
+	want.ExpiresAt, want.TTLSeconds = "2026-01-01T00:01:10.000Z", 60
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("renew: %+v, %v\nwant %+v", got, err, want)
+	}
+	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: 1, TTLSeconds: 60}) // LS-RNW-001
+	refusedWith(err, contracts.CodeNotOwner)
+	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 0})
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "ttl_seconds" {
+		t.Errorf("renew for no time: %+v", err)
+	}
+
+	seen, err := c.Get(ctx, "acme", "deploy")
+	wantLock := contracts.Lock{
+		TenantID: "acme", LockKey: "deploy", LeaseID: want.LeaseID, OwnerID: "ann", State: contracts.StateActive,
+		AcquiredAt: want.AcquiredAt, ExpiresAt: want.ExpiresAt, TTLSeconds: 60, Metadata: contracts.Metadata{"build": "7"},
+	}
+	if err != nil || !reflect.DeepEqual(seen, wantLock) {
+		t.Errorf("get: %+v, %v\nwant %+v", seen, err, wantLock)
+	}
+
+	ended, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}) // LS-REL-002
+	wantEnded := contracts.EndedLease{
+		TenantID: "acme", LockKey: "deploy", LeaseID: want.LeaseID, OwnerID: "ann", FencingToken: 1, State: contracts.StateReleased,
+		AcquiredAt: want.AcquiredAt, ExpiresAt: want.ExpiresAt, ReleasedAt: "2026-01-01T00:00:10.000Z", TTLSeconds: 60,
+		Metadata: contracts.Metadata{"build": "7"},
+	}
+	if err != nil || !reflect.DeepEqual(ended, wantEnded) {
+		t.Errorf("release: %+v, %v\nwant %+v", ended, err, wantEnded)
+	}
+	_, err = c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}) // a new intention
+	refusedWith(err, contracts.CodeLeaseReleased)
+
+	held, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 5})
+	if err != nil || held.FencingToken != 2 {
+		t.Fatalf("acquire after release: %+v, %v", held, err)
+	}
+	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: want.LeaseID})
+	refusedWith(err, contracts.CodeLeaseLost)
+	forced, err := c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: held.LeaseID})
+	if err != nil || forced.State != contracts.StateReleased || forced.OwnerID != "bob" || forced.ForceRelease == nil ||
+		*forced.ForceRelease != (contracts.ForcedRelease{By: "root", Reason: "hangs", At: "2026-01-01T00:00:10.000Z"}) {
+		t.Errorf("force-release: %+v, %v", forced, err)
+	}
+	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs"})
+	refusedWith(err, contracts.CodeLockNotHeld)
+}
+
+func TestListOverPages(t *testing.T) {
+	base, _ := serve(t)
+	c, ctx := dial(t, base, nil), t.Context()
+	for _, key := range []string{"b/2", "a", "b/1", "b/ü", "b/%"} {
+		if _, err := c.Acquire(ctx, "acme", key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Release(ctx, "acme", "b/1", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name string
+		q    client.Query
+		want []string
+	}{
+		{"all", client.Query{}, []string{"a", "b/%", "b/1", "b/2", "b/ü"}},
+		{"prefix", client.Query{Prefix: "b/"}, []string{"b/%", "b/1", "b/2", "b/ü"}},
+		{"state", client.Query{State: contracts.StateReleased}, []string{"b/1"}},
+		{"prefix, state and pages of one", client.Query{Prefix: "b/", State: contracts.StateActive, PageSize: 1}, []string{"b/%", "b/2", "b/ü"}},
+		{"nothing", client.Query{Prefix: "c"}, nil},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			var keys []string
+			for q := tc.q; ; {
+				p, err := c.List(ctx, "acme", q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range p.Locks {
+					keys = append(keys, l.LockKey)
+				}
+				if q.PageToken = p.NextPageToken; q.PageToken == "" {
+					break
+				}
+			}
+			if !reflect.DeepEqual(keys, tc.want) {
+				t.Errorf("got %q, want %q", keys, tc.want)
+			}
+		})
+	}
+	if _, err := c.List(ctx, "acme", client.Query{PageSize: 1001}); !client.Is(err, contracts.CodeInvalidArgument) {
+		t.Errorf("a page of 1001: %v", err)
+	}
+}
+
+// TestNamesSurviveTheWay: whatever a lock is called, the server and the client speak of the same one, or the server says
+// that there cannot be one of that name.
+func TestNamesSurviveTheWay(t *testing.T) {
+	base, _ := serve(t)
+	c, ctx := dial(t, base, nil), t.Context()
+	for _, key := range []string{"a/b", "ü", "%", "%2F", "a b", "a+b", "?x=1#y", "a//b", "../x", "...", "a;b", `"`, "locks", "acquire"} {
+		t.Run(key, func(t *testing.T) {
+			l, err := c.Acquire(ctx, key, key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
+			if err != nil || l.TenantID != key || l.LockKey != key || l.FencingToken != 1 {
+				t.Fatalf("acquire: %+v, %v", l, err)
+			}
+			if seen, err := c.Get(ctx, key, key); err != nil || seen.LeaseID != l.LeaseID {
+				t.Errorf("get: %+v, %v", seen, err)
+			}
+		})
+	}
+	for _, key := range []string{"", ".", "..", "a\nb"} {
+		_, err := c.Get(ctx, "acme", key)
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "lock_key" {
+			t.Errorf("key %q: %v, want INVALID_ARGUMENT for lock_key", key, err)
+		}
+	}
+}
+
+// lossy loses the request or the answer of the first exchange.
+type lossy struct {
+	answerOnly bool
+	lost       bool
+}
+
+func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.lost {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	l.lost = true
+	if l.answerOnly {
+		w, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.Body.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("connection reset by peer")
+}
+
+// TestLossHasNoEffect: a caller does not notice that a request or an answer was lost, but by replayed (LS-ACC-04).
+func TestLossHasNoEffect(t *testing.T) {
+	for _, way := range []struct {
+		name       string
+		answerOnly bool
+	}{{"lost request", false}, {"lost answer", true}} {
+		t.Run(way.name, func(t *testing.T) {
+			base, _ := serve(t)
+			c := func() *client.Client { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
+			l, err := c().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
+			if err != nil || l.FencingToken != 1 || l.Replayed != way.answerOnly {
+				t.Fatalf("acquire: %+v, %v", l, err)
+			}
+			l, err = c().Renew(t.Context(), "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 60})
+			if err != nil || l.ExpiresAt != "2026-01-01T00:01:00.000Z" || l.Replayed != way.answerOnly {
+				t.Errorf("renew: %+v, %v", l, err)
+			}
+			e, err := c().Release(t.Context(), "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1})
+			if err != nil || e.State != contracts.StateReleased || e.Replayed != way.answerOnly {
+				t.Errorf("release: %+v, %v", e, err)
+			}
+			l, err = dial(t, base, nil).Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30})
+			if err != nil || l.FencingToken != 2 {
+				t.Fatalf("acquire by the next: %+v, %v", l, err)
+			}
+			f, err := c().ForceRelease(t.Context(), "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs"})
+			if err != nil || f.State != contracts.StateReleased {
+				t.Errorf("force-release: %+v, %v", f, err)
+			}
+		})
+	}
+}
+
+// TestServerThatIsGone: no answer in any try is an error of the network, not of Leasehold.
+func TestServerThatIsGone(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	c, err := client.New(s.URL, &client.Options{Tries: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = c.Get(ctx, "acme", "deploy")
+	if _, ok := errors.AsType[*client.Error](err); err == nil || ok || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want a connection that was refused", err)
+	}
+}

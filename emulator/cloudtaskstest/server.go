@@ -1,0 +1,298 @@
+package cloudtaskstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	pb "cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Options are the settings of a [Server]. The zero value works.
+type Options struct {
+	// Queues exist from the start, with the service's defaults: "projects/P/locations/L/queues/Q".
+	Queues []string
+
+	// DispatchDeadline cuts every delivery off after this, whatever its task says; 0 leaves it to the tasks.
+	DispatchDeadline time.Duration
+
+	// Log gets a line for each delivery; nil stands for none.
+	Log *slog.Logger
+
+	// Now is the clock of the tokens; nil stands for time.Now. Waiting is not on this clock.
+	Now func() time.Time
+}
+
+// A Server is a running emulator. Its methods may be called from several goroutines at once.
+type Server struct {
+	options  Options
+	listener net.Listener
+	grpc     *grpc.Server
+	served   chan error
+	issuer   *issuer
+	client   *http.Client
+	life     context.Context //nolint:containedctx // of the deliveries: they outlive the calls that caused them
+	end      context.CancelFunc
+	running  sync.WaitGroup // tasks
+	stop     sync.Once
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed, and replaced, whenever something that somebody may wait for has changed
+	queues   map[string]*queue
+	counts   map[string]int
+	faults   []*Injection
+	attempts []Attempt
+	conns    []*grpc.ClientConn
+	lastID   int
+}
+
+// Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port. Options
+// may be nil. Other addresses are refused, because the emulator lets everybody do everything.
+func Listen(addr string, o *Options) (*Server, error) {
+	s := &Server{
+		served: make(chan error, 1), changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
+		client: &http.Client{
+			Transport:     &http.Transport{},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if o != nil {
+		s.options = *o
+	}
+	if s.options.Log == nil {
+		s.options.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.options.Now == nil {
+		s.options.Now = time.Now
+	}
+	if s.options.DispatchDeadline < 0 {
+		return nil, fmt.Errorf("cloud tasks emulator: DispatchDeadline %v is negative", s.options.DispatchDeadline)
+	}
+	for _, name := range s.options.Queues {
+		q, err := newQueue(&pb.Queue{Name: name})
+		if err != nil {
+			return nil, fmt.Errorf("cloud tasks emulator: Queues: %s", status.Convert(err).Message())
+		}
+		s.queues[name] = q
+	}
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	var err error
+	if s.listener, err = listen(addr); err != nil {
+		return nil, err
+	}
+	if s.issuer, err = startIssuer(s.options.Now); err != nil {
+		return nil, errors.Join(err, s.listener.Close())
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.grpc = grpc.NewServer(grpc.UnaryInterceptor(s.intercept), grpc.WaitForHandlers(true))
+	pb.RegisterCloudTasksServer(s.grpc, &service{server: s})
+	go func() { s.served <- s.grpc.Serve(s.listener) }()
+	return s, nil
+}
+
+// listen binds a loopback address.
+func listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("cloud tasks emulator: address %q: %w", addr, err)
+	}
+	if !loopback(host) {
+		return nil, fmt.Errorf("cloud tasks emulator: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost", addr)
+	}
+	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
+	if err != nil {
+		return nil, fmt.Errorf("cloud tasks emulator: %w", err)
+	}
+	return l, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// TB is the part of testing.TB that [Start] needs.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Start starts an emulator on a free loopback port for a test and closes it when the test ends. Options may be nil.
+func Start(t TB, o *Options) *Server {
+	t.Helper()
+	s, err := Listen("", o)
+	if err != nil {
+		t.Fatalf("%v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatalf("%v", err)
+		}
+	})
+	return s
+}
+
+// Close cuts off all deliveries and calls, and waits for them. Closing twice is allowed.
+func (s *Server) Close() error {
+	var err error
+	s.stop.Do(func() {
+		s.grpc.Stop()
+		s.end()
+		s.running.Wait()
+		s.client.CloseIdleConnections()
+		s.mu.Lock()
+		conns := s.conns
+		s.mu.Unlock()
+		for _, c := range conns {
+			if e := c.Close(); e != nil && status.Code(e) != codes.Canceled { // Canceled: its client was closed before
+				err = errors.Join(err, e)
+			}
+		}
+		if e := <-s.served; e != nil && !errors.Is(e, grpc.ErrServerStopped) {
+			err = errors.Join(err, e)
+		}
+		err = errors.Join(err, s.issuer.close())
+	})
+	return err
+}
+
+// Addr is the address of the API, "127.0.0.1:41234": what CLOUD_TASKS_EMULATOR_HOST takes.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Issuer is the issuer of the tokens, the URL in their claim iss: http://127.0.0.1:41235. It publishes its keys there.
+func (s *Server) Issuer() string { return s.issuer.url }
+
+// Token is an ID token of a service account for an audience, as deliveries carry them: for a test that calls a worker itself, as
+// Cloud Scheduler does.
+func (s *Server) Token(account, audience string) (string, error) {
+	return s.issuer.token(account, audience, nil)
+}
+
+// ClientOptions are what connects a client of cloud.google.com/go/cloudtasks with the server. Each call opens a
+// connection: call it once for each client.
+func (s *Server) ClientOptions() []option.ClientOption {
+	conn, err := grpc.NewClient("passthrough:///"+s.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic(fmt.Sprintf("cloud tasks emulator: %v", err)) // the address is the server's own and well formed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns = append(s.conns, conn)
+	return []option.ClientOption{option.WithGRPCConn(conn)}
+}
+
+// Count returns how many calls of a method the server has seen, "CreateTask": refused, failed and retried ones too.
+// "Dispatch" counts requests to workers.
+func (s *Server) Count(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[method]
+}
+
+// Counts returns the counts of all methods that were called.
+func (s *Server) Counts() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.counts)
+}
+
+// Attempt is one delivery that has ended.
+type Attempt struct {
+	Task           string // its ID, the last part of the name
+	RetryCount     int    // X-CloudTasks-TaskRetryCount: earlier deliveries
+	ExecutionCount int    // X-CloudTasks-TaskExecutionCount: those of them that were answered
+	Status         int    // of the answer; 0 if there was none
+	Answer         string // its body, up to 64 KiB
+	Err            error  // why there was no answer
+	Begin, End     time.Time
+}
+
+// Attempts are all deliveries so far, in the order in which they ended.
+func (s *Server) Attempts() []Attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.attempts)
+}
+
+// Idle waits until no task is left in any queue that runs: each was acknowledged, given up or deleted.
+func (s *Server) Idle(ctx context.Context) error {
+	return s.waitFor(ctx, func() bool {
+		for _, q := range s.queues {
+			if len(q.tasks) > 0 && q.pb.GetState() == pb.Queue_RUNNING {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Attempted waits until at least n deliveries have ended.
+func (s *Server) Attempted(ctx context.Context, n int) error {
+	return s.waitFor(ctx, func() bool { return len(s.attempts) >= n })
+}
+
+// waitFor waits until done, which is called with s.mu held, says so.
+func (s *Server) waitFor(ctx context.Context, done func() bool) error {
+	for {
+		s.mu.Lock()
+		ok, changed := done(), s.changed
+		s.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.life.Done():
+			return errors.New("cloud tasks emulator: closed")
+		}
+	}
+}
+
+// changedLocked wakes everybody who waits for something.
+func (s *Server) changedLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	method := path.Base(info.FullMethod)
+	msg := req.(proto.Message)
+	s.mu.Lock()
+	s.counts[method]++
+	s.mu.Unlock()
+	if len(msg.ProtoReflect().GetUnknown()) > 0 {
+		return nil, status.Errorf(codes.Unimplemented, "cloud tasks emulator: %s has fields that the emulator does not know", method)
+	}
+	switch e := s.hit(method, msg).(type) {
+	case Fail:
+		return nil, failure(e.Code, e.Message)
+	case ApplyThenFail:
+		if _, err := handler(ctx, req); err != nil {
+			return nil, err
+		}
+		return nil, failure(e.Code, e.Message)
+	default:
+		return handler(ctx, req)
+	}
+}

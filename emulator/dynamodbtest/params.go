@@ -1,0 +1,177 @@
+package dynamodbtest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
+)
+
+// placeholders are the members of a request that give #names and :values their meaning.
+type placeholders struct {
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues map[string]any
+}
+
+// expression is one expression of a request. Projections take no :values.
+type expression struct {
+	name   string
+	source *string
+}
+
+const projectionName = "ProjectionExpression"
+
+var (
+	namePattern  = regexp.MustCompile(`^#[0-9a-zA-Z_]+$`)
+	valuePattern = regexp.MustCompile(`^:[0-9a-zA-Z_]+$`)
+)
+
+// env checks the placeholders of a request that has the given expressions, and decodes their values.
+func (p placeholders) env(expressions ...expression) (*expr.Env, *apiError) {
+	var withValues []string
+	anything, takesValues := false, false
+	for _, e := range expressions {
+		anything = anything || e.source != nil
+		if e.name != projectionName {
+			takesValues = takesValues || e.source != nil
+			withValues = append(withValues, e.name)
+		}
+	}
+	if p.ExpressionAttributeNames != nil && !anything {
+		return nil, invalid("ExpressionAttributeNames can only be specified when using expressions")
+	}
+	if p.ExpressionAttributeValues != nil && !takesValues {
+		verb := "is"
+		if len(withValues) > 1 {
+			verb = "are"
+		}
+		return nil, invalid("ExpressionAttributeValues can only be specified when using expressions: %s %s null",
+			strings.Join(withValues, " and "), verb)
+	}
+	if err := checkPlaceholders("ExpressionAttributeNames", p.ExpressionAttributeNames, namePattern); err != nil {
+		return nil, err
+	}
+	if err := checkPlaceholders("ExpressionAttributeValues", p.ExpressionAttributeValues, valuePattern); err != nil {
+		return nil, err
+	}
+	values := make(map[string]attr.Value, len(p.ExpressionAttributeValues))
+	for _, key := range sortedKeys(p.ExpressionAttributeValues) {
+		v, err := attr.Decode(p.ExpressionAttributeValues[key])
+		if err != nil {
+			e := valueError(err)
+			if e.kind == prefixValidate+"ValidationException" {
+				e.msg = fmt.Sprintf("ExpressionAttributeValues contains invalid value: %s for key %s", e.msg, key)
+			}
+			return nil, e
+		}
+		values[key] = v
+	}
+	return expr.NewEnv(p.ExpressionAttributeNames, values), nil
+}
+
+func checkPlaceholders[V any](member string, given map[string]V, pattern *regexp.Regexp) *apiError {
+	if given != nil && len(given) == 0 {
+		return invalid("%s must not be empty", member)
+	}
+	for _, key := range sortedKeys(given) {
+		if !pattern.MatchString(key) {
+			return invalid("%s contains invalid key: Syntax error; key: %q", member, key)
+		}
+	}
+	return nil
+}
+
+// condition binds a ConditionExpression or FilterExpression; nil when there is none.
+func (e expression) condition(env *expr.Env) (*expr.Condition, *apiError) {
+	return bind(e, env.Condition)
+}
+
+func (e expression) update(env *expr.Env) (*expr.Update, *apiError) { return bind(e, env.Update) }
+
+func (e expression) projection(env *expr.Env) (*expr.Projection, *apiError) {
+	return bind(e, env.Projection)
+}
+
+func bind[T any](e expression, parse func(string) (*T, error)) (*T, *apiError) {
+	if e.source == nil {
+		return nil, nil
+	}
+	bound, err := parse(*e.source)
+	if err != nil {
+		return nil, invalid("Invalid %s: %v", e.name, err)
+	}
+	return bound, nil
+}
+
+// allUsed refuses placeholders that no expression of the request needed.
+func allUsed(env *expr.Env) *apiError {
+	if err := env.Unused(); err != nil {
+		return invalid("%v", err)
+	}
+	return nil
+}
+
+// decodeItem decodes the Item or Key of a request, which has to be there.
+func decodeItem(member string, raw map[string]any) (attr.Map, *apiError) {
+	if raw == nil {
+		return nil, missing(member)
+	}
+	m, err := attr.DecodeMap(raw)
+	if err != nil {
+		return nil, valueError(err)
+	}
+	return m, nil
+}
+
+// missing is the service's answer to a member that has to be there.
+func missing(member string) *apiError {
+	return constraint("null", member, "Member must not be null")
+}
+
+// constraint is the service's answer to a member that breaks a rule of its own.
+func constraint(value, member, rule string) *apiError {
+	if value != "null" {
+		value = "'" + value + "'"
+	}
+	return invalid("1 validation error detected: Value %s at '%s' failed to satisfy constraint: %s",
+		value, strings.ToLower(member[:1])+member[1:], rule)
+}
+
+// oneOf checks a member that takes a few words; the empty word stands for its absence.
+func oneOf(member, value string, words ...string) *apiError {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return constraint(value, member, "Member must satisfy enum value set: ["+strings.Join(words, ", ")+"]")
+}
+
+var tableNamePattern = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
+
+// checkName checks the name of a table or of an index.
+func checkName(member, name string) *apiError {
+	switch {
+	case name == "":
+		return missing(member)
+	case strings.HasPrefix(name, "arn:"):
+		return unsupported("ARNs as names: %s %s", member, name)
+	case !tableNamePattern.MatchString(name):
+		return constraint(name, member, "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+")
+	case len(name) < 3 || len(name) > 255:
+		return invalid("%s must be at least 3 characters long and at most 255 characters long", member)
+	default:
+		return nil
+	}
+}
+
+// first returns the first error that is not nil.
+func first(errs ...*apiError) *apiError {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

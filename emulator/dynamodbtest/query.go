@@ -1,0 +1,492 @@
+package dynamodbtest
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
+)
+
+// maxPage is how many bytes of items a query or scan looks at before it ends the page.
+const maxPage = 1 << 20
+
+// walkParams are the members that Query and Scan share.
+type walkParams struct {
+	placeholders
+	TableName              string
+	IndexName              *string
+	ConsistentRead         bool
+	ExclusiveStartKey      map[string]any
+	FilterExpression       *string
+	ProjectionExpression   *string
+	Limit                  *int64
+	ReturnConsumedCapacity string
+	Select                 string
+}
+
+// walk is a query or scan that is ready to run.
+type walk struct {
+	*walkParams
+	table      *table
+	index      *index // nil: the table itself
+	rows       *view
+	filter     *expr.Condition
+	projection *expr.Projection
+	start      attr.Map // the key to go on behind; nil: from the beginning
+}
+
+func (r *walkParams) targets() []target { return []target{{table: r.TableName}} }
+
+func (r *walkParams) filterExpression() expression {
+	return expression{"FilterExpression", r.FilterExpression}
+}
+
+func (r *walkParams) projectionExpression() expression {
+	return expression{projectionName, r.ProjectionExpression}
+}
+
+// checkWalk checks what can be checked without the table.
+func (r *walkParams) checkWalk() *apiError {
+	err := first(
+		checkName("TableName", r.TableName),
+		checkCapacity(r.ReturnConsumedCapacity),
+		oneOf("Select", r.Select, "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"),
+	)
+	if err != nil {
+		return err
+	}
+	if r.IndexName != nil {
+		if err := checkName("IndexName", *r.IndexName); err != nil {
+			return err
+		}
+	}
+	if r.Limit != nil && *r.Limit < 1 {
+		return constraint("0", "Limit", "Member must have value greater than or equal to 1")
+	}
+	return r.checkSelect()
+}
+
+func (r *walkParams) checkSelect() *apiError {
+	what := map[string]string{"COUNT": "only the Count", "ALL_ATTRIBUTES": "ALL_ATTRIBUTES",
+		"ALL_PROJECTED_ATTRIBUTES": "ALL_PROJECTED_ATTRIBUTES"}[r.Select]
+	switch {
+	case what != "" && r.ProjectionExpression != nil:
+		return invalid("Cannot specify the ProjectionExpression when choosing to get %s", what)
+	case r.Select == "SPECIFIC_ATTRIBUTES" && r.ProjectionExpression == nil:
+		return invalid("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
+	case r.Select == "ALL_PROJECTED_ATTRIBUTES" && r.IndexName == nil:
+		return invalid("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
+	default:
+		return nil
+	}
+}
+
+// open finds the table and index, and checks the request against them.
+func (s *Server) open(r *walkParams, filter *expr.Condition, projection *expr.Projection) (*walk, *apiError) {
+	t, err := s.table(r.TableName)
+	if err != nil {
+		return nil, err
+	}
+	w := &walk{walkParams: r, table: t, rows: t.rows, filter: filter, projection: projection}
+	if r.IndexName != nil {
+		if w.index = t.index(*r.IndexName); w.index == nil {
+			return nil, invalid("The table does not have the specified index: %s", *r.IndexName)
+		}
+		if !w.index.local && r.ConsistentRead {
+			return nil, invalid("Consistent reads are not supported on global secondary indexes")
+		}
+		w.rows = w.index.rows
+	}
+	if r.ExclusiveStartKey != nil {
+		if w.start, err = w.startKey(); err != nil {
+			return nil, err
+		}
+	}
+	if filter != nil {
+		if err := t.checkScalarKeys(filter.Paths()); err != nil {
+			return nil, err
+		}
+	}
+	if projection != nil {
+		if err := t.checkScalarKeys(projection.Paths()); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.checkProjected()
+}
+
+// keys are the attributes of a position in the walk: the key of the index and that of the table.
+func (w *walk) keys() []keyAttr {
+	keys := w.rows.key.attrs()
+	for _, a := range w.table.key.attrs() {
+		if !w.rows.key.has(a.name) {
+			keys = append(keys, a)
+		}
+	}
+	return keys
+}
+
+func (w *walk) startKey() (attr.Map, *apiError) {
+	key, err := attr.DecodeMap(w.ExclusiveStartKey)
+	if err != nil {
+		e := valueError(err)
+		e.msg = "The provided starting key is invalid: " + e.msg
+		return nil, e
+	}
+	keys := w.keys()
+	if len(key) != len(keys) {
+		return nil, invalid("The provided starting key is invalid")
+	}
+	for _, a := range keys {
+		if v := key[a.name]; v == nil || v.Type() != a.kind {
+			return nil, invalid("The provided starting key is invalid: " +
+				"The provided key element does not match the schema")
+		}
+	}
+	return key, nil
+}
+
+// checkProjected refuses to read from a global index what it does not hold.
+func (w *walk) checkProjected() *apiError {
+	if w.index == nil || w.index.local || w.index.projection == "ALL" {
+		return nil
+	}
+	if w.Select == "ALL_ATTRIBUTES" {
+		return badValue("Select type ALL_ATTRIBUTES is not supported for global secondary index %s "+
+			"because its projection type is not ALL", w.index.name)
+	}
+	if w.projection == nil {
+		return nil
+	}
+	var lacks []string
+	for _, p := range w.projection.Paths() {
+		if !w.index.projects(w.table, p.Root()) {
+			lacks = append(lacks, p.Root())
+		}
+	}
+	if lacks != nil {
+		return badValue("Global secondary index %s does not project [%s]", w.index.name, strings.Join(lacks, ", "))
+	}
+	return nil
+}
+
+// fetches reports whether a local index has to ask the table for what it does not hold.
+func (w *walk) fetches() bool {
+	if w.index == nil || !w.index.local || w.index.projection == "ALL" {
+		return false
+	}
+	if w.Select == "ALL_ATTRIBUTES" {
+		return true
+	}
+	return w.projection != nil && slices.ContainsFunc(w.projection.Paths(), func(p *expr.Path) bool {
+		return !w.index.projects(w.table, p.Root())
+	})
+}
+
+// page collects rows, which the caller offers in order, until the page is full.
+type page struct {
+	*walk
+	items   []map[string]any
+	count   int
+	scanned int
+	bytes   int      // looked at, in the index if there is one
+	fetched int      // units of reading whole items behind a local index
+	last    attr.Map // where the page ended, when it was full
+	lean    bool     // only counts
+}
+
+// add takes a row and reports whether the page has room for another.
+func (p *page) add(row attr.Map) bool {
+	p.scanned++
+	p.bytes += attr.Size(row)
+	if p.fetches() {
+		row = p.table.items[p.table.key.id(row)]
+		p.fetched += int(ceilUnits(attr.Size(row), readUnit))
+	}
+	if p.filter == nil || p.filter.Holds(row) {
+		p.count++
+		if !p.lean {
+			p.items = append(p.items, project(p.projection, row))
+		}
+	}
+	if p.Limit != nil && p.scanned == int(*p.Limit) || p.bytes >= maxPage {
+		p.last = make(attr.Map)
+		for _, a := range p.keys() {
+			p.last[a.name] = row[a.name]
+		}
+		return false
+	}
+	return true
+}
+
+// run walks over rows in the order that the function gives, and answers.
+func (w *walk) run(s *Server, m mode, each func(add func(attr.Map) bool)) any {
+	if m.stale && !w.ConsistentRead {
+		forward := w.table.rewind()
+		defer forward()
+	}
+	p := &page{walk: w, lean: w.Select == "COUNT", items: []map[string]any{}}
+	each(p.add)
+
+	used := newUsage(w.table)
+	if w.index == nil {
+		used.read(p.bytes, w.ConsistentRead)
+	} else {
+		used.readIndex(w.index, p.bytes, w.ConsistentRead)
+		if p.fetched > 0 {
+			used.read(p.fetched*readUnit, w.ConsistentRead)
+		}
+	}
+	s.charge(used)
+	out := map[string]any{"Count": p.count, "ScannedCount": p.scanned}
+	if !p.lean {
+		out["Items"] = p.items
+	}
+	if p.last != nil {
+		out["LastEvaluatedKey"] = attr.JSONMap(p.last)
+	}
+	if wantsCapacity(w.ReturnConsumedCapacity) {
+		out["ConsumedCapacity"] = used.json(w.ReturnConsumedCapacity)
+	}
+	return out
+}
+
+type query struct {
+	walkParams
+	KeyConditionExpression *string
+	ScanIndexForward       *bool
+}
+
+func (r *query) run(s *Server, m mode) (any, *apiError) {
+	if err := r.checkWalk(); err != nil {
+		return nil, err
+	}
+	if r.KeyConditionExpression == nil {
+		return nil, invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
+	}
+	env, err := r.env(r.projectionExpression(), r.filterExpression(),
+		expression{"KeyConditionExpression", r.KeyConditionExpression})
+	if err != nil {
+		return nil, err
+	}
+	conditions, bad := env.KeyConditions(*r.KeyConditionExpression)
+	if bad != nil {
+		return nil, invalid("%v", bad)
+	}
+	filter, err := r.filterExpression().condition(env)
+	if err != nil {
+		return nil, err
+	}
+	projection, err := r.projectionExpression().projection(env)
+	if err != nil {
+		return nil, err
+	}
+	if err := allUsed(env); err != nil {
+		return nil, err
+	}
+	w, err := s.open(&r.walkParams, filter, projection)
+	if err != nil {
+		return nil, err
+	}
+	hash, sort, err := w.split(conditions)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkFilterKeys(); err != nil {
+		return nil, err
+	}
+	if err := w.checkStart(hash, sort); err != nil {
+		return nil, err
+	}
+	backward := r.ScanIndexForward != nil && !*r.ScanIndexForward
+	return w.run(s, m, func(add func(attr.Map) bool) { w.partition(hash, sort, backward, add) }), nil
+}
+
+// split finds the condition on the hash key, which every query needs, and the one on the sort key, if there is one.
+func (w *walk) split(conditions []expr.KeyCondition) (hash, sort *expr.KeyCondition, err *apiError) {
+	key := w.rows.key
+	if len(conditions) > 2 {
+		return nil, nil, invalid("Conditions can be of length 1 or 2 only")
+	}
+	for i := range conditions {
+		c := &conditions[i]
+		var a keyAttr
+		switch {
+		case c.Name == key.hash.name:
+			hash, a = c, key.hash
+		case key.sort != nil && c.Name == key.sort.name:
+			sort, a = c, *key.sort
+		default:
+			continue
+		}
+		for _, v := range c.Values {
+			if v.Type() != a.kind {
+				return nil, nil, badValue("Condition parameter type does not match schema type")
+			}
+			if kind := emptyKind(v); kind != "" {
+				return nil, nil, invalid("One or more parameter values are not valid. The AttributeValue for a key "+
+					"attribute cannot contain an empty %s value. Key: %s", kind, a.name)
+			}
+		}
+	}
+	switch {
+	case hash == nil:
+		return nil, nil, invalid("Query condition missed key schema element: %s", key.hash.name)
+	case hash.Op != "=" || len(conditions) == 2 && key.sort == nil:
+		return nil, nil, invalid("Query key condition not supported")
+	case len(conditions) == 2 && sort == nil:
+		return nil, nil, invalid("Query condition missed key schema element: %s", key.sort.name)
+	case sort != nil && sort.Op == "begins_with" && key.sort.kind == attr.N:
+		return nil, nil, invalid("Invalid KeyConditionExpression: Incorrect operand type for operator or function; " +
+			"operator or function: begins_with, operand type: N")
+	}
+	return hash, sort, nil
+}
+
+func (w *walk) checkFilterKeys() *apiError {
+	if w.filter == nil {
+		return nil
+	}
+	for _, p := range w.filter.Paths() {
+		if w.rows.key.has(p.Root()) {
+			return invalid("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s",
+				p.Root())
+		}
+	}
+	return nil
+}
+
+// checkStart refuses to go on from a key that the query would not have come by.
+func (w *walk) checkStart(hash, sort *expr.KeyCondition) *apiError {
+	if w.start == nil {
+		return nil
+	}
+	if !hash.Matches(w.start[hash.Name]) {
+		return invalid("The provided starting key is outside query boundaries based on provided conditions")
+	}
+	if sort != nil && !sort.Matches(w.start[sort.Name]) {
+		return invalid("The provided starting key does not match the range key predicate")
+	}
+	return nil
+}
+
+// partition offers the rows of one hash key that meet the condition on the sort key, behind the start key.
+func (w *walk) partition(hash, sort *expr.KeyCondition, backward bool, add func(attr.Map) bool) {
+	rows := w.rows.partition(hash.Values[0])
+	from, to := 0, len(rows)
+	if w.start != nil {
+		at, exact := slices.BinarySearchFunc(rows, w.start, w.rows.compare)
+		if backward {
+			to = at
+		} else if from = at; exact {
+			from++
+		}
+	}
+	rows = rows[from:to]
+	for i := range rows {
+		row := rows[i]
+		if backward {
+			row = rows[len(rows)-1-i]
+		}
+		if sort != nil && !sort.Matches(row[sort.Name]) {
+			continue
+		}
+		if !add(row) {
+			return
+		}
+	}
+}
+
+type scan struct {
+	walkParams
+	Segment       *int64
+	TotalSegments *int64
+}
+
+func (r *scan) run(s *Server, m mode) (any, *apiError) {
+	if err := first(r.checkWalk(), r.checkSegments()); err != nil {
+		return nil, err
+	}
+	env, err := r.env(r.projectionExpression(), r.filterExpression())
+	if err != nil {
+		return nil, err
+	}
+	filter, err := r.filterExpression().condition(env)
+	if err != nil {
+		return nil, err
+	}
+	projection, err := r.projectionExpression().projection(env)
+	if err != nil {
+		return nil, err
+	}
+	if err := allUsed(env); err != nil {
+		return nil, err
+	}
+	w, err := s.open(&r.walkParams, filter, projection)
+	if err != nil {
+		return nil, err
+	}
+	if w.start != nil && !r.inSegment(position(id(w.start[w.rows.key.hash.name]))) {
+		return nil, invalid("The provided starting key is invalid: Invalid ExclusiveStartKey. Please use "+
+			"ExclusiveStartKey with correct Segment. TotalSegments: %d Segment: %d", *r.TotalSegments, *r.Segment)
+	}
+	return w.run(s, m, func(add func(attr.Map) bool) { w.everything(r.inSegment, add) }), nil
+}
+
+func (r *scan) checkSegments() *apiError {
+	const maxSegments = 1_000_000
+	switch {
+	case r.Segment != nil && r.TotalSegments == nil:
+		return invalid("The TotalSegments parameter is required but was not present in the request " +
+			"when Segment parameter is present")
+	case r.TotalSegments == nil:
+		return nil
+	case r.Segment == nil:
+		return invalid("The Segment parameter is required but was not present in the request " +
+			"when parameter TotalSegments is present")
+	case *r.TotalSegments < 1 || *r.TotalSegments > maxSegments:
+		return invalid("TotalSegments has to be from 1 to %d, found %d", maxSegments, *r.TotalSegments)
+	case *r.Segment < 0 || *r.Segment >= *r.TotalSegments:
+		return invalid("The Segment parameter is zero-based and must be less than parameter TotalSegments: "+
+			"Segment: %d is not less than TotalSegments: %d", *r.Segment, *r.TotalSegments)
+	default:
+		return nil
+	}
+}
+
+// inSegment reports whether a position belongs to the scan's segment.
+func (r *scan) inSegment(position uint64) bool {
+	if r.TotalSegments == nil {
+		return true
+	}
+	segment, _ := bits.Mul64(position, uint64(*r.TotalSegments)) //nolint:gosec // checkSegments lets nothing below 1 pass
+	return segment == uint64(*r.Segment)                         //nolint:gosec // nor below 0 here
+}
+
+// everything offers all rows behind the start key whose positions are wanted.
+func (w *walk) everything(wanted func(uint64) bool, add func(attr.Map) bool) {
+	from, skip := 0, 0
+	if w.start != nil {
+		var found bool
+		if from, found = w.rows.find(id(w.start[w.rows.key.hash.name])); found {
+			var exact bool
+			if skip, exact = slices.BinarySearchFunc(w.rows.parts[from].rows, w.start, w.rows.compare); exact {
+				skip++
+			}
+		}
+	}
+	for _, p := range w.rows.parts[from:] {
+		rows := p.rows[skip:]
+		skip = 0
+		if !wanted(p.position) {
+			continue
+		}
+		for _, row := range rows {
+			if !add(row) {
+				return
+			}
+		}
+	}
+}

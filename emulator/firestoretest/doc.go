@@ -1,0 +1,83 @@
+// Package firestoretest is an emulator of the Firestore API that runs inside a test: a gRPC server on a loopback port for the
+// real client library, with transactions that exclude each other in both of the service's modes, and with faults on
+// demand. It starts in a millisecond and needs nothing installed.
+//
+//	s := firestore.Start(t, nil)                                       // closes with the test
+//	client, err := sdk.NewClient(ctx, "my-project", s.ClientOptions()...) // cloud.google.com/go/firestore
+//
+// [Listen] starts one outside of tests; its [Server.Addr] is what FIRESTORE_EMULATOR_HOST takes. Projects and databases
+// exist as soon as they are named, side by side, unless Options.Databases says which do.
+//
+// # What is there
+//
+//   - documents: BatchGetDocuments, GetDocument, ListDocuments (ordered by name), ListCollectionIds, CreateDocument,
+//     UpdateDocument, DeleteDocument, with masks and reads at a time within the last hour
+//   - writes: Commit, all or nothing, and BatchWrite, with a status for each; preconditions, update masks, transforms
+//   - transactions: BeginTransaction, Rollback, and those that a read begins; read-write and read-only
+//   - queries: RunQuery and RunAggregationQuery (count, sum, avg), on collections and collection groups: all filters of
+//     the client library, order, cursors, offset, limit, projection
+//   - Listen, for documents and queries, with resume tokens
+//
+// Write, PartitionQuery, ExecutePipeline, vectors and query explanation are not there. Whatever a request asks for that
+// is not there is answered with UNIMPLEMENTED and the name of the field; nothing is ignored in silence.
+//
+// # Who waits for whom
+//
+// In [Pessimistic] mode, a transaction locks every document that it reads, found or not, and every query, against
+// changes of what it finds. Reads share and wait for nobody. A commit, in a transaction or not, is one step; it waits
+// until no other transaction holds what it writes.
+//
+//	BeginTransaction ──▶ open ──read──▶ open, holds locks
+//	                      ├─ Commit ──▶ waits ──▶ applied, or refused by a precondition; closed
+//	                      │               └─ lock timeout ─▶ ABORTED, closed
+//	                      ├─ Rollback ─▶ closed
+//	                      └─ left alone, or too long ─▶ expired
+//
+// Commits that wait are served in the order in which they came; a read passes them, so that many readers can starve a
+// writer. Nobody looks for deadlocks: two transactions that have read one document and both
+// want to write it wait for each other until the first one's lock timeout, whose end lets the other one through.
+//
+// In [Optimistic] mode, a transaction reads one snapshot, of the time of its first read, and locks nothing. Its Commit
+// is ABORTED if a document or the result of a query that it read has changed since.
+//
+// # Time
+//
+// Times are whole microseconds of one clock for the whole server, which never goes back; every commit has its own. A
+// server timestamp is the time at which the request came in, in milliseconds: never compare it with an update time. A
+// write that changes nothing keeps the update time.
+//
+// # Faults
+//
+// [Server.Inject] takes a rule: which requests, how many of them, and what they meet.
+//
+//	Fail           an error, and nothing done          a request that was lost, a quota, missing permission
+//	ApplyThenFail  done, then an error                 an answer that was lost; the generated client code sends a Commit
+//	                                                   again by itself after UNAVAILABLE and RESOURCE_EXHAUSTED
+//	ApplyLate      an error or none, and done later    DEADLINE_EXCEEDED that means "unknown", not "failed"
+//	Delay          done later, answered later          a slow service
+//	StaleRead      the state of some time ago          a cache, a read at an old read_time
+//
+// [Server.SetClockOffset] moves the server's clock, [Server.DropListeners] ends streams. After UNKNOWN,
+// DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (a minute's pause), INTERNAL, UNAVAILABLE and UNAUTHENTICATED the Go client
+// listens again, after other codes it gives up. [Server.Count] counts the requests of each method, retries included, so
+// that a test can state exactly what an operation costs.
+//
+// # Unlike the official emulator
+//
+// The tests run the same random programs on the official emulator where one is installed, and compare codes, data and
+// results. These are the known differences:
+//
+//   - A Commit whose client gives up while it waits for locks is withdrawn. There it is applied later, which
+//     Options.LateCommits does here too.
+//   - The official emulator ignores a transaction's concurrency mode and always locks. Here both modes exist.
+//   - There, a query in a transaction locks whole collections; here, as in the service, only against writes that
+//     change what it finds or would find.
+//   - There, an order by descending names wants an index, a Commit takes more than 500 writes and documents of another
+//     database, and reads at a time go back further than an hour. IDs of the form __id7__ are refused here.
+//   - A document that leaves the result of a listened query is a DocumentRemove here, a reset of the target there.
+//   - Codes are the same, messages in part.
+//   - There are no REST endpoints and no security rules. [Server.Reset] does what DELETE on all documents does there.
+//
+// Unlike the service, no query needs an index, nothing limits the rate of writes, and no value is cut for comparison at
+// 1,500 bytes. What is kept of the past is an hour, as there, and at most 1,000 versions of one document.
+package firestoretest

@@ -1,0 +1,208 @@
+package firestoretest_test
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "cloud.google.com/go/firestore"
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+func codeOf(err error) codes.Code { return status.Code(err) }
+
+func TestListenRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		addr    string
+		options *firestoretest.Options
+		want    string
+	}{
+		"all interfaces":       {":0", nil, "not a loopback address"},
+		"another interface":    {"192.0.2.1:0", nil, "not a loopback address"},
+		"no port":              {"127.0.0.1", nil, "missing port"},
+		"a negative timeout":   {"", &firestoretest.Options{LockTimeout: -1}, "LockTimeout"},
+		"a negative lifetime":  {"", &firestoretest.Options{TransactionTTL: -1}, "TransactionTTL"},
+		"a negative idle time": {"", &firestoretest.Options{TransactionIdle: -1}, "TransactionIdle"},
+		"an unknown mode":      {"", &firestoretest.Options{Mode: 7}, "Mode"},
+		"a malformed database": {"", &firestoretest.Options{Databases: []string{"p"}}, "Databases"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := firestoretest.Listen(test.addr, test.options)
+			if err == nil {
+				_ = s.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("%v, want something about %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	s, err := firestoretest.Listen("localhost:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Close ends what is waiting: a lock, a listener.
+func TestCloseWithRequestsUnderWay(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
+	stub := raw(t, s)
+	tx := begin(t, stub, nil)
+	tx.mustGet("locks/a", -1)
+	it := c.Collection("locks").Snapshots(t.Context())
+	_ = must[*sdk.QuerySnapshot](t)(it.Next())
+	done := make(chan error, 1)
+	go func() { done <- plain(t, stub, set("locks/a", 1)) }()
+	waitFor(t, func() bool { return s.Waiting() == 1 })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, <-done, codes.Unavailable)
+}
+
+func TestEmulatorHost(t *testing.T) {
+	s := firestoretest.Start(t, nil)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", s.Addr())
+	c, err := sdk.NewClient(t.Context(), project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = must[*sdk.WriteResult](t)(c.Doc("locks/a").Set(t.Context(), m{"n": 1}))
+	other, otherClient := start(t, nil) // its options win over the environment
+	_ = must[*sdk.WriteResult](t)(otherClient.Doc("locks/b").Set(t.Context(), m{"n": 1}))
+	if s.Count("Commit") != 1 || other.Count("Commit") != 1 {
+		t.Fatalf("%d and %d commits, want one each", s.Count("Commit"), other.Count("Commit"))
+	}
+}
+
+func TestDatabases(t *testing.T) {
+	ctx := t.Context()
+	s := firestoretest.Start(t, &firestoretest.Options{Databases: []string{database, "projects/test-project/databases/second", "projects/q/databases/(default)"}})
+	connect := func(project, db string) *sdk.Client {
+		c := must[*sdk.Client](t)(sdk.NewClientWithDatabase(ctx, project, db, s.ClientOptions()...))
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	first, second, other := connect(project, "(default)"), connect(project, "second"), connect("q", "(default)")
+	for i, c := range []*sdk.Client{first, second, other} {
+		_ = must[*sdk.WriteResult](t)(c.Doc("locks/a").Create(ctx, m{"n": i}))
+	}
+	for i, c := range []*sdk.Client{first, second, other} {
+		wantData(t, c.Doc("locks/a"), m{"n": int64(i)})
+	}
+	_, err := connect("p", "(default)").Doc("locks/a").Create(ctx, m{"n": 1})
+	wantCode(t, err, codes.NotFound, "The database (default) does not exist for project p")
+	// A transaction of one database is none of another.
+	stub := raw(t, s)
+	tx := begin(t, stub, nil)
+	_, err = stub.Commit(ctx, &pb.CommitRequest{Database: "projects/q/databases/(default)", Transaction: tx.id})
+	wantCode(t, err, codes.InvalidArgument)
+}
+
+func TestReset(t *testing.T) {
+	ctx := t.Context()
+	s, c := start(t, nil)
+	stub := raw(t, s)
+	d := c.Doc("locks/a")
+	before := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 1})).UpdateTime
+	tx := begin(t, stub, nil)
+	tx.mustGet("locks/a", 1)
+	s.Reset()
+	_, err := d.Get(ctx)
+	wantCode(t, err, codes.NotFound)
+	wantCode(t, tx.commit(set("locks/a", 2)), codes.InvalidArgument, closed)
+	if at := must[*sdk.WriteResult](t)(d.Create(ctx, m{"n": 1})).UpdateTime; !at.After(before) {
+		t.Fatalf("times went back from %v to %v", before, at)
+	}
+	if s.Count("Commit") != 3 {
+		t.Fatalf("counts are %v: Reset does not touch them", s.Counts())
+	}
+	s.ResetCounts()
+	if got := s.Counts(); len(got) != 0 {
+		t.Fatalf("counts %v", got)
+	}
+}
+
+// A create, an update and a transaction cost what they cost.
+func TestCounts(t *testing.T) {
+	ctx := t.Context()
+	s, c := start(t, nil)
+	d := c.Doc("locks/a")
+	_ = must[*sdk.WriteResult](t)(d.Create(ctx, m{"n": 1}))
+	_, _ = d.Create(ctx, m{"n": 1})
+	_ = data(t, d)
+	if err := c.RunTransaction(ctx, func(_ context.Context, tx *sdk.Transaction) error {
+		_, err := tx.Get(d)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"Commit": 3, "BatchGetDocuments": 2, "BeginTransaction": 1}
+	if got := s.Counts(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+}
+
+// What is not there says so, by name.
+func TestUnimplemented(t *testing.T) {
+	ctx := t.Context()
+	s, _ := start(t, nil)
+	stub := raw(t, s)
+	unknown := &pb.CommitRequest{Database: database}
+	unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 999, protowire.VarintType), 1))
+	nested := &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 1)}}
+	nested.GetWrites()[0].GetUpdate().GetFields()["n"].ProtoReflect().SetUnknown(unknown.ProtoReflect().GetUnknown())
+	for name, test := range map[string]struct {
+		call func() error
+		want string
+	}{
+		"request options": {func() error {
+			_, err := stub.Commit(ctx, &pb.CommitRequest{Database: database, RequestOptions: &pb.RequestOptions{}})
+			return err
+		}, "request_options"},
+		"labels": {func() error {
+			_, err := stub.BatchWrite(ctx, &pb.BatchWriteRequest{Database: database, Labels: map[string]string{"a": "b"}})
+			return err
+		}, "labels"},
+		"explain": {func() error {
+			stream := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(ctx, &pb.RunQueryRequest{Parent: root, ExplainOptions: &pb.ExplainOptions{}}))
+			_, err := stream.Recv()
+			return err
+		}, "explain_options"},
+		"an unknown field": {func() error { _, err := stub.Commit(ctx, unknown); return err }, "CommitRequest"},
+		"one in a value":   {func() error { _, err := stub.Commit(ctx, nested); return err }, "google.firestore.v1.Value"},
+		"PartitionQuery":   {func() error { _, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{}); return err }, "PartitionQuery"},
+		"Write": {func() error {
+			stream := must[pb.Firestore_WriteClient](t)(stub.Write(ctx))
+			_, err := stream.Recv()
+			return err
+		}, "Write"},
+		"ExecutePipeline": {func() error {
+			stream := must[pb.Firestore_ExecutePipelineClient](t)(stub.ExecutePipeline(ctx, &pb.ExecutePipelineRequest{}))
+			_, err := stream.Recv()
+			return err
+		}, "ExecutePipeline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := test.call()
+			wantCode(t, err, codes.Unimplemented)
+			if !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("%v does not name %s", err, test.want)
+			}
+		})
+	}
+}

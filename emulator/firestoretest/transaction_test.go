@@ -1,0 +1,555 @@
+package firestoretest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "cloud.google.com/go/firestore"
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	closed  = "Transaction is invalid or closed."
+	garbage = "Invalid transaction."
+	timeout = "Transaction lock timeout."
+)
+
+func TestTransactionIDs(t *testing.T) {
+	s, _ := start(t, nil)
+	stub := raw(t, s)
+	tx := begin(t, stub, nil)
+	if len(tx.id) != 8 {
+		t.Fatalf("id has %d bytes, want 8", len(tx.id))
+	}
+	tx.mustGet("locks/a", -1)
+	wantCode(t, tx.commit(set("locks/a", 1)), codes.OK)
+	wantCode(t, tx.commit(set("locks/a", 2)), codes.InvalidArgument, closed)
+	_, err := tx.get("locks/a")
+	wantCode(t, err, codes.InvalidArgument, closed)
+	wantCode(t, tx.rollback(), codes.OK) // even after its commit, as the client does after a lost answer
+
+	tx = begin(t, stub, nil)
+	wantCode(t, tx.rollback(), codes.OK)
+	wantCode(t, tx.rollback(), codes.OK)
+	wantCode(t, tx.commit(), codes.InvalidArgument, closed)
+
+	for _, id := range [][]byte{{1}, {255, 1, 2, 3, 4, 5, 6, 7}, make([]byte, 8), make([]byte, 16)} {
+		tx := txn{t, stub, id}
+		wantCode(t, tx.commit(), codes.InvalidArgument, garbage)
+		wantCode(t, tx.rollback(), codes.InvalidArgument, garbage)
+		_, err := tx.get("locks/a")
+		wantCode(t, err, codes.InvalidArgument, garbage)
+		_, err = stub.BeginTransaction(t.Context(), &pb.BeginTransactionRequest{Database: database, Options: retry(id)})
+		wantCode(t, err, codes.InvalidArgument, garbage)
+	}
+	retried := begin(t, stub, retry(tx.id))
+	retried.mustGet("locks/a", 1)
+}
+
+func retry(id []byte) *pb.TransactionOptions {
+	return &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadWrite_{
+		ReadWrite: &pb.TransactionOptions_ReadWrite{RetryTransaction: id}}}
+}
+
+func TestTransactionExpires(t *testing.T) {
+	const gone = "The referenced transaction has expired or is no longer valid."
+	var offset atomic.Int64
+	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s, _ := start(t, &firestoretest.Options{Now: func() time.Time { return base.Add(time.Duration(offset.Load())) }})
+	stub := raw(t, s)
+	t.Run("left alone for 60 s", func(t *testing.T) {
+		tx := begin(t, stub, nil)
+		tx.mustGet("locks/a", -1)
+		offset.Add(int64(59 * time.Second))
+		tx.mustGet("locks/a", -1)
+		offset.Add(int64(60 * time.Second))
+		wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK) // its lock is gone
+		wantCode(t, tx.commit(), codes.InvalidArgument, gone)
+		wantCode(t, tx.rollback(), codes.OK)
+	})
+	t.Run("after 270 s", func(t *testing.T) {
+		tx := begin(t, stub, nil)
+		for range 5 {
+			offset.Add(int64(50 * time.Second))
+			tx.mustGet("locks/a", 1)
+		}
+		offset.Add(int64(21 * time.Second))
+		_, err := tx.get("locks/a")
+		wantCode(t, err, codes.InvalidArgument, gone)
+	})
+}
+
+// A read locks; who writes waits; ending the transaction lets it through.
+func TestPessimisticWriteWaits(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, txn){
+		"until commit":   func(t *testing.T, tx txn) { wantCode(t, tx.commit(set("locks/a", 2)), codes.OK) },
+		"until rollback": func(t *testing.T, tx txn) { wantCode(t, tx.rollback(), codes.OK) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
+			stub := raw(t, s)
+			wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
+			tx := begin(t, stub, nil)
+			tx.mustGet("locks/a", 1)
+			outside := make(chan error, 1)
+			go func() { outside <- plain(t, stub, set("locks/a", 9)) }()
+			waitFor(t, func() bool { return s.Waiting() == 1 })
+			if got := data(t, c.Doc("locks/a"))["n"]; got != int64(1) { // reads outside do not wait
+				t.Fatalf("n = %v before the end", got)
+			}
+			end(t, tx)
+			if err := <-outside; err != nil {
+				t.Fatal(err)
+			}
+			wantData(t, c.Doc("locks/a"), m{"n": int64(9)}) // nothing was lost: it came after
+		})
+	}
+}
+
+// waitFor waits for a state that the test has already brought about and that only needs to arrive.
+func waitFor(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within 10 s")
+		}
+	}
+}
+
+func TestPessimisticLockTimeout(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: 100 * time.Millisecond})
+	stub := raw(t, s)
+	holder := begin(t, stub, nil)
+	holder.mustGet("locks/a", -1) // what is missing is locked too
+	began := time.Now()
+	wantCode(t, plain(t, stub, set("locks/a", 9)), codes.Aborted, timeout)
+	if took := time.Since(began); took < 100*time.Millisecond {
+		t.Fatalf("aborted after %v", took)
+	}
+	other := begin(t, stub, nil)
+	other.mustGet("locks/b", -1)
+	wantCode(t, other.commit(set("locks/a", 9)), codes.Aborted, timeout)
+	wantCode(t, other.commit(), codes.InvalidArgument, closed) // the timeout has closed it
+	wantCode(t, plain(t, stub, set("locks/b", 1)), codes.OK)   // and freed its locks
+	wantCode(t, plain(t, stub, set("locks/c", 1)), codes.OK)   // others never waited
+	wantCode(t, holder.commit(set("locks/a", 1)), codes.OK)    // the holder was not harmed
+	wantData(t, c.Doc("locks/a"), m{"n": int64(1)})
+}
+
+// Both have read, both want to write: the first waiter's timeout lets the second through.
+func TestPessimisticDeadlock(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: time.Second})
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
+	first, second := begin(t, stub, nil), begin(t, stub, nil)
+	first.mustGet("locks/a", 1)
+	second.mustGet("locks/a", 1)
+	results := make(chan error, 1)
+	go func() { results <- first.commit(set("locks/a", 2)) }()
+	waitFor(t, func() bool { return s.Waiting() == 1 })
+	// So that the second one's timeout is well after the first one's, also on a machine that is busy with other things. There
+	// are sockets in between, which no fake clock moves.
+	time.Sleep(500 * time.Millisecond)
+	wantCode(t, second.commit(set("locks/a", 3)), codes.OK)
+	wantCode(t, <-results, codes.Aborted, timeout)
+	wantData(t, c.Doc("locks/a"), m{"n": int64(3)})
+}
+
+// Commits are served in the order of their arrival. Reads never wait, not even behind a commit that does.
+func TestPessimisticOrder(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 0)), codes.OK)
+	holder, late := begin(t, stub, nil), begin(t, stub, nil)
+	holder.mustGet("locks/a", 0)
+	const writers = 5
+	done := make(chan error, writers)
+	for n := range int64(writers) {
+		go func() {
+			w := set("locks/a", n+1)
+			w.UpdateTransforms = []*pb.DocumentTransform_FieldTransform{{FieldPath: "n",
+				TransformType: &pb.DocumentTransform_FieldTransform_Increment{Increment: integer(100)}}}
+			done <- plain(t, stub, w)
+		}()
+		waitFor(t, func() bool { return s.Waiting() == int(n+1) })
+	}
+	late.mustGet("locks/a", 0) // past all of them
+	wantCode(t, holder.rollback(), codes.OK)
+	if got := s.Waiting(); got != writers {
+		t.Fatalf("%d commits wait for the late reader, want %d", got, writers)
+	}
+	wantCode(t, late.commit(set("locks/b", 1)), codes.OK)
+	for range writers {
+		wantCode(t, <-done, codes.OK)
+	}
+	wantData(t, c.Doc("locks/a"), m{"n": int64(writers + 100)}) // the last to come was the last to write
+}
+
+// A query locks what it finds and what it would find.
+func TestPessimisticQueryLocks(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: 50 * time.Millisecond})
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 1), set("locks/b", 10)), codes.OK)
+	err := c.RunTransaction(t.Context(), func(_ context.Context, tx *sdk.Transaction) error {
+		docs, err := tx.Documents(c.Collection("locks").Where("n", "<", 5)).GetAll()
+		if err != nil || len(docs) != 1 {
+			return fmt.Errorf("%d documents, %w", len(docs), err)
+		}
+		for name, test := range map[string]struct {
+			write *pb.Write
+			code  codes.Code
+		}{
+			"a document found":          {set("locks/a", 2), codes.Aborted},
+			"one that would be":         {set("locks/new", 3), codes.Aborted},
+			"one that would come in":    {set("locks/b", 3), codes.Aborted},
+			"one found, deleted":        {&pb.Write{Operation: &pb.Write_Delete{Delete: root + "/locks/a"}}, codes.Aborted},
+			"one outside":               {set("locks/b", 11), codes.OK},
+			"one in another collection": {set("other/x", 1), codes.OK},
+		} {
+			if got := status.Code(plain(t, stub, test.write)); got != test.code {
+				t.Errorf("%s: %v, want %v", name, got, test.code)
+			}
+		}
+		return tx.Set(c.Doc("locks/a"), m{"n": 4})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOptimistic(t *testing.T) {
+	const contention = "Too much contention on these documents. Please try again."
+	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour}) // nobody may wait
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 1), set("locks/b", 1)), codes.OK)
+
+	t.Run("nothing changed", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		tx.mustGet("locks/a", 1)
+		wantCode(t, plain(t, stub, set("locks/b", 2)), codes.OK)
+		wantCode(t, tx.commit(set("locks/a", 2)), codes.OK)
+	})
+	t.Run("a document read has changed", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		tx.mustGet("locks/a", 2)
+		wantCode(t, plain(t, stub, set("locks/a", 3)), codes.OK)
+		wantCode(t, tx.commit(set("locks/c", 1)), codes.Aborted, contention)
+		wantCode(t, tx.commit(), codes.InvalidArgument, closed)
+	})
+	t.Run("a missing document has appeared", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		tx.mustGet("locks/new", -1)
+		wantCode(t, plain(t, stub, set("locks/new", 3)), codes.OK)
+		wantCode(t, tx.commit(set("locks/new", 4)), codes.Aborted, contention)
+	})
+	t.Run("a write that changed nothing is no change", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		tx.mustGet("locks/a", 3)
+		wantCode(t, plain(t, stub, set("locks/a", 3)), codes.OK)
+		wantCode(t, tx.commit(set("locks/a", 4)), codes.OK)
+	})
+	t.Run("reads are of one snapshot", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		tx.mustGet("locks/a", 4)
+		wantCode(t, plain(t, stub, set("locks/a", 5), set("locks/b", 5)), codes.OK)
+		tx.mustGet("locks/b", 2)
+		wantCode(t, tx.commit(), codes.Aborted, contention)
+	})
+	t.Run("a query would find another document", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		if got := tx.query("locks", 5); got != 2 {
+			t.Fatalf("%d documents, want 2", got)
+		}
+		wantCode(t, plain(t, stub, set("locks/q", 5)), codes.OK)
+		wantCode(t, tx.commit(), codes.Aborted, contention)
+		tx = begin(t, stub, optimistic)
+		_ = tx.query("locks", 5)
+		wantCode(t, plain(t, stub, set("locks/r", 6)), codes.OK)
+		wantCode(t, tx.commit(), codes.OK)
+	})
+	t.Run("it waits for a lock of the other kind", func(t *testing.T) {
+		holder, tx := begin(t, stub, pessimistic), begin(t, stub, optimistic)
+		holder.mustGet("locks/b", 5)
+		tx.mustGet("locks/b", 5)
+		done := make(chan error, 1)
+		go func() { done <- tx.commit(set("locks/b", 6)) }()
+		waitFor(t, func() bool { return s.Waiting() == 1 })
+		wantCode(t, holder.commit(set("locks/b", 7)), codes.OK)
+		wantCode(t, <-done, codes.Aborted, contention)
+	})
+}
+
+// query counts the documents of a collection with this n.
+func (x txn) query(collection string, n int64) int {
+	x.t.Helper()
+	stream := must[pb.Firestore_RunQueryClient](x.t)(x.c.RunQuery(x.t.Context(), &pb.RunQueryRequest{
+		Parent:              root,
+		ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: x.id},
+		QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
+			From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: collection}},
+			Where: &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
+				Field: &pb.StructuredQuery_FieldReference{FieldPath: "n"},
+				Op:    pb.StructuredQuery_FieldFilter_EQUAL, Value: integer(n)}}},
+		}},
+	}))
+	for found := 0; ; {
+		res, err := stream.Recv()
+		if err != nil {
+			return found
+		}
+		if res.GetDocument() != nil {
+			found++
+		}
+	}
+}
+
+func TestReadOnlyTransaction(t *testing.T) {
+	ctx := t.Context()
+	s, c := start(t, nil)
+	stub := raw(t, s)
+	d := c.Doc("locks/a")
+	first := must[*sdk.WriteResult](t)(d.Set(ctx, m{"n": 1})).UpdateTime
+	runs := 0
+	err := c.RunTransaction(ctx, func(_ context.Context, tx *sdk.Transaction) error {
+		runs++
+		if err := plain(t, stub, set("locks/a", 2)); err != nil { // it locks nothing
+			return err
+		}
+		snap, err := tx.Get(d)
+		if err == nil && snap.Data()["n"] != int64(1) {
+			err = fmt.Errorf("it sees %v", snap.Data())
+		}
+		return err
+	}, sdk.ReadOnly)
+	if err != nil || runs != 1 {
+		t.Fatalf("%d runs: %v", runs, err)
+	}
+	writer := begin(t, stub, &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{}})
+	wantCode(t, writer.commit(set("locks/a", 3)), codes.InvalidArgument, "Cannot modify entities in a read-only transaction.")
+	old := begin(t, stub, &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{ReadOnly: &pb.TransactionOptions_ReadOnly{
+		ConsistencySelector: &pb.TransactionOptions_ReadOnly_ReadTime{ReadTime: timestamppb.New(first)}}}})
+	old.mustGet("locks/a", 1)
+	wantCode(t, old.commit(), codes.OK)
+}
+
+// A read can begin its transaction, which saves a request.
+func TestTransactionBegunByARead(t *testing.T) {
+	s, _ := start(t, nil)
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
+	get := must[pb.Firestore_BatchGetDocumentsClient](t)(stub.BatchGetDocuments(t.Context(), &pb.BatchGetDocumentsRequest{
+		Database: database, Documents: []string{root + "/locks/a", root + "/locks/b"},
+		ConsistencySelector: &pb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: optimistic}}))
+	res := must[*pb.BatchGetDocumentsResponse](t)(get.Recv())
+	if first := must[*pb.BatchGetDocumentsResponse](t)(get.Recv()); res.GetResult() != nil || first.GetFound() == nil {
+		t.Fatalf("first responses %v, %v", res, first)
+	}
+	if second := must[*pb.BatchGetDocumentsResponse](t)(get.Recv()); second.GetTransaction() != nil || second.GetMissing() == "" {
+		t.Fatalf("second response %v", second)
+	}
+	tx := txn{t, stub, res.GetTransaction()}
+	wantCode(t, plain(t, stub, set("locks/b", 1)), codes.OK)
+	wantCode(t, tx.commit(set("locks/a", 2)), codes.Aborted)
+
+	run := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(t.Context(), &pb.RunQueryRequest{
+		Parent:              root,
+		ConsistencySelector: &pb.RunQueryRequest_NewTransaction{NewTransaction: optimistic},
+		QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
+			From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "locks"}}}}}))
+	head := must[*pb.RunQueryResponse](t)(run.Recv())
+	if head.GetDocument() != nil || len(head.GetTransaction()) != 8 {
+		t.Fatalf("first response %v", head)
+	}
+	tx = txn{t, stub, head.GetTransaction()}
+	wantCode(t, tx.commit(set("locks/a", 3)), codes.OK)
+}
+
+// The client retries what was ABORTED, and only that, and nothing is lost.
+func TestRunTransactionCounts(t *testing.T) {
+	for name, mode := range map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := start(t, &firestoretest.Options{Mode: mode, LockTimeout: 100 * time.Millisecond})
+			d := c.Doc("counters/a")
+			_ = must[*sdk.WriteResult](t)(d.Set(t.Context(), m{"n": 0}))
+			s.ResetCounts()
+			var both sync.WaitGroup // both read before either writes: exactly one must lose
+			both.Add(2)
+			var runs atomic.Int32
+			add := func(_ context.Context, tx *sdk.Transaction) error {
+				snap, err := tx.Get(d)
+				if err != nil {
+					return err
+				}
+				if runs.Add(1) <= 2 {
+					both.Done()
+					both.Wait()
+				}
+				return tx.Set(d, m{"n": snap.Data()["n"].(int64) + 1})
+			}
+			errs := make(chan error, 2)
+			for range 2 {
+				go func() { errs <- c.RunTransaction(t.Context(), add) }()
+			}
+			if err := errors.Join(<-errs, <-errs); err != nil {
+				t.Fatal(err)
+			}
+			wantData(t, d, m{"n": int64(2)})
+			for method, want := range map[string]int{"BeginTransaction": 3, "Commit": 3, "Rollback": 1} {
+				if got := s.Count(method); got != want {
+					t.Errorf("%s: %d requests, want %d", method, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRunTransactionDoesNotRetryItsOwnErrors(t *testing.T) {
+	s, c := start(t, nil)
+	broken := errors.New("broken")
+	err := c.RunTransaction(t.Context(), func(context.Context, *sdk.Transaction) error { return broken })
+	if !errors.Is(err, broken) || s.Count("BeginTransaction") != 1 || s.Count("Rollback") != 1 || s.Count("Commit") != 0 {
+		t.Fatalf("%v, requests %v", err, s.Counts())
+	}
+}
+
+// Many at once, each retrying at once: what was committed is exactly what is there, in every mode and mixture.
+func TestContendedCounters(t *testing.T) {
+	for name, modes := range map[string][]*pb.TransactionOptions{
+		"pessimistic": {pessimistic}, "optimistic": {optimistic}, "both": {pessimistic, optimistic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := start(t, &firestoretest.Options{LockTimeout: 2 * time.Millisecond})
+			stub := raw(t, s)
+			wantCode(t, plain(t, stub, set("counters/a", 0)), codes.OK)
+			const workers, each = 6, 15
+			var wg sync.WaitGroup
+			for w := range workers {
+				wg.Go(func() {
+					for done := 0; done < each; {
+						tx := begin(t, stub, modes[w%len(modes)])
+						n, err := tx.get("counters/a")
+						if err == nil {
+							err = tx.commit(set("counters/a", n+1))
+						}
+						switch status.Code(err) {
+						case codes.OK:
+							done++
+						case codes.Aborted:
+						default:
+							t.Errorf("worker %d: %v", w, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			wantData(t, c.Doc("counters/a"), m{"n": int64(workers * each)})
+			if n := s.Waiting(); n != 0 {
+				t.Errorf("%d requests are still waiting", n)
+			}
+		})
+	}
+}
+
+// Compare and set by update time needs no transaction and loses nothing.
+func TestContendedCompareAndSet(t *testing.T) {
+	_, c := start(t, nil)
+	d := c.Doc("counters/a")
+	_ = must[*sdk.WriteResult](t)(d.Set(t.Context(), m{"n": 0}))
+	const workers, each = 8, 25
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for done := 0; done < each; {
+				snap, err := d.Get(t.Context())
+				if err == nil {
+					n := snap.Data()["n"].(int64)
+					_, err = d.Update(t.Context(), []sdk.Update{{Path: "n", Value: n + 1}}, sdk.LastUpdateTime(snap.UpdateTime))
+				}
+				switch status.Code(err) {
+				case codes.OK:
+					done++
+				case codes.FailedPrecondition:
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantData(t, d, m{"n": int64(workers * each)})
+}
+
+func TestContendedCreate(t *testing.T) {
+	_, c := start(t, nil)
+	var won, lost atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			switch _, err := c.Doc("locks/a").Create(t.Context(), m{"owner": i}); status.Code(err) {
+			case codes.OK:
+				won.Add(1)
+			case codes.AlreadyExists:
+				lost.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 || lost.Load() != 19 {
+		t.Fatalf("%d won, %d lost", won.Load(), lost.Load())
+	}
+}
+
+// What becomes of a commit whose client gave up while it waited.
+func TestAbandonedCommit(t *testing.T) {
+	for name, test := range map[string]struct {
+		late bool
+		want int64
+	}{"withdrawn": {false, 1}, "applied late": {true, 2}} {
+		t.Run(name, func(t *testing.T) {
+			s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour, LateCommits: test.late})
+			stub := raw(t, s)
+			wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
+			tx := begin(t, stub, nil)
+			tx.mustGet("locks/a", 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			answer := make(chan error, 1)
+			go func() {
+				_, err := stub.Commit(ctx, &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
+				answer <- err
+			}()
+			waitFor(t, func() bool { return s.Waiting() == 1 })
+			cancel()
+			wantCode(t, <-answer, codes.Canceled)
+			if !test.late {
+				waitFor(t, func() bool { return s.Waiting() == 0 })
+			}
+			wantCode(t, tx.rollback(), codes.OK)
+			wantData(t, c.Doc("locks/a"), m{"n": test.want})
+		})
+	}
+}
+
+func TestDeadlineWhileWaiting(t *testing.T) {
+	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour})
+	stub := raw(t, s)
+	tx := begin(t, stub, nil)
+	tx.mustGet("locks/a", -1)
+	_, err := stub.Commit(within(t, 50*time.Millisecond), &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
+	wantCode(t, err, codes.DeadlineExceeded)
+	waitFor(t, func() bool { return s.Waiting() == 0 })
+}

@@ -1,0 +1,230 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	"encoding/hex"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// patience is how long a server may take to start.
+const patience = 20 * time.Second
+
+// Server is a Redis server behind a proxy.
+type Server struct {
+	*proxy
+
+	// Real says that it is redis-server, and not the stand-in.
+	Real bool
+
+	args  []string
+	dir   string // of its files, and of its socket
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// Each runs a test on the real server, if that is installed, and on the stand-in. The arguments are for the real one.
+func Each(t *testing.T, args []string, test func(t *testing.T, s *Server)) {
+	t.Helper()
+	t.Run("redis-server", func(t *testing.T) { test(t, Start(t, args...)) })
+	t.Run("miniredis", func(t *testing.T) { test(t, StandIn(t)) })
+}
+
+// Start starts redis-server with these arguments, such as "--appendonly", "yes", for as long as the test runs. If it is not
+// installed it skips the test and says how to install it. Without arguments it keeps everything in memory.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := prepare(t)
+	s.args = append(s.args, "--port", "0")
+	s.args = append(s.args, args...)
+	s.launch(t)
+	return s
+}
+
+// StartCluster starts a cluster of one member, which serves all slots. Clients are told to find it behind the proxy.
+func StartCluster(t testing.TB) *Server {
+	t.Helper()
+	s := prepare(t)
+	_, announced, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports := freePorts(t, 2) // a member listens to others, although there are none
+	s.args = append(s.args, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", ports[0], "--cluster-port", ports[1],
+		"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", announced)
+	s.launch(t)
+	for _, command := range []string{"CLUSTER ADDSLOTSRANGE 0 16383", "CLUSTER INFO"} {
+		for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+			answer := s.tell(command)
+			if strings.HasPrefix(answer, "+OK") || strings.Contains(answer, "cluster_state:ok") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %s", command, answer)
+			}
+		}
+	}
+	return s
+}
+
+// prepare makes a server that has not been started yet.
+func prepare(t testing.TB) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: apt-get install redis-server, or brew install redis")
+	}
+	// A socket's path may have a hundred bytes or so; the test's own folder is longer when its name is.
+	dir, err := os.MkdirTemp("", "redis-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &Server{Real: true, dir: dir, args: []string{
+		"--unixsocket", filepath.Join(dir, "redis.sock"), "--dir", dir, "--save", "", "--daemonize", "no",
+	}}
+	t.Cleanup(s.Kill)
+	s.proxy = newProxy(t, s.dialSocket)
+	return s
+}
+
+// freePorts are loopback ports that nobody listens on now.
+func freePorts(t testing.TB, n int) []string {
+	t.Helper()
+	var ports []string
+	for range n {
+		var config net.ListenConfig
+		l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // nothing was sent; all are held until the last is found
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+func (s *Server) dialSocket() (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(context.Background(), "unix", filepath.Join(s.dir, "redis.sock"))
+}
+
+// launch starts the process and waits until it answers.
+func (s *Server) launch(t testing.TB) {
+	t.Helper()
+	var output bytes.Buffer
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server", s.args...) //nolint:gosec // a test's own choice
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	s.cmd, s.ended = cmd, ended
+	go func() {
+		_ = cmd.Wait() // it is killed in the end
+		close(ended)
+	}()
+	for deadline := time.Now().Add(patience); ; {
+		if answer := s.tell("PING"); answer != "" && !strings.HasPrefix(answer, "-LOADING") {
+			return
+		}
+		select {
+		case <-s.ended:
+			t.Fatalf("redis-server ended:\n%s", output.Bytes())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			s.Kill()
+			t.Fatalf("redis-server does not answer after %v:\n%s", patience, output.Bytes())
+		}
+	}
+}
+
+// tell sends a command and returns the beginning of the answer, which is empty if there is none.
+func (s *Server) tell(command string) string {
+	c, err := s.dialSocket()
+	if err != nil {
+		return ""
+	}
+	defer c.Close() //nolint:errcheck // nothing is lost
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.Write([]byte(command + "\r\n")); err != nil {
+		return ""
+	}
+	buf := make([]byte, 4096)
+	n, _ := c.Read(buf)
+	return string(buf[:n])
+}
+
+// Kill ends a real server as a power cut would end its process (SIGKILL), and waits until it is gone.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return // it never began
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.ended
+}
+
+// Restart starts a real server again after Kill, with the same files.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.launch(t)
+}
+
+// StandIn starts a stand-in for as long as the test runs.
+func StandIn(t testing.TB) *Server {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	m.Server().SetPreHook(withoutFlags())
+	return &Server{proxy: newProxy(t, func() (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(context.Background(), "tcp", m.Addr())
+	})}
+}
+
+// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, and lets
+// the rest go by the hash of the whole.
+func withoutFlags() server.Hook {
+	var hashes sync.Map // of the whole, to that of the rest
+	return func(_ *server.Peer, command string, args ...string) bool {
+		if len(args) == 0 {
+			return false
+		}
+		switch command {
+		case "EVAL":
+			if rest, ok := strings.CutPrefix(args[0], "#!lua"); ok {
+				_, rest, _ = strings.Cut(rest, "\n")
+				hashes.Store(hash(args[0]), hash(rest))
+				args[0] = rest
+			}
+		case "EVALSHA":
+			if rest, ok := hashes.Load(args[0]); ok {
+				args[0], _ = rest.(string)
+			}
+		}
+		return false // go on with the command
+	}
+}
+
+func hash(script string) string {
+	sum := sha1.Sum([]byte(script)) //nolint:gosec // it is how Redis names scripts
+	return hex.EncodeToString(sum[:])
+}

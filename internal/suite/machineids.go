@@ -1,0 +1,286 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// MachineIDs proves that machine IDs can be leased from a store. newStore returns an empty store with the given clock, and
+// closes it with the test.
+func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+	serve := func(t *testing.T, services ...machineid.ServiceConfig) (*machineid.Service, *Clock) {
+		t.Helper()
+		clock := NewClock()
+		return leasing(t, newStore(t, clock.Now), services...), clock
+	}
+	t.Run("the whole space", func(t *testing.T) { s, clock := serve(t); wholeSpace(t, s, clock) })
+	t.Run("releases", func(t *testing.T) { s, clock := serve(t); releases(t, s, clock) })
+	t.Run("programs agree with a table of intervals", func(t *testing.T) {
+		small := machineid.DefaultService()
+		small.BitTs, small.BitID, small.LeaseDuration = 50, 5, 1000 // 16 machine IDs
+		large := small
+		large.ServiceID, large.BitID, large.BitSeq = "large", 4, 9
+		for seed := range uint64(5) {
+			s, clock := serve(t, small, large)
+			intervals(t, s, clock, seed)
+		}
+	})
+	t.Run("callers at the same moment", func(t *testing.T) {
+		s, _ := serve(t)
+		sameMoment(t, s)
+	})
+}
+
+func leasing(t *testing.T, store docstore.Store, services ...machineid.ServiceConfig) *machineid.Service {
+	t.Helper()
+	s, err := machineid.New(store, services, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// give releases a lease, signed at a time.
+func give(s *machineid.Service, l kazahana.Lease, secret string, at time.Time) error {
+	ms := at.UnixMilli()
+	return s.Release(context.Background(), kazahana.ReleaseOptions{ID: l.ID, Timestamp: ms, Signature: kazahana.Sign(secret, l.ID, ms)})
+}
+
+func wantLeased(t *testing.T, s *machineid.Service, want int) {
+	t.Helper()
+	o, _, err := s.Occupancy(t.Context(), machineid.DefaultSpace)
+	if err != nil || o.Leased != want || o.Free != o.Units-want {
+		t.Fatalf("occupancy %+v, %v; want %d leased", o, err, want)
+	}
+}
+
+// wholeSpace leases all 8192 machine IDs, many at once, and then asks for one more.
+func wholeSpace(t *testing.T, s *machineid.Service, clock *Clock) {
+	seen := make(map[int64]bool)
+	take := func(want, granted int) {
+		t.Helper()
+		r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: int64(want) * 256})
+		if err != nil || len(r.Leases) != granted {
+			t.Fatalf("%d leases, %v; want %d", len(r.Leases), err, granted)
+		}
+		for _, l := range r.Leases {
+			if seen[l.ID] || l.Created != clock.Now().UnixMilli() || l.Expired != l.Created+600_000 {
+				t.Fatalf("%+v", l)
+			}
+			seen[l.ID] = true
+		}
+	}
+	take(1, 1)
+	for range 8 {
+		take(1000, 1000)
+	}
+	take(1000, 1)
+	take(190, 190)
+	wantLeased(t, s, 8192)
+	clock.Advance(time.Second)
+	_, err := s.Acquire(t.Context(), kazahana.AcquireOptions{})
+	var full *kazahana.ExhaustedError
+	if !errors.As(err, &full) || full.RetryAfter != 599*time.Second {
+		t.Errorf("on a full table: %v", err)
+	}
+	clock.Advance(full.RetryAfter)
+	wantLeased(t, s, 0)
+	clear(seen)
+	take(8192, 8192)
+}
+
+// releases gives leases back: by their holder only, once, and with no effect on whoever has the machine ID next.
+func releases(t *testing.T, s *machineid.Service, clock *Clock) {
+	r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 8192 * 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := r.Leases[0]
+	clock.Advance(time.Minute)
+	if err := give(s, l, strings.Repeat("0", 32), clock.Now()); !errors.Is(err, machineid.ErrBadSignature) {
+		t.Errorf("somebody else's release: %v", err)
+	}
+	wantLeased(t, s, 8192)
+	for range 2 {
+		if err := give(s, l, l.Secret, clock.Now().Add(5*time.Second)); err != nil { // the holder's clock is ahead
+			t.Error(err)
+		}
+	}
+	clock.Advance(5 * time.Second)
+	wantLeased(t, s, 8192) // stamped up to this millisecond
+	clock.Advance(time.Millisecond)
+	wantLeased(t, s, 8191)
+	next, err := s.Acquire(t.Context(), kazahana.AcquireOptions{})
+	if err != nil || len(next.Leases) != 1 || next.Leases[0].ID != l.ID || next.Leases[0].Secret == l.Secret {
+		t.Fatalf("the next lease: %+v, %v", next, err)
+	}
+	if err := give(s, l, l.Secret, clock.Now()); !errors.Is(err, machineid.ErrBadSignature) {
+		t.Errorf("a release of the lease before: %v", err)
+	}
+	wantLeased(t, s, 8192)
+	clock.Advance(time.Hour)
+	if err := give(s, next.Leases[0], next.Leases[0].Secret, clock.Now()); err != nil {
+		t.Errorf("a release after the end: %v", err)
+	}
+	wantLeased(t, s, 0)
+}
+
+// intervals runs a random program of acquires, releases and time, and keeps a table of who may stamp which timestamps of which
+// units. No two of its entries may meet, and nothing is refused while something is free.
+func intervals(t *testing.T, s *machineid.Service, clock *Clock, seed uint64) {
+	const units = 16
+	type entry struct{ from, to int64 }
+	var (
+		r     = rand.New(rand.NewPCG(seed, 0))
+		table [units][]entry
+		held  []kazahana.Lease
+	)
+	last := func(unit int64) *entry {
+		if n := len(table[unit]); n > 0 {
+			return &table[unit][n-1]
+		}
+		return &entry{}
+	}
+	spans := func(l kazahana.Lease) (from, to int64) { return l.ID << (l.BitSeq - 8), (l.ID + 1) << (l.BitSeq - 8) }
+	for range 150 {
+		now := clock.Now().UnixMilli()
+		switch r.IntN(4) {
+		case 0:
+			clock.Advance(time.Duration(r.IntN(400)-100) * time.Millisecond) // also back
+		case 1:
+			if len(held) == 0 {
+				continue
+			}
+			i := r.IntN(len(held))
+			l := held[i]
+			held = append(held[:i], held[i+1:]...)
+			at := clock.Now().Add(time.Duration(r.IntN(400)-200) * time.Millisecond)
+			if err := give(s, l, l.Secret, at); err != nil && !errors.Is(err, machineid.ErrBadSignature) {
+				t.Fatal(err)
+			}
+			from, to := spans(l)
+			for unit := from; unit < to; unit++ {
+				if e := last(unit); e.from == l.Created && e.to == l.Expired && e.to > now {
+					e.to = max(l.Created, min(l.Expired, at.UnixMilli()+1))
+				}
+			}
+		default:
+			o := kazahana.AcquireOptions{ThroughputPerMs: 256 * int64(1+r.IntN(3))}
+			if r.IntN(3) == 0 {
+				o.ServiceID = "large"
+			}
+			got, err := s.Acquire(t.Context(), o)
+			if errors.Is(err, kazahana.ErrExhausted) {
+				for unit := range int64(units) {
+					if last(unit).to <= now && (o.ServiceID == "" || last(unit^1).to <= now) {
+						t.Fatalf("seed %d: exhausted, and unit %d is free", seed, unit)
+					}
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range got.Leases {
+				from, to := spans(l)
+				for unit := from; unit < to; unit++ {
+					if e := last(unit); l.Created < e.to {
+						t.Fatalf("seed %d: unit %d was leased from %d, and is taken until %d", seed, unit, l.Created, e.to)
+					}
+					table[unit] = append(table[unit], entry{l.Created, l.Expired})
+				}
+				held = append(held, l)
+			}
+		}
+	}
+}
+
+// sameMoment lets fifty callers ask at once.
+func sameMoment(t *testing.T, s *machineid.Service) {
+	const callers = 50
+	var (
+		mu   sync.Mutex
+		done sync.WaitGroup
+		seen = make(map[int64]bool)
+	)
+	start := make(chan struct{})
+	for i := range callers {
+		done.Go(func() {
+			<-start
+			r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{Meta: map[string]string{"caller": strconv.Itoa(i)}})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Errorf("caller %d: %v", i, err)
+				return
+			}
+			seen[r.Leases[0].ID] = true
+		})
+	}
+	close(start)
+	done.Wait()
+	if len(seen) != callers {
+		t.Errorf("%d different machine IDs for %d callers", len(seen), callers)
+	}
+	wantLeased(t, s, callers)
+}
+
+// AmbiguousMachineIDs holds the rule of the ambiguous write against every fate of a grant's write: who has an answer has a
+// lease of its own, a lost answer costs machine IDs for a while and gives none to two, and a store whose library sends again
+// by itself allocates once.
+func AmbiguousMachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
+	for _, fate := range []Fate{LostRequest, LostAnswer, AppliedThenError, AppliedLate} {
+		t.Run(string(fate), func(t *testing.T) {
+			clock := NewClock()
+			store, faults := newStore(t, clock.Now)
+			if fate == AppliedLate && faults.Settle == nil {
+				return
+			}
+			s := leasing(t, store)
+			first, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}) // sets up the space
+			if err != nil {
+				t.Fatal(err)
+			}
+			faults.Next(t, fate)
+			ctx, cancel := context.WithTimeout(t.Context(), tryTimeout(fate, 0))
+			second, err := s.Acquire(ctx, kazahana.AcquireOptions{})
+			cancel()
+			answered := err == nil
+			if !answered {
+				if second, err = s.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if fate == AppliedLate {
+				faults.Settle(t)
+			}
+			one, two := first.Leases[0], second.Leases[0]
+			if one.ID == two.ID {
+				t.Fatalf("%d was leased twice", one.ID)
+			}
+			o, _, err := s.Occupancy(t.Context(), machineid.DefaultSpace)
+			if err != nil || o.Leased < 2 || o.Leased > 3 || answered && o.Leased != 2 || fate == LostRequest && o.Leased != 2 {
+				t.Errorf("answered %v, then %+v, %v", answered, o, err)
+			}
+			// Both leases are there, with their secrets.
+			clock.Advance(time.Second)
+			for _, l := range []kazahana.Lease{one, two} {
+				if err := give(s, l, l.Secret, clock.Now()); err != nil {
+					t.Error(err)
+				}
+			}
+			clock.Advance(time.Millisecond)
+			wantLeased(t, s, o.Leased-2)
+		})
+	}
+}

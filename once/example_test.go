@@ -1,0 +1,109 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http/httptest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// exampleGate is a server of its own in production; `leasehold serve` runs one. The document of an analysis is made by
+// whoever orders the analysis.
+func exampleGate(ids ...string) (gate *once.Client, stop func()) {
+	store := docstore.NewMemory(nil)
+	for _, id := range ids {
+		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{"status": docstore.String("PENDING")}}
+		if _, err := store.Write(context.Background(), w); err != nil {
+			log.Panic(err)
+		}
+	}
+	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
+	gate, err := once.New(server.URL, nil)
+	if err != nil {
+		log.Panic(err)
+	}
+	return gate, server.Close
+}
+
+// A queue delivers the same analysis twice; it runs once.
+func ExampleClient_Run() {
+	gate, stop := exampleGate("a-1024")
+	defer stop()
+
+	analyze := func(_ context.Context, l once.Lock) (string, error) {
+		fmt.Println("analyzing with token", l.Token)
+		return "s3://results/a-1024.json", nil
+	}
+	for range 2 {
+		out, err := gate.Run(context.Background(), "a-1024", analyze, nil)
+		if err != nil {
+			log.Panic(err) // the gate did not answer: let the queue deliver again
+		}
+		fmt.Println(out.Verdict)
+	}
+
+	// Output:
+	// analyzing with token 1
+	// ready
+	// finished
+}
+
+// What the queue hears, and when an analysis that goes on failing is given up.
+func ExampleRun() {
+	gate, stop := exampleGate("a-1025")
+	defer stop()
+
+	errTimeout := errors.New("the model did not answer")
+	work := func(context.Context, once.Lock) (string, error) { return "", errTimeout }
+	for {
+		out, err := once.Run(context.Background(), gate, "a-1025", work, &once.Options{TTL: time.Minute, MaxFailures: 3})
+		if err != nil {
+			log.Panic(err)
+		}
+		switch out.Verdict {
+		case once.Retry, once.Busy, once.Lost, once.Stopped:
+			fmt.Println("deliver again:", out.Verdict)
+		default:
+			fmt.Println("done:", out.Verdict, out.Err)
+			return
+		}
+	}
+
+	// Output:
+	// deliver again: retry
+	// deliver again: retry
+	// done: failed the model did not answer
+}
+
+// Work in steps asks before each whether it may go on; also a process that was stopped for longer than its lock then
+// finds out before it writes.
+func ExampleCheck() {
+	gate, stop := exampleGate("a-1026")
+	defer stop()
+
+	out, err := gate.Run(context.Background(), "a-1026", func(ctx context.Context, l once.Lock) (string, error) {
+		for step := range 3 {
+			if err := once.Check(ctx); err != nil {
+				return "", err
+			}
+			fmt.Println("step", step, "under token", l.Token)
+		}
+		return "", nil
+	}, nil)
+	if err != nil {
+		log.Panic(err)
+	}
+	fmt.Println(out.Verdict)
+
+	// Output:
+	// step 0 under token 1
+	// step 1 under token 1
+	// step 2 under token 1
+	// ready
+}

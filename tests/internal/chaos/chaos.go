@@ -1,0 +1,345 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// The size of a chaos, and its times.
+const (
+	analyses = 20
+	messages = 200
+
+	ttl       = 10 * time.Second
+	heartbeat = 2 * time.Second
+	troubles  = 2 * time.Minute  // from then on nobody dies and nothing is lost
+	limit     = 10 * time.Minute // by then everything must have ended
+)
+
+// Run delivers 200 messages about 20 analyses at once, and again until they are acknowledged, to workers that die, freeze
+// and are cut off at points that the seed chooses, through a network that loses requests, loses answers and delivers late
+// what nobody waits for any more; two sweeps run beside them. The error is what must not have happened: two bodies at
+// once, a write of a zombie, an analysis that does not end.
+//
+// It belongs into a bubble of testing/synctest, whose time the store must show. The same seed makes the same choices;
+// what happens at the same instant happens in any order. Plant, if not nil, puts a fault between the gate and its store,
+// and around the gate.
+func Run(ctx context.Context, store docstore.Store, seed uint64, plant *Mutant, tally *Tally) error {
+	life, end := context.WithCancel(ctx)
+	defer end()
+	c := &chaos{seed: seed, store: store, plant: plant, tally: tally, referee: NewReferee(), begin: time.Now(), life: life, queued: map[string]bool{}}
+	c.ledger = newLedger(c.referee, tally)
+	// In every other chaos the queue forgets: it is told that a message is done whose analysis somebody else runs, and
+	// loses messages whose worker dies. Then it is the sweep that brings an analysis back. Such a queue must not deliver
+	// a message twice at once: the second delivery would take the message away from the first.
+	c.forgetful = seed%2 == 1
+	for i := range analyses {
+		if err := c.order(ctx, name(i)); err != nil {
+			return err
+		}
+	}
+	for i := range messages {
+		c.running.Go(func() { c.message(fmt.Sprint("m", i), name(i%analyses)) })
+	}
+	for i := range 2 {
+		c.running.Go(func() { c.sweep(i) })
+	}
+	over := c.wait()
+	end()
+	c.running.Wait()
+	errs := []error{over}
+	if over == nil {
+		errs = append(errs, c.replay(ctx))
+	}
+	errs = append(errs, c.referee.Verdict(), c.ledger.verdict())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := errors.Join(append(errs, c.wrong...)...); err != nil {
+		return fmt.Errorf("chaos of seed %d:\n%w", seed, err)
+	}
+	return nil
+}
+
+func name(i int) string { return fmt.Sprint("a", i) }
+
+// chaos is one [Run].
+type chaos struct {
+	seed      uint64
+	store     docstore.Store
+	plant     *Mutant
+	forgetful bool
+	begin     time.Time
+	life      context.Context //nolint:containedctx // of everything that runs
+	running   sync.WaitGroup
+	referee   *Referee
+	ledger    *ledger
+	tally     *Tally
+
+	mu     sync.Mutex
+	wrong  []error
+	queued map[string]bool // names of messages that a sweep has queued
+	open   int             // messages that are not done
+}
+
+func (c *chaos) failf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrong = append(c.wrong, fmt.Errorf(format, args...))
+}
+
+// peace reports whether the time of troubles is over.
+func (c *chaos) peace() bool { return time.Since(c.begin) > troubles }
+
+// random is a source of choices for whatever has the name.
+func (c *chaos) random(name string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // it never fails
+	return rand.New(rand.NewPCG(c.seed, h.Sum64()))
+}
+
+// pause waits; it is over early when everything ends.
+func (c *chaos) pause(d time.Duration) { sleep(c.life, d) }
+
+// sleep waits as long as ctx lives.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// upTo is a time of less than d, to the microsecond.
+func upTo(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(d/time.Microsecond))) * time.Microsecond
+}
+
+// rules are the commands of the gate on behalf of an actor, through the fault that was planted.
+func (c *chaos) rules(a *actor) *analysis.Analyses {
+	s := c.ledger.under(c.store, a)
+	if c.plant != nil && c.plant.Store != nil {
+		s = c.plant.Store(s)
+	}
+	return analysis.New(s, nil)
+}
+
+// order makes an analysis, as its owner does.
+func (c *chaos) order(ctx context.Context, id string) error {
+	_, err := c.ledger.under(c.store, &actor{}).Write(ctx, docstore.Write{
+		Key: docstore.Key{Kind: "analyses", ID: id}, If: docstore.Absent{}, Set: docstore.Doc{"status": docstore.String("QUEUED")},
+	})
+	return err
+}
+
+// message delivers a message again and again until the queue hears that it is done. A delivery that takes longer than the
+// queue's patience is followed by the next one all the same, and now and then two come at once.
+func (c *chaos) message(id, about string) {
+	c.mu.Lock()
+	c.open++
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.open--
+	}()
+	r := c.random(id)
+	done, acknowledge := context.WithCancel(c.life)
+	defer acknowledge()
+	c.pause(upTo(r, 3*time.Second))
+	for try := 0; done.Err() == nil; try++ {
+		again := make(chan time.Duration, 2)
+		copies := 1
+		if !c.forgetful && r.IntN(10) == 0 && !c.peace() {
+			copies = 2
+			c.tally.Add("messages delivered twice at once", 1)
+		}
+		for n := range copies {
+			c.running.Go(func() {
+				d := c.newDelivery(fmt.Sprintf("%s.%d.%d", id, try, n), about)
+				ok, wait := d.deliver()
+				if ok {
+					acknowledge()
+				}
+				again <- wait
+			})
+		}
+		patience := time.After(15*time.Second + upTo(r, 15*time.Second))
+		if c.forgetful {
+			patience = nil
+		}
+		select {
+		case <-done.Done():
+		case <-patience:
+		case wait := <-again:
+			sleep(done, wait+upTo(r, 2*time.Second))
+		}
+	}
+}
+
+// sweep looks for what was left behind, now and then.
+func (c *chaos) sweep(i int) {
+	r := c.random(fmt.Sprint("sweep ", i))
+	rules := c.rules(&actor{sweeps: true})
+	for c.life.Err() == nil {
+		c.pause(3*time.Second + upTo(r, 5*time.Second))
+		s, err := rules.Sweep(c.life, analysis.Sweep{Queue: c, MaxTakeovers: 4, RequeueEvery: 20 * time.Second})
+		if err != nil && c.life.Err() == nil {
+			c.failf("sweep: %w", err)
+		}
+		c.tally.Add("queued again by the sweep", s.Requeued)
+	}
+}
+
+// Enqueue implements [analysis.Queue]. It takes each name once.
+func (c *chaos) Enqueue(_ context.Context, id analysis.ID, name string) error {
+	c.mu.Lock()
+	known := c.queued[name]
+	c.queued[name] = true
+	c.mu.Unlock()
+	if !known {
+		c.running.Go(func() { c.message(name, string(id)) })
+	}
+	return nil
+}
+
+// wait returns when every analysis has ended and every message is done. The error is that they did not.
+func (c *chaos) wait() error {
+	for time.Since(c.begin) < limit {
+		c.pause(time.Second)
+		c.mu.Lock()
+		open := c.open
+		c.mu.Unlock()
+		if open == 0 && len(c.ledger.unfinished()) == 0 {
+			return nil
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Errorf("after %v, analyses that have not ended: %v; messages that are not done: %d", limit, c.ledger.unfinished(), c.open)
+}
+
+// replay sends everything again that any holder could ever have sent. All of it must be refused, or change nothing.
+func (c *chaos) replay(ctx context.Context) error {
+	gate := tasks.Local(c.rules(&actor{}))
+	var wrong []error
+	for i := range analyses {
+		key := docstore.Key{Kind: "analyses", ID: name(i)}
+		before, err := c.store.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		for token := number(before.Docs[0]); token > 0; token-- {
+			l := once.Lock{AnalysisID: key.ID, Owner: owner(key.ID), Token: token}
+			wrong = append(wrong, Replay(ctx, gate, l, token == number(before.Docs[0]), status(before.Docs[0]), c.tally))
+		}
+		after, err := c.store.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !equal(before.Docs[0], after.Docs[0]) {
+			wrong = append(wrong, fmt.Errorf("analysis %s was %v and is %v after the replays", key.ID, before.Docs[0], after.Docs[0]))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// Replay sends all that the holder of a lock can send that does not know that the analysis has come to its end. Only the
+// latest of the tokens may say again how that was; the gate knows it again, and changes nothing.
+func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, status string, tally *Tally) error {
+	var wrong []error
+	for _, m := range zombieMessages {
+		switch err := m.send(ctx, gate, l); {
+		case err == nil && latest && (m.status == status || m.status == "any"):
+			tally.Add("replays known again", 1)
+		case errors.Is(err, once.ErrLost):
+			tally.Add("replays refused", 1)
+		case err == nil:
+			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.AnalysisID, status, m.name, l.Token))
+		default:
+			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d: %w", l.AnalysisID, status, m.name, l.Token, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// zombieMessage is what a holder can send that does not know that its time is over.
+type zombieMessage struct {
+	name   string
+	status string // of the analyses to which a current holder may say it again
+	send   func(context.Context, once.Gate, once.Lock) error
+}
+
+var zombieMessages = []zombieMessage{
+	{"a refresh", "", func(ctx context.Context, g once.Gate, l once.Lock) error {
+		_, err := g.Refresh(ctx, l, ttl)
+		return err
+	}},
+	{"a release", "any", func(ctx context.Context, g once.Gate, l once.Lock) error { return g.Release(ctx, l, "") }},
+	{"a failure", "any", func(ctx context.Context, g once.Gate, l once.Lock) error { return g.Release(ctx, l, "a zombie's") }},
+	{"READY", "READY", func(ctx context.Context, g once.Gate, l once.Lock) error {
+		return g.Finish(ctx, l, once.Result{Result: "a zombie's"})
+	}},
+	{"FAILED", "FAILED", func(ctx context.Context, g once.Gate, l once.Lock) error {
+		return g.Finish(ctx, l, once.Result{Failed: true, Reason: "a zombie's"})
+	}},
+}
+
+// Opener gets a store ready outside a bubble, and returns what opens it in there, showing the bubble's time.
+type Opener func(t *testing.T) func(t *testing.T) docstore.Store
+
+// Proof runs a chaos for each of many seeds.
+func Proof(t *testing.T, seeds int, open Opener) {
+	var tally Tally
+	for seed := range uint64(seeds) {
+		inside := open(t)
+		synctest.Test(t, func(t *testing.T) {
+			if err := Run(t.Context(), inside(t), seed, nil, &tally); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Logf("%d seeds\n%s", seeds, &tally)
+	if seeds < enough {
+		return
+	}
+	for _, what := range slices.Concat(fateNames(), []string{"writes under an old token refused", "takeovers", "READY", "FAILED"}) {
+		if tally.Of(what) == 0 {
+			t.Errorf("%q never happened", what)
+		}
+	}
+}
+
+// enough is how many seeds it takes for everything to happen that can: more than a hundred times, mostly.
+const enough = 50
+
+// Teeth runs chaoses with a planted fault until it is noticed, for each of the [Mutants].
+func Teeth(t *testing.T, open Opener) {
+	for name, plant := range Mutants {
+		t.Run(name, func(t *testing.T) {
+			const most = 50
+			for seed := range uint64(most) {
+				var err error
+				inside := open(t)
+				synctest.Test(t, func(t *testing.T) { err = Run(t.Context(), inside(t), seed, &plant, &Tally{}) })
+				if err != nil && strings.Contains(err.Error(), plant.Says) {
+					t.Logf("noticed with seed %d", seed)
+					return
+				}
+			}
+			t.Errorf("%d seeds did not find %q", most, plant.Says)
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package chaos_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
+)
+
+// at is a time some seconds after the beginning.
+func at(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
+
+func granted(token int64, from, until int) chaos.Event {
+	return chaos.Event{Kind: chaos.Granted, Analysis: "a1", Token: token, At: at(from), Until: at(until)}
+}
+
+func event(k chaos.EventKind, token int64, seconds int) chaos.Event {
+	return chaos.Event{Kind: k, Analysis: "a1", Token: token, At: at(seconds), Until: at(seconds + 10)}
+}
+
+func finished(token int64, seconds int, status string) chaos.Event {
+	return chaos.Event{Kind: chaos.Finished, Analysis: "a1", Token: token, At: at(seconds), Status: status}
+}
+
+// TestReferee: what may happen, and what each thing that must not is called.
+func TestReferee(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		events []chaos.Event
+		want   string // in the verdict; empty: none
+	}{
+		{"a run to its end", []chaos.Event{
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Extended, 1, 5), event(chaos.Looked, 1, 14), event(chaos.Over, 1, 14), finished(1, 14, "READY"),
+		}, ""},
+		{"a takeover after a death", []chaos.Event{
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 9), granted(2, 10, 20), event(chaos.Begun, 2, 10), event(chaos.Over, 2, 12),
+			finished(2, 12, "FAILED"),
+		}, ""},
+		{"a run that is given back before its time", []chaos.Event{
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Over, 1, 4), granted(2, 4, 14),
+		}, ""},
+		{"a report that comes late", []chaos.Event{granted(2, 10, 20), granted(1, 0, 10), event(chaos.Begun, 1, 0)}, ""},
+		{"two at once", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), granted(2, 9, 19)}, "the run of token 1 lasted until"},
+		{"two at once after a heartbeat", []chaos.Event{
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Extended, 1, 9), granted(2, 12, 22),
+		}, "the run of token 1 lasted until"},
+		{"one token, two bodies", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Begun, 1, 1)}, "two bodies ran under token 1"},
+		{"one token, two grants", []chaos.Event{granted(1, 0, 10), granted(1, 11, 21)}, "token 1 was granted twice"},
+		{"a body without a grant", []chaos.Event{event(chaos.Begun, 1, 0)}, "which nobody was granted"},
+		{"a run that believes too long", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 11)}, "was told at"},
+		{"two ends", []chaos.Event{granted(1, 0, 10), finished(1, 5, "READY"), finished(1, 6, "FAILED")}, "finished twice"},
+		{"the end of a zombie", []chaos.Event{granted(1, 0, 10), granted(2, 10, 20), finished(1, 12, "READY")}, "READY written under 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := chaos.NewReferee()
+			for _, e := range c.events {
+				r.Note(e)
+			}
+			err := r.Verdict()
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestResource: a step passes unless a higher token was there before.
+func TestResource(t *testing.T) {
+	r := chaos.NewReferee()
+	for i, c := range []struct {
+		token int64
+		want  bool
+	}{{1, true}, {2, true}, {1, false}, {2, true}, {5, true}, {4, false}} {
+		if got := r.Step("a1", c.token, at(i)); got != c.want {
+			t.Errorf("step %d under token %d: %v", i, c.token, got)
+		}
+	}
+	if !r.Step("a2", 1, at(0)) {
+		t.Error("another analysis is another resource")
+	}
+}
