@@ -71,8 +71,8 @@ var rooms = map[string][]string{
 
 	// What only tests import.
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
-	"internal/suite":        {"repo", "kazahana", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                 {"internal/suite", "once", "kazahana", "repo"},
+	"internal/suite":        {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+	"tests":                 {"functions/tasks", "internal/suite", "kazahana", "once", "repo"},
 	"tests/bench":           {},
 }
 
