@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 const (
@@ -116,7 +118,7 @@ func (g *Generator) conclude(leases []Lease, err error, began int64, stopped boo
 		g.failures++
 		g.failure = err
 		g.stats.AcquireFailures++
-		g.tryAt = steady + int64(g.backoff(err))
+		g.tryAt = steady + int64(g.retryDelay(err))
 		g.note(Event{Kind: EventAcquireFailed, Err: err})
 	}
 	return refused
@@ -128,18 +130,13 @@ func (g *Generator) answer() {
 	g.tried = make(chan struct{})
 }
 
-// backoff is how long to wait after a failure.
-func (g *Generator) backoff(err error) time.Duration {
-	bound := g.set.AcquireRetryInterval
-	for i := 1; i < g.failures && bound < g.set.AcquireRetryMaxInterval; i++ {
-		bound *= 2
-	}
-	bound = min(bound, g.set.AcquireRetryMaxInterval)
+// retryDelay is how long to wait after a failure.
+func (g *Generator) retryDelay(err error) time.Duration {
 	if full, ok := errors.AsType[*ExhaustedError](err); ok && full.RetryAfter > 0 {
 		// No machine ID falls free before, unless somebody gives one back, which the largest interval provides for.
 		return min(full.RetryAfter+rand.N(g.set.AcquireRetryInterval), g.set.AcquireRetryMaxInterval)
 	}
-	return rand.N(bound) + 1
+	return backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval}.Delay(g.failures - 1)
 }
 
 // pause is how long to wait after a success: leases that are nearly over when they arrive must not make a busy loop.

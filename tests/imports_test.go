@@ -23,10 +23,11 @@ var rooms = map[string][]string{
 	"contracts":                     {},
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
 	"contracts/internal/genvectors": {"kazahana"},
-	"internal/rest":                 {"contracts"},
-	"kazahana":                      {},
-	"once":                          {"contracts", "internal/rest"},
-	"client":                        {"contracts", "internal/rest"},
+	"internal/backoff":              {},
+	"internal/rest":                 {"contracts", "internal/backoff"},
+	"kazahana":                      {"internal/backoff"},
+	"once":                          {"contracts", "internal/backoff", "internal/rest"},
+	"client":                        {"contracts", "internal/backoff", "internal/rest"},
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field"},
@@ -36,12 +37,12 @@ var rooms = map[string][]string{
 	"repo/lock":                  {"repo/docstore", "repo/field"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 
-	"adapters/awsdynamodb":   {"repo/docstore", "github.com/aws"},
-	"adapters/awssqs":        {"repo/analysis", "github.com/aws"},
+	"adapters/awsdynamodb":   {"internal/backoff", "repo/docstore", "github.com/aws"},
+	"adapters/awssqs":        {"internal/backoff", "repo/analysis", "github.com/aws"},
 	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
-	"adapters/gcpfirestore":  {"repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
-	"adapters/redisstore":    {"repo/docstore", "github.com/redis/go-redis"},
-	"adapters/sqlitestore":   {"repo/docstore", "modernc.org/sqlite"},
+	"adapters/gcpfirestore":  {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
+	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
+	"adapters/sqlitestore":   {"internal/backoff", "repo/docstore", "modernc.org/sqlite"},
 
 	"functions/aws":                   {"functions/httpapi", "functions/tasks", "contracts", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/api":               {"functions", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},

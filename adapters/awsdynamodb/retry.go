@@ -3,7 +3,6 @@ package awsdynamodb
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -13,17 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
-const (
-	// tries is how often a request is sent that fails for reasons other than throttling and conflicts.
-	tries = 3
+// tries is how often a request is sent that fails for reasons other than throttling and conflicts.
+const tries = 3
 
-	// The pause before a request is sent again is drawn from [0, firstPause·2ⁿ], lastPause at most ("full jitter":
-	// Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
-	firstPause = 25 * time.Millisecond
-	lastPause  = time.Second
-)
+var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 
 // attempts makes the SDK send a request again by the store's rules instead of its own. repeatable says that a request
 // which may have been carried out can be sent again all the same.
@@ -72,11 +68,7 @@ func (*retryer) MaxAttempts() int { return 0 }
 
 // RetryDelay implements [aws.Retryer].
 func (*retryer) RetryDelay(attempt int, _ error) (time.Duration, error) {
-	most := lastPause
-	if attempt < 6 {
-		most = min(firstPause<<attempt, lastPause)
-	}
-	return rand.N(most + 1), nil
+	return pauses.Delay(attempt), nil
 }
 
 // GetRetryToken implements [aws.Retryer]. The SDK's quota, which is shared among all calls of a client, is not used: a

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 // openTable looks at the table, or creates it, and measures the clock by the answer.
@@ -71,7 +73,7 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 	}
 	t, err := s.describe(ctx)
 	for err == nil && t.TableStatus == types.TableStatusCreating {
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return nil, err
 		}
 		t, err = s.describe(ctx)
@@ -98,17 +100,6 @@ func keys(hash, order string) []types.KeySchemaElement {
 
 func text(name string) types.AttributeDefinition {
 	return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // check refuses a table that cannot hold documents.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 // Delivery is one delivery of a message.
@@ -59,10 +60,11 @@ const (
 	maxWait       = 20 * time.Second // the longest poll that SQS knows
 	drainWait     = time.Second      // of a poll that shall find out soon that there is nothing
 	maxBatch      = 10               // messages in one receive
-	firstPause    = 200 * time.Millisecond
 	settleTimeout = 10 * time.Second // for telling the queue what became of a message, and for cancelled handlers to return
 	maxAttempts   = 5                // at a queue that does not answer, when draining
 )
+
+var pauses = backoff.Policy{First: 300 * time.Millisecond, Max: MaxPause}
 
 // Poll takes messages to the handler until the context ends, or until there is nothing more to do if the options say so.
 // Then it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more. Handlers that
@@ -140,7 +142,7 @@ func (p *poller) receive(ctx, handlers context.Context) error {
 			if failures >= maxAttempts && (p.o.Drain || p.o.Most > 0) {
 				return err
 			}
-			pause(ctx, failures)
+			_ = pauses.Sleep(ctx, failures-1) // the loop looks at ctx
 			continue
 		case failures > 0:
 			p.o.Log.InfoContext(ctx, "the queue answers again", "queue", p.url, "attempts", failures)
@@ -211,21 +213,6 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 		return nil, fmt.Errorf("sqs: receive from %s: %w", p.url, err)
 	}
 	return out.Messages, nil
-}
-
-// pause waits before the next attempt at a queue that did not answer: longer each time, and by chance, so that many pollers
-// do not come back at once.
-func pause(ctx context.Context, failures int) {
-	d := MaxPause
-	if shift := failures - 1; shift < 7 {
-		d = min(d, firstPause<<shift)
-	}
-	timer := time.NewTimer(d/2 + rand.N(d/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // handle takes one message to the handler and tells the queue what became of it.

@@ -3,13 +3,13 @@ package gcpfirestore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -18,27 +18,8 @@ import (
 // call's time is up.
 const maxFailures = 10
 
-// Pauses begin with up to firstPause, double, and end with up to lastPause.
-const (
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
-)
-
-// pause waits for a random time, so that those who met once do not meet again. The error is the context's.
-func pause(ctx context.Context, try int) error {
-	most := lastPause
-	if try < 6 {
-		most = min(firstPause<<try, lastPause)
-	}
-	wait := time.NewTimer(rand.N(most))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// pauses are drawn at random, so that callers that collided once do not collide again.
+var pauses = backoff.Policy{First: 20 * time.Millisecond, Max: time.Second}
 
 // patiently repeats do, which only reads, while it fails in a way that may pass.
 func (s *Store) patiently(ctx, bounded context.Context, doing string, do func() error) error {
@@ -49,7 +30,7 @@ func (s *Store) patiently(ctx, bounded context.Context, doing string, do func() 
 			return nil
 		}
 		last = telling(last, err)
-		if !transient(err) || failures == maxFailures-1 || pause(bounded, failures) != nil {
+		if !transient(err) || failures == maxFailures-1 || pauses.Sleep(bounded, failures) != nil {
 			return s.explain(ctx, doing, last)
 		}
 	}

@@ -61,14 +61,14 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		case err == nil:
 			return e.Result(), nil
 		case refuted(err): // somebody was faster: nothing was written
-			if pause(bounded, try) != nil {
+			if pauses.Sleep(bounded, try) != nil {
 				return docstore.Result{}, s.contended(ctx, err)
 			}
 		default:
 			if lost == nil {
 				lost = &r
 			}
-			if failures++; !transient(err) || failures == maxFailures || pause(bounded, try) != nil {
+			if failures++; !transient(err) || failures == maxFailures || pauses.Sleep(bounded, try) != nil {
 				return docstore.Result{}, s.explain(ctx, "write", last)
 			}
 		}

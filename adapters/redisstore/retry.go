@@ -3,23 +3,19 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
-const (
-	// tries is how often a request is sent, at most: with the pauses between them about a second.
-	tries = 6
+// tries is how often a request is sent, at most: with the pauses between them about a second.
+const tries = 6
 
-	// The pause before a request is sent again is drawn from [0, firstPause·2ⁿ], lastPause at most ("full jitter":
-	// Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
-)
+var pauses = backoff.Policy{First: 40 * time.Millisecond, Max: time.Second}
 
 // passing are the server's refusals that pass by themselves: it is loading its data, was or is about to become the
 // primary, moves the slot, runs a long script, has too many clients or too few replicas. Nothing was changed.
@@ -31,7 +27,7 @@ var passing = []string{
 func patiently(ctx context.Context, repeatable bool, request func() (any, error)) (any, error) {
 	for try := 1; ; try++ {
 		reply, err := request()
-		if err == nil || try == tries || !mayRepeat(err, repeatable) || pause(ctx, try) != nil {
+		if err == nil || try == tries || !mayRepeat(err, repeatable) || pauses.Sleep(ctx, try-1) != nil {
 			return reply, err
 		}
 	}
@@ -60,16 +56,4 @@ func unsent(err error) bool {
 		return true
 	}
 	return errors.Is(err, sdk.ErrPoolTimeout)
-}
-
-// pause waits for a random time, longer after each try. The error is the context's.
-func pause(ctx context.Context, try int) error {
-	wait := time.NewTimer(rand.N(min(firstPause<<try, lastPause)))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

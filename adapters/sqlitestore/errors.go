@@ -9,6 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -56,12 +57,9 @@ func (s *Store) explain(doing string, err error) error {
 	return fmt.Errorf("%w: sqlite: %s %s: %s: %w", docstore.ErrUnavailable, doing, s.path, reason, err)
 }
 
-// Waiting for a lock of another process begins with firstPause and doubles up to lastPause. Both are about the time of a
-// commit: a long pause would lose the lock again and again to a process that asks more often.
-const (
-	firstPause = 200 * time.Microsecond
-	lastPause  = 2 * time.Millisecond
-)
+// pauses between attempts at a lock that another process holds. They are about as long as a commit: with longer ones this
+// process would lose the lock again and again to a process that asks more often.
+var pauses = backoff.Policy{First: 200 * time.Microsecond, Max: 2 * time.Millisecond}
 
 // patiently repeats do, which must be repeatable, for as long as somebody else holds a lock that it needs, up to the
 // busy timeout and the context's end.
@@ -71,13 +69,9 @@ func (s *Store) patiently(ctx context.Context, do func() error) error {
 		return err
 	}
 	end := time.Now().Add(s.busy)
-	for pause := firstPause; isBusy(err) && time.Now().Before(end); pause = min(2*pause, lastPause) {
-		wait := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return ctx.Err()
-		case <-wait.C:
+	for retry := 0; isBusy(err) && time.Now().Before(end); retry++ {
+		if err := pauses.Sleep(ctx, retry); err != nil {
+			return err
 		}
 		err = do()
 	}

@@ -10,7 +10,7 @@ import (
 
 // TestVectorsOfEncodings: the text of 64 bits and a key number is as the vectors say, in both directions.
 func TestVectorsOfEncodings(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "contracts", "vectors", "kazahana.json"))
+	content, err := os.ReadFile(filepath.Join("..", "..", "contracts", "vectors", "kazahana.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ type vectors struct {
 
 func readVectors(t *testing.T) vectors {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "contracts", "vectors", "kazahana.json"))
+	f, err := os.Open(filepath.Join("..", "..", "contracts", "vectors", "kazahana.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
