@@ -264,7 +264,7 @@ func TestFirestoreClockDecides(t *testing.T) {
 		if o.Code != c.code || o.Lease.Token != c.token {
 			t.Errorf("step %d: %s got %s with token %d, want %s with %d", i, c.owner, o.Code, o.Lease.Token, c.code, c.token)
 		}
-		if want := docstore.Moment(clock.Now()); !o.At.Equal(want) || o.Code == lock.OK && !o.Lease.ExpiresAt.Equal(want.Add(time.Minute)) {
+		if want := docstore.TruncateMilli(clock.Now()); !o.At.Equal(want) || o.Code == lock.OK && !o.Lease.ExpiresAt.Equal(want.Add(time.Minute)) {
 			t.Errorf("step %d: decided at %v for a lease until %v, want %v and a minute", i, o.At, o.Lease.ExpiresAt, want)
 		}
 	}

@@ -32,6 +32,7 @@ var rooms = map[string][]string{
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field"},
 	"repo/docstore":              {},
+	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field"},

@@ -231,12 +231,12 @@ func (s *Store) learnFrom(begin reading, err error) {
 func (c *clock) after() time.Time {
 	wall, _ := c.read()
 	if c.trusted() {
-		return docstore.Moment(wall)
+		return docstore.TruncateMilli(wall)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known {
-		return docstore.Moment(wall)
+		return docstore.TruncateMilli(wall)
 	}
-	return docstore.Moment(wall.Add(c.offset()))
+	return docstore.TruncateMilli(wall.Add(c.offset()))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // moments are the instants that [docstore.Now] stands for in one call.
@@ -44,14 +45,14 @@ func (m moments) resolve(c docstore.Cond, negated bool, margin *time.Duration) d
 	}
 	switch c := c.(type) {
 	case docstore.Eq:
-		c.Value = docstore.Resolve(c.Value, m.now)
+		c.Value = driver.Resolve(c.Value, m.now)
 		return c
 	case docstore.LE:
 		now := m.now
 		if _, timed := c.Value.(docstore.Instant); timed && !negated {
 			now, *margin = m.now.Add(-m.margin), m.margin
 		}
-		c.Value = docstore.Resolve(c.Value, now)
+		c.Value = driver.Resolve(c.Value, now)
 		return c
 	case docstore.Any:
 		return docstore.Any(each(c))

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 var _ docstore.DueLister = (*Store)(nil)
@@ -44,7 +45,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if !ok {
 		return docstore.Page{}, fmt.Errorf("%w: dynamodb: table %s, field %q", docstore.ErrNoIndex, s.table, q.Field)
 	}
-	after, err := docstore.ParseDueCursor(q.After)
+	after, err := driver.ParseDueCursor(q.After)
 	if err != nil {
 		return docstore.Page{}, err
 	}
@@ -92,7 +93,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if n > 0 {
 		last := page.Entries[n-1]
 		value, _ := last.Doc[q.Field].(docstore.String)
-		page.Entries, page.Next = page.Entries[:n:n], docstore.DueCursor{Value: string(value), ID: last.Key.ID}.String()
+		page.Entries, page.Next = page.Entries[:n:n], driver.DueCursor{Value: string(value), ID: last.Key.ID}.String()
 	}
 	page.At = s.clock.after()
 	return page, nil

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Client is the part of the SDK's client that a [Store] uses.
@@ -93,7 +94,7 @@ type Store struct {
 	clock     *clock
 	indexes   map[string]string // the name of the index on a field
 	warnings  []string
-	calls     docstore.Calls
+	calls     driver.InFlight
 
 	applied, refused, skewed, measured atomic.Int64
 }

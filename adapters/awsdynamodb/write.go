@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Write implements [docstore.Store]. One document is one UpdateItem, several are one TransactWriteItems.
@@ -30,7 +31,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	m := moments{now: docstore.Moment(begin.now), margin: s.clock.margin()}
+	m := moments{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
 	prepared := make([]prepared, len(writes))
 	for i, w := range writes {
 		prepared[i] = s.prepare(w, m)
@@ -66,7 +67,7 @@ func (s *Store) prepare(w docstore.Write, m moments) prepared {
 	p := prepared{Write: w, cond: m.fix(w.If)}
 	p.Set = make(docstore.Doc, len(w.Set)+1)
 	for f, v := range w.Set {
-		p.Set[f] = docstore.Resolve(v, m.now)
+		p.Set[f] = driver.Resolve(v, m.now)
 	}
 	if keep, removable := s.ephemeral[w.Key.Kind]; removable {
 		p.Set[attrTTL] = docstore.Int(m.now.Add(keep + time.Second - 1).Unix())

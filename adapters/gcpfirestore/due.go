@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 var _ docstore.DueLister = (*Store)(nil)
@@ -23,7 +24,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
 	}
-	after, err := docstore.ParseDueCursor(q.After)
+	after, err := driver.ParseDueCursor(q.After)
 	if err != nil {
 		return docstore.Page{}, err
 	}
@@ -47,15 +48,15 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	}); err != nil {
 		return docstore.Page{}, err
 	}
-	page := docstore.Page{At: docstore.Moment(r.at.AsTime())}
-	var last docstore.DueCursor
+	page := docstore.Page{At: docstore.TruncateMilli(r.at.AsTime())}
+	var last driver.DueCursor
 	for i, d := range r.docs {
 		if i == q.Size() {
 			page.Next = last.String()
 			break
 		}
 		_, escaped := cutLast(d.GetName())
-		last = docstore.DueCursor{Value: d.GetFields()[q.Field].GetStringValue(), ID: escaped}
+		last = driver.DueCursor{Value: d.GetFields()[q.Field].GetStringValue(), ID: escaped}
 		id, ok := unescapeID(escaped)
 		k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
 		if ok && k.Validate() == nil {
@@ -67,7 +68,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 
 // dueRequest asks for the documents of a collection behind a cursor, and one more, which tells whether a next page follows.
 // A comparison with text finds text only.
-func dueRequest(collection string, q docstore.DueQuery, after docstore.DueCursor) *pb.RunQueryRequest {
+func dueRequest(collection string, q docstore.DueQuery, after driver.DueCursor) *pb.RunQueryRequest {
 	field := &pb.StructuredQuery_FieldReference{FieldPath: q.Field}
 	name := &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}
 	query := &pb.StructuredQuery{

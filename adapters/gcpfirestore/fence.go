@@ -49,7 +49,7 @@ func Fence(client *sdk.Client, tx *sdk.Transaction, root string, w docstore.Writ
 	if snap.Exists() {
 		found = decodeData(snap.Data())
 	}
-	if at := docstore.Moment(snap.ReadTime); !w.Holds(found, at) {
+	if at := docstore.TruncateMilli(snap.ReadTime); !w.Holds(found, at) {
 		return &FenceError{Key: w.Key, At: at, Found: found}
 	}
 	return nil

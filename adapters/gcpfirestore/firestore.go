@@ -2,7 +2,7 @@
 //
 // # Who decides
 //
-// Firestore does, in its Commit. A write reads the documents, evaluates the conditions in Go with [docstore.Evaluate], and
+// Firestore does, in its Commit. A write reads the documents, evaluates the conditions in Go with [driver.Evaluate], and
 // commits the change on the condition that each document still has the update time that was read (or still does not
 // exist). A Commit is atomic over all its documents; if one of them has changed, nothing is written and the store reads
 // again.
@@ -67,6 +67,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // DefaultTimeout is how long a call takes at most when the options name no time.
@@ -103,7 +104,7 @@ type Store struct {
 	headers []string
 	timeout time.Duration
 	release func() error // closes what Open opened beside the client
-	calls   docstore.Calls
+	calls   driver.InFlight
 }
 
 var _ docstore.Store = (*Store)(nil)

@@ -105,7 +105,7 @@ func (s *Store) read(ctx context.Context, names []string) (reading, error) {
 
 // saw notes a read time.
 func (r *reading) saw(t *timestamppb.Timestamp) {
-	if at := docstore.Moment(t.AsTime()); at.After(r.at) {
+	if at := docstore.TruncateMilli(t.AsTime()); at.After(r.at) {
 		r.at = at
 	}
 }
@@ -226,7 +226,7 @@ func (w *walk) reference(escaped string) *pb.Value {
 func (w *walk) take(r queried) {
 	w.done = len(r.docs) < w.size()
 	w.at = r.at
-	w.page.At = docstore.Moment(r.at.AsTime())
+	w.page.At = docstore.TruncateMilli(r.at.AsTime())
 	for _, d := range r.docs {
 		_, w.from = cutLast(d.GetName())
 		w.beyond = true

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Write implements [docstore.Store]. Two requests if it is applied and one if it is refused; two more each time that
@@ -76,9 +77,9 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 }
 
 // evaluate decides the writes from what was read.
-func evaluate(writes []docstore.Write, names []string, r reading) (docstore.Evaluation, error) {
+func evaluate(writes []docstore.Write, names []string, r reading) (driver.Evaluation, error) {
 	at := 0 // Evaluate asks for the document of each write, in order
-	return docstore.Evaluate(writes, r.at, func(docstore.Key) (docstore.Doc, error) {
+	return driver.Evaluate(writes, r.at, func(docstore.Key) (docstore.Doc, error) {
 		at++
 		return r.doc(names[at-1]), nil
 	})
@@ -95,7 +96,7 @@ func (r reading) same(later reading) bool {
 }
 
 // commit writes what was decided, on the condition that the documents are as they were read.
-func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading, e docstore.Evaluation) error {
+func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading, e driver.Evaluation) error {
 	req := &pb.CommitRequest{Database: s.layout.database, Writes: make([]*pb.Write, len(writes))}
 	for i, w := range writes {
 		req.Writes[i] = change(w, names[i], r.found[names[i]], e.After[i])

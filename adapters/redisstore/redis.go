@@ -12,6 +12,7 @@ import (
 	sdk "github.com/redis/go-redis/v9"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Defaults of [Options].
@@ -54,7 +55,7 @@ type Store struct {
 	keys     layout
 	clock    func() time.Time
 	warnings []string
-	calls    docstore.Calls
+	calls    driver.InFlight
 }
 
 var _ docstore.Store = (*Store)(nil)
@@ -112,5 +113,5 @@ func (s *Store) now() string {
 	if s.clock == nil {
 		return ""
 	}
-	return strconv.FormatInt(docstore.Moment(s.clock()).UnixMilli(), 10)
+	return strconv.FormatInt(docstore.TruncateMilli(s.clock()).UnixMilli(), 10)
 }

@@ -2,11 +2,12 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"io"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 var _ docstore.DueLister = (*Store)(nil)
@@ -48,7 +49,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
 	}
-	after, err := docstore.ParseDueCursor(q.After)
+	after, err := driver.ParseDueCursor(q.After)
 	if err != nil {
 		return docstore.Page{}, err
 	}
@@ -63,8 +64,8 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		if err != nil {
 			return err
 		}
-		last := docstore.DueCursor{}
-		err = st.each(func(row []driver.Value) error {
+		last := driver.DueCursor{}
+		err = st.each(func(row []sqldriver.Value) error {
 			id, ok := row[0].(string)
 			if !ok {
 				return fmt.Errorf("%w: %s of tenant %q has an ID that is no text", docstore.ErrDamaged, q.Kind, q.Tenant)
@@ -82,12 +83,12 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 				return err
 			}
 			if value, ok := doc[q.Field].(docstore.String); ok { // SQLite takes broken escapes for text
-				last = docstore.DueCursor{Value: string(value), ID: id}
+				last = driver.DueCursor{Value: string(value), ID: id}
 				page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
 			}
 			return nil
 		}, q.Tenant, string(q.Bound()), after.Value, after.ID)
-		page.At = docstore.Moment(s.now())
+		page.At = docstore.TruncateMilli(s.now())
 		return err
 	})
 	if err != nil {

@@ -89,7 +89,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 			}
 		}
 		// Taken last, so that it is never before the time of a write that was seen.
-		snap.At = docstore.Moment(s.now())
+		snap.At = docstore.TruncateMilli(s.now())
 		return nil
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
 			return nil
 		}, q.Kind, q.Tenant, max(q.Prefix, q.After))
-		page.At = docstore.Moment(s.now())
+		page.At = docstore.TruncateMilli(s.now())
 		return err
 	})
 	if err != nil {

@@ -4,7 +4,7 @@
 // # Who decides
 //
 // SQLite's write lock does. It lets one transaction write at a time, also among processes that share the file. Inside it
-// the store reads the documents, evaluates the conditions in Go with [docstore.Evaluate], and writes what follows.
+// the store reads the documents, evaluates the conditions in Go with [driver.Evaluate], and writes what follows.
 //
 // # Why writes are grouped
 //
@@ -45,6 +45,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // DefaultBusyTimeout is how long a call waits for other processes when the options name no time.
@@ -73,7 +74,7 @@ type Store struct {
 
 	writer *writer
 	idle   chan *reader // the readers that nobody uses
-	calls  docstore.Calls
+	calls  driver.InFlight
 
 	mu      sync.Mutex
 	indexes map[dueIndex]bool // that are known to be there; under mu

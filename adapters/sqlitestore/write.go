@@ -2,7 +2,7 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +11,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // maxBatch bounds the calls of one transaction, so that the first of them does not wait long for the last: at some
@@ -212,7 +213,7 @@ func (w *writer) apply(calls []*call) {
 // no known state: SQLite undoes it by itself after some errors, and later statements would then stand alone.
 func (w *writer) evaluate(calls []*call) (applied, refused int64, err error) {
 	for _, c := range calls {
-		e, err := docstore.Evaluate(c.writes, docstore.Moment(w.store.now()), w.get)
+		e, err := driver.Evaluate(c.writes, docstore.TruncateMilli(w.store.now()), w.get)
 		if code(err) != 0 {
 			return 0, 0, err
 		}
@@ -288,7 +289,7 @@ const readSQL = "SELECT doc FROM docs WHERE kind = ? AND tenant = ? AND id = ?"
 
 // readDoc returns the document of a key, nil if there is none.
 func readDoc(read *stmt, k docstore.Key) (doc docstore.Doc, err error) {
-	err = read.each(func(row []driver.Value) error {
+	err = read.each(func(row []sqldriver.Value) error {
 		doc, err = parseRow(k, row[0])
 		return err
 	}, k.Kind, k.Tenant, k.ID)

@@ -128,7 +128,7 @@ func after(ttlSeconds int64) docstore.Instant {
 
 // deadline is [after] for a known now, in the stored form.
 func deadline(now time.Time, ttlSeconds int64) string {
-	return string(docstore.FormatTime(docstore.Moment(now).Add(time.Duration(ttlSeconds) * time.Second)))
+	return string(docstore.FormatTime(docstore.TruncateMilli(now).Add(time.Duration(ttlSeconds) * time.Second)))
 }
 
 func checkOwner(s string) error {

@@ -82,7 +82,7 @@ func (s State) ExpiresAt() (end time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	end, err := time.Parse(time.RFC3339Nano, e)
-	return docstore.Moment(end), err == nil
+	return docstore.TruncateMilli(end), err == nil
 }
 
 // Takeovers is how many runs were taken over since the last that ended by itself, including those that a worker has not

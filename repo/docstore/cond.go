@@ -66,13 +66,13 @@ func (c Has) Holds(found Doc, _ time.Time) bool {
 // Holds reports whether the field is there and equal.
 func (c Eq) Holds(found Doc, now time.Time) bool {
 	v, ok := found[c.Field]
-	return ok && equal(v, Resolve(c.Value, now))
+	return ok && equal(v, resolve(c.Value, now))
 }
 
 // Holds reports whether the field is there, of the value's type, and not greater.
 func (c LE) Holds(found Doc, now time.Time) bool {
 	v, ok := found[c.Field]
-	return ok && lessOrEqual(v, Resolve(c.Value, now))
+	return ok && lessOrEqual(v, resolve(c.Value, now))
 }
 
 // Holds reports whether one of the conditions holds.

@@ -276,7 +276,7 @@ func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 		delete(after, f)
 	}
 	for f, v := range w.Set {
-		after[f] = Resolve(v, now)
+		after[f] = resolve(v, now)
 	}
 	for f, n := range w.Add {
 		old := Int(0)
@@ -294,8 +294,8 @@ func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 	return after, nil
 }
 
-// Moment brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as a
-// store that keeps milliseconds does, so that two readings of one clock keep their order.
-func Moment(t time.Time) time.Time {
+// TruncateMilli brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as
+// a store that keeps milliseconds does, so that two readings of one clock keep their order.
+func TruncateMilli(t time.Time) time.Time {
 	return t.Truncate(time.Millisecond).UTC()
 }

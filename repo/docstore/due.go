@@ -2,13 +2,12 @@ package docstore
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore/internal/cursor"
 )
 
 // DueQuery selects documents by a text field, in the order of that field: those that wait for a time that has come.
@@ -97,60 +96,28 @@ func (m *Memory) Due(ctx context.Context, q DueQuery) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err
 	}
-	after, err := ParseDueCursor(q.After)
+	after, err := cursor.Parse(q.After)
 	if err != nil {
-		return Page{}, err
+		return Page{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if err := m.open(ctx); err != nil {
 		return Page{}, err
 	}
-	p := Page{At: Moment(m.now())}
-	cursor := func(e Entry) DueCursor { return DueCursor{string(e.Doc[q.Field].(String)), e.Key.ID} } //nolint:forcetypeassert // holds says so
+	p := Page{At: TruncateMilli(m.now())}
+	at := func(e Entry) cursor.Cursor {
+		return cursor.Cursor{Value: string(e.Doc[q.Field].(String)), ID: e.Key.ID}
+	} //nolint:forcetypeassert // holds says so
 	for k, d := range m.docs {
-		if e := (Entry{k, d}); k.Kind == q.Kind && k.Tenant == q.Tenant && q.holds(d) && cursor(e).Compare(after) > 0 {
+		if e := (Entry{k, d}); k.Kind == q.Kind && k.Tenant == q.Tenant && q.holds(d) && at(e).Compare(after) > 0 {
 			p.Entries = append(p.Entries, Entry{k, d.Clone()})
 		}
 	}
-	slices.SortFunc(p.Entries, func(a, b Entry) int { return cursor(a).Compare(cursor(b)) })
+	slices.SortFunc(p.Entries, func(a, b Entry) int { return at(a).Compare(at(b)) })
 	if n := q.Size(); len(p.Entries) > n {
 		p.Entries = p.Entries[:n:n]
-		p.Next = cursor(p.Entries[n-1]).String()
+		p.Next = at(p.Entries[n-1]).String()
 	}
 	return p, nil
-}
-
-// DueCursor is a place in the order of [DueLister]: the last document of a page. The zero DueCursor is the beginning.
-type DueCursor struct {
-	Value string // of the field
-	ID    string // of the document, in the store's spelling
-}
-
-// Compare orders cursors by the bytes of the value, then of the ID.
-func (c DueCursor) Compare(d DueCursor) int {
-	if n := strings.Compare(c.Value, d.Value); n != 0 {
-		return n
-	}
-	return strings.Compare(c.ID, d.ID)
-}
-
-// String is the cursor as a page's Next.
-func (c DueCursor) String() string {
-	enc := base64.RawURLEncoding
-	return enc.EncodeToString([]byte(c.Value)) + "." + enc.EncodeToString([]byte(c.ID))
-}
-
-// ParseDueCursor reads what [DueCursor.String] wrote; empty is the zero DueCursor. The error is [ErrInvalid].
-func ParseDueCursor(s string) (DueCursor, error) {
-	if s == "" {
-		return DueCursor{}, nil
-	}
-	value, id, both := strings.Cut(s, ".")
-	v, err1 := base64.RawURLEncoding.Strict().DecodeString(value)
-	i, err2 := base64.RawURLEncoding.Strict().DecodeString(id)
-	if !both || err1 != nil || err2 != nil || len(i) == 0 || !utf8.Valid(v) || !utf8.Valid(i) {
-		return DueCursor{}, fmt.Errorf("%w: after %q is not one that a page gave", ErrInvalid, s)
-	}
-	return DueCursor{string(v), string(i)}, nil
 }

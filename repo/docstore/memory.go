@@ -43,7 +43,7 @@ func (m *Memory) Get(ctx context.Context, keys ...Key) (Snapshot, error) {
 	if err := m.open(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	s := Snapshot{At: Moment(m.now()), Docs: make([]Doc, len(keys))}
+	s := Snapshot{At: TruncateMilli(m.now()), Docs: make([]Doc, len(keys))}
 	for i, k := range keys {
 		s.Docs[i] = m.docs[k].Clone()
 	}
@@ -60,14 +60,31 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	if err := m.open(ctx); err != nil {
 		return Result{}, err
 	}
-	r, err := Evaluate(writes, Moment(m.now()), func(k Key) (Doc, error) { return m.docs[k], nil })
-	if err != nil || !r.Applied {
-		return r.Result(), err
+	r := Result{At: TruncateMilli(m.now()), Docs: make([]Doc, len(writes))}
+	for i, w := range writes {
+		if found := m.docs[w.Key]; !w.Holds(found, r.At) {
+			r.Refused = append(r.Refused, i)
+			r.Docs[i] = found.Clone()
+		}
+	}
+	if len(r.Refused) > 0 {
+		return r, nil
+	}
+	after := make([]Doc, len(writes))
+	for i, w := range writes {
+		var err error
+		if after[i], err = w.Apply(m.docs[w.Key], r.At); err != nil {
+			return Result{}, err
+		}
 	}
 	for i, w := range writes {
-		m.docs[w.Key] = r.After[i]
+		m.docs[w.Key] = after[i]
 	}
-	return r.Result(), nil
+	r.Applied = true
+	if len(writes) == 1 {
+		r.Docs[0] = after[0].Clone()
+	}
+	return r, nil
 }
 
 // List implements [Store].
@@ -80,7 +97,7 @@ func (m *Memory) List(ctx context.Context, q Query) (Page, error) {
 	if err := m.open(ctx); err != nil {
 		return Page{}, err
 	}
-	p := Page{At: Moment(m.now())}
+	p := Page{At: TruncateMilli(m.now())}
 	for k, d := range m.docs {
 		if k.Kind == q.Kind && k.Tenant == q.Tenant && strings.HasPrefix(k.ID, q.Prefix) && k.ID > q.After {
 			p.Entries = append(p.Entries, Entry{k, d.Clone()})

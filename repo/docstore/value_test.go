@@ -22,8 +22,8 @@ func TestFormatTime(t *testing.T) {
 		if got != want {
 			t.Errorf("%v is %q, want %q", at, got, want)
 		}
-		if back, err := docstore.ParseTime(want); err != nil || back != docstore.Moment(at) {
-			t.Errorf("ParseTime(%q) is %v, error %v, want %v", want, back, err, docstore.Moment(at))
+		if back, err := docstore.ParseTime(want); err != nil || back != docstore.TruncateMilli(at) {
+			t.Errorf("ParseTime(%q) is %v, error %v, want %v", want, back, err, docstore.TruncateMilli(at))
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (c Acquire) Decide(s State, now time.Time) (State, Outcome) {
 	}
 	next := State{
 		Token: s.Token + 1, Phase: Active, Owner: c.Owner, LeaseID: c.LeaseID, // LS-ACQ-002, LS-ACQ-003
-		AcquiredAt: docstore.Moment(now), ExpiresAt: deadline(now, c.TTLSeconds),
+		AcquiredAt: docstore.TruncateMilli(now), ExpiresAt: deadline(now, c.TTLSeconds),
 		TTLSeconds: c.TTLSeconds, AcquireTTL: c.TTLSeconds, AcquireRequest: c.RequestID, Metadata: c.Metadata,
 		Releases: s.Releases, Forced: s.Forced,
 	}

@@ -86,7 +86,7 @@ func after(ttlSeconds int64) docstore.Instant {
 
 // deadline is [after] for a known now, in the precision of the stores.
 func deadline(now time.Time, ttlSeconds int64) time.Time {
-	return docstore.Moment(now).Add(time.Duration(ttlSeconds) * time.Second)
+	return docstore.TruncateMilli(now).Add(time.Duration(ttlSeconds) * time.Second)
 }
 
 func checkRequestID(s string) error { return field.Text("request_id", s, MaxRequestIDBytes) }

@@ -28,7 +28,7 @@ func (c Release) Decide(s State, now time.Time) (State, Outcome) {
 	code := s.standing(c.Owner, c.Token, now)
 	if code == OK {
 		s.Phase = Released
-		s.ReleasedAt = docstore.Moment(now)
+		s.ReleasedAt = docstore.TruncateMilli(now)
 		s.Releases[c.Token%remembered] = c.ended()
 		return s, c.ok(s, now)
 	}
@@ -99,8 +99,8 @@ func (c ForceRelease) Decide(s State, now time.Time) (State, Outcome) {
 			Detail: "the lock is held under another lease_id; look at the lock again before ending it"}
 	}
 	s.Phase = Released
-	s.ReleasedAt = docstore.Moment(now)
-	s.Forced = Forced{By: c.By, Reason: c.Reason, RequestID: c.RequestID, At: docstore.Moment(now)}
+	s.ReleasedAt = docstore.TruncateMilli(now)
+	s.Forced = Forced{By: c.By, Reason: c.Reason, RequestID: c.RequestID, At: docstore.TruncateMilli(now)}
 	return s, c.ok(s, now)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // faulty is a sound store with planted faults: each function that is set stands in for the method of its name.
@@ -185,7 +186,7 @@ var plantedFaults = []struct {
 		if err != nil {
 			return docstore.Result{}, err
 		}
-		e, err := docstore.Evaluate(writes, snap.At, func(k docstore.Key) (docstore.Doc, error) {
+		e, err := driver.Evaluate(writes, snap.At, func(k docstore.Key) (docstore.Doc, error) {
 			return snap.Docs[slices.Index(keys, k)], nil
 		})
 		if err != nil || !e.Applied {
@@ -269,15 +270,15 @@ var plantedFaults = []struct {
 	}}, []string{"Due"}, false},
 
 	{"goes on behind a value, whatever the ID", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
-		if c, err := docstore.ParseDueCursor(q.After); err == nil && q.After != "" {
-			q.After = docstore.DueCursor{Value: c.Value, ID: "\U0010ffff\U0010ffff"}.String()
+		if c, err := driver.ParseDueCursor(q.After); err == nil && q.After != "" {
+			q.After = driver.DueCursor{Value: c.Value, ID: "\U0010ffff\U0010ffff"}.String()
 		}
 		return docstore.Due(ctx, s, q)
 	}}, []string{"DuePages"}, false},
 
 	{"goes on behind a number of documents", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
 		skip := 0
-		if c, err := docstore.ParseDueCursor(q.After); err != nil {
+		if c, err := driver.ParseDueCursor(q.After); err != nil {
 			return docstore.Page{}, err
 		} else if q.After != "" {
 			skip = len(c.Value)
@@ -288,7 +289,7 @@ var plantedFaults = []struct {
 		rest := p.Entries[min(skip, len(p.Entries)):]
 		p.Entries, p.Next = rest[:min(size, len(rest))], ""
 		if len(rest) > size {
-			p.Next = docstore.DueCursor{Value: strings.Repeat("x", skip+size), ID: "x"}.String()
+			p.Next = driver.DueCursor{Value: strings.Repeat("x", skip+size), ID: "x"}.String()
 		}
 		return p, err
 	}}, []string{"DueWalk"}, false},
@@ -304,7 +305,7 @@ var plantedFaults = []struct {
 	}}, []string{"DueApart"}, false},
 
 	{"takes any text for a cursor", faulty{due: func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error) {
-		if _, err := docstore.ParseDueCursor(q.After); err != nil {
+		if _, err := driver.ParseDueCursor(q.After); err != nil {
 			q.After = ""
 		}
 		return docstore.Due(ctx, s, q)

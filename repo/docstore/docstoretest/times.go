@@ -13,7 +13,7 @@ func checkNow(ctx context.Context, s docstore.Store) error {
 	var f findings
 	var last time.Time
 	moment := func(what string, at time.Time) {
-		if at.IsZero() || at.Location() != time.UTC || !at.Equal(docstore.Moment(at)) {
+		if at.IsZero() || at.Location() != time.UTC || !at.Equal(docstore.TruncateMilli(at)) {
 			f.addf("%s: At is %v, want UTC in whole milliseconds", what, at)
 		}
 		if at.Before(last) {

@@ -1,4 +1,4 @@
-package docstore_test
+package driver_test
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // TestCloseWaitsForCalls: Close lets what has begun end, and nothing begin meanwhile. The release comes last, and once.
 func TestCloseWaitsForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var calls docstore.Calls
+		var calls driver.InFlight
 		for range 2 {
 			if err := calls.Begin(t.Context()); err != nil {
 				t.Fatal(err)
@@ -51,7 +52,7 @@ func TestCallsThatMustNotBegin(t *testing.T) {
 	cancel()
 	expired, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
-	var calls docstore.Calls
+	var calls driver.InFlight
 	for want, ctx := range map[error]context.Context{context.Canceled: canceled, context.DeadlineExceeded: expired} {
 		if err := calls.Begin(ctx); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
