@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
@@ -141,8 +139,9 @@ func (everything) Enqueue(context.Context, analysis.ID, string) error { return n
 // TestAnalysisCostsOnDynamoDB: each command is one request, whatever becomes of it, with the clock watched as in production. A
 // page of a sweep is one Query of the index.
 func TestAnalysisCostsOnDynamoDB(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
-		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+	synctest.Test(t, func(t *testing.T) {
+		server := dynamodbtest.New(nil)
+		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		c := counter{server.ResetCounts, server.Requests}
 		one := map[string]int{"UpdateItem": 1}
 		costs(t, store, time.Sleep, c, one, one)
@@ -211,7 +210,8 @@ func TestAnalysisCostsOnRedis(t *testing.T) {
 // TestAnalysisMarginOnDynamoDB: a lock ends at lockExpiresAt for its holder, and not before MaxSkew later for everybody else,
 // the sweep included. A repeated acquire is told what is left from now.
 func TestAnalysisMarginOnDynamoDB(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
+	synctest.Test(t, func(t *testing.T) {
+		client := dynamoClient("http://dynamodb.local", dynamodbtest.New(nil).RoundTripper())
 		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: 2 * time.Second, Indexes: []string{analysis.ExpiryField}})
 		analyses := analysis.New(store, nil)
 		const id = analysis.ID("a1")
@@ -259,7 +259,9 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 // TestSweepOfAnIndexThatIsBehind: DynamoDB's indexes follow their tables later. A lock that was refreshed meanwhile is left
 // alone.
 func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+	synctest.Test(t, func(t *testing.T) {
+		server := dynamodbtest.New(nil)
+		client := dynamoClient("http://dynamodb.local", server.RoundTripper())
 		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		analyses := analysis.New(store, nil)
 		makeAnalyses(t, store, "a1")

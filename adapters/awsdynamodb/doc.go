@@ -11,10 +11,9 @@
 //	_pk  "locks/acme"       partition key: kind and tenant
 //	_sk  "deploy/prod"      sort key: the ID, so that a list is a Query in the order of bytes
 //	…    token, state, …    one attribute for each field
-//	_ttl 1767225600         only of kinds named in Options.Ephemeral: when the service may remove the item
 //
-// Attributes that the port cannot express (lists, sets, binary, fractions) are kept as they are. Nothing that holds a
-// fencing token is ever given a time to live: if its item were removed, the tokens would begin anew.
+// Attributes that the port cannot express (lists, sets, binary, fractions) are kept as they are. Switch no
+// time to live on for the table: a removed item takes its fencing token with it, and the tokens would start over.
 //
 // # Whose clock
 //

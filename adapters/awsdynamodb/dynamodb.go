@@ -18,7 +18,6 @@ import (
 type Client interface {
 	DescribeTable(context.Context, *sdk.DescribeTableInput, ...func(*sdk.Options)) (*sdk.DescribeTableOutput, error)
 	CreateTable(context.Context, *sdk.CreateTableInput, ...func(*sdk.Options)) (*sdk.CreateTableOutput, error)
-	UpdateTimeToLive(context.Context, *sdk.UpdateTimeToLiveInput, ...func(*sdk.Options)) (*sdk.UpdateTimeToLiveOutput, error)
 	GetItem(context.Context, *sdk.GetItemInput, ...func(*sdk.Options)) (*sdk.GetItemOutput, error)
 	Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error)
 	UpdateItem(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error)
@@ -66,8 +65,8 @@ type Options struct {
 	// [docstore.ErrUnavailable]; 0 stands for [DefaultPatience]. The context may end it earlier.
 	Patience time.Duration
 
-	// CreateTable creates the table if it is missing, paid per request and with its time to live switched on. It is for
-	// development: in production let Terraform keep what must not be lost.
+	// CreateTable creates the table if it is missing, paid per request. It is for development: in production let
+	// Terraform keep what must not be lost.
 	CreateTable bool
 
 	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField: CreateTable
@@ -76,25 +75,19 @@ type Options struct {
 	// that has it.
 	Indexes []string
 
-	// Ephemeral names kinds whose documents the service may remove, and how long after their last write. Never a
-	// kind that holds a token: [Open] refuses those of locks and fences, and [Store.Write] refuses to count in a
-	// document of an ephemeral kind.
-	Ephemeral map[string]time.Duration
-
 	// Now is the caller's clock; nil stands for time.Now.
 	Now func() time.Time
 }
 
 // Store is a [docstore.Store] in a DynamoDB table.
 type Store struct {
-	table     string
-	client    Client
-	patience  time.Duration
-	ephemeral map[string]time.Duration
-	clock     *clock
-	indexes   map[string]string // the name of the index on a field
-	warnings  []string
-	calls     driver.InFlight
+	table    string
+	client   Client
+	patience time.Duration
+	clock    *clock
+	indexes  map[string]string // the name of the index on a field
+	warnings []string
+	calls    driver.InFlight
 
 	applied, refused, skewed, measured atomic.Int64
 }
@@ -114,7 +107,7 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		table: table, client: o.Client, patience: o.Patience, ephemeral: o.Ephemeral, clock: newClock(o.Now, o.MaxSkew),
+		table: table, client: o.Client, patience: o.Patience, clock: newClock(o.Now, o.MaxSkew),
 	}
 	if s.patience == 0 {
 		s.patience = DefaultPatience
@@ -131,9 +124,6 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 	}
 	return s, nil
 }
-
-// kindsWithTokens are lock.Kind, lock.FenceKind and analysis.Kind: their documents hold counters that must survive for ever.
-var kindsWithTokens = []string{"locks", "fences", "analyses"}
 
 func (o *Options) validate(table string) error {
 	switch {
@@ -156,17 +146,6 @@ func (o *Options) validate(table string) error {
 		}
 		if slices.Contains(o.Indexes[:i], field) {
 			return fmt.Errorf("dynamodb: Indexes names %q twice", field)
-		}
-	}
-	for kind, keep := range o.Ephemeral {
-		if err := (docstore.Query{Kind: kind}).Validate(); err != nil {
-			return fmt.Errorf("dynamodb: Ephemeral: %w", err)
-		}
-		if slices.Contains(kindsWithTokens, kind) {
-			return fmt.Errorf("dynamodb: Ephemeral: documents of kind %q hold fencing tokens, which must never begin anew", kind)
-		}
-		if keep <= 0 {
-			return fmt.Errorf("dynamodb: Ephemeral: kind %q is kept for %v: name a positive time", kind, keep)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 )
 
 // actions are what the caller's IAM policy must allow on the table. ConditionCheckItem is for writes of several
-// documents; CreateTable and UpdateTimeToLive are needed only to create it.
+// documents; CreateTable is needed only to create it.
 const actions = "dynamodb:DescribeTable, GetItem, Query, UpdateItem, ConditionCheckItem"
 
 // explain turns an error of the SDK into one that names the table and says what to do.

@@ -122,7 +122,7 @@ func TestWritesOfLocksRefuseThemselves(t *testing.T) {
 		"never":            {docstore.Write{If: docstore.Any{}}, true},
 		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, false},
 	} {
-		p := (&Store{}).prepare(c.write, moments{now: noon, margin: time.Second})
+		p := prepare(c.write, moments{now: noon, margin: time.Second})
 		if got := refusesItself(p.Write, p.cond.Cond); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
@@ -226,7 +226,7 @@ func TestDecode(t *testing.T) {
 		"null":             {&types.AttributeValueMemberNULL{Value: true}, nil},
 	} {
 		got := decode(map[string]types.AttributeValue{
-			attrPartition: text("k/t"), attrSort: text("id"), attrTTL: num("1"), attrMark: &types.AttributeValueMemberBOOL{Value: true}, "f": c.attr,
+			attrPartition: text("k/t"), attrSort: text("id"), attrMark: &types.AttributeValueMemberBOOL{Value: true}, "f": c.attr,
 		})
 		want := docstore.Doc{"f": c.want}
 		if c.want == nil {

@@ -14,7 +14,6 @@ import (
 const (
 	attrPartition = "_pk"  // S: kind and tenant
 	attrSort      = "_sk"  // S: ID
-	attrTTL       = "_ttl" // N: when the service may remove the item, in seconds since 1970
 	attrMark      = "_doc" // BOOL: makes an update create a document that has no fields
 )
 
@@ -66,7 +65,7 @@ func decode(item map[string]types.AttributeValue) docstore.Doc {
 	doc := make(docstore.Doc, len(item))
 	for name, v := range item {
 		switch name {
-		case attrPartition, attrSort, attrTTL, attrMark:
+		case attrPartition, attrSort, attrMark:
 		default:
 			doc[name] = decodeValue(v)
 		}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -88,11 +87,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"other names", "names", awsdynamodb.Options{Client: client}, []string{"pk (HASH, S) and sk (RANGE, S)"}, nil},
 		{"patience", "t", awsdynamodb.Options{Patience: -1}, []string{"Patience"}, nil},
 		{"skew too small", "t", awsdynamodb.Options{MaxSkew: time.Millisecond}, []string{"MaxSkew", "100ms"}, nil},
-		{"locks that vanish", "t", ephemeral(lock.Kind, time.Hour), []string{`"locks"`, "fencing tokens"}, nil},
-		{"fences that vanish", "t", ephemeral(lock.FenceKind, time.Hour), []string{`"fences"`}, nil},
-		{"analyses that vanish", "t", ephemeral(analysis.Kind, time.Hour), []string{`"analyses"`}, nil},
-		{"kept for no time", "t", ephemeral("events", 0), []string{`"events"`, "positive"}, nil},
-		{"no kind", "t", ephemeral("Events", 1), []string{"Ephemeral", "lower-case"}, docstore.ErrInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -108,10 +102,6 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
-}
-
-func ephemeral(kind string, keep time.Duration) awsdynamodb.Options {
-	return awsdynamodb.Options{Ephemeral: map[string]time.Duration{kind: keep}}
 }
 
 func table(namesAndTypes ...any) *sdk.CreateTableInput {
@@ -159,8 +149,8 @@ func TestOpenLocal(t *testing.T) {
 		t.Errorf("%d tables were created", got)
 	}
 	out, err := dial(server).DescribeTimeToLive(t.Context(), &sdk.DescribeTimeToLiveInput{TableName: aws.String("leasehold")})
-	if err != nil || aws.ToString(out.TimeToLiveDescription.AttributeName) != "_ttl" {
-		t.Errorf("time to live: %+v, %v", out, err)
+	if err != nil || out.TimeToLiveDescription.AttributeName != nil {
+		t.Errorf("items must not expire, their tokens would start over: time to live %+v, %v", out, err)
 	}
 	server.ResetCounts()
 	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Endpoint: server.URL})
@@ -402,7 +392,19 @@ func TestConditionRefuses(t *testing.T) {
 // open opens a store on a client.
 func open(t *testing.T, c awsdynamodb.Client) *awsdynamodb.Store {
 	t.Helper()
-	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: c, CreateTable: true})
+	return openWith(t, c, awsdynamodb.Options{})
+}
+
+// openWith opens a store on a client with more options.
+func openWith(t *testing.T, c awsdynamodb.Client, o awsdynamodb.Options) *awsdynamodb.Store {
+	t.Helper()
+	o.Client, o.CreateTable = c, true
+	return openTable(t, "leasehold", o)
+}
+
+func openTable(t *testing.T, table string, o awsdynamodb.Options) *awsdynamodb.Store {
+	t.Helper()
+	s, err := awsdynamodb.Open(t.Context(), table, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,4 +422,9 @@ func dial(server *dynamodbtest.Server) *sdk.Client {
 		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody,
 		HTTPClient: &http.Client{Transport: server.RoundTripper()},
 	})
+}
+
+// dialURL is a client of a server behind a socket.
+func dialURL(url string) *sdk.Client {
+	return sdk.New(sdk.Options{Region: "local", BaseEndpoint: aws.String(url), Credentials: anybody})
 }

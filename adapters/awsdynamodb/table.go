@@ -78,18 +78,7 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 		}
 		t, err = s.describe(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.client.UpdateTimeToLive(ctx, &sdk.UpdateTimeToLiveInput{
-		TableName:               aws.String(s.table),
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
-	}, s.attempts(true))
-	if err != nil {
-		s.warnings = append(s.warnings, fmt.Sprintf("table %s: its time to live could not be switched on, so that documents of "+
-			"ephemeral kinds stay: %v", s.table, err))
-	}
-	return t, nil
+	return t, err
 }
 
 func keys(hash, order string) []types.KeySchemaElement {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -20,12 +19,6 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	if err := docstore.ValidateWrites(writes); err != nil {
 		return docstore.Result{}, err
 	}
-	for i, w := range writes {
-		if _, removable := s.ephemeral[w.Key.Kind]; removable && len(w.Add) > 0 {
-			return docstore.Result{}, fmt.Errorf("%w: write %d: %s: a document that may be removed (Options.Ephemeral) must not count",
-				docstore.ErrInvalid, i, w.Key)
-		}
-	}
 	begin, err := s.begin(ctx)
 	if err != nil {
 		return docstore.Result{}, err
@@ -34,7 +27,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	m := moments{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
 	prepared := make([]prepared, len(writes))
 	for i, w := range writes {
-		prepared[i] = s.prepare(w, m)
+		prepared[i] = prepare(w, m)
 	}
 	var r docstore.Result
 	if len(prepared) == 1 {
@@ -63,14 +56,11 @@ type prepared struct {
 	values         map[string]types.AttributeValue
 }
 
-func (s *Store) prepare(w docstore.Write, m moments) prepared {
+func prepare(w docstore.Write, m moments) prepared {
 	p := prepared{Write: w, cond: m.fix(w.If)}
 	p.Set = make(docstore.Doc, len(w.Set)+1)
 	for f, v := range w.Set {
 		p.Set[f] = driver.Resolve(v, m.now)
-	}
-	if keep, removable := s.ephemeral[w.Key.Kind]; removable {
-		p.Set[attrTTL] = docstore.Int(m.now.Add(keep + time.Second - 1).Unix())
 	}
 	// What only removes fields, or changes nothing, creates a document all the same where there is none.
 	if len(p.Set)+len(p.Add) == 0 && p.cond.Holds(nil, m.now) {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/dynoxide"
 )
 
 // step is one request of a program: programs are data, so that a failing one can be read and run again.
@@ -71,13 +72,7 @@ func (e endpoint) send(s step) (map[string]any, error) {
 
 // TestDifferential runs random programs against this server and against another one, and expects the same answers.
 func TestDifferential(t *testing.T) {
-	url := os.Getenv("DYNAMODB_ENDPOINT")
-	if url == "" {
-		t.Skip("needs another DynamoDB server: npm install @dynoxide/linux-x64@1.2.1; " +
-			"node_modules/@dynoxide/linux-x64/dynoxide --host 127.0.0.1 --port 8000 & " +
-			"DYNAMODB_ENDPOINT=http://127.0.0.1:8000 go test -run TestDifferential ./emulator/dynamodbtest")
-	}
-	other := endpoint{url, &http.Client{Timeout: 10 * time.Second}}
+	other := endpoint{dynoxide.Endpoint(t), &http.Client{Timeout: 10 * time.Second}}
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		own := endpoint{"http://dynamodb.local/", &http.Client{Transport: dynamodbtest.New(nil).RoundTripper()}}

@@ -1,0 +1,157 @@
+package awsdynamodb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// TestSendsOnlyOnce: a write that would be carried out twice is not sent again after an answer was lost, and one
+// that refuses itself is.
+func TestSendsOnlyOnce(t *testing.T) {
+	k := docstore.Key{Kind: "k", ID: "x"}
+	count := docstore.Write{Key: k, Add: map[string]int64{"n": 1}}
+	once := docstore.Write{Key: k, If: docstore.Absent{}, Add: map[string]int64{"n": 1}}
+	for _, c := range []struct {
+		name     string
+		write    docstore.Write
+		fault    dynamodbtest.Kind
+		times    int
+		unknown  bool // the answer is ErrUnavailable
+		refused  bool // by what it wrote itself
+		requests int
+		n        docstore.Int // afterwards
+	}{
+		{"count, answer lost", count, dynamodbtest.DropAfter, 1, true, false, 1, 1},
+		{"count, error after", count, dynamodbtest.FailAfter, 1, true, false, 1, 1},
+		{"count, error before", count, dynamodbtest.FailBefore, 1, true, false, 1, 0},
+		{"count, throttled", count, dynamodbtest.Throttle, 2, false, false, 3, 1},
+		{"count, throttled by the API", count, dynamodbtest.ThrottleAPI, 1, false, false, 2, 1},
+		{"count, conflict", count, dynamodbtest.Conflict, 5, false, false, 6, 1},
+		{"once, answer lost", once, dynamodbtest.DropAfter, 1, false, true, 2, 1},
+		{"once, error after", once, dynamodbtest.FailAfter, 1, false, true, 2, 1},
+		{"once, error before", once, dynamodbtest.FailBefore, 2, false, false, 3, 1},
+		{"once, errors without end", once, dynamodbtest.FailBefore, 0, true, false, 3, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+				store := openWith(t, client, awsdynamodb.Options{})
+				server.ResetCounts()
+				fault := server.Inject(dynamodbtest.Fault{Kind: c.fault, Op: "UpdateItem", Times: c.times})
+				r, err := store.Write(t.Context(), c.write)
+				if errors.Is(err, docstore.ErrUnavailable) != c.unknown || err != nil && !c.unknown || err == nil && r.Applied == c.refused {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if got := server.Count("UpdateItem"); got != c.requests {
+					t.Errorf("%d requests, want %d", got, c.requests)
+				}
+				fault.Remove()
+				s, err := store.Get(t.Context(), k)
+				if n, _ := s.Docs[0]["n"].(docstore.Int); err != nil || n != c.n {
+					t.Errorf("n is %d, want %d, %v", n, c.n, err)
+				}
+			})
+		})
+	}
+}
+
+// TestTransactionsOnce: several documents are written once, however often the transaction is sent.
+func TestTransactionsOnce(t *testing.T) {
+	for _, kind := range []dynamodbtest.Kind{dynamodbtest.DropAfter, dynamodbtest.FailAfter, dynamodbtest.DropBefore, dynamodbtest.Conflict, dynamodbtest.InProgress, dynamodbtest.Throttle} {
+		t.Run(kind.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+				store := openWith(t, client, awsdynamodb.Options{})
+				a, b := docstore.Key{Kind: "k", ID: "a"}, docstore.Key{Kind: "k", ID: "b"}
+				server.ResetCounts()
+				server.Inject(dynamodbtest.Fault{Kind: kind, Op: "TransactWriteItems", Times: 2})
+				add := map[string]int64{"n": 1}
+				r, err := store.Write(t.Context(), docstore.Write{Key: a, Add: add}, docstore.Write{Key: b, Add: add})
+				if err != nil || !r.Applied {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if got := server.Count("TransactWriteItems"); got != 3 {
+					t.Errorf("%d requests, want 3", got)
+				}
+				s, err := store.Get(t.Context(), a, b)
+				if err != nil || s.Docs[0]["n"] != docstore.Int(1) || s.Docs[1]["n"] != docstore.Int(1) {
+					t.Errorf("the documents are %v, %v", s.Docs, err)
+				}
+			})
+		})
+	}
+}
+
+// TestPatience: throttling is waited for, up to Options.Patience and the caller's deadline.
+func TestPatience(t *testing.T) {
+	k := docstore.Key{Kind: "k", ID: "x"}
+	write := docstore.Write{Key: k, Add: map[string]int64{"n": 1}}
+	other := docstore.Write{Key: docstore.Key{Kind: "k", ID: "y"}}
+	unchanged := func(t *testing.T, store *awsdynamodb.Store) {
+		t.Helper()
+		if s, err := store.Get(t.Context(), k); err != nil || s.Docs[0] != nil {
+			t.Errorf("the document is %v, %v", s.Docs, err)
+		}
+	}
+	t.Run("for three seconds", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+			store := openWith(t, client, awsdynamodb.Options{})
+			fault := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Throttle})
+			time.AfterFunc(3*time.Second, fault.Remove)
+			begin := time.Now()
+			r, err := store.Write(t.Context(), write)
+			if took := time.Since(begin); err != nil || !r.Applied || took < 3*time.Second || took > 4*time.Second {
+				t.Errorf("%+v, %v after %v", r, err, took)
+			}
+		})
+	})
+	t.Run("without end", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+			store := openWith(t, client, awsdynamodb.Options{Patience: 2 * time.Second})
+			for _, kind := range []dynamodbtest.Kind{dynamodbtest.Throttle, dynamodbtest.Conflict} {
+				fault := server.Inject(dynamodbtest.Fault{Kind: kind})
+				want := map[dynamodbtest.Kind]string{dynamodbtest.Throttle: "throttled", dynamodbtest.Conflict: "other transactions"}[kind]
+				for _, writes := range [][]docstore.Write{{write}, {write, other}} {
+					begin := time.Now()
+					_, err := store.Write(t.Context(), writes...)
+					if took := time.Since(begin); !errors.Is(err, docstore.ErrUnavailable) || took < 2*time.Second || took > 4*time.Second {
+						t.Errorf("%v, %d writes: %v after %v", kind, len(writes), err, took)
+					}
+					if !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "2s") {
+						t.Errorf("%v: %v, want %q in it", kind, err, want)
+					}
+				}
+				fault.Remove()
+			}
+			unchanged(t, store)
+		})
+	})
+	t.Run("longer than the caller's", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+			store := openWith(t, client, awsdynamodb.Options{})
+			fault := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Throttle})
+			for _, writes := range [][]docstore.Write{{write}, {write, other}} {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				begin := time.Now()
+				_, err := store.Write(ctx, writes...)
+				cancel()
+				if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || took != 50*time.Millisecond {
+					t.Errorf("%v after %v", err, took)
+				}
+				if errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "ended by the caller") {
+					t.Errorf("%v: it was the caller who ended it", err)
+				}
+			}
+			fault.Remove()
+			unchanged(t, store)
+		})
+	})
+}
