@@ -64,9 +64,9 @@ var rooms = map[string][]string{
 
 	"emulator/cloudtaskstest": {"cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
 	"emulator/dynamodbtest":   {"emulator/internal"},
-	"emulator/firestoretest":  {"cloud.google.com/go/firestore", "google.golang.org"},
+	"emulator/firestoretest":  {"emulator/internal", "cloud.google.com/go/firestore", "google.golang.org"},
 	"emulator/internal":       {},
-	"emulator/redistest":      {"github.com/alicebob/miniredis"},
+	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":        {"emulator/internal"},
 
 	"cmd/leasehold": {"adapters", "client", "contracts", "emulator", "functions", "kazahana", "once", "repo", "github.com/alecthomas/kong"},

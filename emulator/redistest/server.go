@@ -16,10 +16,12 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/external"
 )
 
-// patience is how long a server may take to start.
-const patience = 20 * time.Second
+// startTimeout is how long a server may take to start.
+const startTimeout = 20 * time.Second
 
 // Server is a Redis server behind a proxy.
 type Server struct {
@@ -34,15 +36,17 @@ type Server struct {
 	ended chan struct{}
 }
 
-// Each runs a test on the real server, if that is installed, and on the stand-in. The arguments are for the real one.
+// Each runs a test on the real server, if the environment asks for it, and on the stand-in. The arguments are for the real
+// one.
 func Each(t *testing.T, args []string, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	t.Run("redis-server", func(t *testing.T) { test(t, Start(t, args...)) })
 	t.Run("miniredis", func(t *testing.T) { test(t, StandIn(t)) })
 }
 
-// Start starts redis-server with these arguments, such as "--appendonly", "yes", for as long as the test runs. If it is not
-// installed it skips the test and says how to install it. Without arguments it keeps everything in memory.
+// Start starts redis-server with these arguments, such as "--appendonly", "yes", for as long as the test runs. Without
+// arguments it keeps everything in memory. It skips the test unless LEASEHOLD_TEST_SERVERS is 1 and redis-server is
+// installed.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := prepare(t)
@@ -60,12 +64,12 @@ func StartCluster(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := freePorts(t, 2) // a member listens to others, although there are none
+	ports := external.FreePorts(t, 2) // a member listens to others, although there are none
 	s.args = append(s.args, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", ports[0], "--cluster-port", ports[1],
 		"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", announced)
 	s.launch(t)
 	for _, command := range []string{"CLUSTER ADDSLOTSRANGE 0 16383", "CLUSTER INFO"} {
-		for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(startTimeout); ; time.Sleep(5 * time.Millisecond) {
 			answer := s.tell(command)
 			if strings.HasPrefix(answer, "+OK") || strings.Contains(answer, "cluster_state:ok") {
 				break
@@ -81,6 +85,7 @@ func StartCluster(t testing.TB) *Server {
 // prepare makes a server that has not been started yet.
 func prepare(t testing.TB) *Server {
 	t.Helper()
+	external.Ask(t, "redis-server", "")
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server, or brew install redis")
 	}
@@ -96,26 +101,6 @@ func prepare(t testing.TB) *Server {
 	t.Cleanup(s.Kill)
 	s.proxy = newProxy(t, s.dialSocket)
 	return s
-}
-
-// freePorts are loopback ports that nobody listens on now.
-func freePorts(t testing.TB, n int) []string {
-	t.Helper()
-	var ports []string
-	for range n {
-		var config net.ListenConfig
-		l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // nothing was sent; all are held until the last is found
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports = append(ports, port)
-	}
-	return ports
 }
 
 func (s *Server) dialSocket() (net.Conn, error) {
@@ -138,7 +123,7 @@ func (s *Server) launch(t testing.TB) {
 		_ = cmd.Wait() // it is killed in the end
 		close(ended)
 	}()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(startTimeout); ; {
 		if answer := s.tell("PING"); answer != "" && !strings.HasPrefix(answer, "-LOADING") {
 			return
 		}
@@ -149,7 +134,7 @@ func (s *Server) launch(t testing.TB) {
 		}
 		if time.Now().After(deadline) {
 			s.Kill()
-			t.Fatalf("redis-server does not answer after %v:\n%s", patience, output.Bytes())
+			t.Fatalf("redis-server does not answer after %v:\n%s", startTimeout, output.Bytes())
 		}
 	}
 }

@@ -1,55 +1,26 @@
-// Package moto finds moto_server for tests that compare with it: a server of AWS' protocols in Python that others wrote
-// (https://github.com/getmoto/moto). It needs a second or two to start.
+// Package moto starts moto_server for tests that compare with it: a server of AWS' protocols in Python that others wrote
+// (https://github.com/getmoto/moto).
 package moto
 
 import (
 	"net"
 	"os/exec"
 	"testing"
-	"time"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/external"
 )
 
-// Start starts a moto_server on a free loopback port for as long as the test runs and returns its URL. If there is none it
-// skips the test and says how to install one.
+// Start starts a moto_server on a free loopback port for as long as the test runs and returns its URL. It skips the test
+// unless LEASEHOLD_TEST_SERVERS is 1 and moto_server is installed.
 func Start(t testing.TB) string {
 	t.Helper()
+	external.Ask(t, "moto_server", "")
 	path, err := exec.LookPath("moto_server")
 	if err != nil {
-		t.Skip("no moto_server: install it with `pip install 'moto[sqs,server]'`")
+		t.Skip("moto_server is not installed: pip install 'moto[sqs,server]'")
 	}
-	host, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), path, "-H", host, "-p", port) //nolint:gosec // a test's own choice
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	address := net.JoinHostPort(host, port)
-	dialer := net.Dialer{Timeout: time.Second}
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if conn, err := dialer.DialContext(t.Context(), "tcp", address); err == nil {
-			_ = conn.Close()
-			return "http://" + address
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("moto_server does not answer on %s after a minute", address)
-		}
-	}
-}
-
-// freeAddress is a loopback address that nobody listens on now.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing was sent
-	return l.Addr().String()
+	port := external.FreePorts(t, 1)[0]
+	address := net.JoinHostPort("127.0.0.1", port)
+	external.Listen(t, address, path, "-H", "127.0.0.1", "-p", port)
+	return "http://" + address
 }
