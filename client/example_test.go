@@ -14,16 +14,17 @@ import (
 )
 
 // A deployment that must run alone. The token goes along with whatever the lock protects.
-func Example() {
+func ExampleLocks() {
 	// In production this is a server of its own; `leasehold serve` runs one.
 	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
 	defer server.Close()
 
 	ctx := context.Background()
-	locks, err := client.New(server.URL, nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		log.Panic(err)
 	}
+	locks := c.Locks()
 	lease, err := locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-42", TTLSeconds: 30})
 	if err != nil {
 		log.Panic(err)
@@ -31,8 +32,8 @@ func Example() {
 	fmt.Println("ci-42 deploys with token", lease.FencingToken)
 
 	_, err = locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-43", TTLSeconds: 30})
-	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == contracts.CodeLockHeld {
-		fmt.Println("ci-43 has to wait for", refused.OwnerID)
+	if held, ok := errors.AsType[*contracts.Error](err); ok && errors.Is(err, contracts.CodeLockHeld) {
+		fmt.Println("ci-43 has to wait for", held.Owner)
 	}
 
 	// Longer work renews well before the lease ends, and stops when a renewal is refused.

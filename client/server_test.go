@@ -27,13 +27,13 @@ func serve(t *testing.T) (base string, c *suite.Clock) {
 	return s.URL, c
 }
 
-func dial(t *testing.T, base string, transport http.RoundTripper) *client.Client {
+func dial(t *testing.T, base string, transport http.RoundTripper) *client.Locks {
 	t.Helper()
 	c, err := client.New(base, &client.Options{HTTP: &http.Client{Transport: transport, Timeout: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c.Locks()
 }
 
 // TestLifeOfALease goes over a real connection through the real handler.
@@ -42,7 +42,7 @@ func TestLifeOfALease(t *testing.T) {
 	c, ctx := dial(t, base, nil), t.Context()
 	refusedWith := func(err error, code contracts.Code) {
 		t.Helper()
-		if !client.Is(err, code) {
+		if !errors.Is(err, code) {
 			t.Errorf("got %v, want %s", err, code)
 		}
 	}
@@ -61,8 +61,8 @@ func TestLifeOfALease(t *testing.T) {
 
 	clock.Advance(10 * time.Second)
 	_, err = c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30}) // LS-ACQ-001
-	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.OwnerID != "ann" ||
-		e.ExpiresAt != "2026-01-01T00:00:30.000Z" || e.RetryAfterMs != 20_000 || !e.Retryable {
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.Owner != "ann" ||
+		!e.ExpiresAt.Equal(time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)) || e.RetryAfter != 20*time.Second || !e.Retryable {
 		t.Errorf("acquire what is held: %+v", err)
 	}
 
@@ -74,7 +74,7 @@ func TestLifeOfALease(t *testing.T) {
 	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: 1, TTLSeconds: 60}) // LS-RNW-001
 	refusedWith(err, contracts.CodeNotOwner)
 	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 0})
-	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "ttl_seconds" {
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "ttl_seconds" {
 		t.Errorf("renew for no time: %+v", err)
 	}
 
@@ -127,14 +127,14 @@ func TestListOverPages(t *testing.T) {
 	}
 	cases := []struct {
 		name string
-		q    client.Query
+		q    client.LockQuery
 		want []string
 	}{
-		{"all", client.Query{}, []string{"a", "b/%", "b/1", "b/2", "b/ü"}},
-		{"prefix", client.Query{Prefix: "b/"}, []string{"b/%", "b/1", "b/2", "b/ü"}},
-		{"state", client.Query{State: contracts.StateReleased}, []string{"b/1"}},
-		{"prefix, state and pages of one", client.Query{Prefix: "b/", State: contracts.StateActive, PageSize: 1}, []string{"b/%", "b/2", "b/ü"}},
-		{"nothing", client.Query{Prefix: "c"}, nil},
+		{"all", client.LockQuery{}, []string{"a", "b/%", "b/1", "b/2", "b/ü"}},
+		{"prefix", client.LockQuery{Prefix: "b/"}, []string{"b/%", "b/1", "b/2", "b/ü"}},
+		{"state", client.LockQuery{State: contracts.StateReleased}, []string{"b/1"}},
+		{"prefix, state and pages of one", client.LockQuery{Prefix: "b/", State: contracts.StateActive, PageSize: 1}, []string{"b/%", "b/2", "b/ü"}},
+		{"nothing", client.LockQuery{Prefix: "c"}, nil},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestListOverPages(t *testing.T) {
 			}
 		})
 	}
-	if _, err := c.List(ctx, "acme", client.Query{PageSize: 1001}); !client.Is(err, contracts.CodeInvalidArgument) {
+	if _, err := c.List(ctx, "acme", client.LockQuery{PageSize: 1001}); !errors.Is(err, contracts.CodeInvalidArgument) {
 		t.Errorf("a page of 1001: %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestNamesSurviveTheWay(t *testing.T) {
 	}
 	for _, key := range []string{"", ".", "..", "a\nb"} {
 		_, err := c.Get(ctx, "acme", key)
-		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "lock_key" {
+		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "lock_key" {
 			t.Errorf("key %q: %v, want INVALID_ARGUMENT for lock_key", key, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestLossHasNoEffect(t *testing.T) {
 	}{{"lost request", false}, {"lost answer", true}} {
 		t.Run(way.name, func(t *testing.T) {
 			base, _ := serve(t)
-			c := func() *client.Client { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
+			c := func() *client.Locks { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
 			l, err := c().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
 			if err != nil || l.FencingToken != 1 || l.Replayed != way.answerOnly {
 				t.Fatalf("acquire: %+v, %v", l, err)
@@ -251,8 +251,8 @@ func TestServerThatIsGone(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = c.Get(ctx, "acme", "deploy")
-	if _, ok := errors.AsType[*client.Error](err); err == nil || ok || errors.Is(err, context.DeadlineExceeded) {
+	_, err = c.Locks().Get(ctx, "acme", "deploy")
+	if _, ok := errors.AsType[*contracts.Error](err); err == nil || ok || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a connection that was refused", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
@@ -41,11 +42,11 @@ func Example() {
 	server := idServer()
 	defer server.Close()
 
-	provider, err := kazahana.NewHTTPProvider(server.URL+"/v1/machine-ids", nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		log.Panic(err)
 	}
-	ids, err := kazahana.New(provider, &kazahana.Options{ServiceID: "payment-service"})
+	ids, err := kazahana.New(c.MachineIDs(), &kazahana.Options{ServiceID: "payment-service"})
 	if err != nil {
 		log.Panic(err)
 	}
@@ -64,11 +65,11 @@ func Example() {
 func ExampleGenerator_Close() {
 	server := idServer()
 	defer server.Close()
-	provider, err := kazahana.NewHTTPProvider(server.URL+"/v1/machine-ids", nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		log.Panic(err)
 	}
-	ids, err := kazahana.New(provider, nil)
+	ids, err := kazahana.New(c.MachineIDs(), nil)
 	if err != nil {
 		log.Panic(err)
 	}
@@ -94,11 +95,11 @@ func ExampleGenerator_Close() {
 func ExampleGenerator_NextIDs() {
 	server := idServer()
 	defer server.Close()
-	provider, err := kazahana.NewHTTPProvider(server.URL+"/v1/machine-ids", nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		log.Panic(err)
 	}
-	ids, err := kazahana.New(provider, &kazahana.Options{MaxThroughputPerMs: 1024})
+	ids, err := kazahana.New(c.MachineIDs(), &kazahana.Options{MaxThroughputPerMs: 1024})
 	if err != nil {
 		log.Panic(err)
 	}
@@ -116,11 +117,11 @@ func ExampleGenerator_NextIDs() {
 func ExampleOptions_virtualMachine() {
 	server := idServer()
 	defer server.Close()
-	provider, err := kazahana.NewHTTPProvider(server.URL+"/v1/machine-ids", nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		log.Panic(err)
 	}
-	ids, err := kazahana.New(provider, &kazahana.Options{MaxBackwardMs: new(int64(-1))})
+	ids, err := kazahana.New(c.MachineIDs(), &kazahana.Options{MaxBackwardMs: new(int64(-1))})
 	if err != nil {
 		log.Panic(err)
 	}
@@ -134,14 +135,14 @@ func ExampleOptions_virtualMachine() {
 // away, there are no IDs, and the caller has to live with that.
 func ExampleOptions_strict() {
 	server := idServer()
-	endpoint := server.URL + "/v1/machine-ids"
+	url := server.URL
 	server.Close() // an outage
 
-	provider, err := kazahana.NewHTTPProvider(endpoint, nil)
+	c, err := client.New(url, nil)
 	if err != nil {
 		log.Panic(err)
 	}
-	ids, err := kazahana.New(provider, &kazahana.Options{MaxBackwardMs: new(int64(0)), DisableFallback: true})
+	ids, err := kazahana.New(c.MachineIDs(), &kazahana.Options{MaxBackwardMs: new(int64(0)), DisableFallback: true})
 	if err != nil {
 		log.Panic(err)
 	}

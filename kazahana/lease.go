@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// LeaseProvider leases machine IDs. Its implementations are [HTTPProvider] and the repository repo/machineid over each
+// LeaseProvider leases machine IDs. Its implementations are the HTTP client of package client and repo/machineid over each
 // store; methods may be called from several goroutines at once and honor the context.
 type LeaseProvider interface {
 	// Acquire leases as many machine IDs as the throughput needs, in one step. If some are free, but fewer, it leases one.

@@ -72,25 +72,25 @@ func (r *run) ready(ctx context.Context, t *term, result string) Outcome {
 	case !utf8.ValidString(result):
 		return r.failed(ctx, t, Permanent(errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is")))
 	}
-	return r.finish(ctx, t, Result{Result: result}, Outcome{Verdict: Ready, Token: r.lock.Token})
+	return r.finish(ctx, t, Result{Result: result}, Outcome{Status: Ready, Token: r.lock.Token})
 }
 
 // failed counts an attempt that failed, or ends the analysis if that was the last one.
 func (r *run) failed(ctx context.Context, t *term, err error) Outcome {
 	forGood := errors.As(err, new(permanent))
 	if forGood || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
-		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)}, Outcome{Verdict: Failed, Token: r.lock.Token, Err: err})
+		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)}, Outcome{Status: Failed, Token: r.lock.Token, Err: err})
 	}
 	r.release(ctx, reason(err))
-	return Outcome{Verdict: Retry, Token: r.lock.Token, Err: err}
+	return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
 }
 
 // timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never fits
 // would come again for ever.
 func (r *run) timeOver(ctx context.Context, t *term, err error) Outcome {
 	out := r.failed(ctx, t, fmt.Errorf("the run's time was over: %w", because(context.Cause(ctx), err)))
-	if out.Verdict == Retry {
-		out.Verdict = Stopped
+	if out.Status == Retry {
+		out.Status = Stopped
 	}
 	return out
 }
@@ -98,7 +98,7 @@ func (r *run) timeOver(ctx context.Context, t *term, err error) Outcome {
 // stopped gives the lock back because the caller's context was cancelled. err is what the work made of that.
 func (r *run) stopped(ctx context.Context, err error) Outcome {
 	r.release(ctx, "")
-	return Outcome{Verdict: Stopped, Token: r.lock.Token, Err: because(context.Cause(ctx), err)}
+	return Outcome{Status: Stopped, Token: r.lock.Token, Err: because(context.Cause(ctx), err)}
 }
 
 // finish writes the end of the analysis. It is tried until the lock's time is over, and for a while at least: the gate
@@ -106,25 +106,25 @@ func (r *run) stopped(ctx context.Context, err error) Outcome {
 func (r *run) finish(ctx context.Context, t *term, result Result, done Outcome) Outcome {
 	late, cancel := graced(ctx, max(t.left(), endingTime))
 	defer cancel()
-	err := insist(late, tryTime, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
+	err := insist(late, tryTime, ended, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
 	switch {
 	case err == nil:
 		return done
-	case gone(err):
-		return Outcome{Verdict: Lost, Token: r.lock.Token, Err: because(lostBy(err), done.Err)}
+	case IsLost(err):
+		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lostBy(err), done.Err)}
 	}
 	err = fmt.Errorf("store the end of analysis %q: %w", r.id, err)
-	if errors.Is(err, ErrRefused) {
-		r.release(ctx, reason(err)) // the gate answers, and would not take it later either
+	if rejected(err) {
+		r.release(ctx, reason(err)) // the gate responds, and would reject it later too
 	}
-	return Outcome{Verdict: Retry, Token: r.lock.Token, Err: because(err, done.Err)}
+	return Outcome{Status: Retry, Token: r.lock.Token, Err: because(err, done.Err)}
 }
 
 // release gives the lock back. If that fails the lock ends by itself (BE-041-CONFLICT-2: a warning, nothing more).
 func (r *run) release(ctx context.Context, failed string) {
 	late, cancel := graced(ctx, endingTime)
 	defer cancel()
-	if err := insist(late, tryTime, func(ctx context.Context) error { return r.gate.Release(ctx, r.lock, failed) }); err != nil {
+	if err := insist(late, tryTime, ended, func(ctx context.Context) error { return r.gate.Release(ctx, r.lock, failed) }); err != nil {
 		r.Warn(fmt.Errorf("release the lock of analysis %q, which now ends by itself: %w", r.id, err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -15,7 +16,7 @@ import (
 
 // exampleGate is a server of its own in production; `leasehold serve` runs one. The document of an analysis is made by
 // whoever orders the analysis.
-func exampleGate(ids ...string) (gate *once.Client, stop func()) {
+func exampleGate(ids ...string) (gate *client.Analyses, stop func()) {
 	store := docstore.NewMemory(nil)
 	for _, id := range ids {
 		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{"status": docstore.String("PENDING")}}
@@ -24,15 +25,15 @@ func exampleGate(ids ...string) (gate *once.Client, stop func()) {
 		}
 	}
 	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
-	gate, err := once.New(server.URL, nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		log.Panic(err)
 	}
-	return gate, server.Close
+	return c.Analyses(), server.Close
 }
 
 // A queue delivers the same analysis twice; it runs once.
-func ExampleClient_Run() {
+func ExampleRun_queue() {
 	gate, stop := exampleGate("a-1024")
 	defer stop()
 
@@ -45,13 +46,13 @@ func ExampleClient_Run() {
 		if err != nil {
 			log.Panic(err) // the gate did not answer: let the queue deliver again
 		}
-		fmt.Println(out.Verdict)
+		fmt.Println(out.Status)
 	}
 
 	// Output:
 	// analyzing with token 1
 	// ready
-	// finished
+	// already_finished
 }
 
 // What the queue hears, and when an analysis that goes on failing is given up.
@@ -66,18 +67,18 @@ func ExampleRun() {
 		if err != nil {
 			log.Panic(err)
 		}
-		switch out.Verdict {
-		case once.Retry, once.Busy, once.Lost, once.Stopped:
-			fmt.Println("deliver again:", out.Verdict)
+		switch out.Status {
+		case once.Retry, once.Locked, once.Lost, once.Stopped:
+			fmt.Println("deliver again:", out.Status)
 		default:
-			fmt.Println("done:", out.Verdict, out.Err)
+			fmt.Println("done:", out.Status, out.Err)
 			return
 		}
 	}
 
 	// Output:
-	// deliver again: retry
-	// deliver again: retry
+	// deliver again: attempt_failed
+	// deliver again: attempt_failed
 	// done: failed the model did not answer
 }
 
@@ -99,7 +100,7 @@ func ExampleCheck() {
 	if err != nil {
 		log.Panic(err)
 	}
-	fmt.Println(out.Verdict)
+	fmt.Println(out.Status)
 
 	// Output:
 	// step 0 under token 1

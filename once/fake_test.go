@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -74,12 +75,12 @@ func (f *fake) Acquire(ctx context.Context, r once.Acquire) (g once.Grant, err e
 		locked := f.owner != "" && now.Before(f.end)
 		switch {
 		case r.AnalysisID != "a1":
-			return once.ErrUnknown
+			return contracts.CodeNotFound
 		case f.status != "":
-			g = once.Grant{Reason: once.AlreadyFinished, Status: f.status}
+			g = once.Grant{Reason: contracts.SkipAlreadyFinished, Status: f.status}
 			return nil
 		case locked && (f.owner != r.Owner || f.request != r.RequestID):
-			g = once.Grant{Reason: once.Locked, RetryAfter: f.end.Sub(now)}
+			g = once.Grant{Reason: contracts.SkipLocked, RetryAfter: f.end.Sub(now)}
 			return nil
 		case !locked:
 			f.token++

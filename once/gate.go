@@ -3,81 +3,106 @@ package once
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Gate is where analyses are locked: a [Client] over HTTP, or the rule itself over a store. Its methods may be called from
-// several goroutines at once, and return soon after their context ends. After an error that is none of those named here the
-// method is called again as it is, unless the error is [ErrRefused].
+// Gate grants runs of analyses: an HTTP client of a server, or the rule itself on a store. Its methods may be called from
+// several goroutines at once, and return soon after their context ends.
+//
+// The errors of a gate carry a [contracts.Code]. These mean that the lock is no longer the caller's: LEASE_LOST, LEASE_EXPIRED,
+// LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with the field "analysisId"
+// means that there is no such analysis. Other codes that are not retryable end the run's attempt. After any other error the
+// method is called again with the same arguments.
 type Gate interface {
-	// Acquire asks for the run of an analysis. Not getting it is an answer, not an error: Grant.Reason says why.
-	// [ErrUnknown] if there is no such analysis.
+	// Acquire asks for the run of an analysis. A run that is not granted is no error: Grant.Reason says why.
 	Acquire(ctx context.Context, r Acquire) (Grant, error)
 
-	// Refresh moves the lock's end to now + ttl and returns the new end. [ErrLost] if the lock is no longer the caller's.
-	Refresh(ctx context.Context, l Lock, ttl time.Duration) (end time.Time, err error)
+	// Refresh moves the lock's expiry to now + ttl and returns it.
+	Refresh(ctx context.Context, l Lock, ttl time.Duration) (expiresAt time.Time, err error)
 
-	// Release gives the lock back with the analysis unfinished. failed says why the run failed, and counts; empty if it did
-	// not fail but was stopped. [ErrLost] if the lock is no longer the caller's.
+	// Release ends the lock and leaves the analysis unfinished. failed says why the run failed, and counts; it is empty if the
+	// run did not fail but was stopped.
 	Release(ctx context.Context, l Lock, failed string) error
 
-	// Finish ends the analysis for ever. [ErrLost] if the lock is no longer the caller's.
+	// Finish makes the analysis READY or FAILED, for good.
 	Finish(ctx context.Context, l Lock, r Result) error
 }
 
-// Acquire is what a worker says when it asks for a run.
+// Acquire is a worker's request for a run.
 type Acquire struct {
 	AnalysisID string
-	Owner      string        // who runs it, for people; the gate may have a better name
-	RequestID  string        // the same for every sending of this attempt, another for every attempt
+	Owner      string        // who runs it, for people; the gate may know a better name
+	RequestID  string        // the same for every retry of this attempt, another for every attempt
 	TTL        time.Duration // whole seconds
 }
 
-// Reason says why a run was not granted.
-type Reason string
-
-// The reasons, as BE-041 spells them.
-const (
-	AlreadyFinished Reason = "already_finished" // READY or FAILED
-	Locked          Reason = "locked"           // somebody runs it now
-)
-
-// Grant is the answer to [Acquire].
+// Grant is the response to [Acquire].
 type Grant struct {
 	Acquired   bool
-	Reason     Reason        // unless Acquired
-	RetryAfter time.Duration // with Locked: when the lock ends, if its holder does nothing
-	Status     string        // of the analysis, as far as the gate says
-	Lock       Lock          // if Acquired
-	Remaining  time.Duration // if Acquired: how long the lock lasts, measured when the gate decided
-	Runs       int64         // runs begun since the last that ended by itself, with this one; above 1 it is a takeover
-	Failures   int64         // runs that failed before this one
+	Reason     contracts.AnalysisSkip // unless Acquired
+	RetryAfter time.Duration          // with SkipLocked: when the lock expires, unless its holder refreshes it
+	Status     string                 // of the analysis, as far as the gate says
+	Lock       Lock                   // if Acquired
+	Remaining  time.Duration          // if Acquired: the time to the lock's expiry when the gate decided
+	Runs       int64                  // runs begun since the last that ended by itself, with this one; above 1 it is a takeover
+	Failures   int64                  // runs that failed before this one
 }
 
 // Lock is a lock that was granted.
 type Lock struct {
 	AnalysisID string
 	Owner      string
-	Token      int64 // the fence: pass it on to whatever the run writes to
+	Token      int64 // the fencing token: pass it on to whatever the run writes to
 	ExpiresAt  time.Time
 }
 
-// Result is what a run came to.
+// Result is how a run ended.
 type Result struct {
 	Failed bool
 	Result string // unless Failed: the result or where it is, stored in the analysis' document; may be empty
 	Reason string // if Failed
 }
 
-var (
-	// ErrUnknown marks an analysis that has no document.
-	ErrUnknown = errors.New("there is no such analysis")
+// ErrLost marks a lock that is no longer the caller's: it expired by this process's clocks, or the gate says so, and then the
+// error has the gate's code as well. It is the cause with which the context of a run is cancelled.
+var ErrLost = errors.New("the lock is lost")
 
-	// ErrRefused marks an answer that asking again would not change: the caller lacks a right, the request is malformed, or
-	// the analysis' document is damaged.
-	ErrRefused = errors.New("the gate refuses this request")
+// lostCodes are the codes that say so.
+var lostCodes = []contracts.Code{
+	contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeAlreadyFinished,
+}
 
-	// ErrLost marks a lock that is no longer the caller's: it ended, or somebody took over, or the analysis is finished. It is
-	// also the cause with which the context of a run is cancelled.
-	ErrLost = errors.New("the analysis' lock is lost")
-)
+// IsLost reports whether an error, of a [Gate] or of this package, means that the lock is not, or no longer, the caller's.
+func IsLost(err error) bool {
+	return errors.Is(err, ErrLost) || unknown(err) ||
+		slices.ContainsFunc(lostCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
+}
+
+// unknown reports whether the gate says that there is no such analysis. NOT_FOUND without the field is about the path: the
+// server is another one, or an older one.
+func unknown(err error) bool {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return e.Code == contracts.CodeNotFound && e.Field == "analysisId"
+	}
+	return errors.Is(err, contracts.CodeNotFound)
+}
+
+// rejected reports whether the gate would reject the same request again: the caller lacks a right, the request is invalid, or
+// the document is damaged.
+func rejected(err error) bool {
+	if IsLost(err) {
+		return false
+	}
+	if errors.Is(err, contracts.CodeDocumentDamaged) {
+		return true
+	}
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return !e.Retryable && e.Status < 500
+	}
+	code, ok := errors.AsType[contracts.Code](err)
+	info, _ := code.Info()
+	return ok && !info.Retryable && info.Status < 500
+}

@@ -38,7 +38,7 @@ func (r *run) beat(ctx context.Context, t *term, due moment) {
 				r.OnRefresh(ctx, asked.add(r.TTL).steady)
 				return nil
 			})
-		case gone(err):
+		case IsLost(err):
 			t.lose(lostBy(err))
 			return
 		default:

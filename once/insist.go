@@ -2,12 +2,11 @@ package once
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 )
 
-// Bounds of the patience with a gate that does not answer.
+// Bounds of the time in which a gate may respond.
 const (
 	tryTime     = 15 * time.Second // for one request; less when the lock is shorter
 	acquireTime = 30 * time.Second // for asking for a run
@@ -15,12 +14,12 @@ const (
 	endingTime  = 10 * time.Second // at least, for writing the end of a run
 )
 
-// insist calls do until it succeeds, fails in a way that asking again cannot change, or the context ends; then the error is
-// that of the last try. Between two tries it waits a random time of up to 200 ms, 400 ms and so on, 5 s at most.
-func insist(ctx context.Context, each time.Duration, do func(context.Context) error) error {
+// insist calls do until it succeeds, the context ends, or final reports that another try would return the same; the error is
+// that of the last try. Before a retry it waits a random time of up to 200 ms, 400 ms and so on, 5 s at most.
+func insist(ctx context.Context, each time.Duration, final func(error) bool, do func(context.Context) error) error {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := try(ctx, each, do)
-		if err == nil || definite(err) || ctx.Err() != nil {
+		if err == nil || final(err) || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -38,11 +37,8 @@ func try(ctx context.Context, each time.Duration, do func(context.Context) error
 	return do(ctx)
 }
 
-// definite reports whether asking again gives the same answer.
-func definite(err error) bool { return gone(err) || errors.Is(err, ErrRefused) }
-
-// gone reports whether the gate says that there is no lock of ours.
-func gone(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) }
+// ended reports whether a request of a lock's holder need not be sent again.
+func ended(err error) bool { return IsLost(err) || rejected(err) }
 
 // graced returns a context that outlives ctx by graceTime, and ends after limit at the latest.
 func graced(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {

@@ -6,27 +6,29 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Verdict says what came of a [Run].
-type Verdict string
+// Status says how a [Run] ended.
+type Status string
 
-// The verdicts.
+// The statuses.
 const (
-	Ready    Verdict = "ready"    // the work ran, and the analysis is READY
-	Failed   Verdict = "failed"   // the work failed for good, and the analysis is FAILED
-	Retry    Verdict = "retry"    // the work failed, or its end could not be stored, and may be tried again
-	Finished Verdict = "finished" // skipped: the analysis was READY or FAILED before
-	Busy     Verdict = "busy"     // skipped: somebody else runs it; come again after Outcome.RetryAfter
-	Unknown  Verdict = "unknown"  // there is no such analysis
-	Lost     Verdict = "lost"     // the lock was lost during the work; nothing was written
-	Stopped  Verdict = "stopped"  // the caller's context ended; the lock was given back. A deadline counts as a failed run
+	Ready           Status = "ready"            // the work ran, and the analysis is READY
+	Failed          Status = "failed"           // the work failed for good, and the analysis is FAILED
+	Retry           Status = "attempt_failed"   // the work failed, or its end could not be stored; it may be retried
+	AlreadyFinished Status = "already_finished" // skipped: the analysis was READY or FAILED before
+	Locked          Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
+	Unknown         Status = "unknown_analysis" // there is no such analysis
+	Lost            Status = "lock_lost"        // the lock was lost during the work; nothing was written
+	Stopped         Status = "stopped"          // the caller's context ended; the lock was released. A deadline counts as a failed run
 )
 
 // Outcome is what came of a [Run].
 type Outcome struct {
-	Verdict    Verdict
-	RetryAfter time.Duration // with Busy
+	Status     Status
+	RetryAfter time.Duration // with Locked
 	Token      int64         // the fence of the run, 0 if there was none
 	Err        error         // with Retry, Failed, Lost and Stopped: why
 }
@@ -61,20 +63,20 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	}
 	r := &run{Options: s, gate: gate, id: analysisID}
 	if ctx.Err() != nil {
-		return Outcome{Verdict: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
+		return Outcome{Status: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
 	}
 	grant, asked, err := r.acquire(ctx)
 	switch {
-	case errors.Is(err, ErrUnknown):
-		return Outcome{Verdict: Unknown}, nil
+	case err != nil && unknown(err):
+		return Outcome{Status: Unknown}, nil
 	case err != nil && ctx.Err() != nil:
-		return Outcome{Verdict: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
+		return Outcome{Status: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
 	case err != nil:
 		return Outcome{}, fmt.Errorf("ask for the run of analysis %q: %w", analysisID, err)
-	case !grant.Acquired && grant.Reason == AlreadyFinished:
-		return Outcome{Verdict: Finished}, nil
+	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
+		return Outcome{Status: AlreadyFinished}, nil
 	case !grant.Acquired:
-		return Outcome{Verdict: Busy, RetryAfter: grant.RetryAfter}, nil
+		return Outcome{Status: Locked, RetryAfter: grant.RetryAfter}, nil
 	}
 	r.lock, r.failures = grant.Lock, grant.Failures
 	if ctx.Err() != nil { // during the request
@@ -97,7 +99,9 @@ type run struct {
 func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 	ctx, cancel := graced(ctx, acquireTime)
 	defer cancel()
-	err = insist(ctx, min(tryTime, r.TTL), func(ctx context.Context) error {
+	// A lock that expired before the response could be sent was never held: that is no loss, and asked again.
+	final := func(err error) bool { return unknown(err) || rejected(err) }
+	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error
 		asked = r.clock()
 		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL})
@@ -129,7 +133,7 @@ func (r *run) hold(ctx context.Context, g Grant, asked moment, work Work) Outcom
 	keepers.Wait()
 	switch {
 	case lost != nil:
-		return Outcome{Verdict: Lost, Token: r.lock.Token, Err: because(lost, err)}
+		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lost, err)}
 	case err == nil:
 		return r.ready(ctx, t, result)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

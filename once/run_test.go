@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -63,7 +64,7 @@ func TestReady(t *testing.T) {
 			got = l
 			return "s3://results/a1", work(ctx, 200*time.Second)
 		}, &once.Options{Owner: "w1"})
-		want(t, "outcome", out, once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 		want(t, "lock", got, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1, ExpiresAt: bubble.Add(5 * time.Minute)})
 		want(t, "status", f.status, "READY")
 		want(t, "result", f.result, once.Result{Result: "s3://results/a1"})
@@ -80,12 +81,12 @@ func TestSkips(t *testing.T) {
 		id   string
 		want once.Outcome
 	}{
-		"READY":   {&fake{status: "READY"}, "a1", once.Outcome{Verdict: once.Finished}},
-		"FAILED":  {&fake{status: "FAILED"}, "a1", once.Outcome{Verdict: once.Finished}},
-		"unknown": {&fake{}, "a2", once.Outcome{Verdict: once.Unknown}},
+		"READY":   {&fake{status: "READY"}, "a1", once.Outcome{Status: once.AlreadyFinished}},
+		"FAILED":  {&fake{status: "FAILED"}, "a1", once.Outcome{Status: once.AlreadyFinished}},
+		"unknown": {&fake{}, "a2", once.Outcome{Status: once.Unknown}},
 		"locked": {
 			&fake{owner: "w2", token: 7, end: bubble.Add(40 * time.Second)}, "a1",
-			once.Outcome{Verdict: once.Busy, RetryAfter: 40 * time.Second},
+			once.Outcome{Status: once.Locked, RetryAfter: 40 * time.Second},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestHeartbeat(t *testing.T) {
 				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
 					return "", work(ctx, c.work-time.Millisecond)
 				}, &c.o)
-				want(t, "verdict", out.Verdict, once.Ready)
+				want(t, "verdict", out.Status, once.Ready)
 				want(t, "refreshes", f.times("refresh"), c.want)
 				ttl := c.o.TTL
 				if ttl == 0 {
@@ -141,7 +142,7 @@ func TestFailedAttempts(t *testing.T) {
 		err      error
 		before   int64 // failures
 		most     int64
-		verdict  once.Verdict
+		verdict  once.Status
 		status   string
 		failures int64
 		reason   string
@@ -160,7 +161,7 @@ func TestFailedAttempts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{failures: c.before}
 				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "dropped", c.err }, &once.Options{MaxFailures: c.most})
-				want(t, "outcome", out, once.Outcome{Verdict: c.verdict, Token: 1, Err: c.err})
+				want(t, "outcome", out, once.Outcome{Status: c.verdict, Token: 1, Err: c.err})
 				want(t, "status", f.status, c.status)
 				want(t, "failures", f.failures, c.failures)
 				want(t, "owner", f.owner, "")
@@ -199,7 +200,7 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
 				out := run(t, t.Context(), f, c.work, nil)
-				want(t, "verdict", out.Verdict, once.Retry)
+				want(t, "verdict", out.Status, once.Retry)
 				want(t, "failures", f.failures, 1)
 				want(t, "reason", f.text("release"), c.reason)
 				p, ok := errors.AsType[*once.PanicError](out.Err)
@@ -223,7 +224,7 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
 				out := run(t, t.Context(), f, say(c.result), nil)
-				want(t, "verdict", out.Verdict, once.Failed)
+				want(t, "verdict", out.Status, once.Failed)
 				want(t, "status", f.status, "FAILED")
 				want(t, "reason", f.result, once.Result{Failed: true, Reason: c.reason})
 			})
@@ -231,14 +232,14 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		want(t, "the largest", run(t, t.Context(), f, say(strings.Repeat("x", once.MaxResultBytes)), nil).Verdict, once.Ready)
+		want(t, "the largest", run(t, t.Context(), f, say(strings.Repeat("x", once.MaxResultBytes)), nil).Status, once.Ready)
 	})
 }
 
 // lost checks that a run came to nothing, and that nobody wrote anything.
 func lost(t *testing.T, f *fake, out once.Outcome, calls ...string) {
 	t.Helper()
-	want(t, "verdict", out.Verdict, once.Lost)
+	want(t, "verdict", out.Status, once.Lost)
 	want(t, "token", out.Token, 1)
 	if !errors.Is(out.Err, once.ErrLost) {
 		t.Errorf("%v is not ErrLost", out.Err)
@@ -248,7 +249,7 @@ func lost(t *testing.T, f *fake, out once.Outcome, calls ...string) {
 }
 
 func TestLossByRefresh(t *testing.T) {
-	for name, answer := range map[string]error{"lost": once.ErrLost, "the document is gone": once.ErrUnknown} {
+	for name, answer := range map[string]error{"lost": once.ErrLost, "lost, by a code": contracts.Errorf(contracts.CodeLeaseLost, ""), "the document is gone": contracts.CodeNotFound} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: func(_ context.Context, c call) (error, bool) {
@@ -268,6 +269,9 @@ func TestLossByRefresh(t *testing.T) {
 				}, nil)
 				want(t, "told at", ended, 120*time.Second)
 				lost(t, f, out, "acquire", "refresh")
+				if !errors.Is(out.Err, answer) || !once.IsLost(out.Err) {
+					t.Errorf("%v hides what the gate said", out.Err)
+				}
 			})
 		})
 	}
@@ -373,10 +377,10 @@ func TestTwoAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		want(t, "at once", most.Load(), 1)
-		if verdicts[0].Verdict == once.Busy {
+		if verdicts[0].Status == once.Locked {
 			verdicts[0], verdicts[1] = verdicts[1], verdicts[0]
 		}
-		want(t, "one", verdicts[0], once.Outcome{Verdict: once.Ready, Token: 1})
-		want(t, "the other", verdicts[1], once.Outcome{Verdict: once.Busy, RetryAfter: 5 * time.Minute})
+		want(t, "one", verdicts[0], once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "the other", verdicts[1], once.Outcome{Status: once.Locked, RetryAfter: 5 * time.Minute})
 	})
 }

@@ -93,7 +93,7 @@ func TestThaw(t *testing.T) {
 						both.jump(-c.steady, -c.wall)
 						return "", nil
 					}, o)
-					want(t, "lost", out.Verdict == once.Lost, c.lost) // and it stays lost
+					want(t, "lost", out.Status == once.Lost, c.lost) // and it stays lost
 				})
 			})
 		}

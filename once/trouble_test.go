@@ -3,13 +3,13 @@ package once_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -30,7 +30,7 @@ func TestLostAnswerOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("acquire", 1, errNetwork, true)}
 		out := run(t, t.Context(), f, say("done"), nil)
-		want(t, "outcome", out, once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 		want(t, "acquires", len(f.times("acquire")), 3)
 		for _, c := range f.calls[:3] {
 			want(t, "request ID", c.req, f.calls[0].req)
@@ -58,7 +58,7 @@ func TestEachRunHasItsOwnRequestID(t *testing.T) {
 
 // TestGateThatDoesNotAnswer is an error, because nothing ran: after half a minute, or at once if asking again is no use.
 func TestGateThatDoesNotAnswer(t *testing.T) {
-	refused := fmt.Errorf("PERMISSION_DENIED: %w", once.ErrRefused)
+	refused := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
 	for name, c := range map[string]struct {
 		fault func(context.Context, call) (error, bool)
 		is    error
@@ -70,7 +70,7 @@ func TestGateThatDoesNotAnswer(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err(), false
 		}, context.DeadlineExceeded, 30 * time.Second, 30 * time.Second},
-		"refuses": {failing("acquire", always, refused, false), once.ErrRefused, 0, 0},
+		"refuses": {failing("acquire", always, refused, false), contracts.CodePermissionDenied, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestGrantThatCameTooLate(t *testing.T) {
 			return "", nil
 		}, &once.Options{TTL: time.Second})
 		want(t, "error", err, nil)
-		want(t, "verdict", out.Verdict, once.Ready)
+		want(t, "verdict", out.Status, once.Ready)
 	})
 }
 
@@ -126,7 +126,7 @@ func TestRefreshIsTriedAgain(t *testing.T) {
 				f := &fake{fault: failing("refresh", 1, errNetwork, applied)}
 				var warned []error
 				out := run(t, t.Context(), f, say("done"), &once.Options{Warn: func(err error) { warned = append(warned, err) }})
-				want(t, "outcome", out, once.Outcome{Verdict: once.Ready, Token: 1})
+				want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 				at := f.times("refresh")
 				if len(at) != 3 || at[0] != time.Minute || at[2] > 63*time.Second {
 					t.Errorf("refreshes at %v, want 1m0s and two more within 3 s", at)
@@ -151,7 +151,7 @@ func TestOutageOfTheGate(t *testing.T) {
 			return nil, false
 		}
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, 10*time.Minute) }, nil)
-		want(t, "verdict", out.Verdict, once.Ready)
+		want(t, "verdict", out.Status, once.Ready)
 		at := f.times("refresh")
 		for i := 1; i < len(at); i++ {
 			if gap := at[i] - at[i-1]; gap > time.Minute || at[i] < 270*time.Second && gap > 25*time.Second {
@@ -167,7 +167,7 @@ func TestCallbackThatHangs(t *testing.T) {
 		f := &fake{}
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, 9*time.Second) },
 			&once.Options{TTL: 4 * time.Second, Heartbeat: 2 * time.Second, OnRefresh: func(ctx context.Context, _ time.Time) { <-ctx.Done() }})
-		want(t, "verdict", out.Verdict, once.Ready)
+		want(t, "verdict", out.Status, once.Ready)
 		want(t, "refreshes", f.times("refresh"), s(2, 4, 6, 8))
 	})
 }
@@ -176,7 +176,7 @@ func TestCallbackThatHangs(t *testing.T) {
 func TestFinishWithLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("finish", 2, errNetwork, true)}
-		want(t, "outcome", run(t, t.Context(), f, say("done"), nil), once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "outcome", run(t, t.Context(), f, say("done"), nil), once.Outcome{Status: once.Ready, Token: 1})
 		want(t, "finishes", len(f.times("finish")), 4)
 	})
 }
@@ -215,7 +215,7 @@ func TestFinishIsTriedToTheEnd(t *testing.T) {
 				f := &fake{fault: failing("finish", always, errNetwork, false)}
 				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, c.work) },
 					&once.Options{Heartbeat: 299500 * time.Millisecond})
-				want(t, "verdict", out.Verdict, once.Retry)
+				want(t, "verdict", out.Status, once.Retry)
 				if !errors.Is(out.Err, errNetwork) || !strings.HasPrefix(out.Err.Error(), `store the end of analysis "a1": `) {
 					t.Errorf("got %v", out.Err)
 				}
@@ -239,7 +239,7 @@ func TestLateFinish(t *testing.T) {
 		}}
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "late", work(ctx, 900*time.Millisecond) },
 			&once.Options{TTL: time.Second, Heartbeat: 950 * time.Millisecond})
-		want(t, "outcome", out, once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 		want(t, "result", f.result.Result, "late")
 	})
 }
@@ -247,9 +247,9 @@ func TestLateFinish(t *testing.T) {
 // TestFinishThatTheGateRefuses for good counts as a failed attempt, so that it does not go on for ever.
 func TestFinishThatTheGateRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{fault: failing("finish", always, once.ErrRefused, false)}
+		f := &fake{fault: failing("finish", always, contracts.CodeInvalidArgument, false)}
 		out := run(t, t.Context(), f, say("done"), nil)
-		want(t, "verdict", out.Verdict, once.Retry)
+		want(t, "verdict", out.Status, once.Retry)
 		want(t, "failures", f.failures, 1)
 		want(t, "calls", f.names(), []string{"acquire", "refresh", "finish", "release"})
 	})
@@ -280,7 +280,7 @@ func TestStopped(t *testing.T) {
 					want(t, "Check", once.Check(ctx), errShutdown)
 					return "", c.end(context.Cause(ctx))
 				}, &once.Options{MaxFailures: 1})
-				want(t, "verdict", out.Verdict, once.Stopped)
+				want(t, "verdict", out.Status, once.Stopped)
 				want(t, "error", out.Err.Error(), c.also)
 				if !errors.Is(out.Err, errShutdown) {
 					t.Errorf("%v is not the caller's cause", out.Err)
@@ -298,7 +298,7 @@ func TestTimeOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		work     error // what it makes of the end
 		failures int64 // before
-		verdict  once.Verdict
+		verdict  once.Status
 		reason   string
 	}{
 		"gives up":          {context.DeadlineExceeded, 0, once.Stopped, "the run's time was over: context deadline exceeded"},
@@ -315,7 +315,7 @@ func TestTimeOver(t *testing.T) {
 					<-ctx.Done()
 					return "", c.work
 				}, &once.Options{MaxFailures: 2})
-				want(t, "verdict", out.Verdict, c.verdict)
+				want(t, "verdict", out.Status, c.verdict)
 				want(t, "error", out.Err.Error(), c.reason)
 				want(t, "owner", f.owner, "")
 				if c.verdict == once.Failed {
@@ -338,7 +338,7 @@ func TestStoppedTooLate(t *testing.T) {
 			time.Sleep(11 * time.Second)
 			return "all the same", nil
 		}, nil)
-		want(t, "outcome", out, once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 		want(t, "result", f.result.Result, "all the same")
 	})
 }
@@ -353,7 +353,7 @@ func TestWorkThatDoesNotStop(t *testing.T) {
 			time.Sleep(130 * time.Second)
 			return "", errNetwork
 		}, nil)
-		want(t, "verdict", out.Verdict, once.Stopped)
+		want(t, "verdict", out.Status, once.Stopped)
 		want(t, "refreshes", f.times("refresh"), s(60, 120))
 		want(t, "releases", f.times("release"), s(130))
 	})
@@ -405,7 +405,7 @@ func TestStoppedWhileAsking(t *testing.T) {
 					return "", nil
 				}, nil)
 				want(t, "the work ran", ran, false)
-				want(t, "verdict", out.Verdict, once.Stopped)
+				want(t, "verdict", out.Status, once.Stopped)
 				if !errors.Is(out.Err, errShutdown) {
 					t.Errorf("got %v", out.Err)
 				}
@@ -433,7 +433,7 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 				errWork := errors.New("no such file")
 				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "", errWork },
 					&once.Options{Warn: func(err error) { warned = append(warned, err) }})
-				want(t, "outcome", out, once.Outcome{Verdict: once.Retry, Token: 1, Err: errWork})
+				want(t, "outcome", out, once.Outcome{Status: once.Retry, Token: 1, Err: errWork})
 				if len(warned) != 1 || !errors.Is(warned[0], c.err) {
 					t.Errorf("warnings: %v", warned)
 				}
@@ -442,7 +442,7 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 				}
 				want(t, "without Warn", run(t, t.Context(), &fake{fault: f.fault}, func(context.Context, once.Lock) (string, error) {
 					return "", errWork
-				}, nil).Verdict, once.Retry)
+				}, nil).Status, once.Retry)
 			})
 		})
 	}

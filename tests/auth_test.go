@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/client"
 )
 
 // issuer is an OpenID Connect issuer on loopback.
@@ -148,13 +148,13 @@ func TestServeWorkers(t *testing.T) {
 		{"openid leasehold:admin leasehold:worker", "PERMISSION_DENIED: "},
 		{"openid jobs", "NOT_FOUND: "},
 	} {
-		gate, err := once.New(p.url, &once.ClientOptions{Token: func(context.Context) (string, error) {
+		server, err := client.New(p.url, &client.Options{Token: func(context.Context) (string, error) {
 			return i.token(t, map[string]any{"scope": c.scope}), nil
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gate.Get(t.Context(), "a1"); err == nil || !strings.HasPrefix(err.Error(), c.says) {
+		if _, err := server.Analyses().Get(t.Context(), "a1"); err == nil || !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("scope %q: %v, want %s", c.scope, err, c.says)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -63,12 +64,12 @@ func chaosWorker() int {
 	if err != nil {
 		return complain(err)
 	}
-	client := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	gate, err := once.New(os.Getenv("SERVER"), &once.ClientOptions{HTTP: client})
+	hc := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	c, err := client.New(os.Getenv("SERVER"), &client.Options{HTTP: hc})
 	if err != nil {
 		return complain(err)
 	}
-	m := &mortal{Gate: gate, seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: client}
+	m := &mortal{Gate: c.Analyses(), seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
 	route, err := tasks.Door{
 		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: mortalTTL, Heartbeat: mortalTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
 	}.Route(context.Background())
@@ -179,7 +180,7 @@ func (m *mortal) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 
 // refused counts what the gate refuses to whoever held a lock.
 func (m *mortal) refused(err error) error {
-	if errors.Is(err, once.ErrLost) {
+	if once.IsLost(err) {
 		m.count("writes of zombies refused")
 	}
 	return err
@@ -253,7 +254,7 @@ func (m *mortal) zombie(ctx context.Context, l once.Lock, cause error) {
 	if err == nil {
 		m.count("locks of zombies brought back to life")
 	}
-	if e, ok := errors.AsType[*once.Error](err); ok && e.Code == contracts.CodeLeaseLost {
+	if errors.Is(err, contracts.CodeLeaseLost) {
 		if m.refused(m.Gate.Finish(late, l, once.Result{Result: "a zombie's"})) == nil {
 			m.count("ends of zombies accepted")
 		}

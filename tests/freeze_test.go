@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -34,17 +35,18 @@ type frozen struct {
 	Finish  bool   // a finish sent in spite of all was refused as ErrLost; false if none was sent
 	Before  bool   // a step passed the guard of what lies behind the gate, before the process was stopped
 	After   bool   // a step taken in spite of all passed it after the thaw
-	Verdict once.Verdict
+	Status  once.Status
 	Token   int64
 }
 
 // freeze runs an analysis whose work stops its own process for longer than the lock lasts.
 func freeze() int {
-	gate, err := once.New(os.Getenv("LEASEHOLD_SERVER"), nil)
+	c, err := client.New(os.Getenv("LEASEHOLD_SERVER"), nil)
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
+	gate := c.Analyses()
 	var f frozen
 	out, err := gate.Run(context.Background(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
 		derived, cancel := context.WithCancel(ctx)
@@ -74,14 +76,14 @@ func freeze() int {
 		if os.Getenv("LEASEHOLD_ZOMBIE") == "" {
 			return "too late", nil
 		}
-		f.Finish = errors.Is(gate.Finish(context.WithoutCancel(ctx), l, once.Result{Result: "zombie"}), once.ErrLost)
+		f.Finish = once.IsLost(gate.Finish(context.WithoutCancel(ctx), l, once.Result{Result: "zombie"}))
 		return "zombie", nil
 	}, &once.Options{TTL: time.Second, Owner: "child"})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	f.Verdict, f.Token = out.Verdict, out.Token
+	f.Status, f.Token = out.Status, out.Token
 	if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
 		return 1
 	}
@@ -97,10 +99,10 @@ func TestFrozenProcess(t *testing.T) {
 		want frozen
 	}{
 		"taken over": {[]string{"LEASEHOLD_ZOMBIE=1"}, frozen{
-			Err: "context canceled", Lost: true, Derived: true, Finish: true, Before: true, After: false, Verdict: once.Lost, Token: 1,
+			Err: "context canceled", Lost: true, Derived: true, Finish: true, Before: true, After: false, Status: once.Lost, Token: 1,
 		}},
 		"left alone": {nil, frozen{
-			Err: "context canceled", Lost: true, Derived: true, Finish: false, Before: true, After: true, Verdict: once.Lost, Token: 1,
+			Err: "context canceled", Lost: true, Derived: true, Finish: false, Before: true, After: true, Status: once.Lost, Token: 1,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { testFrozen(t, c.env, c.want) })
@@ -143,10 +145,11 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	}
 	waitUntilStopped(t, child.Process.Pid)
 
-	gate, err := once.New(server.URL, nil)
+	c, err := client.New(server.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	gate := c.Analyses()
 	takeOver := func() {
 		for {
 			out, err := gate.Run(t.Context(), "a1", func(_ context.Context, l once.Lock) (string, error) {
@@ -158,9 +161,9 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 			switch {
 			case err != nil:
 				t.Fatal(err)
-			case out.Verdict == once.Ready && out.Token == 2:
+			case out.Status == once.Ready && out.Token == 2:
 				return
-			case out.Verdict != once.Busy:
+			case out.Status != once.Locked:
 				t.Fatalf("takeover: %+v", out)
 			}
 			time.Sleep(out.RetryAfter)

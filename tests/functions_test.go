@@ -116,7 +116,7 @@ func TestCloudFunctions(t *testing.T) {
 			t.Fatal(err)
 		}
 		acquire := func(owner, request string) (contracts.Lease, error) {
-			return c.Acquire(t.Context(), "acme", "deploy/prod", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
+			return c.Locks().Acquire(t.Context(), "acme", "deploy/prod", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
 		}
 		first, err := acquire("ann", "r1")
 		if err != nil || first.FencingToken != 1 || first.Replayed {
@@ -125,7 +125,7 @@ func TestCloudFunctions(t *testing.T) {
 		if again, err := acquire("ann", "r1"); err != nil || !again.Replayed || again.LeaseID != first.LeaseID {
 			t.Errorf("again: %+v, %v", again, err)
 		}
-		if _, err := acquire("bob", "r2"); !client.Is(err, contracts.CodeLockHeld) {
+		if _, err := acquire("bob", "r2"); !errors.Is(err, contracts.CodeLockHeld) {
 			t.Errorf("another owner: %v", err)
 		}
 		if status, body := call(t, http.MethodGet, f.url+"/readyz", "", ""); status != http.StatusOK {

@@ -225,7 +225,7 @@ func TestNextIDWithoutServer(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"--count=0":        "leasehold: --count 0: must be at least 1\n",
-		"--server=nowhere": "leasehold: --server: endpoint \"nowhere/v1/machine-ids\": must be a URL like https://id.example.com/v1/machine-ids\n",
+		"--server=nowhere": "leasehold: --server: server \"nowhere\": must be a URL like http://127.0.0.1:8080\n",
 	} {
 		if _, stderr, code := command(t, nil, "", "id", "next", arg); code != 2 || stderr != want {
 			t.Errorf("%s: exit code %d, %q", arg, code, stderr)

@@ -24,10 +24,9 @@ var rooms = map[string][]string{
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
 	"contracts/internal/genvectors": {"kazahana"},
 	"internal/backoff":              {},
-	"internal/rest":                 {"contracts", "internal/backoff"},
 	"kazahana":                      {"internal/backoff"},
-	"once":                          {"contracts", "internal/backoff", "internal/rest"},
-	"client":                        {"contracts", "internal/backoff", "internal/rest"},
+	"once":                          {"contracts", "internal/backoff"},
+	"client":                        {"contracts", "internal/backoff", "kazahana", "once"},
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field"},
@@ -45,7 +44,7 @@ var rooms = map[string][]string{
 	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
 	"adapters/sqlitestore":   {"internal/backoff", "repo/docstore", "modernc.org/sqlite"},
 
-	"functions/aws":                   {"functions/httpapi", "functions/tasks", "contracts", "repo", "github.com/aws/aws-lambda-go/events"},
+	"functions/aws":                   {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/api":               {"functions", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/aws/internal/settings": {"adapters/awsdynamodb"},
 	"functions/aws/sweep":             {"adapters/awssqs", "functions/aws", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
@@ -74,7 +73,7 @@ var rooms = map[string][]string{
 	// What only tests import.
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/suite":        {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                 {"functions/tasks", "internal/suite", "kazahana", "once", "repo"},
+	"tests":                 {"contracts", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
 	"tests/bench":           {},
 }
 

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -65,13 +66,14 @@ func hold(key, owner string) contracts.AcquireRequest {
 
 // restart starts the server again and looks at what was acknowledged before: asking again must give the same leases.
 // Shared locks whose holders were cut off are ended by force.
-func (k *killed) restart(t *testing.T) (*process, *client.Client) {
+func (k *killed) restart(t *testing.T) (*process, *client.Locks) {
 	t.Helper()
 	p := start(t, "--data", k.dir)
-	locks, err := client.New(p.url, &client.Options{Tries: 1, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}})
+	c, err := client.New(p.url, &client.Options{Tries: 1, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	locks := c.Locks()
 	for _, l := range k.held {
 		got, err := locks.Acquire(t.Context(), "acme", l.LockKey, hold(l.LockKey, l.OwnerID))
 		if err != nil || got.FencingToken != l.FencingToken || got.LeaseID != l.LeaseID || !got.Replayed {
@@ -80,7 +82,7 @@ func (k *killed) restart(t *testing.T) (*process, *client.Client) {
 	}
 	for key := range k.highest {
 		_, err := locks.ForceRelease(t.Context(), "acme", key, contracts.ForceReleaseRequest{OwnerID: "admin", Reason: "its holder was cut off"})
-		if err != nil && !client.Is(err, contracts.CodeLockNotHeld) {
+		if err != nil && !errors.Is(err, contracts.CodeLockNotHeld) {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +90,7 @@ func (k *killed) restart(t *testing.T) (*process, *client.Client) {
 }
 
 // load takes locks until the server is gone: in each turn one that is kept, and one that several clients fight for.
-func (k *killed) load(t *testing.T, locks *client.Client, round, n int, acknowledged chan<- struct{}) {
+func (k *killed) load(t *testing.T, locks *client.Locks, round, n int, acknowledged chan<- struct{}) {
 	owner, shared := fmt.Sprint("owner ", n), fmt.Sprint("shared ", n%4)
 	for turn := 0; ; turn++ {
 		key := fmt.Sprintf("kept %d.%d.%d", round, n, turn)
@@ -113,7 +115,7 @@ func (k *killed) load(t *testing.T, locks *client.Client, round, n int, acknowle
 			if _, err = locks.Release(t.Context(), "acme", shared, contracts.ReleaseRequest{OwnerID: owner, FencingToken: won.FencingToken}); err != nil {
 				return
 			}
-		case !client.Is(err, contracts.CodeLockHeld):
+		case !errors.Is(err, contracts.CodeLockHeld):
 			return
 		}
 		select {

@@ -99,7 +99,7 @@ func TestOnceCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if c.ProcessState.ExitCode() != 4 || !strings.HasPrefix(stderr.String(), "leasehold: LEASE_RELEASED: ") {
+		if c.ProcessState.ExitCode() != 4 || !strings.HasPrefix(stderr.String(), "leasehold: the lock is lost: LEASE_RELEASED: ") {
 			t.Errorf("lost: %v %s", c.ProcessState, stderr.Bytes())
 		}
 		waitUntilGone(t, child)

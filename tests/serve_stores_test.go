@@ -44,7 +44,7 @@ func TestServeOnEveryStore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return c.Acquire(t.Context(), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 3600})
+				return c.Locks().Acquire(t.Context(), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 3600})
 			}
 			first, err := take()
 			if err != nil || first.FencingToken != 1 {

@@ -3,6 +3,7 @@ package tests
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -44,7 +45,7 @@ func TestCommandLine(t *testing.T) {
 		code           int
 		stdout, stderr string // exactly; "…" at the end allows anything to follow
 	}{
-		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: there is no such thing: this lock was never held\n"},
+		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: not found: this lock was never held\n"},
 		{"lock acquire deploy --ttl 60s --quiet", 0, "1\n", ""},
 		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held: by ci-42 until …"},
 		{"lock acquire deploy --owner ci-43 --wait 50ms", 3, "", "…"}, // how often it asked depends on the machine
@@ -61,7 +62,7 @@ func TestCommandLine(t *testing.T) {
 		{"lock force-release a/b --reason hangs", 0, "a/b is free; it was ci-42's\n", ""},
 		{"lock get a/b", 0, "LOCK  STATE     OWNER  UNTIL\na/b   RELEASED  …", ""},
 		{"lock acquire deploy --ttl 1500ms", 2, "", "leasehold: --ttl 1.5s: must be whole seconds\n"},
-		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: INVALID_ARGUMENT: a field cannot be accepted: ttl_seconds must be …"},
+		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: INVALID_ARGUMENT: invalid field: ttl_seconds must be …"},
 		{"lock renew deploy", 2, "", "leasehold: missing flags: --token=INT-64\n…"},
 		{"lock acquire deploy --server nowhere", 2, "", `leasehold: --server: server "nowhere": must be a URL like http://127.0.0.1:8080` + "\n"},
 		{"lock acquire deploy --auth-token-file /does/not/exist", 2, "", "leasehold: --auth-token-file: open /does/not/exist: …"},
@@ -232,7 +233,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
+		return c.Locks().Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
 	}
 	first, err := take(p.url, "r1")
 	if err != nil {
@@ -249,7 +250,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 	if err != nil || !again.Replayed || again.LeaseID != first.LeaseID || again.ExpiresAt != first.ExpiresAt {
 		t.Errorf("before %+v\nafter  %+v, %v", first, again, err)
 	}
-	if _, err := take(p.url, "r2"); !client.Is(err, contracts.CodeLockHeld) {
+	if _, err := take(p.url, "r2"); !errors.Is(err, contracts.CodeLockHeld) {
 		t.Errorf("another intention: %v", err)
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // ordered is a server on a file in which analyses have been ordered, and a client of it.
-func ordered(t *testing.T, ids ...string) (*process, *once.Client) {
+func ordered(t *testing.T, ids ...string) (*process, *client.Analyses) {
 	t.Helper()
 	dir := t.TempDir()
 	store, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "leasehold.db"), nil)
@@ -35,11 +36,11 @@ func ordered(t *testing.T, ids ...string) (*process, *once.Client) {
 		t.Fatal(err)
 	}
 	p := start(t, "--data", dir)
-	gate, err := once.New(p.url, nil)
+	c, err := client.New(p.url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, gate
+	return p, c.Analyses()
 }
 
 // TestPythonWorker: a worker in another language, over HTTP alone. It is killed in the middle of its run, another takes

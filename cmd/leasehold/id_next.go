@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
@@ -71,11 +71,11 @@ func (c *idNextCmd) provider() (kazahana.LeaseProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := kazahana.NewHTTPProvider(strings.TrimRight(c.Server, "/")+"/v1/machine-ids", &kazahana.HTTPOptions{Token: token})
+	server, err := client.New(c.Server, &client.Options{Token: token})
 	if err != nil {
 		return nil, usage("--server: %w", err)
 	}
-	return p, nil
+	return server.MachineIDs(), nil
 }
 
 // giveBack closes the generator, also when the command was interrupted; for a server that does not answer, a lease is soon

@@ -43,7 +43,7 @@ Exit codes: 0 done, 3 the lock is held by somebody else, 4 the lease is gone: st
 }
 
 // client is the client that the commands share.
-func (c *lockCmd) client() (*client.Client, error) {
+func (c *lockCmd) client() (*client.Locks, error) {
 	token, err := c.token()
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *lockCmd) client() (*client.Client, error) {
 	if err != nil {
 		return nil, usage("--server: %w", err)
 	}
-	return server, nil
+	return server.Locks(), nil
 }
 
 // remote is how to reach a server.
@@ -157,12 +157,12 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 // acquire asks until the lock is there, something breaks or the wait is over. It asks when the holder's lease will have
 // ended, and at least every five seconds, because holders also give locks back early.
 func acquire(
-	ctx context.Context, server *client.Client, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
+	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
 ) (contracts.Lease, error) {
 	until := time.Now().Add(wait)
 	for holder := ""; ; {
 		lease, err := server.Acquire(ctx, tenant, key, r)
-		var e *client.Error
+		var e *contracts.Error
 		if err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld {
 			return lease, err
 		}
@@ -170,11 +170,11 @@ func acquire(
 		if left <= 0 {
 			return lease, err
 		}
-		if e.OwnerID != holder {
-			holder = e.OwnerID
-			fmt.Fprintf(progress, "%s is held by %s until %s; waiting for up to %v\n", key, holder, e.ExpiresAt, left.Round(time.Second))
+		if e.Owner != holder {
+			holder = e.Owner
+			fmt.Fprintf(progress, "%s is held by %s until %s; waiting for up to %v\n", key, holder, e.ExpiresAt.Format(contracts.TimeFormat), left.Round(time.Second))
 		}
-		pause := min(time.Duration(e.RetryAfterMs)*time.Millisecond, 5*time.Second)
+		pause := min(e.RetryAfter, 5*time.Second)
 		pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
 		select {
 		case <-ctx.Done():
@@ -284,7 +284,7 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	q := client.Query{Prefix: c.Prefix, State: contracts.State(c.State), PageSize: 1000}
+	q := client.LockQuery{Prefix: c.Prefix, State: contracts.State(c.State), PageSize: 1000}
 	for shown := false; ; {
 		page, err := server.List(ctx, l.Tenant, q)
 		if err != nil {
@@ -339,13 +339,13 @@ func show(s *streams, asJSON bool, answer any, words string, args ...any) error 
 
 // outcome gives a refusal its exit code.
 func outcome(err error) error {
-	var e *client.Error
+	var e *contracts.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	switch e.Code {
 	case contracts.CodeLockHeld:
-		return &exitError{exitHeld, fmt.Errorf("%w: by %s until %s", err, e.OwnerID, e.ExpiresAt)}
+		return &exitError{exitHeld, fmt.Errorf("%w: by %s until %s", err, e.Owner, e.ExpiresAt.Format(contracts.TimeFormat))}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld:
 		return &exitError{exitGone, err}
 	case contracts.CodeNotFound:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -57,10 +58,11 @@ func (c *onceCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	gate, err := once.New(c.Server, &once.ClientOptions{Token: token})
+	server, err := client.New(c.Server, &client.Options{Token: token})
 	if err != nil {
 		return usage("--server: %w", err)
 	}
+	gate := server.Analyses()
 	if c.Create {
 		if _, err := gate.Create(ctx, c.Analysis); err != nil {
 			return err
@@ -80,13 +82,13 @@ func (c *onceCmd) Run(ctx context.Context, s *streams) error {
 
 // exit gives an outcome its exit code.
 func (c *onceCmd) exit(out once.Outcome, s *streams) error {
-	switch out.Verdict {
+	switch out.Status {
 	case once.Ready:
 		return nil
-	case once.Finished:
+	case once.AlreadyFinished:
 		fmt.Fprintln(s.err, "leasehold:", c.Analysis, "is finished already")
 		return nil
-	case once.Busy:
+	case once.Locked:
 		return &exitError{exitHeld, fmt.Errorf("somebody else runs %s; its lock ends in %v, unless it is refreshed", c.Analysis, out.RetryAfter)}
 	case once.Unknown:
 		return &exitError{exitMissing, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
@@ -172,7 +173,7 @@ func (l *lastAnswer) outcome() error {
 	switch {
 	case l.a.Done || l.a.Outcome == "":
 		return nil
-	case l.a.Outcome == tasks.Locked:
+	case l.a.Outcome == once.Locked:
 		return &exitError{exitHeld, fmt.Errorf("somebody else runs analysis %s; its message comes again", l.a.AnalysisID)}
 	default:
 		return errors.Join(fmt.Errorf("analysis %s: %s; its message comes again", l.a.AnalysisID, l.a.Outcome), l.a.Err)

@@ -185,7 +185,7 @@ func TestMalformedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			answer := invoke(t, func(http.ResponseWriter, *http.Request) { t.Error("called") }, file(t, name))
 			got := problemIn(t, answer)
-			want.Code, want.Status, want.Title = contracts.CodeInvalidArgument, 400, "a field cannot be accepted"
+			want.Code, want.Status, want.Title = contracts.CodeInvalidArgument, 400, "invalid field"
 			want.Type = contracts.CodeInvalidArgument.TypeURI()
 			if got != want {
 				t.Errorf("got  %+v\nwant %+v", got, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/once"
 )
 
 const (
@@ -166,7 +167,7 @@ func (b *batch) deliver(working, telling context.Context, sequence []events.SQSM
 			continue
 		}
 		switch {
-		case a.Outcome == tasks.Stopped:
+		case a.Outcome == once.Stopped:
 			b.hide(telling, r, 0)
 		case a.RetryAfter > 0:
 			b.hide(telling, r, a.RetryAfter)
@@ -184,7 +185,7 @@ func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Answer) {
 	defer func() {
 		if p := recover(); p != nil {
 			b.log.ErrorContext(ctx, "panic", "message", r.MessageId, "value", p, "stack", string(debug.Stack()))
-			a = tasks.Answer{Outcome: tasks.Broken}
+			a = tasks.Answer{Outcome: tasks.GateFailed}
 		}
 	}()
 	m := tasks.Message{Body: []byte(r.Body), ID: r.MessageId, Try: r.Attributes["ApproximateReceiveCount"]}

@@ -177,11 +177,11 @@ func sendAnalysis(w http.ResponseWriter, o analysis.Outcome, err error, body fun
 // noLock is the refusal of an outcome that leaves the caller without a lock. An analysis that does not exist is told apart
 // from a path that does not by the field: a worker drops the message of the one, and must not drop that of the other.
 func noLock(o analysis.Outcome) error {
-	r := &refusal{code: contracts.Code(o.Code), detail: o.Detail}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {
-		r.field = "analysisId"
+		e.Field = "analysisId"
 	}
-	return r
+	return e
 }
 
 // lockOwner is [Caller.owner] for analyses, whose holders may also send back the whole name that a grant gave them.

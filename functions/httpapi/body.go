@@ -25,7 +25,7 @@ import (
 func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return refuse(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
+		return contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
 	}
 	if err != nil {
 		return field.Errorf("body", "ended before it was whole")

@@ -112,7 +112,7 @@ func (f *frame) contained(next http.Handler) http.Handler {
 			if s, ok := w.(*statusWriter); ok && s.sent {
 				panic(http.ErrAbortHandler) // half an answer is out; cutting the connection is all that can be done
 			}
-			f.fail(w, r, refuse(contracts.CodeInternal, "the server's log has the details under this request's ID"))
+			f.fail(w, r, contracts.Errorf(contracts.CodeInternal, seeLog))
 		}()
 		next.ServeHTTP(w, r)
 	})

@@ -16,7 +16,7 @@ type Route struct {
 	Method string // GET answers HEAD too
 	Path   string // a pattern of [http.ServeMux], without the method
 
-	// Do handles a request. What it returns is answered as a problem: a [Refuse] as it says, an error of a rule or a store
+	// Do handles a request. What it returns is answered as a problem: a [*contracts.Error] as it says, an error of a rule or a store
 	// under its code, everything else as INTERNAL. It has written nothing then.
 	Do func(http.ResponseWriter, *http.Request) error
 
@@ -74,11 +74,11 @@ func (f *frame) mux(routes []Route) http.Handler {
 		allow := strings.Join(methods, ", ")
 		mux.Handle(path, f.answer(func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", allow)
-			return refuse(contracts.CodeMethodNotAllowed, "%s takes %s, not %s", r.Pattern, allow, r.Method)
+			return contracts.Errorf(contracts.CodeMethodNotAllowed, "%s takes %s, not %s", r.Pattern, allow, r.Method)
 		}))
 	}
 	mux.Handle("/", f.answer(func(http.ResponseWriter, *http.Request) error {
-		return refuse(contracts.CodeNotFound, "no such path; GET /openapi.yaml lists them")
+		return contracts.Errorf(contracts.CodeNotFound, "no such path; GET /openapi.yaml lists them")
 	}))
 	return mux
 }

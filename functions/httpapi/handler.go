@@ -121,7 +121,7 @@ func (a *api) withCaller(do func(http.ResponseWriter, *http.Request, Caller) err
 			return err
 		}
 		if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
-			return refuse(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
+			return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
 		}
 		return do(w, r, c)
 	}
@@ -136,7 +136,7 @@ func (a *api) withWorker(do func(http.ResponseWriter, *http.Request, Caller) err
 			return err
 		}
 		if !c.Worker {
-			return refuse(contracts.CodePermissionDenied,
+			return contracts.Errorf(contracts.CodePermissionDenied,
 				"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise", DefaultWorkerScope)
 		}
 		return do(w, r, c)

@@ -63,7 +63,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
 
 func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if !c.Admin {
-		return refuse(contracts.CodePermissionDenied, "ending somebody else's lease needs the administrator's scope")
+		return contracts.Errorf(contracts.CodePermissionDenied, "ending somebody else's lease needs the administrator's scope")
 	}
 	var body contracts.ForceReleaseRequest
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
@@ -85,7 +85,7 @@ func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		return err
 	}
 	if !found {
-		return refuse(contracts.CodeNotFound, "this lock was never held")
+		return contracts.Errorf(contracts.CodeNotFound, "this lock was never held")
 	}
 	return send(w, lockBody(s))
 }
@@ -125,7 +125,9 @@ func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error
 		return err
 	}
 	if !o.Passed {
-		return &refusal{code: contracts.CodeStaleToken, detail: "stop the work: whoever sent this token has lost the lock", highest: o.Highest}
+		e := contracts.Errorf(contracts.CodeStaleToken, "the sender of this token has lost the lock: stop the work")
+		e.HighestToken = o.Highest
+		return e
 	}
 	return send(w, contracts.FencePassed{TenantID: c.Tenant, Resource: c.Resource, FencingToken: c.Token})
 }
@@ -137,13 +139,12 @@ func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() a
 		return err
 	case o.Code == lock.OK:
 		return send(w, body())
-	case o.Code == lock.Held:
-		return &refusal{
-			code: contracts.CodeLockHeld, owner: o.Lease.Owner, expiresAt: o.Lease.ExpiresAt, retryAfter: o.RetryAfter, detail: o.Detail,
-		}
-	default:
-		return &refusal{code: contracts.Code(o.Code), detail: o.Detail}
 	}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	if o.Code == lock.Held {
+		e.Owner, e.ExpiresAt, e.RetryAfter = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter
+	}
+	return e
 }
 
 func leaseBody(o lock.Outcome) contracts.Lease {

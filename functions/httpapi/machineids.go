@@ -83,13 +83,13 @@ func machineIDError(err error, advice string) error {
 	)
 	switch {
 	case errors.As(err, &exhausted):
-		return &refusal{
-			code: contracts.CodeMachineIDsExhausted, detail: "all machine IDs of this service's space are leased", retryAfter: exhausted.RetryAfter,
-		}
+		e := contracts.Errorf(contracts.CodeMachineIDsExhausted, "all machine IDs of this service's space are leased")
+		e.RetryAfter = exhausted.RetryAfter
+		return e
 	case errors.As(err, &unknown):
-		return refuse(contracts.CodeUnknownService, "serviceId %q is not configured on this server", clip(unknown.ServiceID))
+		return contracts.Errorf(contracts.CodeUnknownService, "serviceId %q is not configured on this server", clip(unknown.ServiceID))
 	case errors.Is(err, machineid.ErrBadSignature):
-		return refuse(contracts.CodeBadSignature, "sign \"id:timestamp\" with the secret of the lease that lasts now")
+		return contracts.Errorf(contracts.CodeBadSignature, "sign \"id:timestamp\" with the secret of the lease that lasts now")
 	default:
 		return &advised{err, advice}
 	}

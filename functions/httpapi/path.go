@@ -46,11 +46,11 @@ func (f *frame) fromThisMachine(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return f.answer(func(w http.ResponseWriter, r *http.Request) error {
 		if !Loopback(r.Host) {
-			return refuse(contracts.CodePermissionDenied,
+			return contracts.Errorf(contracts.CodePermissionDenied,
 				"a server in development mode answers to localhost only, not to %q; set up authentication to serve others", r.Host)
 		}
 		if err := crossOrigin.Check(r); err != nil {
-			return refuse(contracts.CodePermissionDenied, "a server in development mode takes no requests from web pages of other sites")
+			return contracts.Errorf(contracts.CodePermissionDenied, "a server in development mode takes no requests from web pages of other sites")
 		}
 		next.ServeHTTP(w, r)
 		return nil

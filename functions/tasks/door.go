@@ -75,7 +75,7 @@ func (d Door) Route(ctx context.Context) (httpapi.Route, error) {
 // notConfigured answers every request with what is missing.
 func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error {
 	return func(http.ResponseWriter, *http.Request) error {
-		return httpapi.Refuse(contracts.CodeNotConfigured, 0, "%s", detail)
+		return contracts.Errorf(contracts.CodeNotConfigured, "%s", detail)
 	}
 }
 
@@ -133,18 +133,21 @@ func reply(w http.ResponseWriter, a Answer) error {
 		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
 	}
 	switch a.Outcome {
-	case Locked:
-		return httpapi.Refuse(contracts.CodeAnalysisLocked, a.RetryAfter, "somebody else runs analysis %q", a.AnalysisID)
-	case Again:
-		return httpapi.Refuse(contracts.CodeAttemptFailed, 0, "the run failed and was counted; the analysis' document says why")
-	case Lost:
-		return httpapi.Refuse(contracts.CodeRunInterrupted, 0, "the lock was lost during the work")
-	case Stopped:
-		return httpapi.Refuse(contracts.CodeRunInterrupted, 0, "the delivery's time was over, or the server is being stopped")
+	case once.Locked:
+		e := contracts.Errorf(contracts.CodeAnalysisLocked, "another worker runs analysis %q", a.AnalysisID)
+		e.RetryAfter = a.RetryAfter
+		return e
+	case once.Retry:
+		return contracts.Errorf(contracts.CodeAttemptFailed, "the run failed and was counted; the analysis' document says why")
+	case once.Lost:
+		return contracts.Errorf(contracts.CodeRunInterrupted, "the lock was lost during the work")
+	case once.Stopped:
+		return contracts.Errorf(contracts.CodeRunInterrupted, "the delivery's time was over, or the server is being stopped")
 	default:
-		if errors.Is(a.Err, once.ErrRefused) || errors.Is(a.Err, docstore.ErrClockSkew) {
+		if errors.Is(a.Err, contracts.CodeInvalidArgument) || errors.Is(a.Err, contracts.CodeDocumentDamaged) ||
+			errors.Is(a.Err, docstore.ErrClockSkew) {
 			return a.Err
 		}
-		return httpapi.Refuse(contracts.CodeUnavailable, 0, "the gate did not answer; nothing was run")
+		return contracts.Errorf(contracts.CodeUnavailable, "the gate did not answer; nothing was run")
 	}
 }

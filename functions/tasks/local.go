@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -34,13 +35,13 @@ func (g local) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) 
 			Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: o.Grant.Owner, Token: o.Grant.Token, ExpiresAt: o.Grant.ExpiresAt},
 		}, nil
 	case analysis.AlreadyFinished:
-		return once.Grant{Reason: once.AlreadyFinished, Status: string(o.Grant.Status)}, nil
+		return once.Grant{Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status)}, nil
 	case analysis.Locked:
-		return once.Grant{Reason: once.Locked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
+		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
 	case analysis.NotFound:
-		return once.Grant{}, refused(once.ErrUnknown, o)
-	default: // granted, and over by the time the store had answered
-		return once.Grant{}, refused(docstore.ErrUnavailable, o)
+		return once.Grant{}, rejection(o)
+	default: // granted, and expired by the time of the store's response
+		return once.Grant{}, fmt.Errorf("%w: %s: %s", docstore.ErrUnavailable, o.Code, o.Detail)
 	}
 }
 
@@ -68,7 +69,7 @@ func (g local) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 	return lost(g.analyses.Finish(ctx, f))
 }
 
-// lost is the answer to a holder: every refusal means that the lock is no longer its own.
+// lost is the error of a holder's command: every rejection means that the lock is no longer its own.
 func lost(o analysis.Outcome, err error) error {
 	if err != nil {
 		return judged(err)
@@ -76,18 +77,24 @@ func lost(o analysis.Outcome, err error) error {
 	if o.Code == analysis.OK {
 		return nil
 	}
-	return refused(once.ErrLost, o)
+	return rejection(o)
 }
 
-func refused(err error, o analysis.Outcome) error {
-	return fmt.Errorf("%w: %s: %s", err, o.Code, o.Detail)
+func rejection(o analysis.Outcome) error {
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	if o.Code == analysis.NotFound {
+		e.Field = "analysisId"
+	}
+	return e
 }
 
-// judged marks the errors that asking again would not change: a command that is malformed, and a document that somebody
-// has to mend first.
+// judged gives errors that a retry would meet again their code: an invalid command, and a document that must be repaired first.
 func judged(err error) error {
-	if _, malformed := errors.AsType[*field.Error](err); malformed || errors.Is(err, docstore.ErrDamaged) {
-		return fmt.Errorf("%w: %w", once.ErrRefused, err)
+	if _, invalid := errors.AsType[*field.Error](err); invalid {
+		return fmt.Errorf("%w: %w", contracts.CodeInvalidArgument, err)
+	}
+	if errors.Is(err, docstore.ErrDamaged) {
+		return fmt.Errorf("%w: %w", contracts.CodeDocumentDamaged, err)
 	}
 	return err
 }

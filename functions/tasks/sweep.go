@@ -65,7 +65,7 @@ func (d SweepDoor) sweep(w http.ResponseWriter, r *http.Request) error {
 		if errors.Is(err, docstore.ErrClockSkew) {
 			return err
 		}
-		return httpapi.Refuse(contracts.CodeUnavailable, 0, "the sweep came to nothing, or to an early end: the store or the queue did not answer")
+		return contracts.Errorf(contracts.CodeUnavailable, "the sweep came to nothing, or to an early end: the store or the queue did not answer")
 	}
 	return httpapi.Send(w, contracts.SweepDone{
 		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More,

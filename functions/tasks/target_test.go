@@ -66,7 +66,7 @@ func TestTargetRequest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	end, _ := ctx.Deadline()
-	if a := b.Deliver(ctx, tasks.Message{ID: "analyses/t1", Try: "2.1", Body: []byte(a1)}); a.Outcome != tasks.Ready {
+	if a := b.Deliver(ctx, tasks.Message{ID: "analyses/t1", Try: "2.1", Body: []byte(a1)}); a.Outcome != once.Ready {
 		t.Fatalf("%+v", a)
 	}
 	for name, want := range map[string]any{
@@ -143,17 +143,17 @@ func TestTargetAnswers(t *testing.T) {
 			}
 			b := newBench(t, func(context.Context, once.Lock) (string, error) { return got, err })
 			b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-			want := tasks.Ready
+			want := once.Ready
 			switch {
 			case c.forGood:
-				want = tasks.Failed
+				want = once.Failed
 			case c.err != "":
-				want = tasks.Again
+				want = once.Retry
 			}
 			if a := b.deliver("a1"); a.Outcome != want {
 				t.Errorf("%+v, want %s", a, want)
 			}
-			if d := b.doc(); want == tasks.Ready && c.result != "" && d["result"] != docstore.String(c.result) {
+			if d := b.doc(); want == once.Ready && c.result != "" && d["result"] != docstore.String(c.result) {
 				t.Errorf("the document is %.200v", d)
 			}
 		})
@@ -206,7 +206,7 @@ func TestTargetHangs(t *testing.T) {
 	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if a := b.Deliver(ctx, tasks.Message{Body: []byte(a1)}); a.Outcome != tasks.Stopped {
+	if a := b.Deliver(ctx, tasks.Message{Body: []byte(a1)}); a.Outcome != once.Stopped {
 		t.Errorf("%+v", a)
 	}
 	<-cut

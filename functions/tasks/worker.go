@@ -48,22 +48,19 @@ type Answer struct {
 	Err        error  // what went wrong; Worker.Log has it already
 }
 
-// Outcome says what became of a message.
-type Outcome string
+// Outcome says how a delivery ended. Beside the statuses of a run there are two of its own.
+//
+//	done             ready, failed, already_finished, unknown_analysis, malformed; locked with Worker.AckLocked
+//	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed
+type Outcome = once.Status
 
-// The outcomes, and whether the queue hears that the message is done.
 const (
-	Ready     Outcome = "ready"            // done: the work ran and the analysis is READY
-	Failed    Outcome = "failed"           // done: the analysis is FAILED, by this run
-	Finished  Outcome = "already_finished" // done: it was READY or FAILED before
-	Locked    Outcome = "locked"           // come again, unless Worker.AckLocked: somebody else runs it
-	Again     Outcome = "attempt_failed"   // come again: the work failed and may be tried again
-	Lost      Outcome = "lock_lost"        // come again: the lock was lost during the work
-	Stopped   Outcome = "stopped"          // come again: the delivery's time was over, which counts as a failed run, or the process ends
-	Unknown   Outcome = "unknown_analysis" // done: there is no such analysis, and asking again would not make one
-	Malformed Outcome = "malformed"        // done: the message names no analysis, and never will
-	Broken    Outcome = "gate_failed"      // come again: the gate did not answer
+	Malformed  Outcome = "malformed"   // the message names no analysis, and never will
+	GateFailed Outcome = "gate_failed" // the gate did not respond
 )
+
+// errUnknown says for the log why a message was acknowledged without a run.
+var errUnknown = errors.New("there is no such analysis")
 
 // Validate reports whether the settings can work. The error names the field.
 func (w *Worker) Validate() error {
@@ -127,37 +124,26 @@ func (w *Worker) deliver(ctx context.Context, m Message) Answer {
 	}
 	a := answer(o, err)
 	a.AnalysisID = string(id)
-	if a.Outcome == Locked && w.AckLocked {
+	if a.Outcome == once.Locked && w.AckLocked {
 		a.Done, a.RetryAfter = true, 0
 	}
 	return a
 }
 
-// answer translates what came of a run. An error means that the gate did not say.
+// answer translates the end of a run. An error means that the gate did not say.
 func answer(o once.Outcome, err error) Answer {
 	if err != nil {
-		return Answer{Outcome: Broken, Err: err}
+		return Answer{Outcome: GateFailed, Err: err}
 	}
-	switch o.Verdict {
-	case once.Ready:
-		return Answer{Done: true, Outcome: Ready}
-	case once.Failed:
-		return Answer{Done: true, Outcome: Failed, Err: o.Err}
-	case once.Finished:
-		return Answer{Done: true, Outcome: Finished}
+	a := Answer{Outcome: o.Status, RetryAfter: o.RetryAfter, Err: o.Err}
+	switch o.Status {
+	case once.Ready, once.Failed, once.AlreadyFinished:
+		a.Done = true
 	case once.Unknown:
-		return Answer{Done: true, Outcome: Unknown, Err: once.ErrUnknown}
-	case once.Busy:
-		return Answer{Outcome: Locked, RetryAfter: o.RetryAfter}
-	case once.Retry:
-		return Answer{Outcome: Again, Err: o.Err}
-	case once.Lost:
-		return Answer{Outcome: Lost, Err: o.Err}
-	case once.Stopped:
-		return Answer{Outcome: Stopped, Err: o.Err}
-	default:
-		return Answer{Outcome: Broken, Err: fmt.Errorf("a run ended with the unknown verdict %q", o.Verdict)}
+		a.Done, a.Err = true, errUnknown
+	default: // to be retried
 	}
+	return a
 }
 
 // messageKey is where the work finds the message that it is for.
@@ -174,9 +160,9 @@ func (w *Worker) log() *slog.Logger {
 func (w *Worker) logLine(ctx context.Context, m Message, a Answer, took time.Duration) {
 	level := slog.LevelInfo
 	switch a.Outcome {
-	case Malformed, Broken:
+	case Malformed, GateFailed:
 		level = slog.LevelError
-	case Failed, Again, Lost, Unknown:
+	case once.Failed, once.Retry, once.Lost, once.Unknown:
 		level = slog.LevelWarn
 	default: // as it should be
 	}

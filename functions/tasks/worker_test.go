@@ -80,56 +80,56 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{
 			name: "ready", before: docstore.Doc{"title": docstore.String("x")}, work: succeeds,
-			want: tasks.Answer{Done: true, Outcome: tasks.Ready}, status: docstore.String("READY"),
+			want: tasks.Answer{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
 		},
 		{
 			name: "failed for good", before: docstore.Doc{"status": docstore.String("RUNNING")},
 			work: func(context.Context, once.Lock) (string, error) {
 				return "", once.Permanent(errors.New("no such video"))
 			},
-			want: tasks.Answer{Done: true, Outcome: tasks.Failed}, says: "no such video", status: docstore.String("FAILED"),
+			want: tasks.Answer{Done: true, Outcome: once.Failed}, says: "no such video", status: docstore.String("FAILED"),
 		},
 		{
 			name: "failed too often", before: docstore.Doc{"lockFailures": docstore.Int(4)},
 			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
-			want: tasks.Answer{Done: true, Outcome: tasks.Failed}, says: "flaky", status: docstore.String("FAILED"),
+			want: tasks.Answer{Done: true, Outcome: once.Failed}, says: "flaky", status: docstore.String("FAILED"),
 		},
 		{
 			name: "failed", before: docstore.Doc{"lockFailures": docstore.Int(3)},
 			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
-			want: tasks.Answer{Outcome: tasks.Again}, says: "flaky",
+			want: tasks.Answer{Outcome: once.Retry}, says: "flaky",
 		},
 		{
 			name: "panic", before: docstore.Doc{"x": docstore.Int(1)},
 			work: func(context.Context, once.Lock) (string, error) { panic("oh") },
-			want: tasks.Answer{Outcome: tasks.Again}, says: "the work panicked: oh",
+			want: tasks.Answer{Outcome: once.Retry}, says: "the work panicked: oh",
 		},
 		{
 			name: "finished before", before: docstore.Doc{"status": docstore.String("FAILED")},
-			want: tasks.Answer{Done: true, Outcome: tasks.Finished}, status: docstore.String("FAILED"),
+			want: tasks.Answer{Done: true, Outcome: once.AlreadyFinished}, status: docstore.String("FAILED"),
 		},
 		{
 			name: "locked", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
-			want: tasks.Answer{Outcome: tasks.Locked, RetryAfter: 2 * time.Minute}, locked: true,
+			want: tasks.Answer{Outcome: once.Locked, RetryAfter: 2 * time.Minute}, locked: true,
 		},
 		{
 			name: "locked, acknowledged", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
 			change: func(w *tasks.Worker) { w.AckLocked = true },
-			want:   tasks.Answer{Done: true, Outcome: tasks.Locked}, locked: true,
+			want:   tasks.Answer{Done: true, Outcome: once.Locked}, locked: true,
 		},
 		{
 			name: "garbage for a time", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")},
-			work: succeeds, want: tasks.Answer{Done: true, Outcome: tasks.Ready}, status: docstore.String("READY"),
+			work: succeeds, want: tasks.Answer{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
 		},
-		{name: "unknown", want: tasks.Answer{Done: true, Outcome: tasks.Unknown}, says: "no such analysis"},
+		{name: "unknown", want: tasks.Answer{Done: true, Outcome: once.Unknown}, says: "no such analysis"},
 		{
 			name: "status of a wrong type", before: docstore.Doc{"status": docstore.Int(7)},
-			want: tasks.Answer{Outcome: tasks.Broken}, says: `field "status" is not text`, status: docstore.Int(7),
+			want: tasks.Answer{Outcome: tasks.GateFailed}, says: `field "status" is not text`, status: docstore.Int(7),
 		},
 		{
 			name: "time over", before: docstore.Doc{"x": docstore.Int(1)}, limit: time.Minute,
 			work: func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() },
-			want: tasks.Answer{Outcome: tasks.Stopped}, says: "deadline exceeded",
+			want: tasks.Answer{Outcome: once.Stopped}, says: "deadline exceeded",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -229,10 +229,10 @@ func TestFiveAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if runs.Load() != 1 || got[tasks.Ready] != 1 || got[tasks.Locked] != 4 {
+		if runs.Load() != 1 || got[once.Ready] != 1 || got[once.Locked] != 4 {
 			t.Errorf("%d runs, %v", runs.Load(), got)
 		}
-		if a := b.deliver("a1"); !a.Done || a.Outcome != tasks.Finished || runs.Load() != 1 {
+		if a := b.deliver("a1"); !a.Done || a.Outcome != once.AlreadyFinished || runs.Load() != 1 {
 			t.Errorf("again: %+v, %d runs", a, runs.Load())
 		}
 	})
@@ -260,7 +260,7 @@ func TestExtend(t *testing.T) {
 			}
 			return errors.New("no such receipt handle")
 		}})
-		if a.Outcome != tasks.Ready || len(at) != 3 || at[0] != 0 || at[1] != time.Minute || at[2] != 2*time.Minute {
+		if a.Outcome != once.Ready || len(at) != 3 || at[0] != 0 || at[1] != time.Minute || at[2] != 2*time.Minute {
 			t.Errorf("%+v, extended at %v", a, at)
 		}
 		if !strings.Contains(b.log.String(), "no such receipt handle") {
@@ -287,7 +287,7 @@ func TestOwner(t *testing.T) {
 		})
 		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
 		c.m.Body = []byte(`{"analysisId":"a1"}`)
-		if a := b.Deliver(t.Context(), c.m); a.Outcome != tasks.Ready {
+		if a := b.Deliver(t.Context(), c.m); a.Outcome != once.Ready {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}

@@ -115,7 +115,7 @@ func throughHandler(h http.Handler) func(int) error {
 }
 
 // throughHTTP is a cycle through the Go client, a socket and the server.
-func throughHTTP(ctx context.Context, locks *client.Client) func(int) error {
+func throughHTTP(ctx context.Context, locks *client.Locks) func(int) error {
 	return func(c int) error {
 		key := id(c).Key
 		l, err := locks.Acquire(ctx, "acme", key, contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 60})
@@ -126,7 +126,7 @@ func throughHTTP(ctx context.Context, locks *client.Client) func(int) error {
 	}
 }
 
-func serve(b *testing.B, s docstore.Store, n int) *client.Client {
+func serve(b *testing.B, s docstore.Store, n int) *client.Locks {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -141,7 +141,7 @@ func serve(b *testing.B, s docstore.Store, n int) *client.Client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return c
+	return c.Locks()
 }
 
 func BenchmarkRule(b *testing.B) {

@@ -264,7 +264,7 @@ func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, statu
 		switch err := m.send(ctx, gate, l); {
 		case err == nil && latest && (m.status == status || m.status == "any"):
 			tally.Add("replays known again", 1)
-		case errors.Is(err, once.ErrLost):
+		case once.IsLost(err):
 			tally.Add("replays refused", 1)
 		case err == nil:
 			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.AnalysisID, status, m.name, l.Token))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -51,7 +52,7 @@ func fateNames() (names []string) {
 }
 
 var (
-	errGone    = fmt.Errorf("%w: the process is no more", once.ErrRefused) // what nobody hears any more
+	errGone    = fmt.Errorf("%w: the process is no more", contracts.CodePermissionDenied) // what nobody hears any more
 	errNetwork = errors.New("the network lost it")
 )
 
@@ -112,7 +113,7 @@ func (d *delivery) deliver() (done bool, again time.Duration) {
 		d.pause(20 * time.Second)
 		return false, 0
 	}
-	if a.Outcome == tasks.Stopped {
+	if a.Outcome == once.Stopped {
 		d.meet(outOfTime)
 	}
 	d.tally.Add("answer "+string(a.Outcome), 1)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
@@ -89,7 +90,7 @@ func (d *demo) deliver(ctx context.Context) error {
 	runs, most := d.office.runs.seen()
 	d.check(runs == 1 && most == 1, "a task that is delivered five times runs once",
 		"%d run, %d deliveries answered, %d of them with: come again", runs, deliveries+again, again)
-	d.check(heard[contracts.TaskOutcome(tasks.Ready)] == 1 && heard[contracts.TaskOutcome(tasks.Finished)] == deliveries-1 &&
+	d.check(heard[contracts.TaskOutcome(once.Ready)] == 1 && heard[contracts.TaskOutcome(once.AlreadyFinished)] == deliveries-1 &&
 		after.Status == analysis.Ready && after.Result == "sent to the customer",
 		"and every delivery hears of its end", "the analysis is %s, %q", after.Status, after.Result)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -32,16 +33,17 @@ type event struct {
 	Ends       time.Time `json:"ends,omitzero"` // of the lock, when it was granted
 	Step       int       `json:"step,omitempty"`
 	RetryAfter string    `json:"retry_after,omitempty"`
-	Verdict    string    `json:"verdict,omitempty"`
+	Status     string    `json:"status,omitempty"`
 }
 
 // Work is a worker process: it runs one analysis under the gate of a server, waiting as long as somebody else does, and
 // tells out what happens. Its own death is the show's business.
 func Work(ctx context.Context, server, id, owner string, out io.Writer) error {
-	gate, err := once.New(server, nil)
+	c, err := client.New(server, nil)
 	if err != nil {
 		return err
 	}
+	gate := c.Analyses()
 	tell := json.NewEncoder(out)
 	for {
 		o, err := once.Run(ctx, gate, id, func(ctx context.Context, l once.Lock) (string, error) {
@@ -59,8 +61,8 @@ func Work(ctx context.Context, server, id, owner string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if o.Verdict != once.Busy {
-			return tell.Encode(event{Event: "ended", Verdict: string(o.Verdict), Token: o.Token})
+		if o.Status != once.Locked {
+			return tell.Encode(event{Event: "ended", Status: string(o.Status), Token: o.Token})
 		}
 		if err := tell.Encode(event{Event: "busy", RetryAfter: o.RetryAfter.Round(time.Millisecond).String()}); err != nil {
 			return err
@@ -164,7 +166,7 @@ func (d *demo) kill(ctx context.Context) error {
 		case "began":
 			heir, began = e, time.Now()
 		case "ended":
-			verdict = e.Verdict
+			verdict = e.Status
 		default: // steps, and waiting
 		}
 	}
@@ -198,7 +200,7 @@ func (d *demo) report(who string, e event) {
 	case "busy":
 		d.sayf(who, "locked: somebody runs it; asked to come again in %s", e.RetryAfter)
 	case "ended":
-		d.sayf(who, "finish → %s", e.Verdict)
+		d.sayf(who, "finish → %s", e.Status)
 	default: // of a newer version
 	}
 }

@@ -19,10 +19,11 @@ const rounds = 3
 // the server's answers.
 func (d *demo) contend(ctx context.Context) error {
 	d.open("1. Two workers want one lock", "POST /v1/tenants/demo/locks/report/acquire, from both at once, three times each")
-	locks, err := client.New(d.url, nil)
+	c, err := client.New(d.url, nil)
 	if err != nil {
 		return err
 	}
+	locks := c.Locks()
 	var (
 		holders gauge
 		mu      sync.Mutex
@@ -58,7 +59,7 @@ func (d *demo) contend(ctx context.Context) error {
 
 // pausedHolder lets a holder sleep beyond its lease: somebody else gets the lock, and the sleeper is refused wherever it
 // comes with its old token.
-func (d *demo) pausedHolder(ctx context.Context, locks *client.Client) error {
+func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	const key = "orders"
 	ann, err := d.take(ctx, locks, key, "ann", 1)
 	if err != nil {
@@ -91,20 +92,20 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Client) error {
 }
 
 // take acquires a lock, coming again when the server says so.
-func (d *demo) take(ctx context.Context, locks *client.Client, key, who string, ttl int64) (contracts.Lease, error) {
+func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, ttl int64) (contracts.Lease, error) {
 	for {
 		l, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: who, TTLSeconds: ttl})
 		if err == nil {
 			d.sayf(who, "acquire → 200, token %d", l.FencingToken)
 			return l, nil
 		}
-		held, ok := errors.AsType[*client.Error](err)
+		held, ok := errors.AsType[*contracts.Error](err)
 		if !ok || held.Code != contracts.CodeLockHeld {
 			return contracts.Lease{}, err
 		}
-		d.sayf(who, "acquire → 409 LOCK_HELD by %s", held.OwnerID)
+		d.sayf(who, "acquire → 409 LOCK_HELD by %s", held.Owner)
 		// The holder may release before its lease ends: look in now and then.
-		pause(ctx, min(200*time.Millisecond, time.Duration(held.RetryAfterMs)*time.Millisecond+time.Millisecond))
+		pause(ctx, min(200*time.Millisecond, held.RetryAfter+time.Millisecond))
 	}
 }
 
@@ -124,7 +125,7 @@ func (d *demo) fence(ctx context.Context, who string, token int64) (contracts.Co
 
 // code is the code of a server's refusal; empty for anything else.
 func code(err error) contracts.Code {
-	if e, ok := errors.AsType[*client.Error](err); ok {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.Code
 	}
 	return ""

@@ -1,4 +1,4 @@
-package once_test
+package client_test
 
 import (
 	"context"
@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
@@ -19,14 +22,14 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// wire carries requests to a handler without a network, so that a bubble holds both ends, and loses some on the way.
-type wire struct {
+// link carries requests to a handler without a network, so that a bubble holds both ends, and loses some on the way.
+type link struct {
 	handler http.Handler
 	lose    func(r *http.Request, n int) (request, answer bool)
 	n       int
 }
 
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.n++
 	request, answer := false, false
 	if w.lose != nil {
@@ -49,52 +52,52 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // server is a gate on a store in memory, with an ordered analysis "a1", and a client of it.
-func server(t *testing.T) (*once.Client, *wire) {
+func gateServer(t *testing.T) (*client.Analyses, *link) {
 	t.Helper()
 	store := docstore.NewMemory(nil)
-	w := &wire{handler: contracttest.Handler(t, httpapi.New(store, httpapi.Development{}, nil))}
+	w := &link{handler: contracttest.Handler(t, httpapi.New(store, httpapi.Development{}, nil))}
 	if _, err := store.Write(t.Context(), docstore.Write{
 		Key: docstore.Key{Kind: "analyses", ID: "a1"}, Set: map[string]docstore.Value{"status": docstore.String("PENDING")},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return client(t, w), w
+	return analyses(t, w), w
 }
 
-func client(t *testing.T, rt http.RoundTripper) *once.Client {
+func analyses(t *testing.T, rt http.RoundTripper) *client.Analyses {
 	t.Helper()
-	c, err := once.New("http://gate.example", &once.ClientOptions{HTTP: &http.Client{Transport: rt}})
+	c, err := client.New("http://gate.example", &client.Options{HTTP: &http.Client{Transport: rt}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c.Analyses()
 }
 
 // TestOverHTTP: a whole run through the client, the door and the rule, in a bubble's time.
 func TestOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
-		c, _ := server(t)
+		c, _ := gateServer(t)
 		out, err := c.Run(t.Context(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
 			want(t, "lock", l, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1, ExpiresAt: bubble.Add(time.Hour + 5*time.Minute)})
 			skipped, err := c.Run(ctx, "a1", say("twice"), &once.Options{Owner: "w2"})
 			want(t, "error", err, nil)
-			want(t, "another", skipped, once.Outcome{Verdict: once.Busy, RetryAfter: 5 * time.Minute})
+			want(t, "another", skipped, once.Outcome{Status: once.Locked, RetryAfter: 5 * time.Minute})
 			return "s3://results/a1", work(ctx, 20*time.Minute)
 		}, &once.Options{Owner: "w1"})
 		want(t, "error", err, nil)
-		want(t, "outcome", out, once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 		a, err := c.Get(t.Context(), "a1")
 		want(t, "error", err, nil)
 		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Result: "s3://results/a1"})
 
 		out, err = c.Run(t.Context(), "a1", say("again"), nil)
 		want(t, "error", err, nil)
-		want(t, "again", out, once.Outcome{Verdict: once.Finished})
+		want(t, "again", out, once.Outcome{Status: once.AlreadyFinished})
 		out, err = c.Run(t.Context(), "a2", say(""), nil)
 		want(t, "error", err, nil)
-		want(t, "unknown", out, once.Outcome{Verdict: once.Unknown})
-		if _, err := c.Get(t.Context(), "a2"); !errors.Is(err, once.ErrUnknown) {
+		want(t, "unknown", out, once.Outcome{Status: once.Unknown})
+		if _, err := c.Get(t.Context(), "a2"); !errors.Is(err, contracts.CodeNotFound) {
 			t.Errorf("Get of none: %v", err)
 		}
 		for id, created := range map[string]bool{"a1": false, "a2": true} {
@@ -104,7 +107,7 @@ func TestOverHTTP(t *testing.T) {
 		}
 		out, err = c.Run(t.Context(), "a2", say("made"), nil)
 		want(t, "error", err, nil)
-		want(t, "created, and run", out, once.Outcome{Verdict: once.Ready, Token: 1})
+		want(t, "created, and run", out, once.Outcome{Status: once.Ready, Token: 1})
 	})
 }
 
@@ -114,7 +117,7 @@ func TestLostOnTheWire(t *testing.T) {
 		for _, what := range []string{"request", "answer"} {
 			t.Run(what+" of "+command, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, w := server(t)
+					c, w := gateServer(t)
 					lost := 0
 					w.lose = func(r *http.Request, _ int) (bool, bool) {
 						if !strings.HasSuffix(r.URL.Path, command) || lost == 2 {
@@ -124,7 +127,7 @@ func TestLostOnTheWire(t *testing.T) {
 						return what == "request", what == "answer"
 					}
 					runs := 0
-					for _, verdict := range []once.Verdict{once.Retry, once.Ready} {
+					for _, verdict := range []once.Status{once.Retry, once.Ready} {
 						out, err := c.Run(t.Context(), "a1", func(ctx context.Context, _ once.Lock) (string, error) {
 							runs++
 							if err := work(ctx, 90*time.Second); err != nil {
@@ -136,7 +139,7 @@ func TestLostOnTheWire(t *testing.T) {
 							return "done", nil
 						}, nil)
 						want(t, "error", err, nil)
-						want(t, "verdict", out.Verdict, verdict)
+						want(t, "verdict", out.Status, verdict)
 					}
 					want(t, "lost", lost, 2)
 					want(t, "runs", runs, 2)
@@ -151,12 +154,12 @@ func TestLostOnTheWire(t *testing.T) {
 // TestFailedOverHTTP: what failed for good says why in the document.
 func TestFailedOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := server(t)
+		c, _ := gateServer(t)
 		out, err := c.Run(t.Context(), "a1", func(context.Context, once.Lock) (string, error) {
 			return "", once.Permanent(errors.New("no such <file>"))
 		}, nil)
 		want(t, "error", err, nil)
-		want(t, "verdict", out.Verdict, once.Failed)
+		want(t, "verdict", out.Status, once.Failed)
 		a, _ := c.Get(t.Context(), "a1")
 		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "FAILED", Finished: true, FailureReason: "no such <file>"})
 	})
@@ -176,37 +179,34 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestCodes: what a code means to the holder of a lock.
-func TestCodes(t *testing.T) {
-	lost, unknown, refused := once.ErrLost, once.ErrUnknown, once.ErrRefused
-	for code, is := range map[contracts.Code]error{
-		contracts.CodeLeaseLost: lost, contracts.CodeLeaseExpired: lost, contracts.CodeLeaseReleased: lost,
-		contracts.CodeAlreadyFinished: lost, contracts.CodeNotOwner: lost,
-		contracts.CodeInvalidArgument: refused, contracts.CodeUnauthenticated: refused, contracts.CodePermissionDenied: refused,
-		contracts.CodeNotFound: refused, contracts.CodeMethodNotAllowed: refused, contracts.CodePayloadTooLarge: refused,
-		contracts.CodeDocumentDamaged: refused,
-		contracts.CodeUnavailable:     nil, contracts.CodeClockSkew: nil, contracts.CodeDeadlineExceeded: nil, contracts.CodeInternal: nil,
-	} {
+// TestCodesOfAHolder: what a code means to the holder of a lock.
+func TestCodesOfAHolder(t *testing.T) {
+	lost := []contracts.Code{
+		contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeAlreadyFinished, contracts.CodeNotOwner,
+	}
+	for _, code := range append(lost,
+		contracts.CodeInvalidArgument, contracts.CodeUnauthenticated, contracts.CodePermissionDenied, contracts.CodeNotFound,
+		contracts.CodeMethodNotAllowed, contracts.CodePayloadTooLarge, contracts.CodeDocumentDamaged, contracts.CodeUnavailable,
+		contracts.CodeClockSkew, contracts.CodeDeadlineExceeded, contracts.CodeInternal,
+	) {
 		t.Run(string(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				info, _ := code.Info()
 				body, _ := json.Marshal(contracts.Problem{Code: code, Title: info.Title, Status: info.Status, Retryable: info.Retryable})
-				c := client(t, answering(info.Status, "application/problem+json", string(body)))
+				c := analyses(t, answering(info.Status, "application/problem+json", string(body)))
 				_, err := c.Refresh(t.Context(), once.Lock{AnalysisID: "a1", Owner: "w", Token: 1}, time.Minute)
-				for _, kind := range []error{lost, unknown, refused} {
-					if errors.Is(err, kind) != errors.Is(is, kind) {
-						t.Errorf("%v: is %v: %v", err, kind, errors.Is(err, kind))
-					}
-				}
-				if e, ok := errors.AsType[*once.Error](err); !ok || e.Code != code {
+				if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != code || !errors.Is(err, code) {
 					t.Errorf("%v does not carry the code", err)
+				}
+				if want := slices.Contains(lost, code); once.IsLost(err) != want {
+					t.Errorf("%v: the lock is lost: %v, want %v", err, !want, want)
 				}
 			})
 		})
 	}
-	problem := `{"code":"NOT_FOUND","status":404,"title":"there is no such thing","field":"analysisId"}`
-	_, err := client(t, answering(404, "application/problem+json", problem)).Refresh(t.Context(), once.Lock{Token: 1}, time.Minute)
-	if !errors.Is(err, unknown) {
+	missing := `{"code":"NOT_FOUND","status":404,"title":"not found","field":"analysisId"}`
+	c := analyses(t, answering(404, "application/problem+json", missing))
+	if _, err := c.Refresh(t.Context(), once.Lock{Token: 1}, time.Minute); !once.IsLost(err) {
 		t.Errorf("a missing analysis: %v", err)
 	}
 }
@@ -218,63 +218,88 @@ func TestStrangeAnswers(t *testing.T) {
 		media, say string
 		want       string
 	}{
-		"another server":      {200, "application/json", `{"status":"ok"}`, "it lacks required members"},
-		"a grant of no token": {200, "application/json", `{"analysisId":"a1","acquired":true,"remainingMs":1000}`, "it lacks required members"},
-		"a grant of no time":  {200, "application/json", `{"analysisId":"a1","acquired":true,"lockToken":1}`, "it lacks required members"},
+		"another server":      {200, "application/json", `{"status":"ok"}`, "required members are missing"},
+		"a grant of no token": {200, "application/json", `{"analysisId":"a1","acquired":true,"remainingMs":1000}`, "required members are missing"},
+		"a grant of no time":  {200, "application/json", `{"analysisId":"a1","acquired":true,"lockToken":1}`, "required members are missing"},
 		"no end":              {200, "application/json", `{"analysisId":"a1","acquired":true,"lockToken":1,"remainingMs":1000,"lockExpiresAt":"soon"}`, `lockExpiresAt "soon" is no time`},
-		"another reason":      {200, "application/json", `{"analysisId":"a1","acquired":false,"reason":"lunch"}`, "it lacks required members"},
-		"not JSON":            {200, "application/json", `<html>`, "not what the contract says"},
+		"another reason":      {200, "application/json", `{"analysisId":"a1","acquired":false,"reason":"lunch"}`, "required members are missing"},
+		"not JSON":            {200, "application/json", `<html>`, "invalid response"},
 		"a page":              {200, "text/html", `<html>`, "which is not Leasehold"},
-		"too late":            {409, "application/problem+json", `{"code":"LEASE_EXPIRED","status":409,"title":"the lease has expired"}`, "over before the server could answer"},
+		"too late":            {409, "application/problem+json", `{"code":"LEASE_EXPIRED","status":409,"title":"lease expired"}`, "LEASE_EXPIRED"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := client(t, answering(c.status, c.media, c.say))
+			gate := analyses(t, answering(c.status, c.media, c.say))
 			g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
 			if err == nil || !strings.Contains(err.Error(), c.want) || g.Acquired {
 				t.Errorf("%+v, %v; want %q", g, err, c.want)
 			}
-			if errors.Is(err, once.ErrLost) || errors.Is(err, once.ErrUnknown) {
+			if errors.Is(err, once.ErrLost) {
 				t.Errorf("%v: nothing was held", err)
 			}
 		})
 	}
 }
 
-func TestClientArguments(t *testing.T) {
+func TestArgumentsOfAnalyses(t *testing.T) {
 	for _, base := range []string{"", "127.0.0.1:8080", "ftp://x", "http://x?y", "http://"} {
-		if _, err := once.New(base, nil); err == nil {
+		if _, err := client.New(base, nil); err == nil {
 			t.Errorf("%q is taken for a server", base)
 		}
 	}
-	c := client(t, answering(200, "text/html", ""))
+	c := analyses(t, answering(200, "text/html", ""))
 	for _, ttl := range []time.Duration{0, -time.Second, 1500 * time.Millisecond, 999 * time.Millisecond} {
 		_, acquire := c.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", TTL: ttl})
 		_, refresh := c.Refresh(t.Context(), once.Lock{AnalysisID: "a1", Token: 1}, ttl)
-		if !errors.Is(acquire, once.ErrRefused) || !errors.Is(refresh, once.ErrRefused) {
+		if !errors.Is(acquire, contracts.CodeInvalidArgument) || !errors.Is(refresh, contracts.CodeInvalidArgument) {
 			t.Errorf("a ttl of %v: %v, %v", ttl, acquire, refresh)
 		}
 	}
 }
 
 // TestToken is sent with every request, and one that cannot be had is no answer of the gate.
-func TestToken(t *testing.T) {
+func TestTokenOfAnalyses(t *testing.T) {
 	var got string
 	seen := roundTrip(func(r *http.Request) (*http.Response, error) {
 		got = r.Header.Get("Authorization")
 		return nil, errNetwork
 	})
 	token, failure := "t1", error(nil)
-	c, err := once.New("https://gate.example/", &once.ClientOptions{
+	c, err := client.New("https://gate.example/", &client.Options{
 		HTTP: &http.Client{Transport: seen}, Tries: 1,
 		Token: func(context.Context) (string, error) { return token, failure },
 	})
 	want(t, "error", err, nil)
-	if _, err := c.Get(t.Context(), "a1"); !errors.Is(err, errNetwork) {
+	if _, err := c.Analyses().Get(t.Context(), "a1"); !errors.Is(err, errNetwork) {
 		t.Error(err)
 	}
 	want(t, "sent", got, "Bearer t1")
 	failure = errors.New("the issuer is down")
-	if _, err := c.Get(t.Context(), "a1"); !errors.Is(err, failure) {
+	if _, err := c.Analyses().Get(t.Context(), "a1"); !errors.Is(err, failure) {
 		t.Error(err)
+	}
+}
+
+var bubble = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var errNetwork = errors.New("connection reset")
+
+func say(text string) once.Work {
+	return func(ctx context.Context, _ once.Lock) (string, error) { return text, work(ctx, 90*time.Second) }
+}
+
+// work takes a while, and stops with the cause when its context ends.
+func work(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func want[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

@@ -85,14 +85,14 @@ func always(a answer) func(int, *http.Request) answer {
 }
 
 // over is a client on a wire.
-func over(t *testing.T, w *wire, o client.Options) *client.Client {
+func over(t *testing.T, w *wire, o client.Options) *client.Locks {
 	t.Helper()
 	o.HTTP = &http.Client{Transport: w}
 	c, err := client.New("http://127.0.0.1:8080", &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c.Locks()
 }
 
 // ask is an acquire with a request_id of its own.
@@ -119,14 +119,14 @@ func TestExchanges(t *testing.T) {
 	}
 	cases := []struct {
 		name                 string
-		do                   func(context.Context, *client.Client) (any, error)
+		do                   func(context.Context, *client.Locks) (any, error)
 		method, target, body string
 		answer               string
 		want                 any
 	}{
 		{
 			"acquire",
-			func(ctx context.Context, c *client.Client) (any, error) {
+			func(ctx context.Context, c *client.Locks) (any, error) {
 				return c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{
 					RequestID: "r1", OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"a": "b"},
 				})
@@ -134,19 +134,19 @@ func TestExchanges(t *testing.T) {
 			"POST", path + "/acquire", `{"metadata":{"a":"b"},"owner_id":"ann","request_id":"r1","ttl_seconds":30}`, granted, aLease,
 		}, {
 			"acquire with the least",
-			func(ctx context.Context, c *client.Client) (any, error) {
+			func(ctx context.Context, c *client.Locks) (any, error) {
 				return c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{RequestID: "r1", TTLSeconds: 30})
 			},
 			"POST", path + "/acquire", `{"request_id":"r1","ttl_seconds":30}`, granted, aLease,
 		}, {
 			"renew",
-			func(ctx context.Context, c *client.Client) (any, error) {
+			func(ctx context.Context, c *client.Locks) (any, error) {
 				return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{RequestID: "n1", OwnerID: "ann", FencingToken: 7, TTLSeconds: 30})
 			},
 			"POST", path + "/renew", `{"fencing_token":7,"owner_id":"ann","request_id":"n1","ttl_seconds":30}`, granted, aLease,
 		}, {
 			"release",
-			func(ctx context.Context, c *client.Client) (any, error) {
+			func(ctx context.Context, c *client.Locks) (any, error) {
 				return c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{RequestID: "e1", OwnerID: "ann", FencingToken: 7})
 			},
 			"POST", path + "/release", `{"fencing_token":7,"owner_id":"ann","request_id":"e1"}`, ended,
@@ -155,7 +155,7 @@ func TestExchanges(t *testing.T) {
 			},
 		}, {
 			"force-release",
-			func(ctx context.Context, c *client.Client) (any, error) {
+			func(ctx context.Context, c *client.Locks) (any, error) {
 				return c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{
 					RequestID: "f1", OwnerID: "root", Reason: "hangs", LeaseID: "l1",
 				})
@@ -163,16 +163,18 @@ func TestExchanges(t *testing.T) {
 			"POST", path + "/force-release", `{"lease_id":"l1","owner_id":"root","reason":"hangs","request_id":"f1"}`, seen, aLock,
 		}, {
 			"get",
-			func(ctx context.Context, c *client.Client) (any, error) { return c.Get(ctx, "acme", "deploy") },
+			func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") },
 			"GET", path, "", seen, aLock,
 		}, {
 			"list all",
-			func(ctx context.Context, c *client.Client) (any, error) { return c.List(ctx, "acme", client.Query{}) },
+			func(ctx context.Context, c *client.Locks) (any, error) {
+				return c.List(ctx, "acme", client.LockQuery{})
+			},
 			"GET", "/v1/tenants/acme/locks", "", `{"locks":[]}`, contracts.LockPage{Locks: []contracts.Lock{}},
 		}, {
 			"list some",
-			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, "a/b", client.Query{Prefix: "a&b=c ü", State: contracts.StateReleased, PageSize: 5, PageToken: "ZGVwbG95"})
+			func(ctx context.Context, c *client.Locks) (any, error) {
+				return c.List(ctx, "a/b", client.LockQuery{Prefix: "a&b=c ü", State: contracts.StateReleased, PageSize: 5, PageToken: "ZGVwbG95"})
 			},
 			"GET", "/v1/tenants/a%2Fb/locks?page_size=5&page_token=ZGVwbG95&prefix=a%26b%3Dc+%C3%BC&state=RELEASED", "",
 			`{"locks":[` + seen + `],"next_page_token":"eA"}`, contracts.LockPage{Locks: []contracts.Lock{aLock}, NextPageToken: "eA"},
@@ -243,7 +245,7 @@ func TestBaseMayHaveAPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.List(t.Context(), "acme", client.Query{}); err != nil || w.sent[0].target != "/leasehold/v1/tenants/acme/locks" {
+	if _, err := c.Locks().List(t.Context(), "acme", client.LockQuery{}); err != nil || w.sent[0].target != "/leasehold/v1/tenants/acme/locks" {
 		t.Errorf("sent %+v, %v", w.sent, err)
 	}
 }
@@ -264,20 +266,20 @@ func TestNewRefusesWhatIsNoServer(t *testing.T) {
 
 // TestRequestIDIsMadeUpOnce: LS-ACQ-004, LS-RNW-003 and LS-REL-003 need every delivery to carry the same request_id.
 func TestRequestIDIsMadeUpOnce(t *testing.T) {
-	for name, do := range map[string]func(context.Context, *client.Client) error{
-		"acquire": func(ctx context.Context, c *client.Client) error {
+	for name, do := range map[string]func(context.Context, *client.Locks) error{
+		"acquire": func(ctx context.Context, c *client.Locks) error {
 			_, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{TTLSeconds: 30})
 			return err
 		},
-		"renew": func(ctx context.Context, c *client.Client) error {
+		"renew": func(ctx context.Context, c *client.Locks) error {
 			_, err := c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{FencingToken: 7, TTLSeconds: 30})
 			return err
 		},
-		"release": func(ctx context.Context, c *client.Client) error {
+		"release": func(ctx context.Context, c *client.Locks) error {
 			_, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{FencingToken: 7})
 			return err
 		},
-		"force-release": func(ctx context.Context, c *client.Client) error {
+		"force-release": func(ctx context.Context, c *client.Locks) error {
 			_, err := c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{Reason: "hangs"})
 			return err
 		},
@@ -325,43 +327,43 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"lost answer", answer{lost: errors.New("connection reset")}, true,
 			`Post "http://127.0.0.1:8080/v1/tenants/acme/locks/deploy/acquire": connection reset`},
 		{"answer that broke off", answer{status: 200, contentType: "application/json", body: granted[:20], cut: io.ErrUnexpectedEOF}, true,
-			"the answer broke off: unexpected EOF"},
-		{"503", refusal(contracts.CodeUnavailable, ""), true, "UNAVAILABLE: the store did not answer"},
-		{"504", refusal(contracts.CodeDeadlineExceeded, "send it again"), true, "DEADLINE_EXCEEDED: the store took too long: send it again"},
+			"read the response: unexpected EOF"},
+		{"503", refusal(contracts.CodeUnavailable, ""), true, "UNAVAILABLE: store unavailable"},
+		{"504", refusal(contracts.CodeDeadlineExceeded, "send it again"), true, "DEADLINE_EXCEEDED: store timed out: send it again"},
 		{"HTML 502 of a proxy", reply(502, "text/html", "<h1>Bad Gateway</h1>"), true,
-			`http://127.0.0.1:8080 answered 502 Bad Gateway with "text/html", which is not Leasehold`},
+			`http://127.0.0.1:8080 responded 502 Bad Gateway with content type "text/html", which is not Leasehold`},
 		{"JSON 503 of a proxy", reply(503, "application/json", `{"message":"no healthy upstream"}`), true,
-			`http://127.0.0.1:8080 answered 503 Service Unavailable with "application/json", which is not Leasehold`},
+			`http://127.0.0.1:8080 responded 503 Service Unavailable with content type "application/json", which is not Leasehold`},
 
 		{"400", refusal(contracts.CodeInvalidArgument, "ttl_seconds must be a whole number from 1 to 86400"), false,
-			"INVALID_ARGUMENT: a field cannot be accepted: ttl_seconds must be a whole number from 1 to 86400"},
-		{"401", refusal(contracts.CodeUnauthenticated, ""), false, "UNAUTHENTICATED: authentication is missing or not accepted"},
-		{"403", refusal(contracts.CodeNotOwner, ""), false, "NOT_OWNER: the lease belongs to somebody else"},
+			"INVALID_ARGUMENT: invalid field: ttl_seconds must be a whole number from 1 to 86400"},
+		{"401", refusal(contracts.CodeUnauthenticated, ""), false, "UNAUTHENTICATED: not authenticated"},
+		{"403", refusal(contracts.CodeNotOwner, ""), false, "NOT_OWNER: not the owner of the lease"},
 		{"409 that may end", refusal(contracts.CodeLockHeld, ""), false, "LOCK_HELD: lock is held"},
-		{"409", refusal(contracts.CodeLeaseExpired, ""), false, "LEASE_EXPIRED: the lease has expired"},
-		{"422", refusal(contracts.CodeRequestIDReused, ""), false, "REQUEST_ID_REUSED: the request_id was used with other parameters"},
-		{"500", refusal(contracts.CodeInternal, ""), false, "INTERNAL: a fault of the server"},
+		{"409", refusal(contracts.CodeLeaseExpired, ""), false, "LEASE_EXPIRED: lease expired"},
+		{"422", refusal(contracts.CodeRequestIDReused, ""), false, "REQUEST_ID_REUSED: request_id reused with other parameters"},
+		{"500", refusal(contracts.CodeInternal, ""), false, "INTERNAL: internal error"},
 		{"200 text/html", reply(200, "text/html", "<h1>Welcome</h1>"), false,
-			`http://127.0.0.1:8080 answered 200 OK with "text/html", which is not Leasehold`},
-		{"200 without a type", reply(200, "", granted), false, `http://127.0.0.1:8080 answered 200 OK with "", which is not Leasehold`},
+			`http://127.0.0.1:8080 responded 200 OK with content type "text/html", which is not Leasehold`},
+		{"200 without a type", reply(200, "", granted), false, `http://127.0.0.1:8080 responded 200 OK with content type "", which is not Leasehold`},
 		{"201", reply(201, "application/json", granted), false,
-			`http://127.0.0.1:8080 answered 201 Created with "application/json", which is not Leasehold`},
+			`http://127.0.0.1:8080 responded 201 Created with content type "application/json", which is not Leasehold`},
 		{"404 of another server", reply(404, "text/plain", "404 page not found"), false,
-			`http://127.0.0.1:8080 answered 404 Not Found with "text/plain", which is not Leasehold`},
+			`http://127.0.0.1:8080 responded 404 Not Found with content type "text/plain", which is not Leasehold`},
 		{"429 of a proxy", reply(429, "text/plain", "slow down"), false,
-			`http://127.0.0.1:8080 answered 429 Too Many Requests with "text/plain", which is not Leasehold`},
+			`http://127.0.0.1:8080 responded 429 Too Many Requests with content type "text/plain", which is not Leasehold`},
 		{"cut JSON", reply(200, "application/json", granted[:20]), false,
-			"the answer is not what the contract says: unexpected end of JSON input"},
+			"invalid response of http://127.0.0.1:8080: unexpected end of JSON input"},
 		{"no JSON", reply(200, "application/json", "yes"), false,
-			"the answer is not what the contract says: invalid character 'y' looking for beginning of value"},
+			"invalid response of http://127.0.0.1:8080: invalid character 'y' looking for beginning of value"},
 		{"a member of another type", reply(200, "application/json", `{"lease_id":"l1","fencing_token":"7"}`), false,
-			"the answer is not what the contract says: json: cannot unmarshal string into Go struct field Lease.fencing_token of type int64"},
+			"invalid response of http://127.0.0.1:8080: json: cannot unmarshal string into Go struct field Lease.fencing_token of type int64"},
 		{"JSON of something else", reply(200, "application/json", `{"status":"ok"}`), false,
-			"the answer is not what the contract says: it lacks required members"},
-		{"JSON null", reply(200, "application/json", "null"), false, "the answer is not what the contract says: it lacks required members"},
+			"invalid response of http://127.0.0.1:8080: required members are missing"},
+		{"JSON null", reply(200, "application/json", "null"), false, "invalid response of http://127.0.0.1:8080: required members are missing"},
 		{"problem without a code", reply(503, "application/problem+json", `{"title":"busy","status":503,"retryable":true}`), false,
-			"status 503 with a problem that cannot be read"},
-		{"problem that is no JSON", reply(503, "application/problem+json", "busy"), false, "status 503 with a problem that cannot be read"},
+			"invalid response of http://127.0.0.1:8080: status 503 with a problem that cannot be read"},
+		{"problem that is no JSON", reply(503, "application/problem+json", "busy"), false, "invalid response of http://127.0.0.1:8080: status 503 with a problem that cannot be read"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -394,24 +396,26 @@ func TestWhatIsSentAgain(t *testing.T) {
 
 // TestAnswersOfSomethingElse: a server that answers everything with 200 and JSON of its own has granted nothing.
 func TestAnswersOfSomethingElse(t *testing.T) {
-	for name, do := range map[string]func(context.Context, *client.Client) (any, error){
-		"acquire": func(ctx context.Context, c *client.Client) (any, error) { return c.Acquire(ctx, "acme", "deploy", ask) },
-		"renew": func(ctx context.Context, c *client.Client) (any, error) {
+	for name, do := range map[string]func(context.Context, *client.Locks) (any, error){
+		"acquire": func(ctx context.Context, c *client.Locks) (any, error) { return c.Acquire(ctx, "acme", "deploy", ask) },
+		"renew": func(ctx context.Context, c *client.Locks) (any, error) {
 			return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{FencingToken: 7, TTLSeconds: 30})
 		},
-		"release": func(ctx context.Context, c *client.Client) (any, error) {
+		"release": func(ctx context.Context, c *client.Locks) (any, error) {
 			return c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{FencingToken: 7})
 		},
-		"force-release": func(ctx context.Context, c *client.Client) (any, error) {
+		"force-release": func(ctx context.Context, c *client.Locks) (any, error) {
 			return c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{Reason: "hangs"})
 		},
-		"get":  func(ctx context.Context, c *client.Client) (any, error) { return c.Get(ctx, "acme", "deploy") },
-		"list": func(ctx context.Context, c *client.Client) (any, error) { return c.List(ctx, "acme", client.Query{}) },
+		"get": func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") },
+		"list": func(ctx context.Context, c *client.Locks) (any, error) {
+			return c.List(ctx, "acme", client.LockQuery{})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{answer: always(reply(200, "application/json", `{"ok":true}`))}
 			got, err := do(t.Context(), over(t, w, client.Options{}))
-			if err == nil || err.Error() != "the answer is not what the contract says: it lacks required members" {
+			if err == nil || err.Error() != "invalid response of http://127.0.0.1:8080: required members are missing" {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -422,20 +426,17 @@ func TestError(t *testing.T) {
 	w := &wire{answer: always(reply(409, "application/problem+json", `{"type":"https://example.com#lock_held","title":"lock is held","status":409,
 		"code":"LOCK_HELD","retryable":true,"owner_id":"bob","expires_at":"2026-01-01T00:00:30.000Z","retry_after_ms":20000,"instance":"urn:request:x"}`))}
 	_, err := over(t, w, client.Options{}).Acquire(t.Context(), "acme", "deploy", ask)
-	want := contracts.Problem{
-		Type: "https://example.com#lock_held", Title: "lock is held", Status: 409, Code: contracts.CodeLockHeld, Retryable: true,
-		OwnerID: "bob", ExpiresAt: "2026-01-01T00:00:30.000Z", RetryAfterMs: 20_000, Instance: "urn:request:x",
+	want := contracts.Error{
+		Title: "lock is held", Status: 409, Code: contracts.CodeLockHeld, Retryable: true, Owner: "bob",
+		ExpiresAt: time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC), RetryAfter: 20 * time.Second, RequestID: "x",
 	}
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok || e.Problem != want {
+	e, ok := errors.AsType[*contracts.Error](err)
+	if !ok || *e != want {
 		t.Fatalf("got  %+v\nwant %+v", err, want)
 	}
 	wrapped := fmt.Errorf("deploy: %w", err)
-	if !client.Is(err, contracts.CodeLockHeld) || !client.Is(wrapped, contracts.CodeLockHeld) {
-		t.Error("Is does not know the code")
-	}
-	if client.Is(err, contracts.CodeLeaseLost) || client.Is(nil, contracts.CodeLockHeld) || client.Is(errors.New("LOCK_HELD"), contracts.CodeLockHeld) {
-		t.Error("Is knows a code that is not there")
+	if !errors.Is(err, contracts.CodeLockHeld) || !errors.Is(wrapped, contracts.CodeLockHeld) || errors.Is(err, contracts.CodeLeaseLost) {
+		t.Error("errors.Is and the code disagree")
 	}
 }
 
@@ -448,7 +449,7 @@ func TestTries(t *testing.T) {
 					return refusal(contracts.CodeUnavailable, fmt.Sprint("try ", try))
 				}}
 				_, err := over(t, w, client.Options{Tries: tries}).Get(t.Context(), "acme", "deploy")
-				if wantErr := fmt.Sprint("UNAVAILABLE: the store did not answer: try ", want); len(w.sent) != want || err == nil || err.Error() != wantErr {
+				if wantErr := fmt.Sprint("UNAVAILABLE: store unavailable: try ", want); len(w.sent) != want || err == nil || err.Error() != wantErr {
 					t.Errorf("%d tries, %v; want %d and %s", len(w.sent), err, want, wantErr)
 				}
 			})
@@ -493,7 +494,7 @@ func TestCancelledWait(t *testing.T) {
 		if took := time.Since(begin); took != patience {
 			t.Errorf("the call ended after %v, want %v", took, patience)
 		}
-		if want := fmt.Sprint("UNAVAILABLE: the store did not answer: try ", len(w.sent)); err == nil || err.Error() != want {
+		if want := fmt.Sprint("UNAVAILABLE: store unavailable: try ", len(w.sent)); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	})
@@ -564,7 +565,7 @@ func TestLargestPage(t *testing.T) {
 	}
 	page := `{"locks":[` + strings.Repeat(string(one)+",", 999) + string(one) + `]}`
 	w := &wire{answer: always(reply(200, "application/json", page))}
-	p, err := over(t, w, client.Options{}).List(t.Context(), "acme", client.Query{PageSize: 1000})
+	p, err := over(t, w, client.Options{}).List(t.Context(), "acme", client.LockQuery{PageSize: 1000})
 	if err != nil || len(p.Locks) != 1000 || !reflect.DeepEqual(p.Locks[999].Metadata, metadata) {
 		t.Errorf("%d locks, %v", len(p.Locks), err)
 	}

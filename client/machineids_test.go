@@ -1,8 +1,7 @@
-package kazahana_test
+package client_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,51 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
-
-// serve is the HTTP door of a table, at /v1/machine-ids.
-func serve(t *table) http.Handler {
-	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, good any, err error) {
-		full, exhausted := errors.AsType[*kazahana.ExhaustedError](err)
-		switch {
-		case err == nil:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(good)
-		case exhausted:
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprintf(w, `{"code":"MACHINE_IDS_EXHAUSTED","title":"full","status":503,"retryable":true,"retry_after_ms":%d}`, full.RetryAfter.Milliseconds())
-		default:
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `{"code":"UNAVAILABLE","title":"away","status":503,"retryable":true}`)
-		}
-	}
-	mux.HandleFunc("POST /v1/machine-ids/lease", func(w http.ResponseWriter, r *http.Request) {
-		var o kazahana.AcquireOptions
-		if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		leases, err := t.Acquire(r.Context(), o)
-		answer(w, leases, err)
-	})
-	mux.HandleFunc("DELETE /v1/machine-ids/lease/{id}", func(w http.ResponseWriter, r *http.Request) {
-		var o kazahana.ReleaseOptions
-		if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		if _, err := fmt.Sscan(r.PathValue("id"), &o.ID); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		answer(w, struct{}{}, t.Release(r.Context(), o))
-	})
-	return mux
-}
 
 // direct is a RoundTripper without a network.
 type direct struct{ http.Handler }
@@ -70,42 +28,15 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func provider(t *testing.T, h http.Handler, token func(context.Context) (string, error)) *kazahana.HTTPProvider {
+func provider(t *testing.T, h http.Handler, token func(context.Context) (string, error)) *client.MachineIDs {
 	t.Helper()
-	p, err := kazahana.NewHTTPProvider("https://id.example.com/v1/machine-ids/", &kazahana.HTTPOptions{
+	p, err := client.New("https://id.example.com/", &client.Options{
 		HTTP: &http.Client{Transport: direct{h}}, Token: token,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
-}
-
-// TestGeneratorOverHTTP: a whole life, from the first lease to giving it back.
-func TestGeneratorOverHTTP(t *testing.T) {
-	bubble(t, func(w *world) {
-		g := w.generator(provider(w.T, serve(w.table), nil), kazahana.Options{ServiceID: "payments", MaxThroughputPerMs: 512})
-		if p := w.next(g); p.Fallback || p.MachineID != 0 {
-			t.Errorf("%+v", p)
-		}
-		if err := g.Close(w.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.table.released(); len(got) != 2 || w.table.units[0].notBefore != origin.UnixMilli()+1 {
-			t.Errorf("given back: %+v, %+v", got, w.table.units[:2])
-		}
-	})
-	bubble(t, func(w *world) {
-		w.table.units = w.table.units[:1]
-		p := provider(w.T, serve(w.table), nil)
-		w.next(w.generator(p, kazahana.Options{}))
-		time.Sleep(time.Minute)
-		_, err := p.Acquire(w.Context(), kazahana.AcquireOptions{})
-		full, ok := errors.AsType[*kazahana.ExhaustedError](err)
-		if !ok || !errors.Is(err, kazahana.ErrExhausted) || full.RetryAfter != 9*time.Minute {
-			t.Errorf("%v", err)
-		}
-	})
+	return p.MachineIDs()
 }
 
 // TestProtocol: method, path, body and headers are those of the contract, byte by byte.
@@ -123,8 +54,9 @@ func TestProtocol(t *testing.T) {
 			`"bitReserve":1,"bitTs":41,"bitId":14,"bitSeq":8,"more":"is ignored"}]}`)
 	}), func(context.Context) (string, error) { return "tok", nil })
 	got, err := p.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a", Meta: map[string]string{"pid": "1"}, ThroughputPerMs: 257})
-	want := kazahana.AcquireResponse{Leases: []kazahana.Lease{lease(42, 0, 600_000)}}
-	want.Leases[0].Secret = "s"
+	want := kazahana.AcquireResponse{Leases: []kazahana.Lease{{
+		ID: 42, Created: 1780315200000, Expired: 1780315800000, Secret: "s", Layout: kazahana.DefaultLayout(),
+	}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v, want %+v", got, err, want)
 	}
@@ -142,14 +74,6 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// The signature is that of `printf %s 42:1780315200000 | openssl dgst -sha256 -hmac hush`.
-func TestSign(t *testing.T) {
-	const want = "787399d82d05daa499f7161e6371edb965edbd7d32305695eaeebe6af2477ba3"
-	if got := kazahana.Sign("hush", 42, 1_780_315_200_000); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestAnswersOfOthers(t *testing.T) {
 	const asJSON, asProblem = "application/json", "application/problem+json"
 	for _, c := range []struct {
@@ -158,16 +82,16 @@ func TestAnswersOfOthers(t *testing.T) {
 		contentType, body string
 		wrong             string
 	}{
-		{"a proxy's page", 502, "text/html", "<h1>Bad Gateway</h1>", `answered 502 Bad Gateway with "text/html", which is no lease server`},
-		{"a page for everything", 200, "text/html", "<h1>Welcome</h1>", "which is no lease server"},
-		{"no content type", 200, "", `{"leases":[]}`, "which is no lease server"},
-		{"other JSON", 200, asJSON, `{"hello":"world"}`, "holds no leases"},
-		{"no JSON", 200, asJSON, `{"leases":`, "is no lease"},
-		{"leases of another form", 200, asJSON, `{"leases":[{"id":"x"}]}`, "is no lease"},
-		{"a JSON error", 500, asJSON, `{"error":"x"}`, "which is no lease server"},
+		{"a proxy's page", 502, "text/html", "<h1>Bad Gateway</h1>", `responded 502 Bad Gateway with content type "text/html", which is not Leasehold`},
+		{"a page for everything", 200, "text/html", "<h1>Welcome</h1>", "which is not Leasehold"},
+		{"no content type", 200, "", `{"leases":[]}`, "which is not Leasehold"},
+		{"other JSON", 200, asJSON, `{"hello":"world"}`, "required members are missing"},
+		{"no JSON", 200, asJSON, `{"leases":`, "invalid response"},
+		{"leases of another form", 200, asJSON, `{"leases":[{"id":"x"}]}`, "invalid response"},
+		{"a JSON error", 500, asJSON, `{"error":"x"}`, "which is not Leasehold"},
 		{"a broken problem", 400, asProblem, `<`, "status 400 with a problem that cannot be read"},
 		{"a problem without a code", 400, asProblem, `{"title":"x"}`, "status 400 with a problem that cannot be read"},
-		{"no content for an acquire", 204, "", "", "which is no lease server"},
+		{"no content for an acquire", 204, "", "", "which is not Leasehold"},
 		{
 			"a refusal", 401, asProblem, `{"code":"UNAUTHENTICATED","title":"who are you","detail":"the token has expired"}`,
 			"UNAUTHENTICATED: who are you: the token has expired",
@@ -193,22 +117,23 @@ func TestProblems(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, body)
 	}), nil)
-	body = `{"code":"UNAVAILABLE","title":"the store did not answer","retryable":true,"retry_after_ms":1500}`
+	body = `{"code":"UNAVAILABLE","title":"store unavailable","retryable":true,"retry_after_ms":1500}`
 	_, err := p.Acquire(t.Context(), kazahana.AcquireOptions{})
-	e, ok := errors.AsType[*kazahana.HTTPError](err)
-	if want := (kazahana.HTTPError{
-		Status: 503, Code: "UNAVAILABLE", Title: "the store did not answer", Retryable: true, RetryAfter: 1500 * time.Millisecond,
-	}); !ok || *e != want || err.Error() != "UNAVAILABLE: the store did not answer" {
+	e, ok := errors.AsType[*contracts.Error](err)
+	if want := (contracts.Error{
+		Status: 503, Code: "UNAVAILABLE", Title: "store unavailable", Retryable: true, RetryAfter: 1500 * time.Millisecond,
+	}); !ok || *e != want || err.Error() != "UNAVAILABLE: store unavailable" {
 		t.Errorf("%#v", err)
 	}
 	for ms, want := range map[string]time.Duration{"90000": 90 * time.Second, "-1": 0, "9000000000000000000": 24 * time.Hour} {
 		body = `{"code":"MACHINE_IDS_EXHAUSTED","title":"full","retry_after_ms":` + ms + `}`
 		_, err := p.Acquire(t.Context(), kazahana.AcquireOptions{})
-		if full, ok := errors.AsType[*kazahana.ExhaustedError](err); !ok || full.RetryAfter != want {
+		if full, ok := errors.AsType[*kazahana.ExhaustedError](err); !ok || full.RetryAfter != want ||
+			!errors.Is(err, kazahana.ErrExhausted) || !errors.Is(err, contracts.CodeMachineIDsExhausted) {
 			t.Errorf("%s: %v", ms, err)
 		}
 	}
-	body = `{"code":"NOT_FOUND","title":"there is no such thing"}`
+	body = `{"code":"NOT_FOUND","title":"not found"}`
 	if err := p.Release(t.Context(), kazahana.ReleaseOptions{ID: 1}); err != nil {
 		t.Errorf("a lease that is not there any more: %v", err)
 	}
@@ -227,13 +152,13 @@ func TestLostAnswers(t *testing.T) {
 		},
 	} {
 		tries := 0
-		p, err := kazahana.NewHTTPProvider("http://127.0.0.1:1", &kazahana.HTTPOptions{
+		p, err := client.New("http://127.0.0.1:1", &client.Options{
 			HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { tries++; return answer() })},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.Is(err, gone) || tries != 1 {
+		if _, err := p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.Is(err, gone) || tries != 1 {
 			t.Errorf("%s: %v after %d tries", name, err, tries)
 		}
 	}
@@ -242,10 +167,6 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("no token: %v", err)
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Without options a server that does not answer is given up after ten seconds.
 func TestSilentServer(t *testing.T) {
@@ -256,12 +177,12 @@ func TestSilentServer(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
-		p, err := kazahana.NewHTTPProvider("http://127.0.0.1:1", nil)
+		p, err := client.New("http://127.0.0.1:1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		if _, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil || time.Since(begin) != 10*time.Second {
+		if _, err := p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil || time.Since(begin) != 10*time.Second {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
 	})
@@ -269,7 +190,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	for _, endpoint := range []string{"", "id.example.com", "ftp://id.example.com", "https://", "https://id.example.com/?a", "https://id.example.com/#a", ":"} {
-		if _, err := kazahana.NewHTTPProvider(endpoint, nil); err == nil || !strings.Contains(err.Error(), "must be a URL like") {
+		if _, err := client.New(endpoint, nil); err == nil || !strings.Contains(err.Error(), "must be a URL like") {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 	}
@@ -280,7 +201,7 @@ func TestPasswordInTheEndpoint(t *testing.T) {
 	const password = "hunter2"
 	for _, answer := range []string{`{}`, `[`, ``} {
 		sent := ""
-		p, err := kazahana.NewHTTPProvider("https://user:"+password+"@id.example.com/v1/machine-ids", &kazahana.HTTPOptions{
+		p, err := client.New("https://user:"+password+"@id.example.com", &client.Options{
 			HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, sent, _ = r.BasicAuth()
 				if answer != "" {
@@ -292,13 +213,13 @@ func TestPasswordInTheEndpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.Acquire(t.Context(), kazahana.AcquireOptions{})
+		_, err = p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{})
 		if err == nil || !strings.Contains(err.Error(), "id.example.com") || strings.Contains(err.Error(), password) || sent != password {
 			t.Errorf("sent %q, and after %q: %v", sent, answer, err)
 		}
 	}
 	for _, endpoint := range []string{"ftp://user:" + password + "@id.example.com", "https://user:" + password + "@id.example.com?a", "https://user:" + password + "@:x"} {
-		if _, err := kazahana.NewHTTPProvider(endpoint, nil); err == nil || strings.Contains(err.Error(), password) {
+		if _, err := client.New(endpoint, nil); err == nil || strings.Contains(err.Error(), password) {
 			t.Errorf("%v", err)
 		}
 	}

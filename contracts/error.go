@@ -1,0 +1,93 @@
+package contracts
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Error returns the code itself: a code is an error, so that errors.Is(err, CodeLockHeld) asks what happened.
+func (c Code) Error() string { return string(c) }
+
+// Error is a request that was rejected or failed: what a problem document says, in Go's types. Servers write it and clients
+// return it. errors.Is matches it by its [Code].
+type Error struct {
+	Code         Code
+	Title        string        // the code in words
+	Status       int           // of HTTP
+	Detail       string        // what is wrong in this case, and what would be right
+	Field        string        // with INVALID_ARGUMENT the field at fault, or "body"; with NOT_FOUND of an analysis "analysis_id"
+	Retryable    bool          // whether the same request may succeed later
+	RetryAfter   time.Duration // when that may be, in milliseconds; 0 is unknown
+	Owner        string        // with LOCK_HELD: the holder
+	ExpiresAt    time.Time     // with LOCK_HELD: when the holder's lease expires
+	HighestToken int64         // with STALE_TOKEN: the highest token that was seen
+	RequestID    string        // names the exchange in the server's log
+
+	Cause error // what it results from, for logs; it is never sent
+}
+
+// Errorf returns an error with the code's title, status and retryability. The format makes the detail.
+func Errorf(c Code, format string, args ...any) *Error {
+	info, ok := c.Info()
+	if !ok {
+		return Errorf(CodeInternal, "unknown code %q: "+format, append([]any{string(c)}, args...)...)
+	}
+	return &Error{Code: c, Title: info.Title, Status: info.Status, Retryable: info.Retryable, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Error is the code, its title and the detail.
+func (e *Error) Error() string {
+	s := string(e.Code)
+	for _, more := range []string{e.Title, e.Detail} {
+		if more != "" {
+			s += ": " + more
+		}
+	}
+	return s
+}
+
+// Is reports whether target is the error's code.
+func (e *Error) Is(target error) bool {
+	c, ok := target.(Code)
+	return ok && c == e.Code
+}
+
+// Unwrap returns the cause, nil if there is none.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// TimeFormat is the layout of all times but those of machine IDs; they are in UTC.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+const instancePrefix = "urn:request:"
+
+// Problem returns the body that says this error.
+func (e *Error) Problem() Problem {
+	p := Problem{
+		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable, Detail: e.Detail, Field: e.Field,
+		OwnerID: e.Owner, RetryAfterMs: e.RetryAfter.Milliseconds(), HighestToken: e.HighestToken,
+	}
+	if !e.ExpiresAt.IsZero() {
+		p.ExpiresAt = e.ExpiresAt.UTC().Format(TimeFormat)
+	}
+	if e.RequestID != "" {
+		p.Instance = instancePrefix + e.RequestID
+	}
+	return p
+}
+
+// Err returns the error that the body says. A time that cannot be read is left out, a wait is cut to a day.
+func (p Problem) Err() *Error {
+	const most = int64(24 * time.Hour / time.Millisecond) // a longer wait is as good as none, and must not overflow
+	e := &Error{
+		Code: p.Code, Title: p.Title, Status: p.Status, Retryable: p.Retryable, Detail: p.Detail, Field: p.Field, Owner: p.OwnerID,
+		RetryAfter: time.Duration(max(0, min(p.RetryAfterMs, most))) * time.Millisecond, HighestToken: p.HighestToken,
+	}
+	if t, err := time.Parse(time.RFC3339, p.ExpiresAt); err == nil {
+		e.ExpiresAt = t
+	}
+	if id, ok := strings.CutPrefix(p.Instance, instancePrefix); ok {
+		e.RequestID = id
+	}
+	return e
+}

@@ -1,0 +1,51 @@
+package contracts_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// TestACodeIsAnError: callers ask for a code, however deep the error is wrapped.
+func TestACodeIsAnError(t *testing.T) {
+	held := contracts.Errorf(contracts.CodeLockHeld, "by %s", "ann")
+	for _, err := range []error{contracts.CodeLockHeld, held, fmt.Errorf("deploy: %w", held), errors.Join(errors.New("x"), held)} {
+		if !errors.Is(err, contracts.CodeLockHeld) || errors.Is(err, contracts.CodeLeaseLost) {
+			t.Errorf("%v", err)
+		}
+	}
+	if want := "LOCK_HELD: lock is held: by ann"; held.Error() != want || held.Status != 409 || !held.Retryable {
+		t.Errorf("%+v", held)
+	}
+	if cause := errors.New("network"); !errors.Is(&contracts.Error{Code: contracts.CodeUnavailable, Cause: cause}, cause) {
+		t.Error("the cause is out of reach")
+	}
+	if e := contracts.Errorf("TEAPOT", "%d%%", 7); e.Code != contracts.CodeInternal || e.Detail != `unknown code "TEAPOT": 7%` {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestAnErrorAndItsBody: what a server writes is what a client reads.
+func TestAnErrorAndItsBody(t *testing.T) {
+	e := contracts.Errorf(contracts.CodeLockHeld, "")
+	e.Owner, e.ExpiresAt, e.RetryAfter = "ann", time.Date(2026, 1, 1, 0, 0, 12, 400e6, time.UTC), 2400*time.Millisecond
+	e.HighestToken, e.Field, e.RequestID = 7, "x", "r1"
+	p := e.Problem()
+	if p.ExpiresAt != "2026-01-01T00:00:12.400Z" || p.RetryAfterMs != 2400 || p.Instance != "urn:request:r1" || p.Type != e.Code.TypeURI() {
+		t.Errorf("%+v", p)
+	}
+	if got := p.Err(); !reflect.DeepEqual(got, e) {
+		t.Errorf("%+v, want %+v", got, e)
+	}
+	strange := contracts.Problem{Code: "TEAPOT", ExpiresAt: "soon", RetryAfterMs: 1 << 62, Instance: "/x"}.Err()
+	if !strange.ExpiresAt.IsZero() || strange.RetryAfter != 24*time.Hour || strange.RequestID != "" {
+		t.Errorf("%+v", strange)
+	}
+	if got := (contracts.Problem{RetryAfterMs: -1}).Err(); got.RetryAfter != 0 {
+		t.Errorf("%+v", got)
+	}
+}
