@@ -7,19 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"mime"
 	"net/http"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
-// The random wait before the first retry is shorter than firstWait; the bound doubles with each retry, up to lastWait.
-const (
-	firstWait = 200 * time.Millisecond
-	lastWait  = 10 * time.Second
-)
+// waits are those before retries.
+var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 10 * time.Second}
 
 // call sends one request until there is a definite response, the tries are used up or the context ends. valid reports whether
 // a response has its required members, so that the JSON of another server is not taken for a lease.
@@ -29,18 +26,13 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 	if err != nil {
 		return none, err
 	}
-	for try, wait := 1, firstWait; ; try, wait = try+1, min(2*wait, lastWait) {
-		content, retry, err := c.exchange(ctx, method, path, payload)
+	for retry := 0; ; retry++ {
+		content, again, err := c.exchange(ctx, method, path, payload)
 		if err == nil {
 			return decode(c, content, valid)
 		}
-		if !retry || try == c.tries {
+		if !again || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
 			return none, err
-		}
-		select {
-		case <-ctx.Done():
-			return none, err
-		case <-time.After(rand.N(wait)):
 		}
 	}
 }
@@ -69,9 +61,9 @@ func decode[T any](c *Client, content []byte, valid func(T) bool) (T, error) {
 	return got, nil
 }
 
-// exchange sends a request once and returns the body of a response that says OK. retry reports that the outcome is unknown,
+// exchange sends a request once and returns the body of a response that says OK. again reports that the outcome is unknown,
 // or that another try may succeed.
-func (c *Client) exchange(ctx context.Context, method, path string, payload []byte) (content []byte, retry bool, err error) {
+func (c *Client) exchange(ctx context.Context, method, path string, payload []byte) (content []byte, again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
 	if err != nil {
 		return nil, false, err

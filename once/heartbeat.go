@@ -3,8 +3,9 @@ package once
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 // firstBeat is when the first refresh is due, from the request that granted the lock. An acquire that was repeated finds
@@ -19,7 +20,7 @@ func (r *run) firstBeat(remaining time.Duration) time.Duration {
 // beat refreshes the lock until it is lost or ctx ends. Each refresh is due one Heartbeat after the last one that
 // succeeded was sent. One that fails is tried again, at first soon and at last every ten seconds or half a Heartbeat.
 func (r *run) beat(ctx context.Context, t *term, due moment) {
-	wait := time.Duration(0)
+	failed, waits := 0, backoff.Policy{First: min(time.Second, r.Heartbeat/8), Max: min(10*time.Second, r.Heartbeat/2)}
 	for r.clock.sleep(ctx, due) == nil && t.check() == nil {
 		asked, left := r.clock(), t.left()
 		err := try(ctx, min(tryTime, max(left/3, 10*time.Millisecond)), func(ctx context.Context) error {
@@ -33,7 +34,7 @@ func (r *run) beat(ctx context.Context, t *term, due moment) {
 			if !t.extend(asked.end(r.TTL)) {
 				return
 			}
-			due, wait = asked.add(r.Heartbeat), 0
+			due, failed = asked.add(r.Heartbeat), 0
 			_ = try(ctx, min(tryTime, (r.TTL-r.Heartbeat)/2), func(ctx context.Context) error {
 				r.OnRefresh(ctx, asked.add(r.TTL).steady)
 				return nil
@@ -44,11 +45,8 @@ func (r *run) beat(ctx context.Context, t *term, due moment) {
 		default:
 			t.failed(err)
 			r.Warn(fmt.Errorf("refresh the lock of analysis %q, to be tried again: %w", r.id, err))
-			if wait == 0 {
-				wait = min(time.Second, r.Heartbeat/8)
-			}
-			due = r.clock().add(wait/2 + rand.N(wait/2))
-			wait = min(2*wait, 10*time.Second, r.Heartbeat/2)
+			due = r.clock().add(waits.Delay(failed))
+			failed++
 		}
 	}
 }

@@ -2,8 +2,9 @@ package once
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
 // Bounds of the time in which a gate may respond.
@@ -14,18 +15,16 @@ const (
 	endingTime  = 10 * time.Second // at least, for writing the end of a run
 )
 
+// waits are those before retries.
+var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second}
+
 // insist calls do until it succeeds, the context ends, or final reports that another try would return the same; the error is
 // that of the last try. Before a retry it waits a random time of up to 200 ms, 400 ms and so on, 5 s at most.
 func insist(ctx context.Context, each time.Duration, final func(error) bool, do func(context.Context) error) error {
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	for retry := 0; ; retry++ {
 		err := try(ctx, each, do)
-		if err == nil || final(err) || ctx.Err() != nil {
+		if err == nil || final(err) || waits.Sleep(ctx, retry) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(rand.N(wait)):
 		}
 	}
 }
