@@ -61,10 +61,10 @@ var rooms = map[string][]string{
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
-	"emulator/cloudtaskstest": {"cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
+	"emulator/cloudtaskstest": {"emulator/internal", "cloud.google.com/go/cloudtasks", "github.com/go-jose/go-jose", "google.golang.org"},
 	"emulator/dynamodbtest":   {"emulator/internal"},
 	"emulator/firestoretest":  {"emulator/internal", "cloud.google.com/go/firestore", "google.golang.org"},
-	"emulator/internal":       {},
+	"emulator/internal":       {"google.golang.org"},
 	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":        {"emulator/internal"},
 

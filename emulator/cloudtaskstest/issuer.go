@@ -4,17 +4,17 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
-
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
 // tokenLife is how long Google's ID tokens are good.
@@ -28,11 +28,10 @@ var signingKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Ge
 
 // issuer signs tokens and publishes its keys (OpenID Connect Discovery 1.0).
 type issuer struct {
-	url    string
+	*loopback.HTTP
+
 	now    func() time.Time
 	signer jose.Signer
-	server *http.Server
-	served chan error
 }
 
 func startIssuer(now func() time.Time) (*issuer, error) {
@@ -45,20 +44,18 @@ func startIssuer(now func() time.Time) (*issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cloud tasks emulator: %w", err)
 	}
-	l, err := listen("127.0.0.1:0")
+	l, err := loopback.Listen("cloud tasks emulator", "")
 	if err != nil {
 		return nil, err
 	}
-	i := &issuer{url: "http://" + l.Addr().String(), now: now, signer: signer, served: make(chan error, 1)}
+	url := "http://" + l.Addr().String()
 	mux := http.NewServeMux()
 	mux.Handle("GET /.well-known/openid-configuration", document(map[string]any{
-		"issuer": i.url, "jwks_uri": i.url + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
+		"issuer": url, "jwks_uri": url + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
 		"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"},
 	}))
 	mux.Handle("GET /keys", document(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{private.Public()}}))
-	i.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() { i.served <- i.server.Serve(l) }()
-	return i, nil
+	return &issuer{HTTP: loopback.ServeHTTP(l, mux), now: now, signer: signer}, nil
 }
 
 // document answers with JSON.
@@ -69,14 +66,6 @@ func document(v any) http.Handler {
 	})
 }
 
-func (i *issuer) close() error {
-	err := i.server.Close()
-	if e := <-i.served; !errors.Is(e, http.ErrServerClosed) {
-		err = errors.Join(err, e)
-	}
-	return err
-}
-
 // token is an ID token of a service account, with the claims of Google's. change may be nil.
 func (i *issuer) token(account, audience string, change func(map[string]any)) (string, error) {
 	subject := fnv.New64a()
@@ -84,7 +73,7 @@ func (i *issuer) token(account, audience string, change func(map[string]any)) (s
 	id := strconv.FormatUint(subject.Sum64(), 10)
 	now := i.now()
 	claims := map[string]any{
-		"iss": i.url, "aud": audience, "azp": id, "sub": id, "email": account, "email_verified": true,
+		"iss": i.URL, "aud": audience, "azp": id, "sub": id, "email": account, "email_verified": true,
 		"iat": now.Unix(), "exp": now.Add(tokenLife).Unix(),
 	}
 	if change != nil {

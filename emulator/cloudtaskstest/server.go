@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -17,9 +16,11 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/grpcserver"
+	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
 // Options are the settings of a [Server]. The zero value works.
@@ -39,16 +40,14 @@ type Options struct {
 
 // A Server is a running emulator. Its methods may be called from several goroutines at once.
 type Server struct {
-	options  Options
-	listener net.Listener
-	grpc     *grpc.Server
-	served   chan error
-	issuer   *issuer
-	client   *http.Client
-	life     context.Context //nolint:containedctx // of the deliveries: they outlive the calls that caused them
-	end      context.CancelFunc
-	running  sync.WaitGroup // tasks
-	stop     sync.Once
+	options Options
+	api     *grpcserver.Server
+	issuer  *issuer
+	client  *http.Client
+	life    context.Context //nolint:containedctx // of the deliveries: they outlive the calls that caused them
+	end     context.CancelFunc
+	running sync.WaitGroup // tasks
+	stop    sync.Once
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed, and replaced, whenever something that somebody may wait for has changed
@@ -56,7 +55,6 @@ type Server struct {
 	counts   map[string]int
 	faults   []*Injection
 	attempts []Attempt
-	conns    []*grpc.ClientConn
 	lastID   int
 }
 
@@ -64,7 +62,7 @@ type Server struct {
 // may be nil. Other addresses are refused, because the emulator lets everybody do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	s := &Server{
-		served: make(chan error, 1), changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
+		changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
 		client: &http.Client{
 			Transport:     &http.Transport{},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -89,97 +87,48 @@ func Listen(addr string, o *Options) (*Server, error) {
 		}
 		s.queues[name] = q
 	}
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	var err error
-	if s.listener, err = listen(addr); err != nil {
+	l, err := loopback.Listen("cloud tasks emulator", addr)
+	if err != nil {
 		return nil, err
 	}
 	if s.issuer, err = startIssuer(s.options.Now); err != nil {
-		return nil, errors.Join(err, s.listener.Close())
+		return nil, errors.Join(err, l.Close())
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.grpc = grpc.NewServer(grpc.UnaryInterceptor(s.intercept), grpc.WaitForHandlers(true))
-	pb.RegisterCloudTasksServer(s.grpc, &service{server: s})
-	go func() { s.served <- s.grpc.Serve(s.listener) }()
+	s.api = grpcserver.Serve(l, func(r grpc.ServiceRegistrar) {
+		pb.RegisterCloudTasksServer(r, &service{server: s})
+	}, grpc.UnaryInterceptor(s.intercept))
 	return s, nil
 }
 
-// listen binds a loopback address.
-func listen(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, fmt.Errorf("cloud tasks emulator: address %q: %w", addr, err)
-	}
-	if !loopback(host) {
-		return nil, fmt.Errorf("cloud tasks emulator: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost", addr)
-	}
-	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
-	if err != nil {
-		return nil, fmt.Errorf("cloud tasks emulator: %w", err)
-	}
-	return l, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // TB is the part of testing.TB that [Start] needs.
-type TB interface {
-	Helper()
-	Cleanup(func())
-	Fatalf(format string, args ...any)
-}
+type TB = loopback.TB
 
 // Start starts an emulator on a free loopback port for a test and closes it when the test ends. Options may be nil.
 func Start(t TB, o *Options) *Server {
 	t.Helper()
 	s, err := Listen("", o)
-	if err != nil {
-		t.Fatalf("%v", err)
-		return nil
-	}
-	t.Cleanup(func() {
-		t.Helper()
-		if err := s.Close(); err != nil {
-			t.Fatalf("%v", err)
-		}
-	})
-	return s
+	return loopback.Start(t, s, err)
 }
 
 // Close cuts off all deliveries and calls, and waits for them. Closing twice is allowed.
 func (s *Server) Close() error {
 	var err error
 	s.stop.Do(func() {
-		s.grpc.Stop()
+		err = s.api.Close()
 		s.end()
 		s.running.Wait()
 		s.client.CloseIdleConnections()
-		s.mu.Lock()
-		conns := s.conns
-		s.mu.Unlock()
-		for _, c := range conns {
-			if e := c.Close(); e != nil && status.Code(e) != codes.Canceled { // Canceled: its client was closed before
-				err = errors.Join(err, e)
-			}
-		}
-		if e := <-s.served; e != nil && !errors.Is(e, grpc.ErrServerStopped) {
-			err = errors.Join(err, e)
-		}
-		err = errors.Join(err, s.issuer.close())
+		err = errors.Join(err, s.issuer.Close())
 	})
 	return err
 }
 
 // Addr is the address of the API, "127.0.0.1:41234": what CLOUD_TASKS_EMULATOR_HOST takes.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+func (s *Server) Addr() string { return s.api.Addr() }
 
 // Issuer is the issuer of the tokens, the URL in their claim iss: http://127.0.0.1:41235. It publishes its keys there.
-func (s *Server) Issuer() string { return s.issuer.url }
+func (s *Server) Issuer() string { return s.issuer.URL }
 
 // Token is an ID token of a service account for an audience, as deliveries carry them: for a test that calls a worker itself, as
 // Cloud Scheduler does.
@@ -189,16 +138,7 @@ func (s *Server) Token(account, audience string) (string, error) {
 
 // ClientOptions are what connects a client of cloud.google.com/go/cloudtasks with the server. Each call opens a
 // connection: call it once for each client.
-func (s *Server) ClientOptions() []option.ClientOption {
-	conn, err := grpc.NewClient("passthrough:///"+s.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		panic(fmt.Sprintf("cloud tasks emulator: %v", err)) // the address is the server's own and well formed
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conns = append(s.conns, conn)
-	return []option.ClientOption{option.WithGRPCConn(conn)}
-}
+func (s *Server) ClientOptions() []option.ClientOption { return s.api.ClientOptions() }
 
 // Count returns how many calls of a method the server has seen, "CreateTask": refused, failed and retried ones too.
 // "Dispatch" counts requests to workers.

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
 // Bounds of tasks, the service's.
@@ -146,7 +148,7 @@ func checkTask(t *pb.Task, now time.Time) error {
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return status.Errorf(codes.InvalidArgument, "HttpRequest.url %q must begin with http:// or https://", r.GetUrl())
 	}
-	if !loopback(u.Hostname()) {
+	if !loopback.IsHost(u.Hostname()) {
 		return status.Errorf(codes.InvalidArgument, "cloud tasks emulator: HttpRequest.url %q is not on this machine, and the emulator delivers nowhere else", r.GetUrl())
 	}
 	switch m := r.GetHttpMethod(); {

@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	sdk "cloud.google.com/go/firestore"
+	"pgregory.net/rapid"
+
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest/official"
-	"pgregory.net/rapid"
 )
 
 // The same random programs on this emulator in both modes: one client alone must not notice the mode.

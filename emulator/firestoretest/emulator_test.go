@@ -7,11 +7,12 @@ import (
 
 	sdk "cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 const (

@@ -6,9 +6,10 @@ import (
 	"runtime"
 
 	sdk "cloud.google.com/go/firestore"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 // A create whose answer is lost is sent again by the generated client code, and then fails on its own first attempt.

@@ -9,9 +9,10 @@ import (
 
 	sdk "cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 // The client hears what the fault says, and how often it asks is known.

@@ -2,10 +2,8 @@ package firestoretest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"path"
 	"slices"
 	"strings"
@@ -17,10 +15,12 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/leasehold-dev/leasehold/emulator/internal/grpcserver"
+	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
 // Options are the settings of a [Server]. The zero value behaves like the official emulator.
@@ -91,9 +91,7 @@ func (o *Options) complete() (Options, error) {
 type Server struct {
 	options  Options
 	clock    *clock
-	listener net.Listener
-	grpc     *grpc.Server
-	served   chan error
+	api      *grpcserver.Server
 	stopping chan struct{}
 	stop     sync.Once
 	late     sync.WaitGroup // applications that faults have put off
@@ -103,7 +101,6 @@ type Server struct {
 	databases map[string]*database
 	counts    map[string]int
 	faults    []*Injection
-	conns     []*grpc.ClientConn
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port.
@@ -113,62 +110,33 @@ func Listen(addr string, o *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	host, _, err := net.SplitHostPort(addr)
+	l, err := loopback.Listen("firestore emulator", addr)
 	if err != nil {
-		return nil, fmt.Errorf("firestore emulator: address %q: %w", addr, err)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("firestore emulator: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost", addr)
-	}
-	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
-	if err != nil {
-		return nil, fmt.Errorf("firestore emulator: %w", err)
+		return nil, err
 	}
 	s := &Server{
 		options:   options,
 		clock:     &clock{now: options.Now},
-		listener:  l,
-		served:    make(chan error, 1),
 		stopping:  make(chan struct{}),
 		databases: make(map[string]*database),
 		counts:    make(map[string]int),
 	}
-	s.grpc = grpc.NewServer(
+	s.api = grpcserver.Serve(l, func(r grpc.ServiceRegistrar) { pb.RegisterFirestoreServer(r, &service{server: s}) },
 		grpc.UnaryInterceptor(s.interceptUnary),
 		grpc.StreamInterceptor(s.interceptStream),
 		grpc.MaxRecvMsgSize(4*maxRequestBytes), // the limit itself is checked and answered like any other
-		grpc.WaitForHandlers(true),
 	)
-	pb.RegisterFirestoreServer(s.grpc, &service{server: s})
-	go func() { s.served <- s.grpc.Serve(l) }()
 	return s, nil
 }
 
 // TB is the part of testing.TB that [Start] needs.
-type TB interface {
-	Helper()
-	Cleanup(func())
-	Fatalf(format string, args ...any)
-}
+type TB = loopback.TB
 
 // Start starts an emulator on a free loopback port for a test and closes it when the test ends. Options may be nil.
 func Start(t TB, o *Options) *Server {
 	t.Helper()
 	s, err := Listen("", o)
-	if err != nil {
-		t.Fatalf("%v", err)
-		return nil
-	}
-	t.Cleanup(func() {
-		t.Helper()
-		if err := s.Close(); err != nil {
-			t.Fatalf("%v", err)
-		}
-	})
-	return s
+	return loopback.Start(t, s, err)
 }
 
 // Close ends all requests and waits for them. Writes that a fault has put off and not yet applied are dropped. Closing
@@ -177,38 +145,18 @@ func (s *Server) Close() error {
 	var err error
 	s.stop.Do(func() {
 		close(s.stopping)
-		s.grpc.Stop()
+		err = s.api.Close()
 		s.late.Wait()
-		s.mu.Lock()
-		conns := s.conns
-		s.mu.Unlock()
-		for _, c := range conns {
-			if e := c.Close(); e != nil && status.Code(e) != codes.Canceled { // Canceled: its client was closed before
-				err = errors.Join(err, e)
-			}
-		}
-		if e := <-s.served; e != nil && !errors.Is(e, grpc.ErrServerStopped) {
-			err = errors.Join(err, e)
-		}
 	})
 	return err
 }
 
 // Addr is the address of the server, "127.0.0.1:41234": what FIRESTORE_EMULATOR_HOST takes.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+func (s *Server) Addr() string { return s.api.Addr() }
 
 // ClientOptions are what connects a client of cloud.google.com/go/firestore with the server, also when
 // FIRESTORE_EMULATOR_HOST names another. Each call opens a connection: call it once for each client.
-func (s *Server) ClientOptions() []option.ClientOption {
-	conn, err := grpc.NewClient("passthrough:///"+s.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		panic(fmt.Sprintf("firestore emulator: %v", err)) // the address is the server's own and well formed
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conns = append(s.conns, conn)
-	return []option.ClientOption{option.WithGRPCConn(conn)}
-}
+func (s *Server) ClientOptions() []option.ClientOption { return s.api.ClientOptions() }
 
 // database returns a database, making it if there is none yet.
 func (s *Server) database(name string) (*database, error) {

@@ -9,10 +9,11 @@ import (
 
 	sdk "cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 func codeOf(err error) codes.Code { return status.Code(err) }

@@ -11,10 +11,11 @@ import (
 
 	sdk "cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 const (

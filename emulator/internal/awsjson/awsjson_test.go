@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/emulator/internal/awsjson"
+	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
 // echo answers with the body of the request, and drops the connection of one for /drop.
@@ -35,7 +36,7 @@ func TestTransports(t *testing.T) {
 		via  func(t *testing.T) (string, *http.Client)
 	}{
 		{"network", func(t *testing.T) (string, *http.Client) {
-			return awsjson.Serve(t, "echo", echo), &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			return loopback.StartHTTP(t, "echo", echo), &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		}},
 		{"memory", func(*testing.T) (string, *http.Client) {
 			return "http://echo.local", &http.Client{Transport: awsjson.RoundTripper(echo)}
@@ -84,7 +85,7 @@ func TestServeEndsWithTheTest(t *testing.T) {
 		}
 	}
 	t.Run("test", func(t *testing.T) {
-		url = awsjson.Serve(t, "counting", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+		url = loopback.StartHTTP(t, "counting", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 		get()
 	})
 	get()

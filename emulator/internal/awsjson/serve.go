@@ -2,44 +2,9 @@ package awsjson
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"net"
 	"net/http"
-	"time"
 )
-
-// TB is what [Serve] needs of a test.
-type TB interface {
-	Helper()
-	Cleanup(func())
-	Fatalf(format string, args ...any)
-}
-
-// Serve runs a server on a free port of the loopback interface until the test ends, and returns its URL without a slash
-// at the end. The URL is empty if there is no such port and the test's Fatalf returned. The name is that of the
-// emulator, for messages.
-func Serve(t TB, name string, h http.Handler) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a loopback address is bound at once
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-		return ""
-	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		err := server.Close()
-		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
-			err = errors.Join(err, served)
-		}
-		if err != nil {
-			t.Fatalf("%s: closing the server: %v", name, err)
-		}
-	})
-	return "http://" + listener.Addr().String()
-}
 
 // RoundTripper returns a transport that hands requests to a server without a network. A connection that the server drops
 // by panicking with [http.ErrAbortHandler] shows as [io.ErrUnexpectedEOF], or as the error of the request's context if

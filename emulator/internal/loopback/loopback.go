@@ -1,0 +1,99 @@
+// Package loopback starts and closes the servers of the emulators.
+package loopback
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Listen binds a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port. It rejects other
+// addresses, because the emulators let every caller do everything. The emulator's name is for the errors.
+func Listen(emulator, addr string) (net.Listener, error) {
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: address %q: %w", emulator, addr, err)
+	}
+	if !IsHost(host) {
+		return nil, fmt.Errorf("%s: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost", emulator, addr)
+	}
+	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", emulator, err)
+	}
+	return l, nil
+}
+
+// IsHost reports whether a host is on this machine.
+func IsHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// TB is what [Start] needs of a test.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Start closes a server when the test ends, or fails the test if the server did not start. Then it returns the zero S, if
+// the test's Fatalf returned.
+func Start[S io.Closer](t TB, s S, err error) S {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v", err)
+		var none S
+		return none
+	}
+	t.Cleanup(func() {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatalf("close the server: %v", err)
+		}
+	})
+	return s
+}
+
+// HTTP is a running server.
+type HTTP struct {
+	URL string // without a slash at the end
+
+	server *http.Server
+	served chan error
+}
+
+// ServeHTTP serves a listener until the server is closed.
+func ServeHTTP(l net.Listener, h http.Handler) *HTTP {
+	s := &HTTP{
+		URL: "http://" + l.Addr().String(), server: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}, served: make(chan error, 1),
+	}
+	go func() { s.served <- s.server.Serve(l) }()
+	return s
+}
+
+// Close closes all connections and waits for the end.
+func (s *HTTP) Close() error {
+	err := s.server.Close()
+	if e := <-s.served; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// StartHTTP serves on a free port until the test ends, and returns the URL; it is empty if the test's Fatalf returned.
+func StartHTTP(t TB, emulator string, h http.Handler) string {
+	t.Helper()
+	l, err := Listen(emulator, "")
+	if err != nil {
+		t.Fatalf("%v", err)
+		return ""
+	}
+	return Start(t, ServeHTTP(l, h), nil).URL
+}
