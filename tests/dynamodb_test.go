@@ -21,7 +21,7 @@ import (
 // dynamoClient is the real SDK, with its own rules for trying again switched on, as a program has it.
 func dynamoClient(url string, transport http.RoundTripper) *sdk.Client {
 	o := sdk.Options{
-		Region: "local", BaseEndpoint: aws.String(url), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: "us-east-1", BaseEndpoint: aws.String(url), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	}
 	if transport != nil {
 		o.HTTPClient = &http.Client{Transport: transport}

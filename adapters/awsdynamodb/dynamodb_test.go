@@ -36,8 +36,10 @@ var indexes = map[string][]string{"indexed": {"until"}, "not indexed": nil}
 
 // The suite's clock is its own, so that the store must trust it: takeover happens at expires_at itself.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, indexes := range indexes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				return openWith(t, dialURL(dynamodbtest.Start(t, nil).URL), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes})
 			})

@@ -307,7 +307,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)
 	g := &garbled{RoundTripper: server.RoundTripper()}
 	s := open(t, sdk.New(sdk.Options{
-		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody, HTTPClient: &http.Client{Transport: g},
+		Region: "us-east-1", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody, HTTPClient: &http.Client{Transport: g},
 	}))
 	count := docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}, Add: map[string]int64{"n": 1}}
 	server.ResetCounts()
@@ -419,12 +419,12 @@ func openTable(t *testing.T, table string, o awsdynamodb.Options) *awsdynamodb.S
 // dial is a client of an emulator.
 func dial(server *dynamodbtest.Server) *sdk.Client {
 	return sdk.New(sdk.Options{
-		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody,
+		Region: "us-east-1", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody,
 		HTTPClient: &http.Client{Transport: server.RoundTripper()},
 	})
 }
 
 // dialURL is a client of a server behind a socket.
 func dialURL(url string) *sdk.Client {
-	return sdk.New(sdk.Options{Region: "local", BaseEndpoint: aws.String(url), Credentials: anybody})
+	return sdk.New(sdk.Options{Region: "us-east-1", BaseEndpoint: aws.String(url), Credentials: anybody})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,15 @@ func calls(s docstore.Store) map[string]func(context.Context) error {
 			return err
 		},
 	}
+}
+
+// sideBySide runs a test for each call at once.
+func sideBySide(s docstore.Store, test func(method string, call func(context.Context) error)) {
+	var all sync.WaitGroup
+	for method, call := range calls(s) {
+		all.Go(func() { test(method, call) })
+	}
+	all.Wait()
 }
 
 // TestErrorsTeach: what cannot pass is answered at once, with what to do about it.
@@ -73,35 +83,37 @@ func TestErrorsTeach(t *testing.T) {
 // TestTimeout: what does not pass ends with the store's timeout as ErrUnavailable, and with the caller's own deadline as
 // that.
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fault firestoretest.Fault
 		want  string
 	}{
 		"down":      {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable, Message: "planted"}}, "planted"},
 		"aborted":   {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Aborted, Message: "planted"}}, "planted"},
-		"no answer": {firestoretest.Fault{Effect: firestoretest.Delay{For: time.Hour}}, "200ms at most"},
+		"no answer": {firestoretest.Fault{Effect: firestoretest.Delay{For: time.Hour}}, "1s at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := firestoretest.Start(t, nil)
 			s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{
-				Project: project, Timeout: 200 * time.Millisecond, ClientOptions: server.ClientOptions(),
+				Project: project, Timeout: time.Second, ClientOptions: server.ClientOptions(),
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
 			server.Inject(c.fault)
-			for method, call := range calls(s) {
+			sideBySide(s, func(method string, call func(context.Context) error) {
 				if err := call(t.Context()); !errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
 					!strings.Contains(err.Error(), c.want) {
 					t.Errorf("%s: error %v, want ErrUnavailable with %q", method, err, c.want)
 				}
 				hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
 				if err := call(hasty); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, docstore.ErrUnavailable) {
 					t.Errorf("%s: error %v, want DeadlineExceeded", method, err)
 				}
-				cancel()
-			}
+			})
 		})
 	}
 }
@@ -125,6 +137,7 @@ func TestDeadlineDuringCommit(t *testing.T) {
 
 // TestContention: losing to others again and again ends with the time of the call.
 func TestContention(t *testing.T) {
+	t.Parallel()
 	server := firestoretest.Start(t, nil)
 	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{
 		Project: project, Timeout: 300 * time.Millisecond, ClientOptions: server.ClientOptions(),
@@ -146,6 +159,7 @@ func TestContention(t *testing.T) {
 
 // TestGivesUp: a service that goes on failing is not asked for ever.
 func TestGivesUp(t *testing.T) {
+	t.Parallel()
 	server := firestoretest.Start(t, nil)
 	s := open(t, server, "")
 	server.Inject(firestoretest.Fault{Method: "Commit", Effect: firestoretest.Fail{Code: codes.Unavailable}})
@@ -173,16 +187,16 @@ func TestNobodyListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for method, call := range calls(s) {
+		sideBySide(s, func(method string, call func(context.Context) error) {
 			if err := call(t.Context()); !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), addr) {
 				t.Errorf("%s: error %v, want ErrUnavailable with the address", method, err)
 			}
 			hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
 			if err := call(hasty); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: error %v, want DeadlineExceeded", method, err)
 			}
-			cancel()
-		}
+		})
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -17,8 +17,10 @@ const project = "test"
 var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimistic, "optimistic": firestoretest.Optimistic}
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				return open(t, firestoretest.Start(t, &firestoretest.Options{Mode: mode}), "")
 			})

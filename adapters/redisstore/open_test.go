@@ -192,6 +192,7 @@ func TestClientBroughtAlong(t *testing.T) {
 
 // TestNobodyThere: neither an address where nobody listens nor one where somebody else does makes Open wait for long.
 func TestNobodyThere(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,28 +17,42 @@ import (
 )
 
 // TestProgram runs the same steps on this server and on one that others wrote, with the same outcomes. Where time has to
-// pass, a long poll passes it.
+// pass, a long poll passes it: on this server in a bubble's time, on the other in real time.
 func TestProgram(t *testing.T) {
-	t.Run("emulator", func(t *testing.T) { program(t, connect(sqstest.Start(t, nil).URL)) })
-	t.Run("moto", func(t *testing.T) { program(t, connect(moto.Start(t))) })
+	for _, step := range program {
+		t.Run("emulator/"+step.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { step.run(t, inMemory(sqstest.New(nil))) })
+		})
+	}
+	t.Run("moto", func(t *testing.T) {
+		c := connect(moto.Start(t))
+		for _, step := range program {
+			t.Run(step.name, func(t *testing.T) {
+				t.Parallel()
+				step.run(t, c)
+			})
+		}
+	})
+}
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
 }
 
-func program(t *testing.T, c *sdk.Client) {
+func refused(t *testing.T, what string, err error, code string) {
 	t.Helper()
-	want := func(t *testing.T, what, got, want string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: %q, want %q", what, got, want)
-		}
+	if e, ok := errors.AsType[smithy.APIError](err); !ok || e.ErrorCode() != code {
+		t.Errorf("%s: %v, want %s", what, err, code)
 	}
-	refused := func(t *testing.T, what string, err error, code string) {
-		t.Helper()
-		if e, ok := errors.AsType[smithy.APIError](err); !ok || e.ErrorCode() != code {
-			t.Errorf("%s: %v, want %s", what, err, code)
-		}
-	}
+}
 
-	t.Run("receive, hide, delete", func(t *testing.T) {
+var program = []struct {
+	name string
+	run  func(t *testing.T, c *sdk.Client)
+}{
+	{"receive, hide, delete", func(t *testing.T, c *sdk.Client) {
 		q := create(t, c, "plain")
 		q.post("a", "b")
 		want(t, "waiting", q.counts(), "2 0 0")
@@ -65,9 +80,8 @@ func program(t *testing.T, c *sdk.Client) {
 			}
 		}
 		want(t, "empty", q.counts(), "0 0 0")
-	})
-
-	t.Run("time-outs and delays", func(t *testing.T) {
+	}},
+	{"time-outs and delays", func(t *testing.T, c *sdk.Client) {
 		q := create(t, c, "times", "VisibilityTimeout=1")
 		want(t, "attribute", q.attribute(types.QueueAttributeNameVisibilityTimeout), "1")
 		q.post("a")
@@ -88,9 +102,8 @@ func program(t *testing.T, c *sdk.Client) {
 		if took := time.Since(began); took < time.Second {
 			t.Errorf("a poll of 1 s took %v", took)
 		}
-	})
-
-	t.Run("dead letters", func(t *testing.T) {
+	}},
+	{"dead letters", func(t *testing.T, c *sdk.Client) {
 		dead := create(t, c, "dead")
 		q := create(t, c, "alive", fmt.Sprintf(`RedrivePolicy={"deadLetterTargetArn":%q,"maxReceiveCount":2}`,
 			dead.attribute(types.QueueAttributeNameQueueArn)))
@@ -107,9 +120,8 @@ func program(t *testing.T, c *sdk.Client) {
 		got := dead.receive(10)
 		want(t, "dead", seen(got), "poison:3")
 		want(t, "the same message", aws.ToString(got[0].MessageId), aws.ToString(id))
-	})
-
-	t.Run("FIFO", func(t *testing.T) {
+	}},
+	{"FIFO", func(t *testing.T, c *sdk.Client) {
 		q := create(t, c, "order.fifo")
 		send := func(body, group, dedup string) {
 			q.send(sdk.SendMessageInput{MessageBody: aws.String(body), MessageGroupId: aws.String(group), MessageDeduplicationId: aws.String(dedup)})
@@ -134,9 +146,8 @@ func program(t *testing.T, c *sdk.Client) {
 		refused(t, "no group", err, "MissingParameter")
 		_, err = q.SendMessage(t.Context(), &sdk.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x"), MessageGroupId: aws.String("a")})
 		refused(t, "no deduplication ID", err, "InvalidParameterValue")
-	})
-
-	t.Run("refusals", func(t *testing.T) {
+	}},
+	{"refusals", func(t *testing.T, c *sdk.Client) {
 		q := create(t, c, "strict")
 		u, err := c.GetQueueUrl(t.Context(), &sdk.GetQueueUrlInput{QueueName: aws.String("strict")})
 		if err != nil || aws.ToString(u.QueueUrl) != aws.ToString(q.url) {
@@ -161,5 +172,5 @@ func program(t *testing.T, c *sdk.Client) {
 		refused(t, "no such receipt", q.hide(types.Message{ReceiptHandle: aws.String("x")}, 1), "ReceiptHandleIsInvalid")
 		_, err = c.GetQueueAttributes(t.Context(), &sdk.GetQueueAttributesInput{QueueUrl: q.url, AttributeNames: []types.QueueAttributeName{"Color"}})
 		refused(t, "unknown attribute", err, "InvalidAttributeName")
-	})
+	}},
 }
