@@ -13,11 +13,9 @@ build: ## Build bin/leasehold, static, without cgo
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/leasehold ./cmd/leasehold
 
 .PHONY: lambda
-lambda: ## Build bin/lambda/*/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
-	for f in api worker sweep; do \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
-	    -o bin/lambda/$$f/bootstrap ./functions/aws/$$f || exit 1; \
-	done
+lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	  -o bin/lambda/bootstrap ./functions/aws/lambda
 
 .PHONY: test
 test: ## Run all tests
@@ -40,8 +38,9 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Write generated files anew, after a change of contracts/openapi.yaml or of IDs
+generate: ## Write generated files anew, after a change of contracts/openapi.yaml, of IDs or of settings
 	go generate ./contracts/...
+	go test ./functions/settings -run TestDocumentation -update
 
 .PHONY: verify
 verify: generate ## Check that generated files, formatting and go.mod are up to date

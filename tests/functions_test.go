@@ -136,7 +136,7 @@ func TestCloudFunctions(t *testing.T) {
 	t.Run("with an issuer", func(t *testing.T) {
 		i := newIssuer(t)
 		f := startFunction(t, binary, "API", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold",
-			"LEASEHOLD_TENANT=acme", "LEASEHOLD_SUBJECTS=1057", "LEASEHOLD_ROOT=leasehold/issuer")...)
+			"LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_SUBJECTS=1057", "LEASEHOLD_ROOT=leasehold/issuer")...)
 		url := f.url + "/v1/tenants/acme/locks/k/acquire"
 		const body = `{"request_id":"r1","ttl_seconds":30}`
 		google := map[string]any{"sub": "1057", "tenant_id": nil, "email": "svc@demo.iam.gserviceaccount.com"}
@@ -148,7 +148,7 @@ func TestCloudFunctions(t *testing.T) {
 			says        string
 		}{
 			{"no token", "", 401, "UNAUTHENTICATED"},
-			{"subject of another tenant", i.token(t, map[string]any{"sub": "1058"}), 401, "not among LEASEHOLD_SUBJECTS"},
+			{"subject of another tenant", i.token(t, map[string]any{"sub": "1058"}), 401, "not in LEASEHOLD_AUTH_SUBJECTS"},
 			{"signature taken off", unsigned + ".SIGNATURE_REMOVED_BY_GOOGLE", 401, "X-Serverless-Authorization"},
 			{"good", token, 200, `"owner_id":"1057"`},
 		} {

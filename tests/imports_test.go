@@ -44,11 +44,9 @@ var rooms = map[string][]string{
 	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
 	"adapters/sqlitestore":   {"internal/backoff", "repo/docstore", "modernc.org/sqlite"},
 
-	"functions/aws":                   {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
-	"functions/aws/api":               {"functions", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/internal/settings": {"adapters/awsdynamodb"},
-	"functions/aws/sweep":             {"adapters/awssqs", "functions/aws", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/worker":            {"adapters/awssqs", "functions", "repo/analysis", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
+	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
 		"repo/docstore", "repo/machineid",
@@ -56,6 +54,8 @@ var rooms = map[string][]string{
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
 	"functions/httpapi":   {"repo", "contracts", "kazahana", "github.com/go-json-experiment/json"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
+	"functions/setup":     {"functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore"},
 	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.

@@ -43,8 +43,8 @@ type lambdaAnswer struct {
 	body   []byte
 }
 
-// startLambda starts an instance of a function that was built for provided.al2023.
-func startLambda(t *testing.T, bootstrap string, env ...string) *lambdaRuntime {
+// startLambda starts an instance of a function that was built for provided.al2023, with its handler name.
+func startLambda(t *testing.T, bootstrap, handler string, env ...string) *lambdaRuntime {
 	t.Helper()
 	l := &lambdaRuntime{events: make(chan lambdaEvent), answers: make(chan lambdaAnswer, 1), ended: make(chan struct{})}
 	const prefix = "/2018-06-01/runtime/invocation/"
@@ -78,7 +78,7 @@ func startLambda(t *testing.T, bootstrap string, env ...string) *lambdaRuntime {
 
 	c := exec.Command(bootstrap)
 	c.Env = slices.DeleteFunc(environment(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") })
-	c.Env = append(c.Env, append(env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
+	c.Env = append(c.Env, append(env, "_HANDLER="+handler, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
 		"AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake-secret-key")...)
 	c.Stderr = &l.stderr
 	if err := c.Start(); err != nil {
@@ -148,11 +148,11 @@ func lambdaFile(t *testing.T, name string, oldnew ...string) []byte {
 func TestLambda(t *testing.T) {
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
-	bootstrap := build(t, "functions/aws/api", "-tags", "lambda.norpc")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
 	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL}
 
 	t.Run("behind authorizers", func(t *testing.T) {
-		l := startLambda(t, bootstrap, append(env, "LEASEHOLD_TENANT=acme")...)
+		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_TENANT_CLAIM=tenant_id")...)
 		for _, c := range []struct {
 			name   string
 			event  []byte
@@ -188,7 +188,7 @@ func TestLambda(t *testing.T) {
 	})
 
 	t.Run("deadline", func(t *testing.T) {
-		l := startLambda(t, bootstrap, env...)
+		l := startLambda(t, bootstrap, "api", env...)
 		event := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/slow")
 		if status, body := l.http(t, lambdaFile(t, "url_cookies.json")); status != http.StatusOK { // the instance has started
 			t.Fatalf("healthz: %d %s", status, body)
@@ -208,7 +208,7 @@ func TestLambda(t *testing.T) {
 
 	t.Run("with an issuer", func(t *testing.T) {
 		i := newIssuer(t)
-		l := startLambda(t, bootstrap, append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
 		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusUnauthorized {
 			t.Errorf("an authorizer's word where tokens count: %d %s", status, body)
 		}
@@ -226,7 +226,7 @@ func TestLambda(t *testing.T) {
 			"LEASEHOLD_TABLE is required": {"LEASEHOLD_ENDPOINT=" + db.URL},
 			"missing":                     {"LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_TABLE=missing"},
 		} {
-			l := startLambda(t, bootstrap, env...)
+			l := startLambda(t, bootstrap, "api", env...)
 			select {
 			case <-l.ended:
 			case <-time.After(30 * time.Second):
@@ -261,9 +261,8 @@ func checkLambdaLog(t *testing.T, log string, secrets ...string) {
 // TestOneCloudEach: an entry point carries the libraries of its own cloud alone. Both together cost some 9 MB.
 func TestOneCloudEach(t *testing.T) {
 	for pkg, links := range map[string]struct{ foreign, own string }{
-		module + "functions/aws/api":    {"cloud.google.com/go", "functions/httpapi"},
-		module + "functions/aws/worker": {"cloud.google.com/go", "functions/tasks"},
-		module + "functions/aws/sweep":  {"cloud.google.com/go", "repo/analysis"},
+		module + "functions/aws/lambda": {"cloud.google.com/go", "functions/httpapi"},
+		module + "functions/aws":        {"cloud.google.com/go", "functions/tasks"},
 		module + "functions/tasks":      {"cloud.google.com/go", "once"}, // which a Lambda function uses too
 		module + "functions/gcp":        {"github.com/aws", "functions/httpapi"},
 		root:                            {"github.com/aws", "functions/httpapi"},

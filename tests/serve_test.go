@@ -129,7 +129,7 @@ func TestRefusedSettings(t *testing.T) {
 		"audience without issuer": {
 			args: []string{"--auth-audience", "x", "--store", "memory"}, code: 2, says: []string{"--auth-issuer"}},
 		"issuer without audience": {
-			args: []string{"--auth-issuer", "https://issuer.example", "--store", "memory"}, code: 2, says: []string{"Audience is required"}},
+			args: []string{"--auth-issuer", "https://issuer.example", "--store", "memory"}, code: 2, says: []string{"--auth-audience"}},
 		"unencrypted issuer": {
 			args: []string{"--auth-issuer", "http://issuer.example", "--auth-audience", "x", "--store", "memory"}, code: 2, says: []string{"https://"}},
 		"address without a port": {
@@ -147,17 +147,23 @@ func TestRefusedSettings(t *testing.T) {
 		"ID services in a file that is not there": {
 			args: []string{"--id-services", filepath.Join(notADatabase, "services.json"), "--store", "memory"}, code: 2, says: []string{"--id-services", "services.json"}},
 		"ID service without a name": {
-			args: []string{"--store", "memory"}, env: []string{`LEASEHOLD_ID_SERVICES=[{"bitSeq":8}]`}, code: 2, says: []string{"--id-services", "serviceId is required"}},
+			args: []string{"--store", "memory"}, env: []string{`LEASEHOLD_ID_SERVICES=[{"bitSeq":8}]`}, code: 2, says: []string{"LEASEHOLD_ID_SERVICES", "serviceId is required"}},
+		"a misspelled variable": {
+			env: []string{"LEASEHOLD_LITSEN=x"}, code: 2, says: []string{"LEASEHOLD_LITSEN", "LEASEHOLD_LISTEN"}},
+		"an issuer that is empty": {
+			env: []string{"LEASEHOLD_AUTH_ISSUER="}, args: []string{"--store", "memory"}, code: 2, says: []string{"LEASEHOLD_AUTH_ISSUER is empty"}},
+		"development mode on Cloud Run": {
+			env: []string{"K_SERVICE=api", "PORT=8080"}, args: []string{"--store", "memory"}, code: 2, says: []string{"Cloud Run", "--auth-issuer"}},
 		"unknown flag": {
 			args: []string{"--colour"}, code: 2, says: []string{"--colour", "--help"}},
 		"unencrypted target": {
-			args: []string{"--task-target", "http://worker.example/run", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"LEASEHOLD_TARGET_URL", "https://"}},
+			args: []string{"--target-url", "http://worker.example/run", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--target-url", "https://"}},
 		"tasks of a public server from anybody": {
-			args: []string{"--task-target", "https://worker.example/run", "--auth-issuer", "https://issuer.example", "--auth-audience", "x", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"LEASEHOLD_TASK_ACCOUNT"}},
+			args: []string{"--target-url", "https://worker.example/run", "--auth-issuer", "https://issuer.example", "--auth-audience", "x", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-account"}},
 		"queue without its URL": {
-			args: []string{"--task-queue", "projects/p/locations/l/queues/q", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"LEASEHOLD_TASK_URL"}},
+			args: []string{"--task-queue", "projects/p/locations/l/queues/q", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-url"}},
 		"no failures allowed": {
-			args: []string{"--task-max-failures", "0", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--task-max-failures"}},
+			args: []string{"--max-failures", "0", "--listen", "127.0.0.1:0", "--store", "memory"}, code: 2, says: []string{"--max-failures"}},
 		"no time for requests": {
 			args: []string{"--request-timeout", "0s", "--store", "memory"}, code: 2, says: []string{"--request-timeout"}},
 	} {

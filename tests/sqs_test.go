@@ -141,7 +141,7 @@ func (g *gate) want(id, state string, runs ...string) {
 
 // args are the command line of a worker.
 func (g *gate) args(more ...string) []string {
-	return append([]string{"worker", "--queue", g.queue, "--target", g.target.URL, "--data", g.dir, "--log", "json"}, more...)
+	return append([]string{"worker", "--queue-url", g.queue, "--target-url", g.target.URL, "--data", g.dir, "--log", "json"}, more...)
 }
 
 // region is what moto_server wants to know; the queue's URL does not say it.
@@ -346,7 +346,7 @@ func TestWorkerOnce(t *testing.T) {
 	}
 }
 
-// TestWorkerUsage: what cannot work is refused, and the message says what to change.
+// TestWorkerUsage: what cannot work is rejected, and the message says what to change.
 func TestWorkerUsage(t *testing.T) {
 	s := sqstest.Start(t, nil)
 	queue := createQueue(t, sqsClient(s.URL), "q", nil)
@@ -356,23 +356,23 @@ func TestWorkerUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{"--target http://127.0.0.1:1", 2, "--queue"},
-		{"--queue " + queue, 2, "--target"},
-		{"--queue " + queue + " --target http://worker.example/run", 2, "https://"},
-		{"--queue " + queue + " --target http://127.0.0.1:1 --store memory", 2, "--store memory has no analyses"},
-		{"--queue " + queue + " --target http://127.0.0.1:1 --once --drain", 2, "--once"},
-		{"--queue " + queue + " --target http://127.0.0.1:1 --ttl 1500ms --data " + dir, 2, "whole seconds"},
-		{"--queue " + queue + " --target http://127.0.0.1:1 --heartbeat 4m --data " + dir, 2, "Heartbeat"},
-		{"--queue " + queue + " --target http://127.0.0.1:1 --concurrency 0", 2, "--concurrency"},
-		{"--queue analyses --target http://127.0.0.1:1 --data " + dir, 1, "must be its URL"},
-		{"--queue " + queue + "-missing --target http://127.0.0.1:1 --data " + dir, 1, "there is no queue"},
+		{"--target-url http://127.0.0.1:1", 2, "--queue-url"},
+		{"--queue-url " + queue, 2, "--target-url"},
+		{"--queue-url " + queue + " --target-url http://worker.example/run", 2, "https://"},
+		{"--queue-url " + queue + " --target-url http://127.0.0.1:1 --store memory", 2, "--store memory has no analyses"},
+		{"--queue-url " + queue + " --target-url http://127.0.0.1:1 --once --drain", 2, "--once"},
+		{"--queue-url " + queue + " --target-url http://127.0.0.1:1 --ttl 1500ms --data " + dir, 2, "whole seconds"},
+		{"--queue-url " + queue + " --target-url http://127.0.0.1:1 --heartbeat 4m --data " + dir, 2, "--heartbeat"},
+		{"--queue-url " + queue + " --target-url http://127.0.0.1:1 --concurrency 0", 2, "--concurrency"},
+		{"--queue-url analyses --target-url http://127.0.0.1:1 --data " + dir, 1, "must be its URL"},
+		{"--queue-url " + queue + "-missing --target-url http://127.0.0.1:1 --data " + dir, 1, "there is no queue"},
 	} {
 		if code, _, stderr := run(t, nil, append([]string{"worker"}, strings.Fields(c.args)...)...); code != c.code || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: %d, want %d with %q\n%s", c.args, code, c.code, c.says, stderr)
 		}
 	}
 	says := "taking messages from " + queue + " to http://127.0.0.1:1/run\n"
-	code, stdout, stderr := run(t, nil, "worker", "--queue", queue, "--target", "http://127.0.0.1:1/run?key=secret", "--data", dir, "--drain")
+	code, stdout, stderr := run(t, nil, "worker", "--queue-url", queue, "--target-url", "http://127.0.0.1:1/run?key=secret", "--data", dir, "--drain")
 	if code != 0 || !strings.HasPrefix(stdout, says) || strings.Contains(stdout+stderr, "secret") {
 		t.Errorf("a target with a key: %d %q\n%s", code, stdout, stderr)
 	}
@@ -448,7 +448,8 @@ func TestLambdaGate(t *testing.T) {
 		"LEASEHOLD_TABLE=analyses", "LEASEHOLD_ENDPOINT=" + db.URL, "AWS_ENDPOINT_URL_SQS=" + q.URL,
 		"LEASEHOLD_TARGET_URL=" + g.target.URL, "LEASEHOLD_TARGET_TOKEN=secret-token", "LEASEHOLD_QUEUE_URL=" + g.queue,
 	}
-	worker := startLambda(t, build(t, "functions/aws/worker", "-tags", "lambda.norpc"), env...)
+	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
+	worker := startLambda(t, bootstrap, "worker", env...)
 	g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":7}`, `{"analysisId":"missing"}`)
 	if got := fmt.Sprint(worker.mapping(t, g.client, g.queue)); got != `[{"analysisId":"b"}]` {
 		t.Errorf("failed: %s", got)
@@ -464,7 +465,7 @@ func TestLambdaGate(t *testing.T) {
 		}
 	}
 
-	sweep := startLambda(t, build(t, "functions/aws/sweep", "-tags", "lambda.norpc"), env...)
+	sweep := startLambda(t, bootstrap, "sweep", env...)
 	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), 30*time.Second); a.failed {
 		t.Fatalf("sweep: %s", a.body)
 	}
@@ -488,8 +489,12 @@ func TestLambdaGate(t *testing.T) {
 
 // TestLambdaGateSettings: functions that cannot work do not start, and say why.
 func TestLambdaGateSettings(t *testing.T) {
-	for function, says := range map[string]string{"worker": "LEASEHOLD_TARGET_URL is required", "sweep": "LEASEHOLD_TABLE is required"} {
-		l := startLambda(t, build(t, "functions/aws/"+function, "-tags", "lambda.norpc"))
+	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
+	for function, says := range map[string]string{
+		"api": "LEASEHOLD_TABLE is required", "worker": "LEASEHOLD_TABLE is required", "sweep": "LEASEHOLD_TABLE is required",
+		"bootstrap": "it must be api, worker or sweep",
+	} {
+		l := startLambda(t, bootstrap, function)
 		select {
 		case <-l.ended:
 		case <-time.After(30 * time.Second):

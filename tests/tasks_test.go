@@ -59,7 +59,7 @@ func TestServeTasks(t *testing.T) {
 
 	p := launch(t, []string{"FIRESTORE_EMULATOR_HOST=" + documents.Addr(), "LEASEHOLD_TASK_ISSUER=" + q.Issuer()},
 		"serve", "--listen", "127.0.0.1:0", "--store", "firestore", "--project", "demo",
-		"--task-target", target.URL, "--task-account", account, "--task-audience", "leasehold")
+		"--target-url", target.URL, "--task-account", account, "--task-audience", "leasehold")
 	enqueue := func(id analysis.ID) {
 		t.Helper()
 		to, err := gcpcloudtasks.Open(t.Context(), analyses, p.url+tasks.TaskPath, &gcpcloudtasks.Options{Account: account, Audience: "leasehold", Emulator: q.Addr()})

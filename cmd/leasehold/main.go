@@ -54,7 +54,7 @@ type streams struct{ out, err io.Writer }
 // run is main without the process around it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	code := -1
-	var c cli
+	c := cli{Serve: newServeCmd(), Worker: newWorkerCmd()}
 	parser, err := kong.New(&c,
 		kong.Name("leasehold"),
 		kong.Description(description),

@@ -30,13 +30,13 @@ func parse(payload []byte) (*events.APIGatewayV2HTTPRequest, error) {
 	return &event, nil
 }
 
-// requestError is what is wrong with a request that came in a good event. field is a member of the contract's requests.
+// requestError is an error of the request in a valid event. field is a member of the contract's requests.
 type requestError struct{ field, problem string }
 
 func (e *requestError) Error() string { return e.field + " " + e.problem }
 
-// request makes the event the request that its sender sent. The error is a [requestError].
-func request(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*http.Request, error) {
+// request returns the HTTP request that the event describes, without the base path. The error is a [requestError].
+func request(ctx context.Context, event *events.APIGatewayV2HTTPRequest, basePath string) (*http.Request, error) {
 	body := []byte(event.Body)
 	if event.IsBase64Encoded {
 		var err error
@@ -48,7 +48,7 @@ func request(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*http.
 	if err != nil {
 		return nil, &requestError{"method", "is not an HTTP method"}
 	}
-	path := sentPath(event)
+	path := sentPath(event, basePath)
 	if !strings.HasPrefix(path, "/") {
 		return nil, &requestError{"path", "does not begin with \"/\""}
 	}
@@ -68,11 +68,13 @@ func request(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (*http.
 	return r, nil
 }
 
-// sentPath is the event's path with the escapes that it was sent with. The name of a stage that stands before it is
-// taken off.
-func sentPath(event *events.APIGatewayV2HTTPRequest) string {
+// sentPath is the event's path with the escapes that it was sent with, without the base path and without the name of the
+// stage, which the default domain of an HTTP API has in the path and a custom domain does not.
+func sentPath(event *events.APIGatewayV2HTTPRequest, basePath string) string {
 	path := event.RawPath
-	if stage := event.RequestContext.Stage; stage != "" && stage != "$default" {
+	if rest, ok := strings.CutPrefix(path, basePath+"/"); ok && basePath != "" {
+		path = "/" + rest
+	} else if stage := event.RequestContext.Stage; stage != "" && stage != "$default" && strings.Contains(event.RequestContext.DomainName, ".execute-api.") {
 		if rest, ok := strings.CutPrefix(path, "/"+stage+"/"); ok {
 			path = "/" + rest
 		}
@@ -83,8 +85,8 @@ func sentPath(event *events.APIGatewayV2HTTPRequest) string {
 	return escape(event.RequestContext.HTTP.Method, path)
 }
 
-// escape undoes what an HTTP API does to a path. Slashes inside of a lock key or a resource look like others then, but
-// the contract's paths have one thing after it at the most, the action of a POST:
+// escape undoes what an HTTP API does to a path. Slashes inside of a lock key or a resource then look like other slashes,
+// but in the paths of the contract at most one segment follows the key, the action of a POST:
 //
 //	/v1/tenants/{tenant_id}/locks/{lock_key}/acquire
 func escape(method, path string) string {

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,24 +17,38 @@ import (
 )
 
 const (
-	// AnswerMargin is how long before the end of its invocation a request's work must end, so that the answer that says
-	// so still gets out.
+	// AnswerMargin is how long before the end of its invocation a request is cancelled, so that the response is still sent.
 	AnswerMargin = 500 * time.Millisecond
 
-	// MaxAnswerBytes is the largest answer that is handed to Lambda, which drops those beyond 6 MB.
+	// MaxAnswerBytes is the size of the largest response that Lambda accepts, less a little: it drops those beyond 6 MB.
 	MaxAnswerBytes = 6_000_000
 )
 
-// Handler answers invocations with an [http.Handler]. It is a lambda.Handler of aws-lambda-go.
+// Handler serves invocations with an [http.Handler]. It is a lambda.Handler of aws-lambda-go.
 type Handler struct {
-	http http.Handler
-	log  *slog.Logger
+	http     http.Handler
+	log      *slog.Logger
+	basePath string
 }
 
-// New returns the handler of the events of an HTTP API or a function URL. Faults go to the log.
-func New(h http.Handler, log *slog.Logger) *Handler { return &Handler{http: h, log: log} }
+// Options are the settings of [New]. The zero value works.
+type Options struct {
+	Log *slog.Logger // errors; nil means none
 
-// Invoke answers one event. An error means that the event is no HTTP request in payload format 2.0, and says so.
+	// BasePath is removed from the front of paths, such as /leasehold: what a custom domain maps to the API. Paths without it
+	// stay as they are.
+	BasePath string
+}
+
+// New returns the handler of the events of an HTTP API or a function URL. Options may be nil.
+func New(h http.Handler, o *Options) *Handler {
+	if o == nil {
+		o = &Options{}
+	}
+	return &Handler{http: h, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), basePath: o.BasePath}
+}
+
+// Invoke serves one event. An error means that the event is not an HTTP request in payload format 2.0.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	event, err := parse(payload)
 	if err != nil {
@@ -52,20 +67,20 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err != nil || len(encoded) <= MaxAnswerBytes {
 		return encoded, err
 	}
-	h.log.ErrorContext(ctx, "the answer is too large for Lambda", "path", event.RawPath, "bytes", len(encoded))
+	h.log.ErrorContext(ctx, "the response is too large for Lambda", "path", event.RawPath, "bytes", len(encoded))
 	answer, err = problem(contracts.CodeInternal, "", fmt.Sprintf(
-		"the answer has %d bytes, a Lambda function may answer %d: ask for a smaller page", len(encoded), MaxAnswerBytes))
+		"the response has %d bytes, Lambda accepts %d: request a smaller page", len(encoded), MaxAnswerBytes))
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(answer)
 }
 
-// serve lets the HTTP handler answer. Its panics end the request, not the instance.
+// serve calls the HTTP handler. A panic ends the request, not the instance.
 func (h *Handler) serve(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (
 	answer events.LambdaFunctionURLResponse, err error,
 ) {
-	r, err := request(ctx, event)
+	r, err := request(ctx, event, h.basePath)
 	if bad, ok := errors.AsType[*requestError](err); ok {
 		h.log.InfoContext(ctx, "malformed request", "path", event.RawPath, "err", bad)
 		return problem(contracts.CodeInvalidArgument, bad.field, bad.Error())

@@ -38,7 +38,7 @@ func file(t *testing.T, name string) []byte {
 // invoke hands an event to a handler and decodes its answer.
 func invoke(t *testing.T, h http.HandlerFunc, event []byte) events.LambdaFunctionURLResponse {
 	t.Helper()
-	out, err := aws.New(h, slog.New(slog.DiscardHandler)).Invoke(t.Context(), event)
+	out, err := aws.New(h, nil).Invoke(t.Context(), event)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestNotAnHTTPRequest(t *testing.T) {
 		"sqs.json":       `payload format version ""`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := aws.New(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+			h := aws.New(http.NotFoundHandler(), nil)
 			out, err := h.Invoke(t.Context(), file(t, name))
 			if err == nil || !strings.Contains(err.Error(), says) || out != nil {
 				t.Errorf("answered %s, %v; want an error that says %s", out, err, says)
@@ -294,7 +294,7 @@ func TestPanic(t *testing.T) {
 			h := aws.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "half")
 				panic(value)
-			}), slog.New(slog.NewJSONHandler(&log, nil)))
+			}), &aws.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
 			for range 2 {
 				out, err := h.Invoke(t.Context(), file(t, "apigw_jwt.json"))
 				if err != nil {
@@ -342,7 +342,7 @@ func TestDeadline(t *testing.T) {
 				t.Error(r.Context().Err())
 			}
 			w.WriteHeader(http.StatusGatewayTimeout)
-		}), slog.New(slog.DiscardHandler))
+		}), nil)
 		out, err := h.Invoke(ctx, file(t, "apigw_jwt.json"))
 		if err != nil || !strings.Contains(string(out), `"statusCode":504`) {
 			t.Errorf("%s, %v", out, err)
@@ -351,4 +351,29 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("took %v, want 2.5s", took)
 		}
 	})
+}
+
+// TestBasePath: the path that a custom domain maps to the API is removed before keys are found in paths.
+func TestBasePath(t *testing.T) {
+	for _, c := range []struct{ domain, stage, raw, want string }{
+		{"api.example.com", "$default", "/lease/hold/v1/tenants/t/locks/a/b/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
+		{"api.example.com", "v1", "/lease/hold/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
+		{"x.execute-api.eu-north-1.amazonaws.com", "prod", "/prod/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
+		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/hold/v1/tenants/t/locks/a%2Fb/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
+		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/holdx", "/lease/holdx"},
+		{"api.example.com", "v1", "/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
+	} {
+		event, err := json.Marshal(map[string]any{
+			"version": "2.0", "rawPath": c.raw,
+			"requestContext": map[string]any{"stage": c.stage, "domainName": c.domain, "http": map[string]string{"method": "POST"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		h := aws.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.EscapedPath() }), &aws.Options{BasePath: "/lease/hold"})
+		if _, err := h.Invoke(t.Context(), event); err != nil || got != c.want {
+			t.Errorf("%s%s: %s, %v; want %s", c.domain, c.raw, got, err, c.want)
+		}
+	}
 }

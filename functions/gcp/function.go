@@ -11,17 +11,19 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// Function is one of the functions over Firestore: an [http.Handler] that opens its store with the first request.
+// Function is one of the functions over Firestore: an [http.Handler] that opens its store on the first request.
 type Function struct {
 	log  *slog.Logger
 	open func() (http.Handler, error)
 
 	mu  sync.Mutex
-	now *opening // nil: the next request begins one
+	now *opening // nil: the next request starts one
 }
 
 // opening is one attempt to open the store. handler and err are set when done is closed.
@@ -33,73 +35,78 @@ type opening struct {
 
 // opener opens the store, server makes the handler over it. ctx is the lifetime of the instance.
 type (
-	opener func(ctx context.Context, s settings) (docstore.Store, error)
-	server func(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error)
+	opener func(ctx context.Context, c *settings.Config) (docstore.Store, error)
+	server func(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error)
 )
 
-// New returns the HTTP API with the settings of an environment. Faults and one line for each request go to the log.
-func New(getenv func(string) string, log *slog.Logger) *Function {
-	return newFunction(getenv, log, openFirestore, api)
+// New returns the HTTP API with the settings of an environment, such as that of [os.Environ]. Errors and one line for each
+// request go to the log.
+func New(environ func() []string, log *slog.Logger) *Function {
+	return newFunction(settings.FunctionAPI, environ, log, openFirestore, api)
 }
 
-// NewTasks returns the worker's door, to which Cloud Tasks delivers: POST /internal/tasks/analysis.
-func NewTasks(getenv func(string) string, log *slog.Logger) *Function {
-	return newFunction(getenv, log, openFirestore, taskDoor)
+// NewTasks returns the endpoint that Cloud Tasks delivers to: POST /internal/tasks/analysis.
+func NewTasks(environ func() []string, log *slog.Logger) *Function {
+	return newFunction(settings.FunctionTasks, environ, log, openFirestore, taskEndpoint)
 }
 
-// NewSweep returns the scheduler's door: POST /internal/sweep.
-func NewSweep(getenv func(string) string, log *slog.Logger) *Function {
-	return newFunction(getenv, log, openFirestore, sweepDoor)
+// NewSweep returns the endpoint that Cloud Scheduler calls: POST /internal/sweep.
+func NewSweep(environ func() []string, log *slog.Logger) *Function {
+	return newFunction(settings.FunctionSweep, environ, log, openFirestore, sweepEndpoint)
 }
 
-func openFirestore(ctx context.Context, s settings) (docstore.Store, error) {
-	return gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: s.project, Database: s.database, Root: s.root})
+func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, error) {
+	return gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: c.Project, Database: c.Database, Root: c.Root})
 }
 
-func newFunction(getenv func(string) string, log *slog.Logger, open opener, serve server) *Function {
+func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, open opener, serve server) *Function {
 	return &Function{log: log, open: func() (http.Handler, error) {
-		s, err := settingsFrom(getenv)
+		c, err := settings.Load(e, environ(), nil)
 		if err != nil {
 			return nil, err
 		}
 		ctx := context.Background() // of the instance: clients keep it for as long as they live
-		store, err := open(ctx, s)
+		store, err := open(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("open the store: %w", err)
 		}
-		h, err := serve(ctx, s, store, log)
+		h, err := serve(ctx, c, store, log)
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
-		if s.development {
+		if c.Development {
 			h = fromThisMachine(h)
 		}
-		return h, nil
+		return setup.BasePath(c.BasePath, h), nil
 	}}
 }
 
-func api(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error) {
-	identity, err := s.identity(ctx)
+func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+	var without httpapi.Identity = unconfigured{}
+	if c.Development {
+		without = httpapi.Development{}
+	}
+	identity, err := setup.Identity(ctx, c, without)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(store, s.idServices, &machineid.Options{Log: log})
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log})
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(store, identity, &httpapi.Options{Log: log, MachineIDs: ids}), nil
+	return httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids}), nil
 }
 
-func taskDoor(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error) {
-	route, err := s.doors().TaskDoor(ctx, store, log)
+func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+	route, err := setup.TaskRoute(ctx, c, IDToken, store, log)
 	if err != nil {
 		return nil, err
 	}
 	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log}), nil
 }
 
-func sweepDoor(ctx context.Context, s settings, store docstore.Store, log *slog.Logger) (http.Handler, error) {
-	route, _, err := s.doors().SweepDoor(ctx, store, log) // the queue is open for as long as the instance lives
+func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+	route, _, err := SweepRoute(ctx, c, store, log) // the queue stays open for as long as the instance lives
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +124,8 @@ func (a *Function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// handler is the one that all requests share. It waits while it is being made, for as long as a request may take. A
-// failed attempt is forgotten.
+// handler returns the handler that all requests share, and waits while it is being made, for as long as a request may take.
+// A failed attempt is forgotten.
 func (a *Function) handler(ctx context.Context) (http.Handler, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpapi.DefaultTimeout)
 	defer cancel()
@@ -147,12 +154,12 @@ func (a *Function) try(o *opening) {
 	}
 }
 
-// fromThisMachine keeps a function in development mode to callers on this machine, whatever address the framework
-// listens on. The Host header, at which the API looks by itself, is the caller's word.
+// fromThisMachine restricts a function in development mode to callers on this machine, whatever address the framework
+// listens on. The Host header, which the API checks, is what the caller says.
 func fromThisMachine(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpapi.Loopback(r.RemoteAddr) {
-			problem(w, contracts.CodePermissionDenied, "a function in development mode answers callers on its own machine only")
+			problem(w, contracts.CodePermissionDenied, "a function in development mode accepts callers on its own machine only")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -18,146 +18,41 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/functions/oidc"
+	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
 // env is an environment of name=value words.
-func env(words string) func(string) string {
-	return func(name string) string {
-		for v := range strings.FieldsSeq(words) {
-			if value, ok := strings.CutPrefix(v, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	}
-}
+func env(words string) func() []string { return func() []string { return strings.Fields(words) } }
 
-func TestSettings(t *testing.T) {
-	const issuer = "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=leasehold "
-	oidcOf := func(claim, scope string, leeway time.Duration) oidc.Config {
-		return oidc.Config{Issuer: "https://issuer.example", Audience: "leasehold", TenantClaim: claim, AdminScope: scope, Leeway: leeway}
-	}
-	for _, c := range []struct {
-		env  string
-		want settings
-	}{
-		{"", settings{}},
-		{"GOOGLE_CLOUD_PROJECT=p LEASEHOLD_DATABASE=d LEASEHOLD_ROOT=a/b", settings{project: "p", database: "d", root: "a/b"}},
-		{issuer + "LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=root LEASEHOLD_AUTH_LEEWAY=1m", settings{oidc: oidcOf("org", "root", time.Minute)}},
-		{issuer + "LEASEHOLD_AUTH_WORKER_SCOPE=jobs", settings{oidc: oidc.Config{Issuer: "https://issuer.example", Audience: "leasehold", WorkerScope: "jobs"}}},
-		{issuer + "LEASEHOLD_WORKERS=1,2", settings{oidc: oidcOf("", "", 0), workers: []string{"1", "2"}}},
-		{issuer + "LEASEHOLD_TENANT=acme", settings{oidc: oidcOf("", "", 0), tenant: "acme"}},
-		{issuer + "LEASEHOLD_TENANT=acme LEASEHOLD_SUBJECTS=1,2", settings{oidc: oidcOf("", "", 0), tenant: "acme", subjects: []string{"1", "2"}}},
-		{"LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=127.0.0.1:1", settings{development: true}},
-		{"LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", settings{}},
-		{`LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, settings{idServices: []machineid.ServiceConfig{machineid.DefaultService()}}},
+// TestSettingsAreChecked: a function whose settings cannot work responds UNAVAILABLE, and the log has the reason. What only the
+// issuer's package can reject is one of them.
+func TestSettingsAreChecked(t *testing.T) {
+	for words, says := range map[string]string{
+		"LEASEHOLD_AUTH_ISSUER=https://issuer.example":                                  "LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE",
+		"LEASEHOLD_AUTH_ISSUER=http://issuer.example LEASEHOLD_AUTH_AUDIENCE=leasehold": "must begin with https://",
+		"LEASEHOLD_DATABSE=x": "did you mean LEASEHOLD_DATABASE?",
 	} {
-		if got, err := settingsFrom(env(c.env)); err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.env, got, err, c.want)
+		var log bytes.Buffer
+		w := get(t, newAPI(env(words), NewLog(&log), memory), "/healthz")
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), says) || strings.Contains(w.Body.String(), says) {
+			t.Errorf("%d %s; the log says %s", w.Code, w.Body, log.String())
 		}
 	}
 }
 
-func TestRefusedSettings(t *testing.T) {
-	const google = "LEASEHOLD_AUTH_ISSUER=https://accounts.google.com LEASEHOLD_AUTH_AUDIENCE=https://x.run.app "
-	for _, c := range []struct{ env, says string }{
-		{"LEASEHOLD_DEVELOPMENT=1", "needs FIRESTORE_EMULATOR_HOST"},
-		{"LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x K_SERVICE=api", "refused on Cloud Run"},
-		{"LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google, "set one of them"},
-		{"LEASEHOLD_AUTH_AUDIENCE=x", "need LEASEHOLD_AUTH_ISSUER"},
-		{"LEASEHOLD_AUTH_WORKER_SCOPE=jobs", "need LEASEHOLD_AUTH_ISSUER"},
-		{"LEASEHOLD_WORKERS=1", "need LEASEHOLD_AUTH_ISSUER"},
-		{`LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":9}]`, `LEASEHOLD_ID_SERVICES: ID service 1 ("a"): bitReserve + bitTs + bitId + bitSeq must be 64`},
-		{"LEASEHOLD_AUTH_LEEWAY=1s", "need LEASEHOLD_AUTH_ISSUER"},
-		{"LEASEHOLD_TENANT=acme", "need LEASEHOLD_AUTH_ISSUER"},
-		{"LEASEHOLD_SUBJECTS=1", "needs LEASEHOLD_TENANT"},
-		{google + "LEASEHOLD_AUTH_LEEWAY=soon", `LEASEHOLD_AUTH_LEEWAY is "soon"`},
-		{google + "LEASEHOLD_TENANT=acme", "needs LEASEHOLD_SUBJECTS with the issuer https://accounts.google.com"},
-		{google + "LEASEHOLD_TENANT=acme LEASEHOLD_SUBJECTS=1 LEASEHOLD_AUTH_TENANT_CLAIM=hd", "set one of them"},
-	} {
-		if _, err := settingsFrom(env(c.env)); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", c.env, err, c.says)
+// TestBasePath: paths with the base path and without it.
+func TestBasePath(t *testing.T) {
+	a := newAPI(env("LEASEHOLD_BASE_PATH=/leasehold"), slog.New(slog.DiscardHandler), memory)
+	for path, want := range map[string]int{"/healthz": 200, "/leasehold/healthz": 200, "/other/healthz": 404, "/leaseholdhealthz": 404} {
+		if w := get(t, a, path); w.Code != want {
+			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, want)
 		}
 	}
 }
 
-// TestNoAudience: what only the issuer's package can refuse ends in the same answer.
-func TestNoAudience(t *testing.T) {
-	var log bytes.Buffer
-	w := get(t, newAPI(env("LEASEHOLD_AUTH_ISSUER=https://issuer.example"), NewLog(&log), memory), "/healthz")
-	if w.Code != http.StatusServiceUnavailable || !strings.Contains(log.String(), "Audience is required") {
-		t.Errorf("%d %s; the log says %s", w.Code, w.Body, log.String())
-	}
-}
-
-type who func(*http.Request) (httpapi.Caller, error)
-
-func (f who) Identify(r *http.Request) (httpapi.Caller, error) { return f(r) }
-func (who) Challenge() string                                  { return "" }
-
-// TestWorkers: Google's tokens have no scopes, so that workers are named by their subjects. A scope counts all the same.
-func TestWorkers(t *testing.T) {
-	broken := errors.New("the keys cannot be read")
-	for name, c := range map[string]struct {
-		caller httpapi.Caller
-		err    error
-		want   httpapi.Caller
-	}{
-		"one of them":   {httpapi.Caller{Subject: "1"}, nil, httpapi.Caller{Subject: "1", Worker: true}},
-		"somebody else": {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
-		"by scope":      {httpapi.Caller{Subject: "3", Worker: true}, nil, httpapi.Caller{Subject: "3", Worker: true}},
-		"nobody":        {httpapi.Caller{}, broken, httpapi.Caller{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			i := workers{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), []string{"2", "1"}}
-			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.err) {
-				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.err)
-			}
-		})
-	}
-}
-
-func TestFixedTenant(t *testing.T) {
-	broken := errors.New("the keys cannot be read")
-	for name, c := range map[string]struct {
-		subjects []string
-		caller   httpapi.Caller
-		err      error
-		want     httpapi.Caller
-		wantErr  error
-	}{
-		"everybody":       {nil, httpapi.Caller{Subject: "1", Tenant: "1", Admin: true}, nil, httpapi.Caller{Subject: "1", Tenant: "acme", Admin: true}, nil},
-		"one of them":     {[]string{"2", "1"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{Subject: "1", Tenant: "acme"}, nil},
-		"somebody else":   {[]string{"2", "11"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{}, httpapi.ErrUnauthenticated},
-		"nobody is known": {nil, httpapi.Caller{}, broken, httpapi.Caller{}, broken},
-	} {
-		t.Run(name, func(t *testing.T) {
-			i := fixedTenant{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), "acme", c.subjects}
-			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.wantErr) {
-				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.wantErr)
-			}
-		})
-	}
-}
-
-func TestSignatureThatCloudRunTook(t *testing.T) {
-	i := signed{who(func(*http.Request) (httpapi.Caller, error) { return httpapi.Caller{Subject: "1"}, nil })}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	r.Header.Set("Authorization", "Bearer e30.e30.SIGNATURE_REMOVED_BY_GOOGLE")
-	if c, err := i.Identify(r); !errors.Is(err, httpapi.ErrUnauthenticated) || !strings.Contains(err.Error(), "X-Serverless-Authorization") {
-		t.Errorf("%+v, %v", c, err)
-	}
-	r.Header.Set("Authorization", "Bearer e30.e30.AAAA")
-	if c, err := i.Identify(r); err != nil || c.Subject != "1" {
-		t.Errorf("%+v, %v", c, err)
-	}
-}
-
-func newAPI(getenv func(string) string, log *slog.Logger, open opener) *Function {
-	return newFunction(getenv, log, open, api)
+func newAPI(environ func() []string, log *slog.Logger, open opener) *Function {
+	return newFunction(settings.FunctionAPI, environ, log, open, api)
 }
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
@@ -167,9 +62,11 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-func memory(context.Context, settings) (docstore.Store, error) { return docstore.NewMemory(nil), nil }
+func memory(context.Context, *settings.Config) (docstore.Store, error) {
+	return docstore.NewMemory(nil), nil
+}
 
-// TestWithoutAnIssuer: nobody gets in, but the platform sees that the function lives.
+// TestWithoutAnIssuer: all callers are rejected, but the platform sees that the function lives.
 func TestWithoutAnIssuer(t *testing.T) {
 	a := newAPI(env("FIRESTORE_EMULATOR_HOST=127.0.0.1:1"), slog.New(slog.DiscardHandler), memory)
 	if w := get(t, a, "/healthz"); w.Code != http.StatusOK {
@@ -177,7 +74,7 @@ func TestWithoutAnIssuer(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/tenants/acme/locks", "/v1/tenants/acme/locks/k"} {
 		w := get(t, a, path)
-		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "believes nobody yet") ||
+		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "authentication is not configured") ||
 			w.Header().Get("WWW-Authenticate") != `Bearer realm="leasehold"` {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
@@ -209,7 +106,7 @@ func TestDevelopment(t *testing.T) {
 func TestOpenedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened atomic.Int32
-		a := newAPI(env(""), slog.New(slog.DiscardHandler), func(context.Context, settings) (docstore.Store, error) {
+		a := newAPI(env(""), slog.New(slog.DiscardHandler), func(context.Context, *settings.Config) (docstore.Store, error) {
 			opened.Add(1)
 			time.Sleep(time.Second)
 			return docstore.NewMemory(nil), nil
@@ -233,7 +130,7 @@ func TestOpenedOnce(t *testing.T) {
 func TestFailedOpen(t *testing.T) {
 	var log bytes.Buffer
 	attempts := 0
-	a := newAPI(env(""), NewLog(&log), func(context.Context, settings) (docstore.Store, error) {
+	a := newAPI(env(""), NewLog(&log), func(context.Context, *settings.Config) (docstore.Store, error) {
 		if attempts++; attempts < 3 {
 			return nil, errors.New("no route to the emulator")
 		}
@@ -264,7 +161,7 @@ func TestFailedOpen(t *testing.T) {
 // TestSlowOpen: a request waits no longer than its deadline, and never for ever; the attempt goes on without it.
 func TestSlowOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(env(""), slog.New(slog.DiscardHandler), func(context.Context, settings) (docstore.Store, error) {
+		a := newAPI(env(""), slog.New(slog.DiscardHandler), func(context.Context, *settings.Config) (docstore.Store, error) {
 			time.Sleep(15 * time.Second)
 			return docstore.NewMemory(nil), nil
 		})

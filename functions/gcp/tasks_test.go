@@ -7,93 +7,42 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-func TestTaskSettings(t *testing.T) {
-	got, err := settingsFrom(env("LEASEHOLD_TARGET_URL=u LEASEHOLD_TARGET_TOKEN=t LEASEHOLD_TARGET_TOKEN_FILE=tf LEASEHOLD_TARGET_AUDIENCE=ta LEASEHOLD_TTL=1m LEASEHOLD_HEARTBEAT=10s " +
-		"LEASEHOLD_MAX_FAILURES=7 LEASEHOLD_ON_LOCKED=ack LEASEHOLD_TASK_TIMEOUT=20m LEASEHOLD_TASK_AUTH=token LEASEHOLD_TASK_ISSUER=i " +
-		"LEASEHOLD_TASK_AUDIENCE=a LEASEHOLD_TASK_ACCOUNT=q LEASEHOLD_SWEEP_ACCOUNT=s LEASEHOLD_TASK_QUEUE=tq LEASEHOLD_TASK_URL=tu " +
-		"LEASEHOLD_MAX_TAKEOVERS=3 LEASEHOLD_REQUEUE_EVERY=30m LEASEHOLD_SWEEP_GRACE=90s"))
-	want := TaskSettings{
-		TargetURL: "u", TargetToken: "t", TargetTokenFile: "tf", TargetAudience: "ta", TTL: time.Minute, Heartbeat: 10 * time.Second, MaxFailures: 7, OnLocked: "ack",
-		TaskTimeout: 20 * time.Minute, TaskAuth: "token", TaskIssuer: "i", TaskAudience: "a", TaskAccount: "q", SweepAccount: "s",
-		TaskQueue: "tq", TaskURL: "tu", MaxTakeovers: 3, RequeueEvery: 30 * time.Minute, SweepGrace: 90 * time.Second,
-	}
-	if err != nil || got.tasks != want {
-		t.Errorf("got  %+v, %v\nwant %+v", got.tasks, err, want)
-	}
-	for words, says := range map[string]string{
-		"LEASEHOLD_TTL=soon":          `LEASEHOLD_TTL is "soon"`,
-		"LEASEHOLD_TASK_TIMEOUT=-1s":  `LEASEHOLD_TASK_TIMEOUT is "-1s"`,
-		"LEASEHOLD_MAX_FAILURES=many": `LEASEHOLD_MAX_FAILURES is "many"`,
-		"LEASEHOLD_MAX_TAKEOVERS=0":   `LEASEHOLD_MAX_TAKEOVERS is "0"`,
-	} {
-		if _, err := settingsFrom(env(words)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", words, err, says)
-		}
-	}
-}
-
-// TestRefusedDoors: settings with which a door cannot work, or would let in whom nobody meant.
-func TestRefusedDoors(t *testing.T) {
-	const (
-		target = "LEASEHOLD_TARGET_URL=https://worker.example/run "
-		token  = target + "LEASEHOLD_TASK_ACCOUNT=q@p.iam.gserviceaccount.com LEASEHOLD_TASK_AUDIENCE=https://x.run.app "
-		queue  = "LEASEHOLD_TASK_QUEUE=projects/p/locations/l/queues/q CLOUD_TASKS_EMULATOR_HOST=127.0.0.1:1 "
-	)
+// TestRejectedQueues: settings of the queue that only its package can reject.
+func TestRejectedQueues(t *testing.T) {
 	t.Setenv("CLOUD_TASKS_EMULATOR_HOST", "127.0.0.1:1") // nothing is sent, and no credentials are looked for
-	for _, c := range []struct{ env, task, sweep string }{
-		{"", "", ""}, // NOT_CONFIGURED, which is no error
-		{token, "", ""},
-		{target + "LEASEHOLD_TASK_AUTH=platform", "", ""},
-		{target, "LEASEHOLD_TASK_ACCOUNT is required", ""},
-		{target + "LEASEHOLD_TASK_ACCOUNT=q@p", "LEASEHOLD_TASK_AUDIENCE is required", ""},
-		{target + "LEASEHOLD_TASK_AUTH=trust", `LEASEHOLD_TASK_AUTH is "trust"`, ""},
-		{token + "LEASEHOLD_TASK_AUTH=platform", "leaves it to the platform", ""},
-		{token + "LEASEHOLD_TASK_ISSUER=http://issuer.example", "must begin with https://", ""},
-		{token + "LEASEHOLD_ON_LOCKED=maybe", `LEASEHOLD_ON_LOCKED is "maybe"`, ""},
-		{token + "LEASEHOLD_TTL=1500ms", "TTL is 1.5s", ""},
-		{token + "LEASEHOLD_TASK_TIMEOUT=1h", "Timeout is 1h0m0s", ""},
-		{token + "LEASEHOLD_TARGET_TOKEN=t LEASEHOLD_TARGET_AUDIENCE=a", "set one of them", ""},
-		{"LEASEHOLD_TARGET_URL=http://worker.example", "LEASEHOLD_TARGET_URL: target", ""},
-		{queue, "", "needs LEASEHOLD_TASK_URL"},
-		{queue + "LEASEHOLD_TASK_URL=https://x.run.app/internal/tasks/analysis", "", "LEASEHOLD_TASK_ACCOUNT is required"},
-		{queue + "LEASEHOLD_TASK_URL=https://x.run.app/t LEASEHOLD_TASK_ACCOUNT=q@p", "", ""},
-		{queue + "LEASEHOLD_TASK_URL=https://x.run.app/t LEASEHOLD_TASK_AUTH=platform", "", "Account is required"},
-		{queue + "LEASEHOLD_TASK_URL=https://x.run.app/t LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p", "", ""},
-		{queue + "LEASEHOLD_TASK_URL=x LEASEHOLD_TASK_ACCOUNT=q@p", "", "LEASEHOLD_TASK_URL"},
-		{"LEASEHOLD_TASK_QUEUE=q LEASEHOLD_TASK_URL=https://x.run.app/t LEASEHOLD_TASK_ACCOUNT=q@p", "", "full name"},
+	const (
+		queue = "LEASEHOLD_TASK_QUEUE=projects/p/locations/l/queues/q "
+		to    = "LEASEHOLD_TASK_URL=https://x.run.app/t "
+	)
+	for words, says := range map[string]string{
+		"": "", // NOT_CONFIGURED, which is no error
+		queue + to + "LEASEHOLD_TASK_ACCOUNT=q@p":                                        "",
+		queue + to + "LEASEHOLD_TASK_AUTH=platform":                                      "Account is required",
+		queue + to + "LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p":           "",
+		queue + "LEASEHOLD_TASK_URL=x LEASEHOLD_TASK_ACCOUNT=q@p":                        "LEASEHOLD_TASK_URL",
+		to + "LEASEHOLD_TASK_QUEUE=q LEASEHOLD_TASK_ACCOUNT=q@p":                         "full name",
+		queue + to + "LEASEHOLD_TASK_ACCOUNT=q@p LEASEHOLD_TASK_ISSUER=http://i.example": "must begin with https://",
 	} {
-		s, err := settingsFrom(env(c.env))
+		c, err := settings.Load(settings.FunctionSweep, strings.Fields(words), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := docstore.NewMemory(nil)
-		if _, err := s.doors().TaskDoor(t.Context(), store, slog.New(slog.DiscardHandler)); !says(err, c.task) {
-			t.Errorf("%s\ntasks: %v, want %q", c.env, err, c.task)
-		}
-		_, done, err := s.doors().SweepDoor(t.Context(), store, slog.New(slog.DiscardHandler))
-		if !says(err, c.sweep) {
-			t.Errorf("%s\nsweep: %v, want %q", c.env, err, c.sweep)
+		_, done, err := SweepRoute(t.Context(), c, docstore.NewMemory(nil), slog.New(slog.DiscardHandler))
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", words, err, says)
 		}
 		if err := done(); err != nil {
 			t.Error(err)
 		}
 	}
-}
-
-// says reports whether an error contains a text, or is nil if that is empty.
-func says(err error, text string) bool {
-	if text == "" {
-		return err == nil
-	}
-	return err != nil && strings.Contains(err.Error(), text)
 }
 
 // TestFunctions: a task walks through the function Tasks to a target that wants an ID token, and the function Sweep queues
@@ -133,12 +82,12 @@ func TestFunctions(t *testing.T) {
 	words := "LEASEHOLD_TARGET_URL=" + target.URL + " LEASEHOLD_TARGET_AUDIENCE=https://worker.example LEASEHOLD_TASK_ISSUER=" + e.Issuer() +
 		" LEASEHOLD_TASK_ACCOUNT=" + account + " LEASEHOLD_TASK_QUEUE=" + queue + " LEASEHOLD_TASK_URL=http://" + worker.Listener.Addr().String() + tasks.TaskPath
 	log := slog.New(slog.DiscardHandler)
-	open := func(context.Context, settings) (docstore.Store, error) { return store, nil }
-	worker.Config.Handler = newFunction(env(words), log, open, taskDoor)
+	open := func(context.Context, *settings.Config) (docstore.Store, error) { return store, nil }
+	worker.Config.Handler = newFunction(settings.FunctionTasks, env(words), log, open, taskEndpoint)
 	worker.Start()
 	defer worker.Close()
 
-	sweep := newFunction(env(words), log, open, sweepDoor)
+	sweep := newFunction(settings.FunctionSweep, env(words), log, open, sweepEndpoint)
 	audience := "http://" + worker.Listener.Addr().String() + tasks.TaskPath
 	call := func(token string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tasks.SweepPath, nil)
@@ -172,9 +121,9 @@ func TestFunctions(t *testing.T) {
 
 // TestFunctionsNotSetUp: the functions answer, and say what is missing.
 func TestFunctionsNotSetUp(t *testing.T) {
-	for path, serve := range map[string]server{tasks.TaskPath: taskDoor, tasks.SweepPath: sweepDoor} {
+	for path, serve := range map[string]server{tasks.TaskPath: taskEndpoint, tasks.SweepPath: sweepEndpoint} {
 		w := httptest.NewRecorder()
-		f := newFunction(env(""), slog.New(slog.DiscardHandler), memory, serve)
+		f := newFunction(settings.FunctionTasks, env(""), slog.New(slog.DiscardHandler), memory, serve)
 		f.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
 		if w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "NOT_CONFIGURED") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)

@@ -113,6 +113,11 @@ func bearer(h http.Header) (string, error) {
 func parse(raw string) (*jose.JSONWebSignature, error) {
 	const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	malformed := refuse("the token is not a signed JWT: three parts in base64url with dots between them")
+	if strings.HasSuffix(raw, ".SIGNATURE_REMOVED_BY_GOOGLE") {
+		return nil, refuse("Cloud Run has verified this token and removed its signature: send Cloud Run's token in " +
+			"X-Serverless-Authorization and Leasehold's in Authorization. For tasks and sweeps set LEASEHOLD_TASK_AUTH=platform, " +
+			"so that only Cloud Run verifies callers, or let everyone invoke the service, so that Leasehold does")
+	}
 	if strings.Count(raw, ".") != 2 || strings.Trim(raw, base64url+".") != "" {
 		return nil, malformed
 	}

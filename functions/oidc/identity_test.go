@@ -38,6 +38,8 @@ func TestBearer(t *testing.T) {
 		scheme    = "the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token"
 		empty     = "the Authorization header has no token after Bearer"
 		malformed = "the token is not a signed JWT: three parts in base64url with dots between them"
+		unsigned  = "Cloud Run has verified this token and removed its signature: send Cloud Run's token in X-Serverless-Authorization and Leasehold's " +
+			"in Authorization. For tasks and sweeps set LEASEHOLD_TASK_AUTH=platform, so that only Cloud Run verifies callers, or let everyone invoke the service, so that Leasehold does"
 	)
 	for _, c := range []struct {
 		name    string
@@ -58,6 +60,7 @@ func TestBearer(t *testing.T) {
 		{"scheme alone", []string{"Bearer"}, empty},
 		{"scheme and a space", []string{"Bearer "}, empty},
 		{"opaque token", []string{"Bearer 2YotnFZFEjr1zCsicMWpAA"}, malformed},
+		{"signature removed by Cloud Run", []string{"Bearer " + good[:strings.LastIndex(good, ".")] + ".SIGNATURE_REMOVED_BY_GOOGLE"}, unsigned},
 		{"two parts", []string{"Bearer " + good[:strings.LastIndex(good, ".")]}, malformed},
 		{"five parts, encrypted", []string{"Bearer a.b.c.d.e"}, malformed},
 		{"not base64url", []string{"Bearer a+b.c/d.e="}, malformed},

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/leasehold-dev/leasehold/functions/settings"
+)
+
+// settingFlags are the flags of an entry point, made from the table of settings: a field for each, without defaults, so that
+// [settings.Load] alone reads values.
+type settingFlags struct {
+	entry  settings.Entry
+	rows   []settings.Setting
+	fields reflect.Value // a struct with a *string or *bool for each row; nil: the flag was not given
+}
+
+// newSettingFlags makes the flags of an entry point.
+func newSettingFlags(e settings.Entry) settingFlags {
+	f := settingFlags{entry: e}
+	var fields []reflect.StructField
+	for _, s := range settings.Of(e) {
+		if s.Flag() == "" {
+			continue
+		}
+		tag := "name:" + strconv.Quote(s.Flag()) + " group:" + strconv.Quote(s.Group) + " help:" + strconv.Quote(s.FlagHelp(e))
+		if p := placeholder(s); p != "" {
+			tag += " placeholder:" + strconv.Quote(p)
+		}
+		kind := reflect.TypeFor[*string]()
+		if s.Type == settings.Switch {
+			kind = reflect.TypeFor[*bool]()
+		}
+		f.rows = append(f.rows, s)
+		fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(len(fields)), Type: kind, Tag: reflect.StructTag(tag)})
+	}
+	f.fields = reflect.New(reflect.StructOf(fields))
+	return f
+}
+
+func placeholder(s settings.Setting) string {
+	switch {
+	case s.Placeholder != "":
+		return s.Placeholder
+	case s.Choices != nil:
+		return strings.Join(s.Choices, "|")
+	default:
+		return strings.ToUpper(string(s.Type))
+	}
+}
+
+// plugin is how kong takes the flags.
+func (f settingFlags) plugin() kong.Plugins { return kong.Plugins{f.fields.Interface()} }
+
+// load reads the settings from the flags that were given and from the environment. Its errors are those of the user.
+func (f settingFlags) load() (*settings.Config, error) {
+	given := map[string]string{}
+	for i, s := range f.rows {
+		switch value := f.fields.Elem().Field(i).Interface().(type) {
+		case *string:
+			if value != nil {
+				given[s.Flag()] = *value
+			}
+			if value != nil && s.Type == settings.File {
+				given[s.Flag()] = kong.ExpandPath(*value)
+			}
+		case *bool:
+			if value != nil {
+				given[s.Flag()] = strconv.FormatBool(*value)
+			}
+		}
+	}
+	c, err := settings.Load(f.entry, os.Environ(), given)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,138 @@
+// Command lambda is the program of all Lambda functions of Leasehold, over DynamoDB. The handler name of the function, which Lambda
+// puts into _HANDLER, chooses what it does:
+//
+//	api      the HTTP API, behind an API Gateway HTTP API or a function URL
+//	worker   takes the messages of an SQS queue to the work; the event source mapping must report batch item failures
+//	sweep    puts stale analyses back into their queue, when a schedule calls it
+//
+// It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are environment
+// variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets. The log is JSON on
+// standard error. For work that is a Go function, build a main like this one around aws.NewWorker.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/awssqs"
+	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/aws/ststoken"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// openTimeout is a little less than the 10 s that Lambda gives an instance to start, so that errors reach the log.
+const openTimeout = 9 * time.Second
+
+func main() {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	slog.SetDefault(log) // aws-lambda-go writes the errors of invocations to the standard log
+	h, err := open(context.Background(), os.Getenv("_HANDLER"), os.Environ(), log)
+	if err != nil {
+		log.Error("cannot start", "err", err)
+		os.Exit(1)
+	}
+	lambda.Start(h)
+}
+
+// open makes the handler that all invocations of this instance share.
+func open(ctx context.Context, name string, environ []string, log *slog.Logger) (lambda.Handler, error) {
+	// Identities live longer than the start, which has a time limit.
+	starting, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	switch name {
+	case "api":
+		return openAPI(ctx, starting, environ, log)
+	case "worker":
+		return openWorker(starting, environ, log)
+	case "sweep":
+		return openSweep(starting, environ, log)
+	default:
+		return nil, fmt.Errorf("the handler name of this function is %q: it must be api, worker or sweep", name)
+	}
+}
+
+func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
+	c, err := settings.Load(settings.LambdaAPI, environ, nil)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := setup.Identity(ctx, c, aws.Authorizer{
+		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IAMTenant: c.AuthTenant,
+	})
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(starting, c, log)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	api := httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids})
+	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath}), nil
+}
+
+func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
+	c, err := settings.Load(settings.LambdaWorker, environ, nil)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(ctx, c, log)
+	if err != nil {
+		return nil, err
+	}
+	worker, err := setup.Work(c, ststoken.New, store, log)
+	if err != nil {
+		return nil, err
+	}
+	hider, err := awssqs.OpenHider(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return aws.NewWorker(worker, hider)
+}
+
+func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
+	c, err := settings.Load(settings.LambdaSweep, environ, nil)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(ctx, c, log, analysis.ExpiryField)
+	if err != nil {
+		return nil, err
+	}
+	queue, err := awssqs.Open(ctx, c.QueueURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range queue.Warnings(awssqs.Expect{}) {
+		log.WarnContext(ctx, w, "queue", c.QueueURL)
+	}
+	return aws.NewSweeper(analysis.New(store, nil), setup.Sweep(c, queue), log)
+}
+
+// openStore opens the table, which should have an index on each of the fields, and logs its warnings.
+func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, indexes ...string) (*awsdynamodb.Store, error) {
+	store, err := awsdynamodb.Open(ctx, c.Table, &awsdynamodb.Options{
+		Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, Indexes: indexes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range store.Warnings() {
+		log.WarnContext(ctx, w, "table", c.Table)
+	}
+	return store, nil
+}

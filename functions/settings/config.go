@@ -1,0 +1,72 @@
+package settings
+
+import (
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// Config holds the settings of one entry point, checked, with their defaults. Fields that the entry point does not take
+// are empty. Each field is named after its variable.
+type Config struct {
+	Entry Entry
+
+	Listen                          string
+	BasePath                        string
+	RequestTimeout, ShutdownTimeout time.Duration
+	Log                             string
+
+	Store                   string
+	Data                    string
+	Project, Database, Root string
+	Table                   string
+	CreateTable             bool
+	Region, Endpoint        string
+	MaxSkew                 time.Duration
+	RedisAddr, RedisUser    string
+	RedisPassword           string
+	RedisTLS                bool
+	RedisDB                 int64
+	RedisPrefix             string
+
+	AuthIssuer, AuthAudience, AuthJWKSURL string
+	AuthTenantClaim, AuthTenant           string
+	AuthSubjects, AuthAdmins, AuthWorkers []string
+	AuthAdminScope, AuthWorkerScope       string
+	AuthLeeway                            time.Duration
+	Development                           bool
+
+	IDServices []machineid.ServiceConfig // nil: the default service
+
+	QueueURL                                string
+	Concurrency                             int64
+	TargetURL                               string
+	TargetToken, TargetTokenFile            string
+	TargetAudience                          string
+	TTL, Heartbeat                          time.Duration // a Heartbeat of 0 is a fifth of TTL
+	MaxFailures                             int64
+	OnLocked                                string
+	TaskTimeout                             time.Duration
+	TaskAuth, TaskIssuer                    string
+	TaskAudience, TaskAccount, SweepAccount string
+	TaskQueue, TaskURL                      string
+	MaxTakeovers                            int64
+	RequeueEvery, SweepGrace                time.Duration
+
+	origins map[string]string // what set a setting, by its variable: the variable, another one, or a flag
+}
+
+// Given reports whether the environment or a flag set the setting of a variable.
+func (c *Config) Given(env string) bool { return c.origins[env] != "" }
+
+// Name is how an error calls the setting of a variable: what set it, or else the flag of a command and the variable of a
+// function.
+func (c *Config) Name(env string) string {
+	if o := c.origins[env]; o != "" {
+		return o
+	}
+	if s, ok := Find(env); ok && c.Entry.command() && s.Entries.Has(c.Entry) && !s.Secret {
+		return "--" + s.Flag()
+	}
+	return env
+}

@@ -1,0 +1,252 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// Load reads and checks the settings of one entry point. environ is like that of [os.Environ]. flags are the flags that
+// the user gave, by their names without dashes; they count before the environment, and functions have none.
+func Load(e Entry, environ []string, flags map[string]string) (*Config, error) {
+	env := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	if err := unknown(e, env); err != nil {
+		return nil, err
+	}
+	c := &Config{Entry: e, origins: map[string]string{}}
+	for _, s := range Of(e) {
+		if err := c.read(s, env, flags); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range Of(e) {
+		if s.Required.Has(e) && !c.Given(s.Env) {
+			return nil, fmt.Errorf("%s is required: %s", c.Name(s.Env), lowerFirst(expand(firstSentence(s.Help), c.Name)))
+		}
+	}
+	if err := c.checkRules(); err != nil {
+		return nil, err
+	}
+	return c, c.check(env)
+}
+
+// read finds the value of one setting and writes it into its field.
+func (c *Config) read(s Setting, env, flags map[string]string) error {
+	value, origin := s.Default, ""
+	for _, from := range []struct {
+		name, origin string
+		values       map[string]string
+	}{{s.Flag(), "--" + s.Flag(), flags}, {s.Env, s.Env, env}, {s.Also, s.Also, env}} {
+		text, ok := from.values[from.name]
+		if ok && text == "" && s.NotEmpty {
+			return fmt.Errorf("%s is empty, which would turn a check of callers off: set it, or remove it", from.origin)
+		}
+		if text != "" && from.name != "" {
+			value, origin = text, from.origin
+			break
+		}
+	}
+	if origin != "" {
+		c.origins[s.Env] = origin
+	}
+	if value == "" {
+		return nil
+	}
+	if err := c.parse(s, value); err != nil {
+		return fmt.Errorf("%s%w", c.Name(s.Env), err)
+	}
+	return nil
+}
+
+// parse writes a value into its field. The error continues a sentence that begins with the setting's name.
+func (c *Config) parse(s Setting, value string) error {
+	var ok bool
+	switch field := s.field(c).(type) {
+	case *string:
+		*field, ok = value, s.Choices == nil || slices.Contains(s.Choices, value)
+	case *[]string:
+		for item := range strings.SplitSeq(value, ",") {
+			*field = append(*field, strings.TrimSpace(item))
+		}
+		ok = !slices.Contains(*field, "")
+	case *time.Duration:
+		var err error
+		*field, err = time.ParseDuration(value)
+		ok = err == nil && s.durationFits(*field)
+	case *int64:
+		var err error
+		*field, err = strconv.ParseInt(value, 10, 64)
+		ok = err == nil && s.numberFits(*field)
+	case *bool:
+		*field = value == "true" || value == "1"
+		ok = *field || value == "false" || value == "0"
+	case *[]machineid.ServiceConfig:
+		var err error
+		if *field, err = services(value); err != nil {
+			return fmt.Errorf(": %w", err)
+		}
+		return nil
+	default:
+		return fmt.Errorf(" has a field of an unknown type %T", field)
+	}
+	switch {
+	case ok:
+		return nil
+	case s.Secret:
+		return fmt.Errorf(" has a value that is not allowed: it must be %s", s.allowed())
+	default:
+		return fmt.Errorf(" is %q: it must be %s", value, s.allowed())
+	}
+}
+
+func (s Setting) durationFits(d time.Duration) bool {
+	least, most, step := bound(s.Min), bound(s.Max), bound(s.Step)
+	return d >= least && (d > 0 || s.Min != "") && (most == 0 || d <= most) && (step == 0 || d%step == 0)
+}
+
+// bound is a bound of the table; 0 if there is none.
+func bound(text string) time.Duration {
+	d, _ := time.ParseDuration(text) // the table's test parses all bounds
+	return d
+}
+
+func (s Setting) numberFits(n int64) bool {
+	least, errLeast := strconv.ParseInt(s.Min, 10, 64)
+	most, errMost := strconv.ParseInt(s.Max, 10, 64)
+	return (errLeast != nil || n >= least) && (errMost != nil || n <= most)
+}
+
+// allowed says in words which values a setting takes.
+func (s Setting) allowed() string {
+	var text string
+	switch s.Type {
+	case List:
+		return "a list separated by commas, without empty items"
+	case Switch:
+		return "true or false"
+	case Duration:
+		text = "a duration"
+		if s.Min == "" {
+			text += " above 0"
+		}
+	case Number:
+		text = "a whole number"
+	default:
+		last := len(s.Choices) - 1
+		return strings.Join(s.Choices[:last], ", ") + " or " + s.Choices[last]
+	}
+	switch {
+	case s.Min != "" && s.Max != "":
+		text += " from " + s.Min + " to " + s.Max
+	case s.Min != "":
+		text += " of at least " + s.Min
+	case s.Max != "":
+		text += " up to " + s.Max
+	}
+	if s.Step == "1s" {
+		text += " in whole seconds"
+	}
+	if s.Type == Duration {
+		text += ", such as 30s or 5m"
+	}
+	return text
+}
+
+// services reads services for machine IDs: JSON, or the path of a file with it.
+func services(value string) ([]machineid.ServiceConfig, error) {
+	text := []byte(value)
+	if trimmed := strings.TrimSpace(value); !strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "{") {
+		var err error
+		if text, err = os.ReadFile(value); err != nil {
+			return nil, err
+		}
+	}
+	return machineid.ParseServices(text)
+}
+
+// kubernetes matches the variables that Kubernetes sets for a service whose name begins with "leasehold".
+var kubernetes = regexp.MustCompile(`^LEASEHOLD(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// unknown rejects LEASEHOLD_ variables that no entry point and no command knows, and in functions those of the client.
+func unknown(e Entry, env map[string]string) error {
+	var errs []error
+	for name := range env {
+		if !strings.HasPrefix(name, prefix) || kubernetes.MatchString(name) {
+			continue
+		}
+		if _, ok := Find(name); ok {
+			continue
+		}
+		if v, ok := clientVariable(name); !ok {
+			errs = append(errs, fmt.Errorf("%s is not a setting: did you mean %s?", name, nearest(name)))
+		} else if v.Instead != "" && !e.command() {
+			errs = append(errs, fmt.Errorf("%s is a setting of the commands that call a server, and has no effect here: did you mean %s?",
+				name, v.Instead))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // the order of a map is random
+	return errors.Join(errs...)
+}
+
+func clientVariable(name string) (Variable, bool) {
+	i := slices.IndexFunc(ClientVariables, func(v Variable) bool { return v.Name == name })
+	if i < 0 {
+		return Variable{}, false
+	}
+	return ClientVariables[i], true
+}
+
+// nearest is the setting whose name is most like another: one that ends with it, or else by edit distance.
+func nearest(name string) string {
+	distance := func(s Setting) int {
+		if strings.HasSuffix(s.Env, name[len(prefix)-1:]) {
+			return 0
+		}
+		return editDistance(s.Env, name)
+	}
+	return slices.MinFunc(Table, func(a, b Setting) int { return distance(a) - distance(b) }).Env
+}
+
+// editDistance is the number of characters to insert, delete or replace that make b of a (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range b {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+func firstSentence(text string) string {
+	first, _, _ := strings.Cut(text, ". ")
+	return strings.TrimSuffix(first, ".")
+}
+
+// lowerFirst makes a sentence the second half of another, unless it begins with an abbreviation.
+func lowerFirst(text string) string {
+	if len(text) > 1 && text[1] >= 'a' && text[1] <= 'z' {
+		return strings.ToLower(text[:1]) + text[1:]
+	}
+	return text
+}

@@ -1,0 +1,132 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Markdown is the documentation of all settings, docs/settings.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(`# Settings
+
+<!-- Generated from functions/settings. To write it again: go test ./functions/settings -run TestDocumentation -update -->
+
+Every entry point reads its settings from environment variables. ` + "`leasehold serve` and `leasehold worker`" + ` take them as flags too: the
+name of the flag is that of the variable without ` + "`LEASEHOLD_`" + `, in lower case with dashes. A flag wins over its variable. Secrets have no flag,
+because other users of a machine can read command lines.
+
+- An empty variable counts as not set. Where that would turn a check of callers off, an empty value is an error.
+- A variable that begins with ` + "`LEASEHOLD_`" + ` and is not known is an error at the start, which names the setting with the most similar name.
+- A duration is a number with a unit: ` + "`300ms`, `30s`, `5m`, `2h`" + `. A list is separated by commas. A switch is ` + "`true` or `false`" + `.
+
+An entry point in **bold** requires the setting. API, Tasks and Sweep are the Cloud Functions of those names; api, worker and sweep are the Lambda
+functions with those handler names.
+`)
+	var group string
+	for _, s := range Table {
+		if s.Group != group {
+			group = s.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| variable | value | default | taken by | meaning |\n|---|---|---|---|---|\n", group)
+		}
+		b.WriteString(s.markdown())
+	}
+	b.WriteString("\n## Rules between settings\n\n")
+	for _, r := range Rules {
+		relation, other := "needs", r.Needs
+		if r.NotWith != "" {
+			relation, other = "cannot be set together with", r.NotWith
+		}
+		fmt.Fprintf(&b, "- `%s` %s `%s` (%s): %s.\n", r.If, relation, other, strings.Join(r.Entries.Names(), ", "), documented(r.Why))
+	}
+	b.WriteString("\n## Variables of platforms and SDKs\n\n| variable | meaning |\n|---|---|\n")
+	for _, v := range PlatformVariables {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(v.Name, ", ", "`, `"), v.Help)
+	}
+	b.WriteString("\n## Variables of the commands that call a server\n\nEntry points do not read them.\n\n| variable | meaning |\n|---|---|\n")
+	for _, v := range ClientVariables {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", v.Name, v.Help)
+	}
+	return b.String()
+}
+
+// markdown is the setting's row of its group's table.
+func (s Setting) markdown() string {
+	kind, value := string(s.Type), ""
+	switch {
+	case s.Choices != nil:
+		kind = "`" + strings.Join(s.Choices, "`, `") + "`"
+	case s.Secret:
+		kind = "secret"
+	case s.bounds() != "":
+		kind += ", " + s.bounds()
+	}
+	if s.Default != "" {
+		value = "`" + s.Default + "`"
+	}
+	for _, v := range s.Variants {
+		value += ", " + strings.Join(v.Entries.Names(), ", ") + " `" + v.Default + "`"
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, value, s.takenBy(), s.document())
+}
+
+// takenBy names the entry points that take the setting, in the three kinds that there are.
+func (s Setting) takenBy() string {
+	var kinds []string
+	for _, k := range []struct {
+		entries Entry
+		prefix  string
+	}{{Serve | Worker, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
+		var names []string
+		for _, p := range Entries {
+			if !k.entries.Has(p.Entry) || !s.Entries.Has(p.Entry) {
+				continue
+			}
+			name := strings.TrimPrefix(p.Name, k.prefix)
+			if s.Required.Has(p.Entry) {
+				name = "**" + name + "**"
+			}
+			names = append(names, name)
+		}
+		if names != nil {
+			kinds = append(kinds, k.prefix+strings.Join(names, ", "))
+		}
+	}
+	return strings.Join(kinds, "; ")
+}
+
+// bounds says which numbers and durations are allowed.
+func (s Setting) bounds() string {
+	if s.Type != Duration && s.Type != Number {
+		return ""
+	}
+	var parts []string
+	if s.Min != "" {
+		parts = append(parts, "≥ "+s.Min)
+	} else {
+		parts = append(parts, "> 0")
+	}
+	if s.Max != "" {
+		parts = append(parts, "≤ "+s.Max)
+	}
+	if i := slices.IndexFunc(s.Variants, func(v Variant) bool { return v.Max != s.Max }); i >= 0 {
+		parts[len(parts)-1] += " (" + strings.Join(s.Variants[i].Entries.Names(), ", ") + ": no limit)"
+	}
+	if s.Step == "1s" {
+		parts = append(parts, "whole seconds")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s Setting) document() string {
+	text := documented(s.Help)
+	if s.More != "" {
+		text += " " + documented(s.More)
+	}
+	return text
+}
+
+func documented(text string) string {
+	return expand(text, func(env string) string { return "`" + env + "`" })
+}

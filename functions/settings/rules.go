@@ -1,0 +1,217 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/oidc"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+)
+
+// Rule is a rule between two settings. It applies if the environment or a flag sets the setting If.
+type Rule struct {
+	If      string // setting
+	Needs   string // setting that must be set too
+	NotWith string // setting that must not be set too
+	Entries Entry  // where it applies
+	Why     string // with names of settings like Setting.Help
+}
+
+const (
+	noIssuer   = "without an issuer no token is accepted"
+	byIssuer   = Serve | FunctionAPI // where only an issuer authenticates callers
+	twoTenants = "one is the tenant of all callers, the other names the claim with each caller's own"
+	twoTokens  = "they are two ways to get the target's token"
+)
+
+// Rules lists the rules between two settings. [Load] applies them.
+var Rules = []Rule{
+	{If: "LEASEHOLD_AUTH_ISSUER", Needs: "LEASEHOLD_AUTH_AUDIENCE", Entries: apis, Why: "the name of this server in the claim aud; without it, tokens that were issued for other servers would be accepted"},
+	{If: "LEASEHOLD_AUTH_AUDIENCE", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_JWKS_URL", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_LEEWAY", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_TENANT_CLAIM", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_ADMIN_SCOPE", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_WORKER_SCOPE", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_TENANT", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_ADMINS", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_WORKERS", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
+	{If: "LEASEHOLD_AUTH_SUBJECTS", Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis, Why: "it lists the subjects of that tenant"},
+	{If: "LEASEHOLD_AUTH_SUBJECTS", NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: apis, Why: twoTenants},
+	{If: "LEASEHOLD_AUTH_TENANT", NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: byIssuer, Why: twoTenants},
+	{If: "LEASEHOLD_TARGET_TOKEN", NotWith: "LEASEHOLD_TARGET_AUDIENCE", Entries: runsTasks, Why: twoTokens},
+	{If: "LEASEHOLD_TARGET_TOKEN_FILE", NotWith: "LEASEHOLD_TARGET_AUDIENCE", Entries: runsTasks, Why: twoTokens},
+	{If: "LEASEHOLD_TARGET_TOKEN", NotWith: "LEASEHOLD_TARGET_TOKEN_FILE", Entries: runsTasks, Why: twoTokens},
+	{If: "LEASEHOLD_TASK_QUEUE", Needs: "LEASEHOLD_TASK_URL", Entries: Serve | FunctionSweep, Why: "the URL that the queue delivers to, such as https://worker.example.com/internal/tasks/analysis"},
+}
+
+func (c *Config) checkRules() error {
+	for _, r := range Rules {
+		if !r.Entries.Has(c.Entry) || !c.Given(r.If) {
+			continue
+		}
+		if r.Needs != "" && !c.Given(r.Needs) {
+			return fmt.Errorf("%s needs %s: %s", c.Name(r.If), c.Name(r.Needs), expand(r.Why, c.Name))
+		}
+		if r.NotWith != "" && c.Given(r.NotWith) {
+			return fmt.Errorf("%s and %s cannot both be set: %s", c.Name(r.If), c.Name(r.NotWith), expand(r.Why, c.Name))
+		}
+	}
+	return nil
+}
+
+// check applies the rules that look at values or at the platform.
+func (c *Config) check(env map[string]string) error {
+	for _, check := range []func(map[string]string) error{
+		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkBasePath, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
+	} {
+		if err := check(env); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkListen applies PORT, and rejects development mode where other machines could reach it.
+func (c *Config) checkListen(env map[string]string) error {
+	if c.Entry != Serve {
+		return nil
+	}
+	if port := env["PORT"]; port != "" && !c.Given("LEASEHOLD_LISTEN") {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return fmt.Errorf("PORT is %q: it must be a whole number from 0 to 65535", port)
+		} else if port = strconv.FormatUint(n, 10); c.AuthIssuer != "" {
+			c.Listen = ":" + port
+		} else {
+			c.Listen = net.JoinHostPort("127.0.0.1", port)
+		}
+		c.origins["LEASEHOLD_LISTEN"] = "PORT"
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is %q: it must be host:port, such as %s", c.Name("LEASEHOLD_LISTEN"), c.Listen, defaultListen)
+	case c.AuthIssuer != "":
+		return nil
+	case env["K_SERVICE"] != "":
+		return errors.New("on Cloud Run the server needs --auth-issuer and --auth-audience: development mode, which accepts every caller, is for one machine")
+	case !httpapi.Loopback(host):
+		return fmt.Errorf("%s %s can be reached from other machines, and without --auth-issuer every caller there could take and release locks.\n"+
+			"Listen on 127.0.0.1, or set --auth-issuer and --auth-audience", c.Name("LEASEHOLD_LISTEN"), c.Listen)
+	}
+	return nil
+}
+
+// checkDevelopment keeps development mode of the Cloud Functions to emulators.
+func (c *Config) checkDevelopment(env map[string]string) error {
+	const accepts = "LEASEHOLD_DEVELOPMENT accepts every caller: "
+	switch {
+	case !c.Development:
+		return nil
+	case env["K_SERVICE"] != "":
+		return errors.New(accepts + "it is not allowed on Cloud Run")
+	case env["FIRESTORE_EMULATOR_HOST"] == "":
+		return errors.New(accepts + "it needs FIRESTORE_EMULATOR_HOST")
+	case env["LEASEHOLD_AUTH_ISSUER"] != "": // also where the function does not take it
+		return errors.New(accepts + "it cannot be set together with LEASEHOLD_AUTH_ISSUER")
+	}
+	return nil
+}
+
+func (c *Config) checkTenant(map[string]string) error {
+	switch {
+	case c.AuthTenant != "" && c.AuthSubjects == nil && c.AuthIssuer == oidc.GoogleIssuer:
+		return fmt.Errorf("%s needs %s with the issuer %s: every Google account can get a token for any audience",
+			c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_SUBJECTS"), oidc.GoogleIssuer)
+	case c.AuthTenant != "" && c.AuthIssuer != "" && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM"):
+		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)
+	}
+	return nil
+}
+
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+func (c *Config) checkBasePath(map[string]string) error {
+	if c.BasePath != "" && !basePath.MatchString(c.BasePath) {
+		return fmt.Errorf(`%s is %q: it must begin with "/", not end with it, and consist of letters, digits, ".", "_", "~" and "-", such as /leasehold`,
+			c.Name("LEASEHOLD_BASE_PATH"), c.BasePath)
+	}
+	return nil
+}
+
+func (c *Config) checkStore(map[string]string) error {
+	switch {
+	case c.Store == "dynamodb" && c.Table == "":
+		return fmt.Errorf("%s dynamodb needs %s: the name of the table", c.Name("LEASEHOLD_STORE"), c.Name("LEASEHOLD_TABLE"))
+	case c.Entry == Worker && c.Store == "memory":
+		return fmt.Errorf("%s memory has no analyses: choose the store that they are in", c.Name("LEASEHOLD_STORE"))
+	}
+	return nil
+}
+
+func (c *Config) checkTarget(map[string]string) error {
+	if c.TargetURL == "" {
+		return nil
+	}
+	if _, err := tasks.NewTarget(c.TargetURL, nil); err != nil {
+		return fmt.Errorf("%s: %w", c.Name("LEASEHOLD_TARGET_URL"), err)
+	}
+	return nil
+}
+
+func (c *Config) checkTimes(map[string]string) error {
+	if c.Heartbeat > c.TTL/2 {
+		return fmt.Errorf("%s is %v: it must be at most half of %s, which is %v, so that the lock survives a heartbeat that fails",
+			c.Name("LEASEHOLD_HEARTBEAT"), c.Heartbeat, c.Name("LEASEHOLD_TTL"), c.TTL)
+	}
+	return nil
+}
+
+// checkTaskCallers makes sure that endpoints for tasks and sweeps that do something know their callers.
+func (c *Config) checkTaskCallers(map[string]string) error {
+	if c.RunsTasks() {
+		if err := c.checkTaskAccount(c.TaskAccount); err != nil {
+			return err
+		}
+	}
+	if c.Sweeps() {
+		return c.checkTaskAccount(c.SweepCaller())
+	}
+	return nil
+}
+
+func (c *Config) checkTaskAccount(account string) error {
+	auth, who, audience := c.Name("LEASEHOLD_TASK_AUTH"), c.Name("LEASEHOLD_TASK_ACCOUNT"), c.Name("LEASEHOLD_TASK_AUDIENCE")
+	switch {
+	case c.TaskAuth == "platform" && account != "" && c.TaskQueue == "":
+		return fmt.Errorf("%s platform and %s cannot both be set: the platform decides which accounts may call", auth, who)
+	case c.TaskAuth == "platform", account == "" && c.InDevelopment():
+		return nil
+	case account == "":
+		return fmt.Errorf("%s is required: the service account of the queue's tokens. "+
+			"Only if the platform verifies callers, as Cloud Run does without public access, set %s to platform", who, auth)
+	case c.TokenAudience() == "":
+		return fmt.Errorf("%s is required: the audience of the queue's tokens, which is the task's URL unless the task says otherwise", audience)
+	}
+	return nil
+}
+
+// InDevelopment reports whether callers are not authenticated.
+func (c *Config) InDevelopment() bool { return c.Development || c.Entry == Serve && c.AuthIssuer == "" }
+
+// RunsTasks reports whether the endpoint for tasks is configured.
+func (c *Config) RunsTasks() bool { return c.TaskAuth != "" && c.TargetURL != "" }
+
+// Sweeps reports whether the endpoint for sweeps is configured.
+func (c *Config) Sweeps() bool { return c.Entry&(Serve|FunctionSweep) != 0 && c.TaskQueue != "" }
+
+// TokenAudience is the audience of the tokens of the queue and of the scheduler.
+func (c *Config) TokenAudience() string { return cmp.Or(c.TaskAudience, c.TaskURL) }
+
+// SweepCaller is the account of the scheduler's tokens.
+func (c *Config) SweepCaller() string { return cmp.Or(c.SweepAccount, c.TaskAccount) }

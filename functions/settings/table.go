@@ -1,0 +1,359 @@
+package settings
+
+// Groups of settings, in the order of help and documentation.
+const (
+	groupServer     = "Server"
+	groupStore      = "Store"
+	groupSQLite     = "Store sqlite"
+	groupFirestore  = "Store firestore"
+	groupDynamoDB   = "Store dynamodb"
+	groupRedis      = "Store redis"
+	groupAuth       = "Authentication"
+	groupIDs        = "Machine IDs"
+	groupTasks      = "Analyses from a queue"
+	groupTaskAuth   = "Callers of the internal endpoints"
+	groupSweep      = "Sweep"
+	defaultListen   = "127.0.0.1:8080"
+	onStores        = Serve | Worker
+	onFirestore     = onStores | functions
+	onDynamoDB      = onStores | lambdas
+	runsTasks       = Serve | Worker | FunctionTasks | LambdaWorker
+	internalCallers = Serve | FunctionTasks | FunctionSweep
+	sweeps          = Serve | FunctionSweep | LambdaSweep
+)
+
+// Table lists all settings.
+var Table = []Setting{
+	{
+		Env: "LEASEHOLD_LISTEN", Group: groupServer, Type: Text, Default: defaultListen, Placeholder: "HOST:PORT", Entries: Serve,
+		Help: "Address to listen on; port 0 takes a free one. An address that other machines can reach needs {AUTH_ISSUER}. " +
+			"If only the variable PORT is set, that port: on all addresses with {AUTH_ISSUER}, otherwise on 127.0.0.1.",
+		field: func(c *Config) any { return &c.Listen },
+	},
+	{
+		Env: "LEASEHOLD_BASE_PATH", Group: groupServer, Type: Text, Placeholder: "PATH", Entries: apis | functions,
+		Help: "Path under which callers reach the server, such as /leasehold: it is removed from the front of request paths. " +
+			"Paths without it work as well.",
+		field: func(c *Config) any { return &c.BasePath },
+	},
+	{
+		Env: "LEASEHOLD_REQUEST_TIMEOUT", Group: groupServer, Type: Duration, Default: "10s", Entries: apis,
+		Help:  "Time limit of one request.",
+		field: func(c *Config) any { return &c.RequestTimeout },
+	},
+	{
+		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "15s", Entries: Serve | Worker,
+		Variants: []Variant{{Entries: Worker, Default: "20s"}},
+		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",
+		field:    func(c *Config) any { return &c.ShutdownTimeout },
+	},
+	{
+		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json"}, Entries: Serve | Worker,
+		Help:  "Log format on standard error.",
+		field: func(c *Config) any { return &c.Log },
+	},
+
+	{
+		Env: "LEASEHOLD_STORE", Group: groupStore, Type: Text, Default: "sqlite", Entries: onStores,
+		Choices: []string{"sqlite", "memory", "firestore", "dynamodb", "redis"},
+		Help:    "Where locks are stored. The store memory is lost when the server ends.",
+		field:   func(c *Config) any { return &c.Store },
+	},
+	{
+		Env: "LEASEHOLD_DATA", Group: groupSQLite, Type: File, Placeholder: "DIR", Entries: onStores,
+		Help:  "Folder of the database file. The default is Leasehold's folder in the user's data folder.",
+		field: func(c *Config) any { return &c.Data },
+	},
+	{
+		Env: "LEASEHOLD_PROJECT", Group: groupFirestore, Type: Text, Placeholder: "ID", Also: "GOOGLE_CLOUD_PROJECT", Entries: onFirestore,
+		Help:  "Google Cloud project of the database. Without it: GOOGLE_CLOUD_PROJECT, then the project of the credentials.",
+		field: func(c *Config) any { return &c.Project },
+	},
+	{
+		Env: "LEASEHOLD_DATABASE", Group: groupFirestore, Type: Text, Default: "(default)", Placeholder: "ID", Entries: onFirestore,
+		Help:  "Database of the project. FIRESTORE_EMULATOR_HOST is honored.",
+		field: func(c *Config) any { return &c.Database },
+	},
+	{
+		Env: "LEASEHOLD_ROOT", Group: groupFirestore, Type: Text, Placeholder: "PATH", Entries: onFirestore,
+		Help:  "Document below which everything is kept, such as leasehold/v1. The default is the top level.",
+		field: func(c *Config) any { return &c.Root },
+	},
+	{
+		Env: "LEASEHOLD_TABLE", Group: groupDynamoDB, Type: Text, Placeholder: "NAME", Entries: onDynamoDB, Required: lambdas,
+		Help:  "Name of the table.",
+		field: func(c *Config) any { return &c.Table },
+	},
+	{
+		Env: "LEASEHOLD_CREATE_TABLE", Group: groupDynamoDB, Type: Switch, Entries: onStores,
+		Help:  "Create the table if it is missing, for development.",
+		field: func(c *Config) any { return &c.CreateTable },
+	},
+	{
+		Env: "LEASEHOLD_REGION", Group: groupDynamoDB, Type: Text, Placeholder: "NAME", Entries: onDynamoDB,
+		Help:  "AWS region of the table. Without it: AWS_REGION, then the shared AWS configuration.",
+		field: func(c *Config) any { return &c.Region },
+	},
+	{
+		Env: "LEASEHOLD_ENDPOINT", Group: groupDynamoDB, Type: Text, Placeholder: "URL", Entries: onDynamoDB,
+		Help:  "Endpoint of DynamoDB, such as an emulator. The default is the region's.",
+		field: func(c *Config) any { return &c.Endpoint },
+	},
+	{
+		Env: "LEASEHOLD_MAX_SKEW", Group: groupDynamoDB, Type: Duration, Default: "1s", Entries: onDynamoDB,
+		Help:  "How far this machine's clock may be from DynamoDB's before requests fail with CLOCK_SKEW.",
+		field: func(c *Config) any { return &c.MaxSkew },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_ADDR", Group: groupRedis, Type: Text, Default: "127.0.0.1:6379", Placeholder: "HOST:PORT", Entries: onStores,
+		Help: "The server, or any member of a cluster. A URL works too: redis://user:password@host:6379/0, rediss:// for TLS. " +
+			"Set a URL with a password in the environment: other users can read command lines.",
+		field: func(c *Config) any { return &c.RedisAddr },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_USER", Group: groupRedis, Type: Text, Placeholder: "NAME", Entries: onStores,
+		Help:  "User to log in as. The password is in {REDIS_PASSWORD} or in the URL.",
+		field: func(c *Config) any { return &c.RedisUser },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_PASSWORD", Group: groupRedis, Type: Text, Secret: true, Entries: onStores,
+		Help:  "Password of the user.",
+		field: func(c *Config) any { return &c.RedisPassword },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_TLS", Group: groupRedis, Type: Switch, Entries: onStores,
+		Help:  "Connect with TLS.",
+		field: func(c *Config) any { return &c.RedisTLS },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_DB", Group: groupRedis, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: onStores,
+		Help:  "Number of the database. A cluster has only 0.",
+		field: func(c *Config) any { return &c.RedisDB },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_PREFIX", Group: groupRedis, Type: Text, Default: "leasehold", Placeholder: "NAME", Entries: onStores,
+		Help:  "Prefix of every key, in braces.",
+		field: func(c *Config) any { return &c.RedisPrefix },
+	},
+
+	{
+		Env: "LEASEHOLD_AUTH_ISSUER", Group: groupAuth, Type: Text, Placeholder: "URL", Entries: apis, NotEmpty: true,
+		Help: "OpenID Connect issuer whose tokens are accepted.",
+		More: "Without it, `leasehold serve` runs in development mode, for callers on the same machine only; a Cloud Function rejects all " +
+			"callers; a Lambda function accepts the callers that API Gateway or IAM has verified.",
+		field: func(c *Config) any { return &c.AuthIssuer },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_AUDIENCE", Group: groupAuth, Type: Text, Placeholder: "NAME", Entries: apis,
+		Help:  "Audience that tokens must be meant for. Required with {AUTH_ISSUER}.",
+		field: func(c *Config) any { return &c.AuthAudience },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_JWKS_URL", Group: groupAuth, Type: Text, Placeholder: "URL", Entries: apis,
+		Help:  "URL of the issuer's keys. The default is the one in its discovery document.",
+		field: func(c *Config) any { return &c.AuthJWKSURL },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_TENANT_CLAIM", Group: groupAuth, Type: Text, Default: "tenant_id", Placeholder: "CLAIM", Entries: apis,
+		Help:  "Claim with the caller's tenant.",
+		field: func(c *Config) any { return &c.AuthTenantClaim },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_TENANT", Group: groupAuth, Type: Text, Placeholder: "TENANT", Entries: apis,
+		Help: "Tenant of all callers, if their tokens have no claim for it.",
+		More: "Lambda api: also the tenant of IAM callers; together with {AUTH_TENANT_CLAIM}, which only the Lambda api without an " +
+			"issuer allows, it is the tenant of IAM callers only.",
+		field: func(c *Config) any { return &c.AuthTenant },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_SUBJECTS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis, NotEmpty: true,
+		Help: "Subjects that belong to {AUTH_TENANT}; all others are rejected. The default is all. Required with the issuer " +
+			"https://accounts.google.com.",
+		More:  "The subject of an IAM caller is its ARN; that of a role is without the session name.",
+		field: func(c *Config) any { return &c.AuthSubjects },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_ADMIN_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:admin", Placeholder: "SCOPE", Entries: apis,
+		Help:  "Scope of callers that may force-release locks.",
+		field: func(c *Config) any { return &c.AuthAdminScope },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_ADMINS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
+		Help:  "Subjects that may force-release locks without that scope.",
+		More:  "The subject of an IAM caller is its ARN.",
+		field: func(c *Config) any { return &c.AuthAdmins },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_WORKER_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:worker", Placeholder: "SCOPE", Entries: apis,
+		Help:  "Scope of callers that may run analyses.",
+		field: func(c *Config) any { return &c.AuthWorkerScope },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_WORKERS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
+		Help:  "Subjects that may run analyses without that scope.",
+		More:  "The subject of an IAM caller is its ARN.",
+		field: func(c *Config) any { return &c.AuthWorkers },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_LEEWAY", Group: groupAuth, Type: Duration, Default: "30s", Max: "5m", Entries: apis,
+		Help:  "How far the issuer's clock may be from this machine's.",
+		field: func(c *Config) any { return &c.AuthLeeway },
+	},
+	{
+		Env: "LEASEHOLD_DEVELOPMENT", Group: groupAuth, Type: Switch, Entries: functions,
+		Help: "Accept every caller from this machine without authentication. Works only with FIRESTORE_EMULATOR_HOST, without " +
+			"{AUTH_ISSUER}, and not on Cloud Run.",
+		field: func(c *Config) any { return &c.Development },
+	},
+
+	{
+		Env: "LEASEHOLD_ID_SERVICES", Group: groupIDs, Type: JSON, Placeholder: "FILE", Entries: apis,
+		Help:  "Services that machine IDs are leased to: a JSON list, or a file with one. The default is one service, default.",
+		field: func(c *Config) any { return &c.IDServices },
+	},
+
+	{
+		Env: "LEASEHOLD_QUEUE_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: Worker | LambdaSweep, Required: Worker | LambdaSweep,
+		Help:  "SQS queue of the analyses. The region is that of the URL; a URL outside of AWS is the queue of an emulator.",
+		field: func(c *Config) any { return &c.QueueURL },
+	},
+	{
+		Env: "LEASEHOLD_CONCURRENCY", Group: groupTasks, Type: Number, Default: "4", Min: "1", Placeholder: "N", Entries: Worker,
+		Help:  "Number of messages that are worked on at once.",
+		field: func(c *Config) any { return &c.Concurrency },
+	},
+	{
+		Env: "LEASEHOLD_TARGET_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: runsTasks, Required: Worker | LambdaWorker,
+		Help:  "URL that runs an analysis: it receives a POST for each run. It begins with https://, unless it is on this machine.",
+		More:  "Without it, the endpoint for tasks of `leasehold serve` and of the function Tasks responds NOT_CONFIGURED.",
+		field: func(c *Config) any { return &c.TargetURL },
+	},
+	{
+		Env: "LEASEHOLD_TARGET_TOKEN", Group: groupTasks, Type: Text, Secret: true, Entries: runsTasks,
+		Help:  "Bearer token for the target.",
+		field: func(c *Config) any { return &c.TargetToken },
+	},
+	{
+		Env: "LEASEHOLD_TARGET_TOKEN_FILE", Group: groupTasks, Type: File, Placeholder: "FILE", Entries: runsTasks,
+		Help:  "File with the bearer token for the target, read for each run. {TARGET_TOKEN} holds the token itself.",
+		field: func(c *Config) any { return &c.TargetTokenFile },
+	},
+	{
+		Env: "LEASEHOLD_TARGET_AUDIENCE", Group: groupTasks, Type: Text, Placeholder: "NAME", Entries: runsTasks,
+		Help: "Audience of an ID token for the target, instead of a bearer token.",
+		More: "`leasehold serve` and the function Tasks get it from Google Cloud's metadata server, for their service account. " +
+			"`leasehold worker` and the Lambda worker get it from AWS STS (`sts:GetWebIdentityToken`), for their role.",
+		field: func(c *Config) any { return &c.TargetAudience },
+	},
+	{
+		Env: "LEASEHOLD_TTL", Group: groupTasks, Type: Duration, Default: "5m", Min: "1s", Max: "24h", Step: "1s", Entries: runsTasks,
+		Help:  "How long the lock of a run lasts without a heartbeat, in whole seconds.",
+		field: func(c *Config) any { return &c.TTL },
+	},
+	{
+		Env: "LEASEHOLD_HEARTBEAT", Group: groupTasks, Type: Duration, Min: "10ms", Entries: runsTasks,
+		Help:  "Time between heartbeats, at most half of {TTL}. The default is a fifth of it.",
+		field: func(c *Config) any { return &c.Heartbeat },
+	},
+	{
+		Env: "LEASEHOLD_MAX_FAILURES", Group: groupTasks, Type: Number, Default: "5", Min: "1", Placeholder: "N", Entries: runsTasks,
+		Help:  "Failed runs after which an analysis becomes FAILED.",
+		field: func(c *Config) any { return &c.MaxFailures },
+	},
+	{
+		Env: "LEASEHOLD_ON_LOCKED", Group: groupTasks, Type: Text, Default: "retry", Choices: []string{"retry", "ack"}, Entries: runsTasks,
+		Help: "What to do with a message whose analysis is already running: retry or ack. After ack, no message is left to " +
+			"retry the analysis if that run fails.",
+		field: func(c *Config) any { return &c.OnLocked },
+	},
+	{
+		Env: "LEASEHOLD_TASK_TIMEOUT", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Max: "30m", Entries: internalCallers | Worker,
+		Variants: []Variant{{Entries: Worker, Default: "12h"}},
+		Help:     "Time limit of one run. A run that exceeds it is cancelled and counts as failed.",
+		field:    func(c *Config) any { return &c.TaskTimeout },
+	},
+
+	{
+		Env: "LEASEHOLD_TASK_AUTH", Group: groupTaskAuth, Type: Text, Default: "token", Choices: []string{"token", "platform"}, Entries: internalCallers,
+		Help: "What verifies callers of the endpoints for tasks and sweeps: token, or platform if Cloud Run does (IAM) and " +
+			"Leasehold must not.",
+		field: func(c *Config) any { return &c.TaskAuth },
+	},
+	{
+		Env: "LEASEHOLD_TASK_ISSUER", Group: groupTaskAuth, Type: Text, Default: "https://accounts.google.com", Placeholder: "URL", Entries: internalCallers,
+		Help:  "Issuer of the tokens of the queue and of the scheduler.",
+		field: func(c *Config) any { return &c.TaskIssuer },
+	},
+	{
+		Env: "LEASEHOLD_TASK_AUDIENCE", Group: groupTaskAuth, Type: Text, Placeholder: "NAME", Entries: internalCallers,
+		Help:  "Audience of these tokens. The default is {TASK_URL}.",
+		field: func(c *Config) any { return &c.TaskAudience },
+	},
+	{
+		Env: "LEASEHOLD_TASK_ACCOUNT", Group: groupTaskAuth, Type: Text, Placeholder: "EMAIL", Entries: internalCallers,
+		Help:  "Service account of the queue's tokens. Required with {TASK_AUTH} token, except in development mode.",
+		field: func(c *Config) any { return &c.TaskAccount },
+	},
+	{
+		Env: "LEASEHOLD_SWEEP_ACCOUNT", Group: groupTaskAuth, Type: Text, Placeholder: "EMAIL", Entries: Serve | FunctionSweep,
+		Help:  "Service account of the scheduler's tokens. The default is {TASK_ACCOUNT}.",
+		field: func(c *Config) any { return &c.SweepAccount },
+	},
+
+	{
+		Env: "LEASEHOLD_TASK_QUEUE", Group: groupSweep, Type: Text, Placeholder: "NAME", Entries: internalCallers,
+		Help: "Cloud Tasks queue that receives stale analyses, projects/P/locations/L/queues/Q. CLOUD_TASKS_EMULATOR_HOST is honored. " +
+			"If it is not set, the endpoint for sweeps responds NOT_CONFIGURED.",
+		field: func(c *Config) any { return &c.TaskQueue },
+	},
+	{
+		Env: "LEASEHOLD_TASK_URL", Group: groupSweep, Type: Text, Placeholder: "URL", Entries: internalCallers,
+		Help:  "URL that the queue delivers to: /internal/tasks/analysis of this server, as the queue reaches it.",
+		field: func(c *Config) any { return &c.TaskURL },
+	},
+	{
+		Env: "LEASEHOLD_MAX_TAKEOVERS", Group: groupSweep, Type: Number, Default: "5", Min: "1", Placeholder: "N", Entries: sweeps,
+		Help:  "Takeovers after which an analysis becomes FAILED.",
+		field: func(c *Config) any { return &c.MaxTakeovers },
+	},
+	{
+		Env: "LEASEHOLD_REQUEUE_EVERY", Group: groupSweep, Type: Duration, Default: "15m", Entries: sweeps,
+		Help:  "Time after which a queued analysis that no worker has started is queued again.",
+		field: func(c *Config) any { return &c.RequeueEvery },
+	},
+	{
+		Env: "LEASEHOLD_SWEEP_GRACE", Group: groupSweep, Type: Duration, Default: "0s", Min: "0s", Entries: sweeps,
+		Help:  "How long a lock must have been expired, so that the queue can redeliver first.",
+		field: func(c *Config) any { return &c.SweepGrace },
+	},
+}
+
+// ClientVariables are the variables of the commands that call a server, and those that such a command sets for others.
+// Entry points know them and read none of them.
+var ClientVariables = []Variable{
+	{Name: "LEASEHOLD_SERVER", Help: "URL of the server."},
+	{Name: "LEASEHOLD_TENANT", Help: "The caller's own tenant.", Instead: "LEASEHOLD_AUTH_TENANT"},
+	{Name: "LEASEHOLD_OWNER", Help: "Owner of the caller's leases."},
+	{Name: "LEASEHOLD_AUTH_TOKEN", Help: "The caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN"},
+	{Name: "LEASEHOLD_AUTH_TOKEN_FILE", Help: "File with the caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN_FILE"},
+	{Name: "LEASEHOLD_SERVICE", Help: "ID service of leasehold id."},
+	{Name: "LEASEHOLD_EXTERNAL_ID_ENTITY", Help: "Entity of external IDs."},
+	{Name: "LEASEHOLD_EXTERNAL_ID_KEY", Help: "Number of the secret of external IDs."},
+	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET", Help: "Secret of external IDs."},
+	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of external IDs."},
+	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
+	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},
+	{Name: "LEASEHOLD_RESULT", Help: "Set by leasehold once for its command: the file for the result."},
+}
+
+// PlatformVariables are variables of platforms and SDKs that entry points read.
+var PlatformVariables = []Variable{
+	{Name: "PORT", Help: "Port to listen on, as Cloud Run sets it: see LEASEHOLD_LISTEN."},
+	{Name: "K_SERVICE", Help: "Set by Cloud Run. Development mode is an error there."},
+	{Name: "_HANDLER", Help: "Set by Lambda from the function's handler name: api, worker or sweep."},
+	{Name: "GOOGLE_CLOUD_PROJECT", Help: "Project, without LEASEHOLD_PROJECT."},
+	{Name: "FIRESTORE_EMULATOR_HOST", Help: "Host and port of a Firestore emulator."},
+	{Name: "CLOUD_TASKS_EMULATOR_HOST", Help: "Host and port of a Cloud Tasks emulator."},
+	{Name: "AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …", Help: "Region and credentials, as for every AWS SDK."},
+	{Name: "AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL_SQS", Help: "Endpoints of emulators, as for every AWS SDK."},
+}

@@ -1,0 +1,95 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/oidc"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+)
+
+// Identity returns who callers are: by the tokens of the issuer, if there is one, and otherwise by the given identity. Tenant,
+// administrators and workers are those of the settings. ctx is the lifetime of the identity.
+func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identity) (httpapi.Identity, error) {
+	who := otherwise
+	if c.AuthIssuer != "" {
+		tokens, err := oidc.New(ctx, oidc.Config{
+			Issuer: c.AuthIssuer, Audience: c.AuthAudience, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
+			AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, Leeway: c.AuthLeeway,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_AUTH_ISSUER"), err)
+		}
+		who = tokens
+	}
+	if c.AuthAdmins != nil || c.AuthWorkers != nil {
+		who = roles{who, c.AuthAdmins, c.AuthWorkers}
+	}
+	if oneTenant(c) {
+		who = fixedTenant{who, c.AuthTenant, c.AuthSubjects}
+	}
+	return who, nil
+}
+
+// TenantClaim is the claim that an identity reads the tenant from. If all callers have one tenant, it is a claim that every
+// token has; [Identity] replaces the tenant.
+func TenantClaim(c *settings.Config) string {
+	if oneTenant(c) {
+		return "sub"
+	}
+	return c.AuthTenantClaim
+}
+
+func oneTenant(c *settings.Config) bool {
+	return c.AuthTenant != "" && !c.Given("LEASEHOLD_AUTH_TENANT_CLAIM")
+}
+
+// roles are subjects with rights that their tokens do not name: Google's tokens have no scopes.
+type roles struct {
+	httpapi.Identity
+
+	admins, workers []string
+}
+
+// Identify implements [httpapi.Identity].
+func (i roles) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, err := i.Identity.Identify(r)
+	if err == nil {
+		c.Admin = c.Admin || slices.Contains(i.admins, c.Subject)
+		c.Worker = c.Worker || slices.Contains(i.workers, c.Subject)
+	}
+	return c, err
+}
+
+// fixedTenant puts all callers into one tenant, or some subjects and rejects all others.
+type fixedTenant struct {
+	httpapi.Identity
+
+	tenant   string
+	subjects []string // nil: all
+}
+
+// Identify implements [httpapi.Identity].
+func (i fixedTenant) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, err := i.Identity.Identify(r)
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	if i.subjects != nil && !slices.Contains(i.subjects, c.Subject) {
+		return httpapi.Caller{}, unauthenticated("the caller's subject is not in LEASEHOLD_AUTH_SUBJECTS")
+	}
+	c.Tenant = i.tenant
+	return c, nil
+}
+
+// unauthenticated is an [httpapi.ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
+type unauthenticated string
+
+// Error is the sentence.
+func (u unauthenticated) Error() string { return string(u) }
+
+// Unwrap says what kind of error it is.
+func (unauthenticated) Unwrap() error { return httpapi.ErrUnauthenticated }

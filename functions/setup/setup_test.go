@@ -1,0 +1,130 @@
+package setup
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+)
+
+type who func(*http.Request) (httpapi.Caller, error)
+
+func (f who) Identify(r *http.Request) (httpapi.Caller, error) { return f(r) }
+func (who) Challenge() string                                  { return "" }
+
+func config(t *testing.T, e settings.Entry, words string) *settings.Config {
+	t.Helper()
+	c, err := settings.Load(e, strings.Fields(words), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestIdentity: tokens of the issuer if there is one, otherwise the entry point's own identity, which stays as it is unless
+// settings change who callers are.
+func TestIdentity(t *testing.T) {
+	const issuer = " LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=x"
+	for _, c := range []struct {
+		entry     settings.Entry
+		env, want string
+		claim     string
+	}{
+		{settings.Serve, "", "httpapi.Development", "tenant_id"},
+		{settings.Serve, issuer, "*oidc.Identity", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks", "httpapi.Development", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_DEVELOPMENT=1", "httpapi.Development", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks" + issuer, "*oidc.Identity", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme", "setup.fixedTenant", "sub"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", "httpapi.Development", "org"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_ADMINS=arn:a", "setup.roles", "tenant_id"},
+		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_TENANT=acme", "setup.fixedTenant", "sub"},
+		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_WORKERS=1", "setup.roles", "tenant_id"},
+	} {
+		s := config(t, c.entry, c.env)
+		i, err := Identity(t.Context(), s, httpapi.Development{})
+		if got := reflect.TypeOf(i).String(); err != nil || got != c.want || TenantClaim(s) != c.claim {
+			t.Errorf("%s: %s, %v, claim %s; want %s, %s", c.env, got, err, TenantClaim(s), c.want, c.claim)
+		}
+	}
+	if _, err := Identity(t.Context(), config(t, settings.Serve, "LEASEHOLD_AUTH_ISSUER=http://issuer.example LEASEHOLD_AUTH_AUDIENCE=x"), nil); err == nil ||
+		!strings.Contains(err.Error(), "LEASEHOLD_AUTH_ISSUER") || !strings.Contains(err.Error(), "https://") {
+		t.Errorf("an issuer without TLS: %v", err)
+	}
+}
+
+// TestRoles: subjects that are administrators or workers without a scope. A scope counts all the same.
+func TestRoles(t *testing.T) {
+	const session = "arn:aws:sts::1:assumed-role/R/root"
+	broken := errors.New("the keys cannot be read")
+	for name, c := range map[string]struct {
+		caller httpapi.Caller
+		err    error
+		want   httpapi.Caller
+	}{
+		"a worker":                               {httpapi.Caller{Subject: "1"}, nil, httpapi.Caller{Subject: "1", Worker: true}},
+		"an administrator":                       {httpapi.Caller{Subject: "arn:aws:iam::1:user/x"}, nil, httpapi.Caller{Subject: "arn:aws:iam::1:user/x", Admin: true}},
+		"another caller":                         {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
+		"a role, where a session of it is named": {httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}, nil, httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}},
+		"by scope":                               {httpapi.Caller{Subject: "3", Worker: true, Admin: true}, nil, httpapi.Caller{Subject: "3", Worker: true, Admin: true}},
+		"unknown":                                {httpapi.Caller{}, broken, httpapi.Caller{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := roles{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), []string{"arn:aws:iam::1:user/x", session}, []string{"2", "1", session}}
+			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.err) {
+				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.err)
+			}
+		})
+	}
+}
+
+func TestFixedTenant(t *testing.T) {
+	broken := errors.New("the keys cannot be read")
+	for name, c := range map[string]struct {
+		subjects []string
+		caller   httpapi.Caller
+		err      error
+		want     httpapi.Caller
+		wantErr  error
+	}{
+		"all subjects":    {nil, httpapi.Caller{Subject: "1", Tenant: "1", Admin: true}, nil, httpapi.Caller{Subject: "1", Tenant: "acme", Admin: true}, nil},
+		"one of them":     {[]string{"2", "1"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{Subject: "1", Tenant: "acme"}, nil},
+		"another subject": {[]string{"2", "11"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{}, httpapi.ErrUnauthenticated},
+		"unknown":         {nil, httpapi.Caller{}, broken, httpapi.Caller{}, broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := fixedTenant{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), "acme", c.subjects}
+			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.wantErr) {
+				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.wantErr)
+			}
+		})
+	}
+}
+
+// TestBasePath: the escapes of the rest of the path stay, and the caller's request is not changed.
+func TestBasePath(t *testing.T) {
+	for sent, want := range map[string]string{
+		"/a/b/v1/x":        "/v1/x",
+		"/a/b/v1/x%2Fy":    "/v1/x%2Fy",
+		"/a/b/v1/x%20y?q":  "/v1/x%20y",
+		"/a/b/":            "/",
+		"/a/b":             "/a/b",
+		"/a/bc/v1":         "/a/bc/v1",
+		"/v1/x":            "/v1/x",
+		"/%61/b/v1/x%2Fy":  "/%61/b/v1/x%2Fy",
+		"/a/b/a/b/healthz": "/a/b/healthz",
+	} {
+		var got string
+		h := BasePath("/a/b", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.EscapedPath() }))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, sent, nil)
+		before := r.URL.String()
+		if h.ServeHTTP(httptest.NewRecorder(), r); got != want || r.URL.String() != before {
+			t.Errorf("%s: %s, want %s; the request is now %s", sent, got, want, r.URL)
+		}
+	}
+}

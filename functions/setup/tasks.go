@@ -1,0 +1,88 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/oidc"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// IDToken gets ID tokens for an audience, as a platform issues them to what runs on it.
+type IDToken func(audience string) tasks.Token
+
+// Work returns the worker that takes messages to the target, over a store.
+func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (*tasks.Worker, error) {
+	o := &tasks.TargetOptions{}
+	switch {
+	case c.TargetTokenFile != "":
+		o.Token = tasks.FileToken(c.TargetTokenFile)
+	case c.TargetToken != "":
+		o.Token = tasks.StaticToken(c.TargetToken)
+	case c.TargetAudience != "":
+		o.Token = idToken(c.TargetAudience)
+	}
+	target, err := tasks.NewTarget(c.TargetURL, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_TARGET_URL"), err)
+	}
+	return &tasks.Worker{
+		Gate: tasks.Local(analysis.New(store, nil)), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
+		MaxFailures: c.MaxFailures, AckLocked: c.OnLocked == "ack", Log: log,
+	}, nil
+}
+
+// TaskRoute returns the endpoint that a queue delivers to. Without a target it responds NOT_CONFIGURED. When ctx ends,
+// running work is cancelled and its lock released.
+func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
+	if !c.RunsTasks() {
+		return tasks.Door{}.Route(ctx)
+	}
+	worker, err := Work(c, idToken, store, log)
+	if err != nil {
+		return httpapi.Route{}, err
+	}
+	guard, err := guard(context.WithoutCancel(ctx), c, c.TaskAccount)
+	if err != nil {
+		return httpapi.Route{}, err
+	}
+	return tasks.Door{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
+}
+
+// SweepRoute returns the endpoint that a scheduler calls. A nil queue makes it respond NOT_CONFIGURED. ctx is the lifetime of the
+// route.
+func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
+	if queue == nil {
+		return tasks.SweepDoor{}.Route()
+	}
+	guard, err := guard(ctx, c, c.SweepCaller())
+	if err != nil {
+		return httpapi.Route{}, err
+	}
+	return tasks.SweepDoor{Analyses: analysis.New(store, nil), Sweep: Sweep(c, queue), Guard: guard, Log: log}.Route()
+}
+
+// Sweep returns the sweep that puts stale analyses into a queue.
+func Sweep(c *settings.Config, queue analysis.Queue) analysis.Sweep {
+	return analysis.Sweep{Queue: queue, MaxTakeovers: c.MaxTakeovers, RequeueEvery: c.RequeueEvery, Grace: c.SweepGrace}
+}
+
+// guard says which callers an internal endpoint accepts. [settings.Load] has checked that it knows them.
+func guard(ctx context.Context, c *settings.Config, account string) (tasks.Guard, error) {
+	switch {
+	case c.TaskAuth == "platform":
+		return tasks.Platform{}, nil
+	case account == "" && c.InDevelopment():
+		return tasks.Development{}, nil
+	}
+	g, err := oidc.NewAccount(ctx, oidc.Config{Issuer: c.TaskIssuer, Audience: c.TokenAudience()}, account)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s and %s: %w", c.Name("LEASEHOLD_TASK_ISSUER"), c.Name("LEASEHOLD_TASK_AUDIENCE"), c.Name("LEASEHOLD_TASK_ACCOUNT"), err)
+	}
+	return g, nil
+}
