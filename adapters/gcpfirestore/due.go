@@ -57,9 +57,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		}
 		_, escaped := cutLast(d.GetName())
 		last = driver.DueCursor{Value: d.GetFields()[q.Field].GetStringValue(), ID: escaped}
-		id, ok := unescapeID(escaped)
-		k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
-		if ok && k.Validate() == nil {
+		if k, ok := keyOf(q.Kind, q.Tenant, escaped); ok {
 			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: decodeDoc(d.GetFields())})
 		}
 	}
@@ -69,30 +67,16 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 // dueRequest asks for the documents of a collection behind a cursor, and one more, which tells whether a next page follows.
 // A comparison with text finds text only.
 func dueRequest(collection string, q docstore.DueQuery, after driver.DueCursor) *pb.RunQueryRequest {
-	field := &pb.StructuredQuery_FieldReference{FieldPath: q.Field}
-	name := &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}
 	query := &pb.StructuredQuery{
 		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: q.Kind}},
 		Where: &pb.StructuredQuery_Filter{FilterType: &pb.StructuredQuery_Filter_FieldFilter{FieldFilter: &pb.StructuredQuery_FieldFilter{
-			Field: field, Op: pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Value: text(string(q.Bound())),
+			Field: &pb.StructuredQuery_FieldReference{FieldPath: q.Field}, Op: pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Value: text(string(q.Bound())),
 		}}},
-		OrderBy: []*pb.StructuredQuery_Order{
-			{Field: field, Direction: pb.StructuredQuery_ASCENDING},
-			{Field: name, Direction: pb.StructuredQuery_ASCENDING},
-		},
-		Limit: wrapperspb.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
+		OrderBy: []*pb.StructuredQuery_Order{ascending(q.Field), ascending(nameField)},
+		Limit:   wrapperspb.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
 	}
 	if after.ID != "" {
-		query.StartAt = &pb.Cursor{Values: []*pb.Value{text(after.Value), {
-			ValueType: &pb.Value_ReferenceValue{ReferenceValue: collection + "/" + after.ID},
-		}}}
+		query.StartAt = &pb.Cursor{Values: []*pb.Value{text(after.Value), reference(collection, after.ID)}}
 	}
-	parent, _ := cutLast(collection)
-	return &pb.RunQueryRequest{Parent: parent, QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: query}}
-}
-
-// cutLast parts a name before its last ID.
-func cutLast(name string) (parent, id string) {
-	i := strings.LastIndexByte(name, '/')
-	return name[:i], name[i+1:]
+	return queryRequest(collection, query)
 }

@@ -144,39 +144,6 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	return w.page, nil
 }
 
-// queried is the answer to a query.
-type queried struct {
-	docs []*pb.Document
-	at   *timestamppb.Timestamp
-}
-
-func (s *Store) runQuery(ctx context.Context, req *pb.RunQueryRequest) (queried, error) {
-	stream, err := s.client.RunQuery(s.outgoing(ctx), req)
-	if err != nil {
-		return queried{}, err
-	}
-	var r queried
-	for {
-		res, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return queried{}, err
-		}
-		if d := res.GetDocument(); d != nil {
-			r.docs = append(r.docs, d)
-		}
-		if t := res.GetReadTime(); t != nil {
-			r.at = t
-		}
-	}
-	if r.at == nil {
-		return queried{}, status.Error(codes.Internal, "the answer to a query has no read time")
-	}
-	return r, nil
-}
-
 // walk fills a page. Escaping keeps the order of IDs, so that a page is a range of names.
 type walk struct {
 	query      docstore.Query
@@ -194,32 +161,24 @@ func (w *walk) size() int { return w.query.Size() + 1 - len(w.page.Entries) }
 // request asks for the documents that come next.
 func (w *walk) request() *pb.RunQueryRequest {
 	query := &pb.StructuredQuery{
-		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: w.query.Kind}},
-		OrderBy: []*pb.StructuredQuery_Order{{
-			Field: &pb.StructuredQuery_FieldReference{FieldPath: "__name__"}, Direction: pb.StructuredQuery_ASCENDING,
-		}},
-		Limit: wrapperspb.Int32(int32(w.size())), //nolint:gosec // at most MaxLimit+1
+		From:    []*pb.StructuredQuery_CollectionSelector{{CollectionId: w.query.Kind}},
+		OrderBy: []*pb.StructuredQuery_Order{ascending(nameField)}, Limit: wrapperspb.Int32(int32(w.size())), //nolint:gosec // at most MaxLimit+1
 	}
 	if w.from != "" {
-		query.StartAt = &pb.Cursor{Values: []*pb.Value{w.reference(w.from)}, Before: !w.beyond}
+		query.StartAt = &pb.Cursor{Values: []*pb.Value{reference(w.collection, w.from)}, Before: !w.beyond}
 	}
 	// Without an end, a prefix that few IDs have would read documents that lie behind it. An end that cannot be named,
 	// or that lies before the beginning, is found by take.
 	if end, ok := successor(w.query.Prefix); ok {
 		if end = escapeID(end); len(end) <= maxIDBytes && end > w.from {
-			query.EndAt = &pb.Cursor{Values: []*pb.Value{w.reference(end)}, Before: true}
+			query.EndAt = &pb.Cursor{Values: []*pb.Value{reference(w.collection, end)}, Before: true}
 		}
 	}
-	parent, _ := cutLast(w.collection)
-	req := &pb.RunQueryRequest{Parent: parent, QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: query}}
+	req := queryRequest(w.collection, query)
 	if w.at != nil {
 		req.ConsistencySelector = &pb.RunQueryRequest_ReadTime{ReadTime: w.at} // a page is of one instant
 	}
 	return req
-}
-
-func (w *walk) reference(escaped string) *pb.Value {
-	return &pb.Value{ValueType: &pb.Value_ReferenceValue{ReferenceValue: w.collection + "/" + escaped}}
 }
 
 // take adds what a query found to the page.
@@ -230,13 +189,12 @@ func (w *walk) take(r queried) {
 	for _, d := range r.docs {
 		_, w.from = cutLast(d.GetName())
 		w.beyond = true
-		id, ok := unescapeID(w.from)
-		k := docstore.Key{Kind: w.query.Kind, Tenant: w.query.Tenant, ID: id}
+		k, ok := keyOf(w.query.Kind, w.query.Tenant, w.from)
 		switch {
-		case !ok || k.Validate() != nil || id <= w.query.After:
+		case !ok || k.ID <= w.query.After:
 			continue // no key leads to this document, or it is from before the page
-		case !strings.HasPrefix(id, w.query.Prefix):
-			if id < w.query.Prefix {
+		case !strings.HasPrefix(k.ID, w.query.Prefix):
+			if k.ID < w.query.Prefix {
 				continue
 			}
 			w.done = true

@@ -22,6 +22,15 @@ import (
 // encoding/json would turn whole numbers into floats and lose the spelling of what it does not understand. A parser written
 // by hand reads a document in 4 µs instead of 9 µs, which a commit (0.1 ms to 1 ms) and an HTTP request do not show.
 
+// parseKey reads the column that holds an ID.
+func parseKey(kind, tenant string, column driver.Value) (docstore.Key, error) {
+	id, ok := column.(string)
+	if !ok {
+		return docstore.Key{}, fmt.Errorf("%w: %s of tenant %q has an ID that is not text", docstore.ErrDamaged, kind, tenant)
+	}
+	return docstore.Key{Kind: kind, Tenant: tenant, ID: id}, nil
+}
+
 // parseRow reads the column that holds a document.
 func parseRow(k docstore.Key, column driver.Value) (docstore.Doc, error) {
 	text, ok := column.(string)

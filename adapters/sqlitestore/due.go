@@ -66,9 +66,9 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		}
 		last := driver.DueCursor{}
 		err = st.each(func(row []sqldriver.Value) error {
-			id, ok := row[0].(string)
-			if !ok {
-				return fmt.Errorf("%w: %s of tenant %q has an ID that is no text", docstore.ErrDamaged, q.Kind, q.Tenant)
+			k, err := parseKey(q.Kind, q.Tenant, row[0])
+			if err != nil {
+				return err
 			}
 			switch {
 			case len(page.Entries) == q.Size():
@@ -77,13 +77,12 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 			case ctx.Err() != nil:
 				return ctx.Err()
 			}
-			k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
 			doc, err := parseRow(k, row[1])
 			if err != nil {
 				return err
 			}
 			if value, ok := doc[q.Field].(docstore.String); ok { // SQLite takes broken escapes for text
-				last = driver.DueCursor{Value: string(value), ID: id}
+				last = driver.DueCursor{Value: string(value), ID: k.ID}
 				page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
 			}
 			return nil

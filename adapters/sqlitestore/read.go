@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -107,14 +106,14 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	err := s.view(ctx, func(r *reader) error {
 		page = docstore.Page{}
 		err := r.list.each(func(row []driver.Value) error {
-			id, ok := row[0].(string)
-			if !ok {
-				return fmt.Errorf("%w: %s of tenant %q has an ID that is no text", docstore.ErrDamaged, q.Kind, q.Tenant)
+			k, err := parseKey(q.Kind, q.Tenant, row[0])
+			if err != nil {
+				return err
 			}
 			switch {
-			case id == q.After:
+			case k.ID == q.After:
 				return nil
-			case !strings.HasPrefix(id, q.Prefix):
+			case !strings.HasPrefix(k.ID, q.Prefix):
 				return io.EOF
 			case len(page.Entries) == q.Size():
 				page.Next = page.Entries[len(page.Entries)-1].Key.ID
@@ -122,7 +121,6 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 			case ctx.Err() != nil:
 				return ctx.Err()
 			}
-			k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
 			doc, err := parseRow(k, row[1])
 			if err != nil {
 				return err

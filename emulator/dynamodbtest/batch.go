@@ -1,6 +1,8 @@
 package dynamodbtest
 
 import (
+	"cmp"
+
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 )
 
@@ -131,7 +133,7 @@ func (r *batchWriteItem) targets() []target {
 }
 
 func (r *batchWriteItem) run(s *Server, _ mode) (any, *apiError) {
-	err := first(checkCapacity(r.ReturnConsumedCapacity), checkCollectionMetrics(r.ReturnItemCollectionMetrics))
+	err := cmp.Or(checkCapacity(r.ReturnConsumedCapacity), checkCollectionMetrics(r.ReturnItemCollectionMetrics))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package dynamodbtest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ type indexSpec struct {
 func (r *createTable) targets() []target { return []target{{table: r.TableName}} }
 
 func (r *createTable) run(s *Server, _ mode) (any, *apiError) {
-	err := first(
+	err := cmp.Or(
 		checkName("TableName", r.TableName),
 		oneOf("BillingMode", r.BillingMode, "PROVISIONED", "PAY_PER_REQUEST"),
 		r.checkBilling("", r.ProvisionedThroughput),

@@ -165,13 +165,3 @@ func checkName(member, name string) *apiError {
 		return nil
 	}
 }
-
-// first returns the first error that is not nil.
-func first(errs ...*apiError) *apiError {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

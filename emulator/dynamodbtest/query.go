@@ -1,6 +1,7 @@
 package dynamodbtest
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func (r *walkParams) projectionExpression() expression {
 
 // checkWalk checks what can be checked without the table.
 func (r *walkParams) checkWalk() *apiError {
-	err := first(
+	err := cmp.Or(
 		checkName("TableName", r.TableName),
 		checkCapacity(r.ReturnConsumedCapacity),
 		oneOf("Select", r.Select, "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"),
@@ -83,8 +84,19 @@ func (r *walkParams) checkSelect() *apiError {
 	}
 }
 
-// open finds the table and index, and checks the request against them.
-func (s *Server) open(r *walkParams, filter *expr.Condition, projection *expr.Projection) (*walk, *apiError) {
+// open compiles the filter and the projection, finds the table and index, and checks the request against them.
+func (s *Server) open(r *walkParams, env *expr.Env) (*walk, *apiError) {
+	filter, err := r.filterExpression().condition(env)
+	if err != nil {
+		return nil, err
+	}
+	projection, err := r.projectionExpression().projection(env)
+	if err != nil {
+		return nil, err
+	}
+	if err := allUsed(env); err != nil {
+		return nil, err
+	}
 	t, err := s.table(r.TableName)
 	if err != nil {
 		return nil, err
@@ -275,18 +287,7 @@ func (r *query) run(s *Server, m mode) (any, *apiError) {
 	if bad != nil {
 		return nil, invalid("%v", bad)
 	}
-	filter, err := r.filterExpression().condition(env)
-	if err != nil {
-		return nil, err
-	}
-	projection, err := r.projectionExpression().projection(env)
-	if err != nil {
-		return nil, err
-	}
-	if err := allUsed(env); err != nil {
-		return nil, err
-	}
-	w, err := s.open(&r.walkParams, filter, projection)
+	w, err := s.open(&r.walkParams, env)
 	if err != nil {
 		return nil, err
 	}
@@ -406,25 +407,14 @@ type scan struct {
 }
 
 func (r *scan) run(s *Server, m mode) (any, *apiError) {
-	if err := first(r.checkWalk(), r.checkSegments()); err != nil {
+	if err := cmp.Or(r.checkWalk(), r.checkSegments()); err != nil {
 		return nil, err
 	}
 	env, err := r.env(r.projectionExpression(), r.filterExpression())
 	if err != nil {
 		return nil, err
 	}
-	filter, err := r.filterExpression().condition(env)
-	if err != nil {
-		return nil, err
-	}
-	projection, err := r.projectionExpression().projection(env)
-	if err != nil {
-		return nil, err
-	}
-	if err := allUsed(env); err != nil {
-		return nil, err
-	}
-	w, err := s.open(&r.walkParams, filter, projection)
+	w, err := s.open(&r.walkParams, env)
 	if err != nil {
 		return nil, err
 	}

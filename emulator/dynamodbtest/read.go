@@ -1,6 +1,8 @@
 package dynamodbtest
 
 import (
+	"cmp"
+
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
 )
@@ -58,7 +60,7 @@ type getItem struct {
 func (r *getItem) targets() []target { return []target{{r.TableName, r.Key}} }
 
 func (r *getItem) run(s *Server, m mode) (any, *apiError) {
-	err := first(checkName("TableName", r.TableName), checkCapacity(r.ReturnConsumedCapacity))
+	err := cmp.Or(checkName("TableName", r.TableName), checkCapacity(r.ReturnConsumedCapacity))
 	if err != nil {
 		return nil, err
 	}

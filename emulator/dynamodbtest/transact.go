@@ -1,6 +1,7 @@
 package dynamodbtest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -119,7 +120,7 @@ func (r *transactWriteItems) fingerprint() [sha256.Size]byte {
 }
 
 func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
-	err := first(
+	err := cmp.Or(
 		checkCapacity(r.ReturnConsumedCapacity),
 		checkCollectionMetrics(r.ReturnItemCollectionMetrics),
 		checkTransactLength(len(r.TransactItems)),
@@ -315,7 +316,7 @@ func (r *transactGetItems) targets() []target {
 }
 
 func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
-	err := first(checkCapacity(r.ReturnConsumedCapacity), checkTransactLength(len(r.TransactItems)))
+	err := cmp.Or(checkCapacity(r.ReturnConsumedCapacity), checkTransactLength(len(r.TransactItems)))
 	if err != nil {
 		return nil, err
 	}

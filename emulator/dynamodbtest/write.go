@@ -1,6 +1,7 @@
 package dynamodbtest
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
@@ -42,7 +43,7 @@ type writeParams struct {
 // prepare is the first step. The update is nil where the request has none.
 func (p *writeParams) prepare(v verb, member string, raw map[string]any, updates *string) (*write, *apiError) {
 	w := &write{tableName: p.TableName, verb: v, showFound: p.ReturnValuesOnConditionCheckFailure == "ALL_OLD"}
-	err := first(
+	err := cmp.Or(
 		checkName("TableName", p.TableName),
 		oneOf("ReturnValuesOnConditionCheckFailure", p.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"),
 	)
@@ -173,7 +174,7 @@ type itemWrite struct {
 }
 
 func (r *itemWrite) checkOptions() *apiError {
-	return first(
+	return cmp.Or(
 		checkCapacity(r.ReturnConsumedCapacity),
 		checkCollectionMetrics(r.ReturnItemCollectionMetrics),
 		oneOf("ReturnValues", r.ReturnValues, "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"),
@@ -215,7 +216,7 @@ type putItem struct {
 func (r *putItem) targets() []target { return []target{{r.TableName, r.Item}} }
 
 func (r *putItem) run(s *Server, _ mode) (any, *apiError) {
-	if err := first(r.checkOptions(), r.onlyOld()); err != nil {
+	if err := cmp.Or(r.checkOptions(), r.onlyOld()); err != nil {
 		return nil, err
 	}
 	w, err := r.prepare(verbPut, "Item", r.Item, nil)
@@ -233,7 +234,7 @@ type deleteItem struct {
 func (r *deleteItem) targets() []target { return []target{{r.TableName, r.Key}} }
 
 func (r *deleteItem) run(s *Server, _ mode) (any, *apiError) {
-	if err := first(r.checkOptions(), r.onlyOld()); err != nil {
+	if err := cmp.Or(r.checkOptions(), r.onlyOld()); err != nil {
 		return nil, err
 	}
 	w, err := r.prepare(verbDelete, "Key", r.Key, nil)
