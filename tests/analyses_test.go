@@ -139,6 +139,7 @@ func (everything) Enqueue(context.Context, analysis.ID, string) error { return n
 // TestAnalysisCostsOnDynamoDB: each command is one request, whatever becomes of it, with the clock watched as in production. A
 // page of a sweep is one Query of the index.
 func TestAnalysisCostsOnDynamoDB(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := dynamodbtest.New(nil)
 		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
@@ -152,6 +153,7 @@ func TestAnalysisCostsOnDynamoDB(t *testing.T) {
 
 // TestAnalysisCostsOnFirestore: two requests for a command that writes, one for one that does not, one for a page of a sweep.
 func TestAnalysisCostsOnFirestore(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			clock := suite.NewClock()
@@ -166,6 +168,7 @@ func TestAnalysisCostsOnFirestore(t *testing.T) {
 
 // TestAnalysisCostsOnSQLite: one transaction for a command that writes, none to sync for one that does not.
 func TestAnalysisCostsOnSQLite(t *testing.T) {
+	t.Parallel()
 	clock := suite.NewClock()
 	store, ok := onSQLite(t, clock.Now).(*sqlitestore.Store)
 	if !ok {
@@ -190,6 +193,7 @@ func TestAnalysisCostsOnSQLite(t *testing.T) {
 // TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it. A sweep walks: two requests for a thousand
 // analyses, of any status.
 func TestAnalysisCostsOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
 		store := onRedis(t, server, clock.Now)
@@ -210,6 +214,7 @@ func TestAnalysisCostsOnRedis(t *testing.T) {
 // TestAnalysisMarginOnDynamoDB: a lock ends at lockExpiresAt for its holder, and not before MaxSkew later for everybody else,
 // the sweep included. A repeated acquire is told what is left from now.
 func TestAnalysisMarginOnDynamoDB(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := dynamoClient("http://dynamodb.local", dynamodbtest.New(nil).RoundTripper())
 		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: 2 * time.Second, Indexes: []string{analysis.ExpiryField}})
@@ -259,6 +264,7 @@ func TestAnalysisMarginOnDynamoDB(t *testing.T) {
 // TestSweepOfAnIndexThatIsBehind: DynamoDB's indexes follow their tables later. A lock that was refreshed meanwhile is left
 // alone.
 func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := dynamodbtest.New(nil)
 		client := dynamoClient("http://dynamodb.local", server.RoundTripper())
@@ -281,6 +287,7 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 
 // TestFirestoreClockDecidesForAnalyses: callers whose clocks are an hour off get and lose locks by the clock of the service.
 func TestFirestoreClockDecidesForAnalyses(t *testing.T) {
+	t.Parallel()
 	clock := suite.NewClock()
 	store, _ := onFirestore(t, firestoretest.Pessimistic, clock.Now)
 	makeAnalyses(t, store, "a1")
@@ -347,6 +354,7 @@ func TestAnalysesOnOfficialFirestore(t *testing.T) {
 // TestHolderReckonsEarly: a store cuts its time to milliseconds, so that a lock ends up to one of them earlier than asked for. Its
 // holder knows.
 func TestHolderReckonsEarly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := onMemory(t, time.Now)
 		makeAnalyses(t, store, "a1")

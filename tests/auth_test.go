@@ -81,6 +81,7 @@ func (i *issuer) token(t *testing.T, change map[string]any) string {
 // TestServeWithAuthentication: the whole way from the flags to the codes, on an address that others could reach
 // (LS-AUTH-001).
 func TestServeWithAuthentication(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	p := start(t, "--store", "memory", "--auth-issuer", i.URL, "--auth-audience", "leasehold")
 	good := i.token(t, nil)
@@ -139,6 +140,7 @@ func TestServeWithAuthentication(t *testing.T) {
 
 // TestServeWorkers: analyses are for callers with the worker's scope, whatever it is called here.
 func TestServeWorkers(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	p := start(t, "--store", "memory", "--auth-issuer", i.URL, "--auth-audience", "leasehold", "--auth-worker-scope", "jobs")
 	for _, c := range []struct {

@@ -12,14 +12,6 @@ import (
 	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
 
-// unlessShort is n, or a tenth of it in a short test.
-func unlessShort(n int) int {
-	if testing.Short() {
-		return max(1, n/10)
-	}
-	return n
-}
-
 // memoryInside opens a store in memory inside a bubble.
 func memoryInside(*testing.T) func(*testing.T) docstore.Store {
 	return func(t *testing.T) docstore.Store { return onMemory(t, time.Now) }
@@ -27,21 +19,29 @@ func memoryInside(*testing.T) func(*testing.T) docstore.Store {
 
 // TestChaosOnMemory: 200 deliveries of 20 analyses, with workers killed at random points (BE-041-DOD-1, BE-041-DOD-3,
 // BE-041-DOD-4).
-func TestChaosOnMemory(t *testing.T) { chaos.Proof(t, unlessShort(100), memoryInside) }
+func TestChaosOnMemory(t *testing.T) {
+	t.Parallel()
+	chaos.Proof(t, atDepth(50, 500), memoryInside)
+}
 
 // TestChaosNotices: the chaos is worth something only if it finds what somebody could break.
-func TestChaosNotices(t *testing.T) { chaos.Teeth(t, memoryInside) }
+func TestChaosNotices(t *testing.T) {
+	t.Parallel()
+	chaos.Teeth(t, memoryInside)
+}
 
 // TestChaosOnSQLite: the same on a file.
 func TestChaosOnSQLite(t *testing.T) {
-	chaos.Proof(t, unlessShort(10), func(*testing.T) func(*testing.T) docstore.Store {
+	t.Parallel()
+	chaos.Proof(t, atDepth(3, 30), func(*testing.T) func(*testing.T) docstore.Store {
 		return func(t *testing.T) docstore.Store { return onSQLite(t, time.Now) }
 	})
 }
 
 // TestChaosOnDynamoDB: the same through the SDK, with clocks that are measured, and the margin before a takeover.
 func TestChaosOnDynamoDB(t *testing.T) {
-	chaos.Proof(t, unlessShort(5), func(*testing.T) func(*testing.T) docstore.Store {
+	t.Parallel()
+	chaos.Proof(t, atDepth(1, 10), func(*testing.T) func(*testing.T) docstore.Store {
 		return func(t *testing.T) docstore.Store {
 			server := dynamodbtest.New(nil)
 			return openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: analysisIndexes["indexed"]})
@@ -51,7 +51,8 @@ func TestChaosOnDynamoDB(t *testing.T) {
 
 // TestChaosOnFirestore: the same through the SDK, by the server's clock.
 func TestChaosOnFirestore(t *testing.T) {
-	chaos.Proof(t, unlessShort(3), func(t *testing.T) func(*testing.T) docstore.Store {
+	t.Parallel()
+	chaos.Proof(t, atDepth(1, 5), func(t *testing.T) func(*testing.T) docstore.Store {
 		outside := chaos.NewAbroad(t.Context())
 		server := firestoretest.Start(t, &firestoretest.Options{Mode: firestoretest.Pessimistic, Now: outside.Now})
 		s := openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()})

@@ -10,12 +10,8 @@ import (
 // TestDemo plays the demonstration as a newcomer does: it ends by itself, and every promise holds.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), path, "demo", "--json")
+	cmd := exec.CommandContext(t.Context(), binary(t), "demo", "--json")
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil || stderr.Len() > 0 {

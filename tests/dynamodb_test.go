@@ -54,6 +54,7 @@ func overNetwork(t *testing.T) (*dynamodbtest.Server, *sdk.Client) {
 
 // TestLocksOnDynamoDB: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnDynamoDB(t *testing.T) {
+	t.Parallel()
 	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
 		_, client := overNetwork(t)
 		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
@@ -62,13 +63,20 @@ func TestLocksOnDynamoDB(t *testing.T) {
 
 // TestAmbiguousWritesOnDynamoDB: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003, with an SDK that sends again by itself.
 func TestAmbiguousWritesOnDynamoDB(t *testing.T) {
+	t.Parallel()
 	suite.Ambiguous(t, unreliableDynamo)
 }
 
 // TestAmbiguousAnalysesOnDynamoDB: the same for the commands of the gate.
-func TestAmbiguousAnalysesOnDynamoDB(t *testing.T) { suite.AmbiguousAnalyses(t, unreliableDynamo) }
+func TestAmbiguousAnalysesOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousAnalyses(t, unreliableDynamo)
+}
 
-func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) { suite.AmbiguousMachineIDs(t, unreliableDynamo) }
+func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousMachineIDs(t, unreliableDynamo)
+}
 
 // unreliableDynamo opens a store on an emulator that loses requests and answers.
 func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
@@ -98,6 +106,7 @@ func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite
 }
 
 func TestMachineIDsOnDynamoDB(t *testing.T) {
+	t.Parallel()
 	suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
 		_, client := overNetwork(t)
 		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
@@ -106,6 +115,7 @@ func TestMachineIDsOnDynamoDB(t *testing.T) {
 
 // TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and without.
 func TestAnalysesOnDynamoDB(t *testing.T) {
+	t.Parallel()
 	for name, indexes := range analysisIndexes {
 		t.Run(name, func(t *testing.T) {
 			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -121,6 +131,7 @@ var analysisIndexes = map[string][]string{"indexed": {analysis.ExpiryField}, "no
 
 // TestDynoxide runs the suites on another implementation of the service, whose authors read its manual for themselves.
 func TestDynoxide(t *testing.T) {
+	t.Parallel()
 	client := dynamoClient(dynoxide.Endpoint(t), nil)
 	table := func() string { return "leasehold-" + rand.Text() }
 	t.Run("machine IDs", func(t *testing.T) {

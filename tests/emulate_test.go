@@ -15,6 +15,7 @@ import (
 
 // TestEmulators: the emulators answer as commands of their own, and end with Ctrl-C and exit code 0.
 func TestEmulators(t *testing.T) {
+	t.Parallel()
 	for name, call := range map[string]struct {
 		args                 []string
 		target, body, answer string

@@ -39,6 +39,7 @@ func openFirestore(t *testing.T, o *gcpfirestore.Options) *gcpfirestore.Store {
 // TestLocksOnFirestore: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-CC-001, LS-ACC-01, LS-ACC-02, LS-ACC-03,
 // LS-ACC-04.
 func TestLocksOnFirestore(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -51,6 +52,7 @@ func TestLocksOnFirestore(t *testing.T) {
 
 // TestAmbiguousWritesOnFirestore: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnFirestore(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
@@ -63,6 +65,7 @@ func TestAmbiguousWritesOnFirestore(t *testing.T) {
 
 // TestAnalysesOnFirestore: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
 func TestAnalysesOnFirestore(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -74,6 +77,7 @@ func TestAnalysesOnFirestore(t *testing.T) {
 }
 
 func TestMachineIDsOnFirestore(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store {
@@ -86,6 +90,7 @@ func TestMachineIDsOnFirestore(t *testing.T) {
 
 // TestAmbiguousAnalysesOnFirestore: commits whose request or answer was lost, with a store that sends again by itself.
 func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
+	t.Parallel()
 	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)
@@ -93,6 +98,7 @@ func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 }
 
 func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
+	t.Parallel()
 	suite.AmbiguousMachineIDs(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s, server := onFirestore(t, firestoretest.Pessimistic, now)
 		return s, firestoreFaults(server)

@@ -94,6 +94,7 @@ func freeze() int {
 // thing that the thawed work is told is that its lock is lost, whether another has taken over or not. If one has, nothing that
 // it writes in spite of that is accepted, by the gate or by what lies behind it.
 func TestFrozenProcess(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		env  []string
 		want frozen
@@ -206,7 +207,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 // waitUntilStopped waits until the system says that a process is stopped.
 func waitUntilStopped(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for deadline := time.Now().Add(failAfter); time.Now().Before(deadline); {
 		switch processState(t, pid) {
 		case "T", "t":
 			return

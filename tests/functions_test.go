@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,18 +18,6 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
-
-// build builds a command of this module with flags of go build.
-func build(t *testing.T, pkg string, flags ...string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "bootstrap")
-	c := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", path}, flags...), module+pkg)...)
-	c.Env = append(c.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
-}
 
 // function is a Cloud Function in a process of its own, as the framework runs it.
 type function struct {
@@ -40,13 +29,8 @@ type function struct {
 // startFunction runs a target until the test ends, and waits until it listens.
 func startFunction(t *testing.T, path, target string, env ...string) *function {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
-	l.Close() // the framework wants to be told a port, and cannot tell which one it took
+	port := strconv.Itoa(freePort(t)) // the framework does not say which one it chose
+	address := "127.0.0.1:" + port
 	f := &function{url: "http://" + address}
 	c := exec.Command(path)
 	c.Env = append(environment(), append(env, "FUNCTION_TARGET="+target, "PORT="+port)...)
@@ -64,7 +48,7 @@ func startFunction(t *testing.T, path, target string, env ...string) *function {
 		<-ended
 	}
 	t.Cleanup(f.stop)
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(failAfter); ; {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
@@ -105,6 +89,7 @@ func call(t *testing.T, method, url, token, body string) (int, string) {
 
 // TestCloudFunctions runs the functions of the root package over Firestore's emulator.
 func TestCloudFunctions(t *testing.T) {
+	t.Parallel()
 	emulator := firestoretest.Start(t, nil)
 	binary := build(t, "functions/gcp/local")
 	env := []string{"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST=" + emulator.Addr()}
@@ -194,6 +179,7 @@ func TestCloudFunctions(t *testing.T) {
 // TestUpload: what is left of the module after .gcloudignore is whole. The builder runs `go mod tidy` on it, which fails on
 // an import of a package that was not uploaded.
 func TestUpload(t *testing.T) {
+	t.Parallel()
 	git := func(stdin []byte, args ...string) []byte {
 		c := exec.CommandContext(t.Context(), "git", args...)
 		c.Dir, c.Stdin = "..", bytes.NewReader(stdin)

@@ -22,15 +22,12 @@ import (
 // command runs the command to its end and returns what it printed and its exit code.
 func command(t *testing.T, env []string, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := binary(t)
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(environment(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
-	err = cmd.Run()
+	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()
 	} else if err != nil {
@@ -42,6 +39,7 @@ func command(t *testing.T, env []string, stdin string, args ...string) (stdout, 
 const exampleSecret = "LEASEHOLD_EXTERNAL_ID_SECRET=an example, not random: 32 bytes"
 
 func TestIDCommands(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("an example, not random: 32 bytes\r\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -176,6 +174,7 @@ func newLeaseServer(t *testing.T) *leaseServer {
 
 // TestNextID: IDs are made under a lease that is given back.
 func TestNextID(t *testing.T) {
+	t.Parallel()
 	server := newLeaseServer(t)
 	before := time.Now().Truncate(time.Millisecond)
 	stdout, stderr, code := command(t, []string{"LEASEHOLD_AUTH_TOKEN=a-token"}, "",
@@ -212,6 +211,7 @@ func TestNextID(t *testing.T) {
 
 // TestNextIDWithoutServer: standalone IDs are marked, and without a server there are none under a lease.
 func TestNextIDWithoutServer(t *testing.T) {
+	t.Parallel()
 	stdout, stderr, code := command(t, nil, "", "id", "next", "--standalone")
 	id, err := kazahana.ParseID(strings.TrimSuffix(stdout, "\n"))
 	if code != 0 || stderr != "" || err != nil || !kazahana.DefaultLayout().Decode(id).Fallback {
@@ -235,6 +235,7 @@ func TestNextIDWithoutServer(t *testing.T) {
 
 // TestIDBench: the benchmark ends by itself and has a line for each of its settings.
 func TestIDBench(t *testing.T) {
+	t.Parallel()
 	stdout, stderr, code := command(t, nil, "", "id", "bench", "--time", "10ms", "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)

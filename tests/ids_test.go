@@ -113,32 +113,30 @@ func idsOnDynamoDB(t *testing.T, s idsim.Setting) idsim.Servers {
 	return idServers(t, s, stores...)
 }
 
-// thousand is the full size, on the store in memory.
-func thousand(seed uint64) idsim.Config {
-	return idsim.Config{Seed: seed, Processes: 1000, Lasts: 35 * time.Second, Serve: idsOnMemory}
+// onMemoryIDs is a run on the store in memory, of a thousand processes in a deep run.
+func onMemoryIDs(seed uint64) idsim.Config {
+	return idsim.Config{Seed: seed, Processes: atDepth(200, 1000), Lasts: 35 * time.Second, Serve: idsOnMemory}
 }
 
-// TestIDsAreUnique: a thousand processes on a table that is 99 % full make no ID twice, but for random ones, and each
+// TestIDsAreUnique: processes on a table that is 99 % full make no ID twice, but for random ones, and each
 // makes them in order.
 func TestIDsAreUnique(t *testing.T) {
-	for _, seed := range idSeeds(t, 1, 2) {
+	t.Parallel()
+	for _, seed := range idSeeds(t, atDepth([]uint64{1}, []uint64{1, 2})...) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			c := thousand(seed)
-			if testing.Short() {
-				c.Processes = 200
-			}
-			uniqueIDs(t, c)
+			uniqueIDs(t, onMemoryIDs(seed))
 		})
 	}
 }
 
 // TestIDsAreUniqueOnStores is the same, smaller, on a file and on the emulator of DynamoDB.
 func TestIDsAreUniqueOnStores(t *testing.T) {
+	t.Parallel()
 	for name, serve := range map[string]func(*testing.T, idsim.Setting) idsim.Servers{
 		"SQLite": idsOnSQLite, "DynamoDB": idsOnDynamoDB,
 	} {
-		for _, seed := range idSeeds(t, 1, 2) {
+		for _, seed := range idSeeds(t, atDepth([]uint64{1}, []uint64{1, 2, 3})...) {
 			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
 				uniqueIDs(t, idsim.Config{Seed: seed, Processes: 60, Lasts: time.Minute, Serve: serve})
 			})
@@ -148,15 +146,13 @@ func TestIDsAreUniqueOnStores(t *testing.T) {
 
 // TestUniquenessOfIDsHasTeeth: the same simulation notices servers and clients that do not keep the rule.
 func TestUniquenessOfIDsHasTeeth(t *testing.T) {
+	t.Parallel()
 	for name, mutant := range idsim.Mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && name != idsim.FirstDesign {
-				t.Skip("takes seconds")
-			}
-			seeds := idSeeds(t, 1, 2, 3, 4)
+			seeds := idSeeds(t, 1, 2, 3, 4, 5, 6, 7, 8)
 			for _, seed := range seeds {
-				c := thousand(seed)
+				c := onMemoryIDs(seed)
 				c.UntilDuplicate = true
 				c.Serve = func(t *testing.T, s idsim.Setting) idsim.Servers { return mutant(s, idsOnMemory(t, s)) }
 				if r := idsim.Run(t, c); r.Found[idsim.Duplicate] > 0 {

@@ -97,6 +97,7 @@ func room(pkg string) string {
 // TestImportsRunOneWay: clients see contracts, rules see the port, adapters see the port and one SDK, doors see rules, and
 // nobody sees a door but the command that opens it.
 func TestImportsRunOneWay(t *testing.T) {
+	t.Parallel()
 	var stderr bytes.Buffer
 	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...")
 	list.Stderr = &stderr

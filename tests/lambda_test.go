@@ -104,7 +104,7 @@ func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Durati
 	case l.events <- lambdaEvent{payload, time.Now().Add(timeout)}:
 	case <-l.ended:
 		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
-	case <-time.After(30 * time.Second):
+	case <-time.After(failAfter):
 		t.Fatal("the instance does not ask for an event")
 	}
 	select {
@@ -112,7 +112,7 @@ func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Durati
 		return a
 	case <-l.ended:
 		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
-	case <-time.After(timeout + 10*time.Second):
+	case <-time.After(failAfter):
 		t.Fatal("the instance does not answer")
 	}
 	return lambdaAnswer{}
@@ -121,7 +121,7 @@ func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Durati
 // http invokes the function with an event and decodes the HTTP answer.
 func (l *lambdaRuntime) http(t *testing.T, event []byte) (int, string) {
 	t.Helper()
-	a := l.invoke(t, event, 30*time.Second)
+	a := l.invoke(t, event, failAfter)
 	var answer events.LambdaFunctionURLResponse
 	if err := json.Unmarshal(a.body, &answer); err != nil || a.failed {
 		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
@@ -146,6 +146,7 @@ func lambdaFile(t *testing.T, name string, oldnew ...string) []byte {
 
 // TestLambda runs the function as Lambda does, over DynamoDB's emulator.
 func TestLambda(t *testing.T) {
+	t.Parallel()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
@@ -176,7 +177,7 @@ func TestLambda(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"not_json.txt", "version_1.json", "no_http.json", "sqs.json"} {
-			if a := l.invoke(t, lambdaFile(t, name), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "the event") {
+			if a := l.invoke(t, lambdaFile(t, name), failAfter); !a.failed || !strings.Contains(string(a.body), "the event") {
 				t.Errorf("%s: %+v %s", name, a, a.body)
 			}
 		}
@@ -195,10 +196,9 @@ func TestLambda(t *testing.T) {
 		}
 		slow := db.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Delay, Op: "UpdateItem", Delay: time.Hour})
 		const timeout = 1500 * time.Millisecond
-		began := time.Now()
-		a := l.invoke(t, event, timeout)
-		if took := time.Since(began); took >= timeout || a.failed || !strings.Contains(string(a.body), "DEADLINE_EXCEEDED") {
-			t.Errorf("after %v: %+v %s", took, a, a.body)
+		// That the response leaves half a second before the deadline is shown in functions/aws, by a clock that load does not slow.
+		if a := l.invoke(t, event, timeout); a.failed || !strings.Contains(string(a.body), "DEADLINE_EXCEEDED") {
+			t.Errorf("%+v %s", a, a.body)
 		}
 		slow.Remove()
 		if status, body := l.http(t, event); status != http.StatusOK || !strings.Contains(body, `"fencing_token":1`) {
@@ -229,7 +229,7 @@ func TestLambda(t *testing.T) {
 			l := startLambda(t, bootstrap, "api", env...)
 			select {
 			case <-l.ended:
-			case <-time.After(30 * time.Second):
+			case <-time.After(failAfter):
 				t.Fatal("the instance goes on")
 			}
 			if l.code != 1 || !strings.Contains(l.stderr.String(), says) {
@@ -260,6 +260,7 @@ func checkLambdaLog(t *testing.T, log string, secrets ...string) {
 
 // TestOneCloudEach: an entry point carries the libraries of its own cloud alone. Both together cost some 9 MB.
 func TestOneCloudEach(t *testing.T) {
+	t.Parallel()
 	for pkg, links := range map[string]struct{ foreign, own string }{
 		module + "functions/aws/lambda": {"cloud.google.com/go", "functions/httpapi"},
 		module + "functions/aws":        {"cloud.google.com/go", "functions/tasks"},

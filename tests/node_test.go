@@ -14,6 +14,7 @@ import (
 // TestNodeExternalID: the example in Node, which shares no code with this module, does what the test vectors say; and
 // its check notices a vector that was changed.
 func TestNodeExternalID(t *testing.T) {
+	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("no node on the PATH; install Node 20 or later and run: node examples/node-external-id/check.mjs")

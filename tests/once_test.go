@@ -19,6 +19,7 @@ import (
 
 // TestBoundsAgree: the client refuses what the gate would, and nothing else.
 func TestBoundsAgree(t *testing.T) {
+	t.Parallel()
 	if once.MaxResultBytes != analysis.MaxResultBytes || once.MaxTTL != analysis.MaxTTLSeconds*time.Second {
 		t.Error("the bounds of once are not those of repo/analysis")
 	}
@@ -26,6 +27,7 @@ func TestBoundsAgree(t *testing.T) {
 
 // TestOnceCommand walks through `leasehold once` with its exit codes, as a script would.
 func TestOnceCommand(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of a Unix shell")
 	}
@@ -64,11 +66,8 @@ func TestOnceCommand(t *testing.T) {
 	// A command that starts another, in its group, and says so by its process ID.
 	begin := func(id string) (*exec.Cmd, int, *bytes.Buffer) {
 		t.Helper()
-		path, err := binary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := exec.CommandContext(t.Context(), path, "once", "--ttl", "2s", "--heartbeat", "200ms", id, "--",
+		path := binary(t)
+		c := exec.CommandContext(t.Context(), path, "once", "--ttl", "60s", "--heartbeat", "200ms", id, "--",
 			"sh", "-c", "sleep 600 & echo $!; wait")
 		var stderr bytes.Buffer
 		c.Env, c.Stderr = append(environment(), env...), &stderr
@@ -148,7 +147,7 @@ func killAtEnd(t *testing.T, pid int) {
 // waitUntilGone waits until a process has ended: it was killed with its group, and whoever inherits it has to notice.
 func waitUntilGone(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for deadline := time.Now().Add(failAfter); time.Now().Before(deadline); {
 		if state := processState(t, pid); state == "" || state == "Z" {
 			return
 		}

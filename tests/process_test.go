@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,37 +16,93 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// binary builds the command once for all tests of this package.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "leasehold-test-")
-	if err != nil {
-		return "", err
-	}
-	cleanups = append(cleanups, func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "leasehold")
-	if runtime.GOOS == "windows" {
-		path += ".exe"
-	}
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "../cmd/leasehold").CombinedOutput()
-	if err != nil {
-		return "", &buildError{out, err}
-	}
-	return path, nil
-})
-
-type buildError struct {
-	output []byte
-	err    error
+// built is a command of this module that was built for the tests.
+type built struct {
+	once sync.Once
+	path string
+	err  error
 }
 
-func (e *buildError) Error() string { return e.err.Error() + "\n" + string(e.output) }
+var (
+	builds   sync.Map // of *built, by package and flags
+	binaries string   // the folder that they are in
+)
 
-// cleanups run when all tests have ended.
-var cleanups []func()
+// build builds a command of this module, once for all tests of this package.
+func build(t *testing.T, pkg string, flags ...string) string {
+	t.Helper()
+	command := strings.Join(append(flags, module+pkg), " ")
+	entry, _ := builds.LoadOrStore(command, &built{})
+	b := entry.(*built)
+	b.once.Do(func() {
+		dir, err := os.MkdirTemp(binaries, "")
+		if err != nil {
+			b.err = err
+			return
+		}
+		b.path = filepath.Join(dir, filepath.Base(pkg))
+		if runtime.GOOS == "windows" {
+			b.path += ".exe"
+		}
+		// Without cgo, as it is deployed; without the tables of debuggers, which no test reads.
+		c := exec.CommandContext(context.Background(), "go", append(append([]string{"build", "-ldflags=-s -w", "-o", b.path}, flags...), module+pkg)...)
+		c.Env = append(c.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("go build %s: %w\n%s", command, err, out)
+		}
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.path
+}
+
+// binary is the path of the command line.
+func binary(t *testing.T) string {
+	t.Helper()
+	return build(t, "cmd/leasehold")
+}
+
+// deep asks for the sizes of the gate: more seeds, more processes. The environment sets it; see CONTRIBUTING.md.
+var deep = os.Getenv("LEASEHOLD_TEST_DEEP") == "1"
+
+// atDepth is the size of a check: the first normally, the second in a deep run.
+func atDepth[T any](normally, deeply T) T {
+	if deep {
+		return deeply
+	}
+	return normally
+}
+
+// failAfter is how long a test waits for what must happen. It only matters to a test that fails.
+const failAfter = 5 * time.Minute
+
+// ports are below those that systems choose for themselves, so that no other program and no other test takes one that was free.
+var ports atomic.Int32
+
+// freePort returns a port of 127.0.0.1 on which no program listens, for programs that must be told one.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 1000 {
+		port := 20_000 + (os.Getpid()+int(ports.Add(1)))%10_000
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
+	}
+	t.Fatal("no free port")
+	return 0
+}
 
 // children are what this binary does when a test starts it as a process of its own, by the value of childVariable.
 var children = map[string]func() int{}
@@ -54,11 +113,27 @@ func TestMain(m *testing.M) {
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		os.Exit(child())
 	}
-	code := m.Run()
-	for _, f := range cleanups {
-		f()
+	os.Exit(runTests(m))
+}
+
+// runTests runs the tests. Most of them wait for other processes, so more of them run at once than there are processors.
+func runTests(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
-	os.Exit(code)
+	var err error
+	if binaries, err = os.MkdirTemp("", "leasehold-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(binaries) }()
+	return m.Run()
 }
 
 // process is a running server.
@@ -78,11 +153,7 @@ func start(t *testing.T, args ...string) *process {
 // launch runs the command and waits until it says that it listens.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
+	p := &process{cmd: exec.Command(binary(t), args...), ended: make(chan error, 1)}
 	p.cmd.Env = append(environment(), env...)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()

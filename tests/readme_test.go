@@ -22,6 +22,7 @@ var volatile = []string{
 // TestReadmeIsReal sends the README's requests to a new server, in its order, and compares the answers with the output
 // that the README shows.
 func TestReadmeIsReal(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +72,7 @@ func stable(t *testing.T, text []byte) map[string]any {
 
 // TestHouseIsWhole: what people look for is there, and links between the pages lead somewhere.
 func TestHouseIsWhole(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
 		if _, err := os.Stat(filepath.Join("..", file)); err != nil {
 			t.Error(err)

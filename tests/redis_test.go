@@ -33,6 +33,7 @@ func onRedis(t testing.TB, server *redistest.Server, now func() time.Time) *redi
 
 // TestLocksOnRedis: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -40,6 +41,7 @@ func TestLocksOnRedis(t *testing.T) {
 
 // TestAnalysesOnRedis: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4. A sweep walks there: Redis has no index.
 func TestAnalysesOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.Analyses(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -47,11 +49,13 @@ func TestAnalysesOnRedis(t *testing.T) {
 
 // TestAmbiguousAnalysesOnRedis: acquire, refresh, release and finish whose request or answer was lost.
 func TestAmbiguousAnalysesOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousAnalyses(t, redisWithFaults(server)) })
 }
 
 // TestMachineIDsOnRedis: leases of machine IDs, on the same servers.
 func TestMachineIDsOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		suite.MachineIDs(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
 	})
@@ -59,10 +63,12 @@ func TestMachineIDsOnRedis(t *testing.T) {
 
 // TestAmbiguousWritesOnRedis: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
 }
 
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
 }
 

@@ -1,7 +1,7 @@
 package tests
 
 import (
-	"net"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,6 +15,7 @@ import (
 // TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the store
 // is its own memory.
 func TestServeOnEveryStore(t *testing.T) {
+	t.Parallel()
 	for name, backend := range map[string]func(t *testing.T) (env, args []string){
 		"sqlite": func(t *testing.T) (env, args []string) {
 			return nil, []string{"--data", t.TempDir()}
@@ -61,14 +62,8 @@ func TestServeOnEveryStore(t *testing.T) {
 
 // TestStoresThatCannotBeOpened: each ends the start within seconds, with a sentence that says what to set.
 func TestStoresThatCannotBeOpened(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := l.Addr().String() // an address where nobody listens
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	unused := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	empty := dynamodbtest.Start(t, nil).URL
 	const secret = "hunter2"
 	for name, c := range map[string]struct {
@@ -77,11 +72,11 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 		says      []string
 	}{
 		"firestore without a project": {
-			env: []string{"FIRESTORE_EMULATOR_HOST=" + nobody}, args: []string{"--store", "firestore"}, code: 1, says: []string{"--project", "GOOGLE_CLOUD_PROJECT"}},
+			env: []string{"FIRESTORE_EMULATOR_HOST=" + unused}, args: []string{"--store", "firestore"}, code: 1, says: []string{"--project", "GOOGLE_CLOUD_PROJECT"}},
 		"firestore without credentials": {
 			env: []string{"HOME=" + t.TempDir(), "NO_GCE_CHECK=true"}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"gcloud auth application-default login"}},
 		"firestore whose emulator is down": {
-			env: []string{"FIRESTORE_EMULATOR_HOST=" + nobody}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"connection refused"}},
+			env: []string{"FIRESTORE_EMULATOR_HOST=" + unused}, args: []string{"--store", "firestore", "--project", "p"}, code: 1, says: []string{"connection refused"}},
 		"dynamodb without a table": {
 			args: []string{"--store", "dynamodb"}, code: 2, says: []string{"--table"}},
 		"dynamodb with a table that is missing": {
@@ -91,9 +86,9 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 		"dynamodb without credentials": {
 			env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, args: []string{"--store", "dynamodb", "--table", "locks", "--region", "eu-west-1"}, code: 1, says: []string{"credentials"}},
 		"dynamodb that is down": {
-			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", "http://" + nobody}, code: 1, says: []string{"connection refused"}},
+			args: []string{"--store", "dynamodb", "--table", "locks", "--endpoint", "http://" + unused}, code: 1, says: []string{"connection refused"}},
 		"redis that is down": {
-			args: []string{"--store", "redis", "--redis-addr", nobody}, code: 1, says: []string{"connection refused", "--redis-addr"}},
+			args: []string{"--store", "redis", "--redis-addr", unused}, code: 1, says: []string{"connection refused", "--redis-addr"}},
 		"redis with a URL that is none": {
 			env: []string{"LEASEHOLD_REDIS_ADDR=redis://ann:" + secret + "@host:port"}, args: []string{"--store", "redis"}, code: 1, says: []string{"redis://user:password@host:6379/0"}},
 		"redis that is something else": {

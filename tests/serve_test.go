@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -22,10 +23,7 @@ import (
 // run runs the command to its end.
 func run(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := binary(t)
 	var o, e bytes.Buffer
 	c := exec.CommandContext(t.Context(), path, args...)
 	c.Env = append(environment(), env...)
@@ -38,6 +36,7 @@ func run(t *testing.T, env []string, args ...string) (code int, stdout, stderr s
 
 // TestCommandLine walks through the lock commands with their exit codes, as a script would.
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--data", t.TempDir())
 	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42"}
 	steps := []struct {
@@ -85,21 +84,38 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestWaitingForALock: --wait gets the lock when its holder gives it back.
+// TestWaitingForALock: --wait gets the lock when its holder releases it.
 func TestWaitingForALock(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--store", "memory")
 	env := []string{"LEASEHOLD_SERVER=" + p.url}
-	if code, _, stderr := run(t, env, "lock", "acquire", "k", "--owner", "ann", "--ttl", "1s"); code != 0 {
+	if code, _, stderr := run(t, env, "lock", "acquire", "k", "--owner", "ann", "--ttl", "1h"); code != 0 {
 		t.Fatal(stderr)
 	}
-	code, stdout, stderr := run(t, env, "lock", "acquire", "k", "--owner", "bob", "--wait", "1m", "-q")
-	if code != 0 || stdout != "2\n" || !strings.Contains(stderr, "held by ann") {
-		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	waiting := exec.CommandContext(t.Context(), binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h", "-q")
+	var stdout bytes.Buffer
+	waiting.Env, waiting.Stdout = append(environment(), env...), &stdout
+	stderr, err := waiting.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line := bufio.NewScanner(stderr); !line.Scan() || !strings.Contains(line.Text(), "held by ann") {
+		t.Errorf("stderr %q", line.Text())
+	}
+	if code, _, stderr := run(t, env, "lock", "release", "k", "--owner", "ann", "--token", "1"); code != 0 {
+		t.Error(stderr)
+	}
+	if err := waiting.Wait(); err != nil || stdout.String() != "2\n" {
+		t.Errorf("%v, stdout %q", err, &stdout)
 	}
 }
 
 // TestRefusedSettings: settings that cannot work end with exit code 2 or 1 and a sentence that says what to do.
 func TestRefusedSettings(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("this is no database, whatever its name says; it has text in it"), 0o600); err != nil {
 		t.Fatal(err)
@@ -183,6 +199,7 @@ func TestRefusedSettings(t *testing.T) {
 
 // TestGracefulStop sends SIGTERM while a request is half sent: its answer still arrives, and the exit code is 0.
 func TestGracefulStop(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--store", "memory", "--log", "json")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
@@ -203,14 +220,14 @@ func TestGracefulStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := false
-	for deadline := time.Now().Add(30 * time.Second); !refused && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(failAfter); !refused && time.Now().Before(deadline); {
 		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if refused = err != nil; !refused {
 			c.Close()
 		}
 	}
 	if !refused {
-		t.Fatal("the server still takes connections half a minute after SIGTERM")
+		t.Fatal("the server still takes connections after SIGTERM")
 	}
 	if _, err := io.WriteString(conn, body); err != nil {
 		t.Fatal(err)
@@ -231,6 +248,7 @@ func TestGracefulStop(t *testing.T) {
 
 // TestRestartKeepsLocks: a newcomer's locks are there tomorrow.
 func TestRestartKeepsLocks(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := start(t, "--data", data)
 	take := func(url, request string) (contracts.Lease, error) {
@@ -263,6 +281,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 
 // TestSlowHeaders: a client that sends its header a byte now and then is cut off, and nobody else waits for it.
 func TestSlowHeaders(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--store", "memory")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
@@ -277,7 +296,7 @@ func TestSlowHeaders(t *testing.T) {
 	} else {
 		w.Body.Close()
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(failAfter)); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
@@ -291,6 +310,7 @@ func TestSlowHeaders(t *testing.T) {
 
 // TestHeaderTooLarge: 431, and the server goes on.
 func TestHeaderTooLarge(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--store", "memory")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/healthz", nil)
 	if err != nil {
@@ -309,6 +329,7 @@ func TestHeaderTooLarge(t *testing.T) {
 
 // TestBodyOfAMegabyte: 413 over a real connection, also while the client still sends.
 func TestBodyOfAMegabyte(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--store", "memory")
 	body := `{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"metadata":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`
 	w, err := http.Post(p.url+"/v1/tenants/acme/locks/k/acquire", "application/json", strings.NewReader(body))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -139,6 +140,17 @@ func (g *gate) want(id, state string, runs ...string) {
 	}
 }
 
+// failures is how often the work of an analysis has failed.
+func (g *gate) failures(id string) int64 {
+	g.t.Helper()
+	snapshot, err := g.store.Get(g.t.Context(), docstore.Key{Kind: analysis.Kind, ID: id})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	n, _ := snapshot.Docs[0]["lockFailures"].(docstore.Int)
+	return int64(n)
+}
+
 // args are the command line of a worker.
 func (g *gate) args(more ...string) []string {
 	return append([]string{"worker", "--queue-url", g.queue, "--target-url", g.target.URL, "--data", g.dir, "--log", "json"}, more...)
@@ -151,6 +163,7 @@ func ready(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNo
 
 // TestWorker drains a queue on both servers: each message is answered as the table of outcomes says.
 func TestWorker(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{
 		"emulator": func(t *testing.T) string { return sqstest.Start(t, nil).URL },
 		"moto":     func(t *testing.T) string { return moto.Start(t) },
@@ -178,6 +191,7 @@ func TestWorker(t *testing.T) {
 
 // TestWorkerDuplicates: a message that is delivered twice at once runs once, and is done after that.
 func TestWorkerDuplicates(t *testing.T) {
+	t.Parallel()
 	s := sqstest.Start(t, nil)
 	again := make(chan struct{})
 	g := newGate(t, s.URL, func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +207,7 @@ func TestWorkerDuplicates(t *testing.T) {
 		}
 		return true
 	}})
-	code, _, stderr := run(t, region, g.args("--drain", "--ttl", "4s", "--heartbeat", "2s")...)
+	code, _, stderr := run(t, region, g.args("--drain", "--ttl", "12s", "--heartbeat", "3s")...)
 	// Only the receipt of the latest delivery deletes a message. If that delivery was refused, the message comes a third time.
 	finished := 0
 	if strings.Contains(stderr, `"try":"2","analysis":"a","outcome":"locked"`) {
@@ -212,6 +226,7 @@ func TestWorkerDuplicates(t *testing.T) {
 // TestWorkerKilled: kill -9 in the middle of a run. The message comes back, and when the dead worker's lock is over another one
 // takes over, with the next token.
 func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
 	var first sync.Once
 	g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, r *http.Request) {
 		hang := false
@@ -223,14 +238,14 @@ func TestWorkerKilled(t *testing.T) {
 		ready(w, r)
 	})
 	g.send(`{"analysisId":"a"}`)
-	p := g.background("--ttl", "3s")
+	p := g.background("--ttl", "10s")
 	g.begun(p)
 	p.kill(t)
 	g.want("a", "locked", "a#1")
 	if got := g.received(g.queue); got != "" {
 		t.Errorf("the message of a run is visible: %s", got)
 	}
-	code, _, stderr := run(t, nil, g.args("--drain", "--ttl", "3s")...)
+	code, _, stderr := run(t, nil, g.args("--drain", "--ttl", "10s")...)
 	if code != 0 {
 		t.Errorf("%d\n%s", code, stderr)
 	}
@@ -240,6 +255,7 @@ func TestWorkerKilled(t *testing.T) {
 // TestWorkerStops: SIGTERM in the middle of a run that does not end in time. The run is cancelled, its lock given back and its message
 // handed back to be seen at once.
 func TestWorkerStops(t *testing.T) {
+	t.Parallel()
 	cut := make(chan struct{})
 	g := newGate(t, sqstest.Start(t, nil).URL, func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
@@ -264,10 +280,7 @@ func TestWorkerStops(t *testing.T) {
 // background starts a worker that goes on.
 func (g *gate) background(more ...string) *process {
 	g.t.Helper()
-	path, err := binary()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	path := binary(g.t)
 	p := &process{cmd: exec.Command(path, g.args(more...)...), ended: make(chan error, 1)}
 	p.cmd.Env, p.cmd.Stderr = environment(), &p.stderr
 	if err := p.cmd.Start(); err != nil {
@@ -285,14 +298,15 @@ func (g *gate) begun(p *process) {
 	case <-g.ran:
 	case err := <-p.ended:
 		g.t.Fatalf("the worker ended with %v\n%s", err, p.stderr.Bytes())
-	case <-time.After(time.Minute):
-		g.t.Fatal("no run has begun after a minute")
+	case <-time.After(failAfter):
+		g.t.Fatal("no run has begun")
 	}
 }
 
 // TestPoison: work that fails always turns its analysis FAILED, and its message is done. Where the queue gives up before that, the
 // message is in the dead-letter queue, and the worker has warned of it.
 func TestPoison(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name          string
 		failures      string
@@ -303,13 +317,29 @@ func TestPoison(t *testing.T) {
 		{"the queue gives up first", "5", "", `{"analysisId":"a"}`, []string{"a#1", "a#2", "a#3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+			var ahead atomic.Int64 // of the queue's clock
+			server := sqstest.Start(t, &sqstest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+			g := newGate(t, server.URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 			dead := createQueue(t, g.client, "dead", nil)
 			g.queue = createQueue(t, g.client, "alive", map[string]string{
 				"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:dead","maxReceiveCount":3}`,
 			})
 			g.send(`{"analysisId":"a"}`)
-			code, _, stderr := run(t, nil, g.args("--drain", "--ttl", "1s", "--max-failures", c.failures)...)
+			const ttl = 5 * time.Minute // a failed message stays hidden for as long, by the queue's clock
+			p := g.background("--drain", "--ttl", ttl.String(), "--max-failures", c.failures)
+			for failures, ended := int64(0), false; !ended; {
+				select {
+				case <-p.ended:
+					ended = true
+				case <-time.After(10 * time.Millisecond): // of another process: no event tells when it changes
+				}
+				if n := g.failures("a"); n > failures {
+					failures = n
+					ahead.Add(int64(ttl))
+					server.Wake()
+				}
+			}
+			code, stderr := p.cmd.ProcessState.ExitCode(), p.stderr.String()
 			if code != 0 || strings.Contains(stderr, "gives a message up after 3 deliveries") != (c.letter != "") {
 				t.Errorf("%d\n%s", code, stderr)
 			}
@@ -323,6 +353,7 @@ func TestPoison(t *testing.T) {
 
 // TestWorkerOnce: one message and its exit code, for scripts.
 func TestWorkerOnce(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		status int
 		doc    docstore.Doc
@@ -348,6 +379,7 @@ func TestWorkerOnce(t *testing.T) {
 
 // TestWorkerUsage: what cannot work is rejected, and the message says what to change.
 func TestWorkerUsage(t *testing.T) {
+	t.Parallel()
 	s := sqstest.Start(t, nil)
 	queue := createQueue(t, sqsClient(s.URL), "q", nil)
 	dir := t.TempDir()
@@ -400,7 +432,7 @@ func (l *lambdaRuntime) mapping(t *testing.T, c *sdk.Client, queue string) (fail
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := l.invoke(t, payload, 30*time.Second)
+	a := l.invoke(t, payload, failAfter)
 	var answer events.SQSEventResponse
 	if err := json.Unmarshal(a.body, &answer); err != nil || a.failed || answer.BatchItemFailures == nil {
 		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
@@ -424,6 +456,7 @@ func (l *lambdaRuntime) mapping(t *testing.T, c *sdk.Client, queue string) (fail
 // TestLambdaGate runs the worker's and the sweep's functions as Lambda does, over emulators of DynamoDB and SQS: a batch with a
 // message of each kind, and an analysis whose worker died, from the sweep to READY.
 func TestLambdaGate(t *testing.T) {
+	t.Parallel()
 	db := dynamodbtest.Start(t, nil)
 	store := openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "analyses", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 	q := sqstest.Start(t, nil)
@@ -460,25 +493,25 @@ func TestLambdaGate(t *testing.T) {
 		t.Errorf("%d changes of visibility", n)
 	}
 	for _, name := range []string{"not_json.txt", "apigw_jwt.json", "sns.json", "schedule.json"} {
-		if a := worker.invoke(t, lambdaFile(t, name), 30*time.Second); !a.failed {
+		if a := worker.invoke(t, lambdaFile(t, name), failAfter); !a.failed {
 			t.Errorf("%s: %s", name, a.body)
 		}
 	}
 
 	sweep := startLambda(t, bootstrap, "sweep", env...)
-	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), 30*time.Second); a.failed {
+	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), failAfter); a.failed {
 		t.Fatalf("sweep: %s", a.body)
 	}
 	if got := worker.mapping(t, g.client, g.queue); len(got) != 0 {
 		t.Errorf("failed after the sweep: %v", got)
 	}
 	g.want("c", "READY", "a#1", "c#2")
-	if a := sweep.invoke(t, lambdaFile(t, "sqs.json"), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "schedule") {
+	if a := sweep.invoke(t, lambdaFile(t, "sqs.json"), failAfter); !a.failed || !strings.Contains(string(a.body), "schedule") {
 		t.Errorf("a batch at the sweep: %s", a.body)
 	}
 	q.Inject(sqstest.Fault{Kind: sqstest.Throttle})
 	g.put("c", docstore.Doc{"status": docstore.String("RUNNING"), "lockOwner": docstore.String("dead"), "lockExpiresAt": stale["lockExpiresAt"]})
-	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), 30*time.Second); !a.failed || !strings.Contains(string(a.body), "RequestThrottled") {
+	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), failAfter); !a.failed || !strings.Contains(string(a.body), "RequestThrottled") {
 		t.Errorf("a sweep without a queue: %s", a.body)
 	}
 	for _, l := range []*lambdaRuntime{worker, sweep} {
@@ -489,6 +522,7 @@ func TestLambdaGate(t *testing.T) {
 
 // TestLambdaGateSettings: functions that cannot work do not start, and say why.
 func TestLambdaGateSettings(t *testing.T) {
+	t.Parallel()
 	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
 	for function, says := range map[string]string{
 		"api": "LEASEHOLD_TABLE is required", "worker": "LEASEHOLD_TABLE is required", "sweep": "LEASEHOLD_TABLE is required",
@@ -497,7 +531,7 @@ func TestLambdaGateSettings(t *testing.T) {
 		l := startLambda(t, bootstrap, function)
 		select {
 		case <-l.ended:
-		case <-time.After(30 * time.Second):
+		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
 		if l.code != 1 || !strings.Contains(l.stderr.String(), says) {

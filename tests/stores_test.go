@@ -32,32 +32,48 @@ func onSQLite(t *testing.T, now func() time.Time) docstore.Store {
 
 // TestLocksOnMemory: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnMemory(t *testing.T) {
+	t.Parallel()
 	suite.Locks(t, onMemory)
 }
 
 // TestLocksOnSQLite: LS-INV-001, LS-INV-002, LS-INV-003, LS-INV-004, LS-ACC-01, LS-ACC-02, LS-ACC-03, LS-ACC-04.
 func TestLocksOnSQLite(t *testing.T) {
+	t.Parallel()
 	suite.Locks(t, onSQLite)
 }
 
 // TestAnalysesOnMemory: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
-func TestAnalysesOnMemory(t *testing.T) { suite.Analyses(t, onMemory) }
+func TestAnalysesOnMemory(t *testing.T) {
+	t.Parallel()
+	suite.Analyses(t, onMemory)
+}
 
 // TestAnalysesOnSQLite: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
-func TestAnalysesOnSQLite(t *testing.T) { suite.Analyses(t, onSQLite) }
+func TestAnalysesOnSQLite(t *testing.T) {
+	t.Parallel()
+	suite.Analyses(t, onSQLite)
+}
 
 // TestAmbiguousAnalyses: acquire, refresh, release and finish whose request or answer was lost.
 func TestAmbiguousAnalyses(t *testing.T) {
+	t.Parallel()
 	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		return suite.Unreliable(onMemory(t, now))
 	})
 }
 
-func TestMachineIDsOnMemory(t *testing.T) { suite.MachineIDs(t, onMemory) }
+func TestMachineIDsOnMemory(t *testing.T) {
+	t.Parallel()
+	suite.MachineIDs(t, onMemory)
+}
 
-func TestMachineIDsOnSQLite(t *testing.T) { suite.MachineIDs(t, onSQLite) }
+func TestMachineIDsOnSQLite(t *testing.T) {
+	t.Parallel()
+	suite.MachineIDs(t, onSQLite)
+}
 
 func TestAmbiguousMachineIDs(t *testing.T) {
+	t.Parallel()
 	suite.AmbiguousMachineIDs(t, func(_ *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		return suite.Unreliable(docstore.NewMemory(&docstore.MemoryOptions{Now: now}))
 	})
@@ -65,6 +81,7 @@ func TestAmbiguousMachineIDs(t *testing.T) {
 
 // TestAmbiguousWrites: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWrites(t *testing.T) {
+	t.Parallel()
 	suite.Ambiguous(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		return suite.Unreliable(onMemory(t, now))
 	})

@@ -23,6 +23,7 @@ const analyses = "projects/demo/locations/local/queues/analyses"
 // TestServeTasks: a server of its own process takes what the queue delivers to a target. When it is told to stop, it stops
 // the run that is under way, and the analysis is free for somebody else.
 func TestServeTasks(t *testing.T) {
+	t.Parallel()
 	began := make(chan struct{})
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -102,7 +103,7 @@ func TestServeTasks(t *testing.T) {
 		if err != nil {
 			t.Errorf("the server ended with %v\n%s", err, p.stderr.Bytes())
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(failAfter):
 		t.Fatalf("the server did not end\n%s", p.stderr.Bytes())
 	}
 	if d := doc("hangs"); d["lockOwner"] != nil || d["status"] != nil || d["lockFailures"] != nil {

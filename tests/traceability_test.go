@@ -44,6 +44,7 @@ var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
 // TestTraceability: every requirement has its row; what the row names exists; and the named test mentions the requirement.
 // Code does not: it says the reason in words, because its readers cannot look the IDs up.
 func TestTraceability(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "traceability.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +101,7 @@ func mentions(id, where string, test bool) error {
 
 // TestNoUnknownRequirements: an ID in the source that is in no requirement is a misprint.
 func TestNoUnknownRequirements(t *testing.T) {
+	t.Parallel()
 	known := map[string]bool{}
 	for _, id := range required {
 		known[id] = true
