@@ -54,7 +54,7 @@ func TestIDCommands(t *testing.T) {
 		code           int
 	}{
 		{
-			name: "encode without a secret", args: "id encode --mode keyless 0 1 2 7301444403200005",
+			name: "encode without a secret", args: "id encode --mode unkeyed 0 1 2 7301444403200005",
 			stdout: "nKBm8aSrLuo\nJbd1-uyo9SA\n-PdjU7bYd8U\n_NIq0XDea8E\n",
 		},
 		{name: "encode under a secret", env: keyed, args: "id encode --entity user 7301444403200005", stdout: "9xO-N-buxPg\n"},
@@ -73,7 +73,7 @@ func TestIDCommands(t *testing.T) {
 				"0                    2026-01-01T00:00:00.000Z  false     0        0         0\n",
 		},
 		{
-			name: "decode external IDs, one that looks like a flag", args: "id decode --mode keyless -PdjU7bYd8U _NIq0XDea8E",
+			name: "decode public IDs, one that looks like a flag", args: "id decode --mode unkeyed -PdjU7bYd8U _NIq0XDea8E",
 			stdout: table +
 				"2                 2026-01-01T00:00:00.000Z  false     0        2         2\n" +
 				"7301444403200005  2026-01-21T03:33:20.000Z  false     0        5         5\n",
@@ -90,22 +90,22 @@ func TestIDCommands(t *testing.T) {
 		},
 		{name: "11 digits, decimal", args: "id decode --decimal --json 12345678901", stdout: `{"id":"12345678901","time":"2026-01-01T00:00:02.943Z","unixMs":1767225602943,"fallback":false,"machineId":7196,"sequence":53,"node":1842229}` + "\n"},
 		{
-			name: "one that looks like a flag, flags behind it", args: "id decode -PdjU7bYd8U --mode keyless --json",
+			name: "one that looks like a flag, flags behind it", args: "id decode -PdjU7bYd8U --mode unkeyed --json",
 			stdout: `{"id":"2","externalId":"-PdjU7bYd8U","time":"2026-01-01T00:00:00.000Z","unixMs":1767225600000,` +
 				`"fallback":false,"machineId":0,"sequence":2,"node":2}` + "\n",
 		},
 		{name: "no lines", args: "id decode -"},
 
-		{name: "no secret", args: "id encode 1", code: 2, stderr: "leasehold: no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode keyless to convert without one\n"},
-		{name: "short secret", env: []string{"LEASEHOLD_EXTERNAL_ID_SECRET=fifteen bytes.."}, args: "id encode 1", code: 2, stderr: "leasehold: external IDs: key 0 (ff1-aes256): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some\n"},
+		{name: "no secret", args: "id encode 1", code: 2, stderr: "leasehold: no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode unkeyed to convert without one\n"},
+		{name: "short secret", env: []string{"LEASEHOLD_EXTERNAL_ID_SECRET=fifteen bytes.."}, args: "id encode 1", code: 2, stderr: "leasehold: public IDs: key 0 (ff1-aes256): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some\n"},
 		{name: "no file", args: "id encode --secret-file " + file + "2 1", code: 2, stderr: "leasehold: --secret-file: open " + file + "2: no such file or directory\n"},
-		{name: "key 4", env: keyed, args: "id encode --key 4 1", code: 2, stderr: "leasehold: external IDs: key number 4: must be from 0 to 3\n"},
-		{name: "too large", args: "id encode --mode keyless 9223372036854775808", code: 2, stderr: "leasehold: ID \"9223372036854775808\": must be at most 9223372036854775807\n"},
-		{name: "not digits", args: "id encode --mode keyless 12x", code: 2, stderr: "leasehold: ID \"12x\": must be decimal digits only\n"},
-		{name: "10 characters", env: keyed, args: "id decode 9xO-N-buxP", code: 2, stderr: "leasehold: \"9xO-N-buxP\": external ID has 10 characters: must have exactly 11\n"},
-		{name: "12 characters", env: keyed, args: "id decode 9xO-N-buxPgA", code: 2, stderr: "leasehold: \"9xO-N-buxPgA\": external ID has 12 characters: must have exactly 11\n"},
-		{name: "a line with a space", env: keyed, args: "id decode -", stdin: " 9xO-N-buxPg\n", code: 2, stderr: "leasehold: \" 9xO-N-buxPg\": external ID has ' ' at position 1: remove the white space\n"},
-		{name: "another last character", env: keyed, args: "id decode 9xO-N-buxPh", code: 2, stderr: "leasehold: \"9xO-N-buxPh\": external ID is of key 1 by its last character, known here: 0; check the character, or configure the key: --key 1, with its secret\n"},
+		{name: "key 4", env: keyed, args: "id encode --key 4 1", code: 2, stderr: "leasehold: public IDs: key number 4: must be from 0 to 3\n"},
+		{name: "too large", args: "id encode --mode unkeyed 9223372036854775808", code: 2, stderr: "leasehold: ID \"9223372036854775808\": must be at most 9223372036854775807\n"},
+		{name: "not digits", args: "id encode --mode unkeyed 12x", code: 2, stderr: "leasehold: ID \"12x\": must be decimal digits only\n"},
+		{name: "10 characters", env: keyed, args: "id decode 9xO-N-buxP", code: 2, stderr: "leasehold: \"9xO-N-buxP\": public ID has 10 characters: must have exactly 11\n"},
+		{name: "12 characters", env: keyed, args: "id decode 9xO-N-buxPgA", code: 2, stderr: "leasehold: \"9xO-N-buxPgA\": public ID has 12 characters: must have exactly 11\n"},
+		{name: "a line with a space", env: keyed, args: "id decode -", stdin: " 9xO-N-buxPg\n", code: 2, stderr: "leasehold: \" 9xO-N-buxPg\": public ID has ' ' at position 1: remove the white space\n"},
+		{name: "another last character", env: keyed, args: "id decode 9xO-N-buxPh", code: 2, stderr: "leasehold: \"9xO-N-buxPh\": public ID is of key 1 by its last character, known here: 0; check the character, or configure the key: --key 1, with its secret\n"},
 		{name: "another entity", env: keyed, args: "id decode --entity order 9xO-N-buxPg", code: 2, stderr: "leasehold: \"9xO-N-buxPg\" decodes to no ID that was made: another secret, --mode, --entity or layout, or made up; --any shows it all the same\n"},
 		{name: "widths", args: "id decode --bit-ts 40 1", code: 2, stderr: "leasehold: --epoch, --bit-…: bitReserve + bitTs + bitId + bitSeq must be 64, not 63\n"},
 	} {
@@ -118,7 +118,7 @@ func TestIDCommands(t *testing.T) {
 	}
 	t.Run("newline", func(t *testing.T) {
 		_, stderr, code := command(t, keyed, "", "id", "decode", "9xO-N-buxPg\n")
-		if want := "leasehold: \"9xO-N-buxPg\\n\": external ID has '\\n' at position 12: remove the white space\n"; stderr != want || code != 2 {
+		if want := "leasehold: \"9xO-N-buxPg\\n\": public ID has '\\n' at position 12: remove the white space\n"; stderr != want || code != 2 {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}
 	})

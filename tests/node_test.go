@@ -44,7 +44,7 @@ func TestNodeExternalID(t *testing.T) {
 	}
 
 	for name, planted := range map[string]struct{ what, by, says string }{
-		"external ID":  {`("externalId": ")[0-9A-Za-z_-]`, `${1}~`, "AssertionError"},
+		"public ID":    {`("externalId": ")[0-9A-Za-z_-]`, `${1}~`, "AssertionError"},
 		"sequence":     {`("sequence": )7\b`, `${1}8`, "AssertionError"},
 		"signature":    {`("signature": "[0-9a-f]{63})[0-9a-f]`, `${1}x`, "AssertionError"},
 		"plausibility": {`("accepted": )false`, `${1}true`, "ImplausibleError"},

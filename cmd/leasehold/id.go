@@ -18,21 +18,21 @@ type idCmd struct {
 	JSON bool `name:"json" help:"Print JSON, one object a line."`
 
 	Next   idNextCmd   `cmd:"" help:"Make IDs."`
-	Decode idDecodeCmd `cmd:"" help:"Take IDs apart, from decimal digits or external IDs."`
-	Encode idEncodeCmd `cmd:"" aliases:"external" help:"Convert IDs to external IDs of 11 characters."`
+	Decode idDecodeCmd `cmd:"" help:"Take IDs apart, from decimal digits or public IDs."`
+	Encode idEncodeCmd `cmd:"" aliases:"external" help:"Convert IDs to public IDs of 11 characters."`
 	Bench  idBenchCmd  `cmd:"" help:"Measure how many IDs this machine makes; takes 4 seconds."`
 }
 
 // Help is the longer help of the command.
 func (idCmd) Help() string {
-	return `External IDs are converted under the secret in LEASEHOLD_EXTERNAL_ID_SECRET, or in the file of --secret-file, or with --mode keyless
+	return `Public IDs are converted under the secret in LEASEHOLD_EXTERNAL_ID_SECRET, or in the file of --secret-file, or with --mode unkeyed
 by a way that everybody knows:
 
   export LEASEHOLD_EXTERNAL_ID_SECRET=$(openssl rand -base64 32)
   leasehold id encode --entity user 7301444403200005
   leasehold id decode --entity user 9xO-N-buxPg
 
-Secret, mode, key and entity must be those of the program that shows the external IDs. An ID "-" stands for IDs from the standard input,
+Secret, mode, key and entity must be those of the program that shows the public IDs. An ID "-" stands for IDs from the standard input,
 one a line.`
 }
 
@@ -53,9 +53,9 @@ func (f layoutFlags) layout() (kazahana.Layout, error) {
 	return l, nil
 }
 
-// conversion says how IDs become external IDs. A secret is no flag: flags are seen by everybody on the machine.
+// conversion says how IDs become public IDs. A secret is no flag: flags are seen by everybody on the machine.
 type conversion struct {
-	Mode       string `default:"ff1-aes256" enum:"ff1-aes256,ff1-aes128,keyless" help:"How to convert: ff1-aes256 (the default), ff1-aes128, or keyless, which needs no secret."`
+	Mode       string `default:"ff1-aes256" enum:"ff1-aes256,ff1-aes128,unkeyed" help:"How to convert: ff1-aes256 (the default), ff1-aes128, or unkeyed, which needs no secret."`
 	Entity     string `env:"LEASEHOLD_EXTERNAL_ID_ENTITY" placeholder:"NAME" help:"What the IDs name, as \"user\" (${env})."`
 	Key        int    `default:"0" env:"LEASEHOLD_EXTERNAL_ID_KEY" placeholder:"N" help:"Number of the secret, 0 to 3 (${env}; default ${default})."`
 	SecretFile string `env:"LEASEHOLD_EXTERNAL_ID_SECRET_FILE" type:"path" placeholder:"FILE" help:"File with the secret (${env}); a line end at its end does not count. LEASEHOLD_EXTERNAL_ID_SECRET holds the secret itself."`
@@ -63,7 +63,7 @@ type conversion struct {
 
 func (c conversion) converter(l kazahana.Layout, anyID bool) (*extid.Converter, error) {
 	k := extid.Key{Number: c.Key, Mode: extid.Mode(c.Mode)}
-	if k.Mode != extid.Keyless {
+	if k.Mode != extid.Unkeyed {
 		secret := os.Getenv("LEASEHOLD_EXTERNAL_ID_SECRET")
 		if c.SecretFile != "" {
 			b, err := os.ReadFile(c.SecretFile)
@@ -73,13 +73,13 @@ func (c conversion) converter(l kazahana.Layout, anyID bool) (*extid.Converter, 
 			secret = strings.TrimRight(string(b), "\r\n")
 		}
 		if secret == "" {
-			return nil, usage("no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode keyless to convert without one")
+			return nil, usage("no secret: set LEASEHOLD_EXTERNAL_ID_SECRET, or --secret-file, or say --mode unkeyed to convert without one")
 		}
 		k.Secret = []byte(secret)
 	}
 	converter, err := extid.New([]extid.Key{k}, &extid.Options{Entity: c.Entity, Layout: l, AnyID: anyID})
 	if err != nil {
-		return nil, usage("external IDs: %w", err)
+		return nil, usage("public IDs: %w", err)
 	}
 	return converter, nil
 }
@@ -95,7 +95,7 @@ type converted struct {
 	ExternalID string      `json:"externalId"`
 }
 
-// Run prints the external IDs.
+// Run prints the public IDs.
 func (c *idEncodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 	converter, err := c.converter(kazahana.DefaultLayout(), true)
 	if err != nil {
@@ -112,9 +112,9 @@ func (c *idEncodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 }
 
 type idDecodeCmd struct {
-	IDs     []string `arg:"" name:"id" help:"Decimal digits, or external IDs of 11 characters; - reads them from the standard input."`
+	IDs     []string `arg:"" name:"id" help:"Decimal digits, or public IDs of 11 characters; - reads them from the standard input."`
 	Decimal bool     `help:"Take 11 digits as a decimal ID, not as an external one."`
-	Any     bool     `help:"Show external IDs that cannot have been made by now, too."`
+	Any     bool     `help:"Show public IDs that cannot have been made by now, too."`
 	conversion
 	layoutFlags
 }
@@ -146,7 +146,7 @@ func (c *idDecodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	var converter *extid.Converter // made when the first external ID comes: decimal ones need no secret
+	var converter *extid.Converter // made when the first public ID comes: decimal ones need no secret
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	header := "ID\tTIME\tFALLBACK\tMACHINE\tSEQUENCE\tNODE\n"
 	err = each(ctx, c.IDs, func(text string) error {
@@ -179,7 +179,7 @@ func (c *idDecodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 	return errors.Join(err, w.Flush())
 }
 
-// undecodable says what to look at when an external ID is refused.
+// undecodable says what to look at when a public ID is refused.
 func undecodable(text string, err error) error {
 	if len(text) > 40 {
 		text = text[:40] + "…"
@@ -237,10 +237,10 @@ func eachLine(ctx context.Context, f func(string) error) error {
 	}
 }
 
-// dash stands before an external ID that begins with "-" while the command line is parsed.
+// dash stands before a public ID that begins with "-" while the command line is parsed.
 const dash = "\x00"
 
-// markDashes puts dash before external IDs that begin with "-", as one in 64 does, so that they are not taken for flags: a
+// markDashes puts dash before public IDs that begin with "-", as one in 64 does, so that they are not taken for flags: a
 // script that passes on what it was given would fail now and then. No flag of the command looks like one.
 func markDashes(args []string) []string {
 	if len(args) < 3 || args[0] != "id" || args[1] != "decode" {
@@ -255,7 +255,7 @@ func markDashes(args []string) []string {
 	return marked
 }
 
-// notExternal reports whether a character is outside the alphabet of external IDs.
+// notExternal reports whether a character is outside the alphabet of public IDs.
 func notExternal(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }

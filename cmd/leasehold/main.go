@@ -30,7 +30,7 @@ type cli struct {
 	Lock    lockCmd    `cmd:"" help:"Take, keep, give back and look at locks of a running server."`
 	Once    onceCmd    `cmd:"" help:"Run a command under the gate of an analysis: once at a time, and never again when it is done."`
 	Worker  workerCmd  `cmd:"" help:"Take the messages of an SQS queue through the analysis gate to the work."`
-	ID      idCmd      `cmd:"" name:"id" help:"Make IDs, take them apart, convert them to external IDs and back."`
+	ID      idCmd      `cmd:"" name:"id" help:"Make IDs, take them apart, convert them to public IDs and back."`
 	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

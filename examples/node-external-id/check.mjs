@@ -34,7 +34,7 @@ for (const v of vectors.encodings) {
 
 for (const v of vectors.externalIds) {
   const key = { number: v.keyNumber, mode: v.mode }
-  if (v.mode !== 'keyless') {
+  if (v.mode !== 'unkeyed') {
     key.secret = secretOf(v.secret)
     assert.equal(deriveKey(v.mode, key.secret).toString('hex'), v.aesKey)
   }
@@ -44,7 +44,7 @@ for (const v of vectors.externalIds) {
 }
 
 for (const v of vectors.plausibility) {
-  const converter = new Converter([{ mode: 'keyless' }], { layout: vectors.layouts[v.layout], now: () => v.nowUnixMs })
+  const converter = new Converter([{ mode: 'unkeyed' }], { layout: vectors.layouts[v.layout], now: () => v.nowUnixMs })
   assert.equal(converter.encode(BigInt(v.id)), v.externalId)
   if (v.accepted) assert.equal(converter.decode(v.externalId), BigInt(v.id))
   else assert.throws(() => converter.decode(v.externalId), ImplausibleError)

@@ -1,11 +1,11 @@
-// External IDs of kazahana in Node, without dependencies: 64-bit IDs to 11 characters and back, as Leasehold's Go package
+// Public IDs of kazahana in Node, without dependencies: 64-bit IDs to 11 characters and back, as Leasehold's Go package
 // kazahana/extid does it. IDs are BigInts: a Number cannot hold them.
 //
 // What each mode protects, and what not, is in docs/ids.md. Copy the file, and check.mjs with it.
 
 import { createCipheriv, hkdfSync } from 'node:crypto'
 
-/** A string that cannot be an external ID of the converter. `reason` is 'length', 'character' or 'keyNumber'. */
+/** A string that cannot be a public ID of the converter. `reason` is 'length', 'character' or 'keyNumber'. */
 export class MalformedError extends Error {
   constructor (reason, message, details = {}) {
     super(message)
@@ -13,10 +13,10 @@ export class MalformedError extends Error {
   }
 }
 
-/** A well-formed external ID of no ID that can have been made: answer it as one that does not exist. */
+/** A well-formed public ID of no ID that can have been made: answer it as one that does not exist. */
 export class ImplausibleError extends Error {
   constructor () {
-    super('external ID stands for no ID that was made; treat it as not found')
+    super('public ID stands for no ID that was made; treat it as not found')
     this.name = 'ImplausibleError'
   }
 }
@@ -27,21 +27,21 @@ const aheadMs = 60_000
 const mask64 = (1n << 64n) - 1n
 
 /**
- * Converts IDs. The first key encodes; an external ID names the key that decodes it.
+ * Converts IDs. The first key encodes; a public ID names the key that decodes it.
  *
- * keys: { number: 0 to 3, mode: 'keyless' | 'ff1-aes128' | 'ff1-aes256' (default), secret: Buffer of 16 bytes or more }
+ * keys: { number: 0 to 3, mode: 'unkeyed' | 'ff1-aes128' | 'ff1-aes256' (default), secret: Buffer of 16 bytes or more }
  * options: entity (a short name in ASCII), layout, anyId (true for numbers that are not kazahana's), now (() => Unix ms)
  */
 export class Converter {
   constructor (keys, { entity = '', layout = defaultLayout, anyId = false, now = Date.now } = {}) {
-    if (keys.length === 0) throw new TypeError("no key: give at least one; { mode: 'keyless' } is the one without a secret")
+    if (keys.length === 0) throw new TypeError("no key: give at least one; { mode: 'unkeyed' } is the one without a secret")
     if (!/^[!-~]{0,64}$/.test(entity)) throw new TypeError('entity must be at most 64 characters of ASCII without spaces')
     this.keys = new Map()
     for (const { number = 0, mode = 'ff1-aes256', secret } of keys) {
       if (![0, 1, 2, 3].includes(number)) throw new RangeError(`key number ${number}: must be from 0 to 3`)
       if (this.keys.has(number)) throw new TypeError(`two keys have the number ${number}`)
-      if (mode === 'keyless' && number !== 0) throw new RangeError('the keyless mode has no key, its number must be 0')
-      this.keys.set(number, mode === 'keyless' ? keyless : ff1(deriveKey(mode, secret), Buffer.from(entity)))
+      if (mode === 'unkeyed' && number !== 0) throw new RangeError('the unkeyed mode has no key, its number must be 0')
+      this.keys.set(number, mode === 'unkeyed' ? unkeyed : ff1(deriveKey(mode, secret), Buffer.from(entity)))
     }
     this.current = keys[0].number ?? 0
     Object.assign(this, { layout, anyId, now })
@@ -55,7 +55,7 @@ export class Converter {
     const { bits, number } = fromText(external)
     const key = this.keys.get(number)
     if (key === undefined) {
-      throw new MalformedError('keyNumber', `external ID is of key ${number}, known here: ${[...this.keys.keys()].sort()}`, { number })
+      throw new MalformedError('keyNumber', `public ID is of key ${number}, known here: ${[...this.keys.keys()].sort()}`, { number })
     }
     const id = key.inverse(bits)
     if (!this.#plausible(id)) throw new ImplausibleError()
@@ -95,10 +95,10 @@ export function toText (bits, number) {
 export function fromText (external) {
   const bad = /[^A-Za-z0-9_-]/u.exec(external.slice(0, 12))
   if (bad !== null) {
-    throw new MalformedError('character', `external ID has ${JSON.stringify(bad[0])} at position ${bad.index + 1}`, { position: bad.index + 1 })
+    throw new MalformedError('character', `public ID has ${JSON.stringify(bad[0])} at position ${bad.index + 1}`, { position: bad.index + 1 })
   }
   if (external.length !== 11) {
-    throw new MalformedError('length', `external ID has ${external.length} characters: must have exactly 11`)
+    throw new MalformedError('length', `public ID has ${external.length} characters: must have exactly 11`)
   }
   const b = Buffer.from(external + 'A', 'base64url')
   return { bits: b.readBigUInt64BE(), number: b[8] >> 6 }
@@ -106,7 +106,7 @@ export function fromText (external) {
 
 /** fmix64 of MurmurHash3 over the ID exclusive-or a constant. It hides and does not protect. */
 const salt = 0x9e3779b97f4a7c15n
-const keyless = {
+const unkeyed = {
   forward (x) {
     x ^= salt
     x ^= x >> 33n
@@ -128,7 +128,7 @@ const keyless = {
 /** The AES key of a secret: HKDF-SHA256, empty salt, the mode in the info. */
 export function deriveKey (mode, secret) {
   const size = { 'ff1-aes128': 16, 'ff1-aes256': 32 }[mode]
-  if (size === undefined) throw new TypeError(`mode ${mode}: must be keyless, ff1-aes128 or ff1-aes256`)
+  if (size === undefined) throw new TypeError(`mode ${mode}: must be unkeyed, ff1-aes128 or ff1-aes256`)
   if (!(secret?.length >= 16)) throw new RangeError('the secret must have at least 16 random bytes')
   return Buffer.from(hkdfSync('sha256', secret, Buffer.alloc(0), `leasehold extid ${mode}`, size))
 }

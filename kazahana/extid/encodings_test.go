@@ -38,7 +38,7 @@ func TestVectorsOfEncodings(t *testing.T) {
 		}
 	}
 	for _, e := range v.ExternalIDs {
-		if e.Mode == Keyless {
+		if e.Mode == Unkeyed {
 			continue
 		}
 		k := Key{Mode: e.Mode, Secret: unhex(t, e.Secret)}

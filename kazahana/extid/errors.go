@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ErrMalformed marks what cannot be an external ID of any key: it is also a [LengthError] or a [CharacterError].
-var ErrMalformed = errors.New("malformed external ID")
+// ErrMalformed marks what cannot be a public ID of any key: it is also a [LengthError] or a [CharacterError].
+var ErrMalformed = errors.New("malformed public ID")
 
 // ErrImplausible is the answer to a well-formed string that stands for no ID that can have been made: it was made up, or
 // belongs to another entity or secret. To callers it is an ID that does not exist. The error holds nothing of what came out
 // of the decryption, so that it can be shown to anybody.
-var ErrImplausible = errors.New("external ID stands for no ID that was made; treat it as not found")
+var ErrImplausible = errors.New("public ID stands for no ID that was made; treat it as not found")
 
 // LengthError is an [ErrMalformed] of the wrong length.
 type LengthError struct {
@@ -23,9 +23,9 @@ type LengthError struct {
 // Error says what there is and what there must be.
 func (e *LengthError) Error() string {
 	if e.Length == 0 {
-		return fmt.Sprintf("external ID is empty: must have exactly %d characters", Length)
+		return fmt.Sprintf("public ID is empty: must have exactly %d characters", Length)
 	}
-	return fmt.Sprintf("external ID has %d characters: must have exactly %d", e.Length, Length)
+	return fmt.Sprintf("public ID has %d characters: must have exactly %d", e.Length, Length)
 }
 
 // Is makes the error an [ErrMalformed].
@@ -48,13 +48,13 @@ func (e *CharacterError) Error() string {
 	case '+', '/':
 		fix = "write it in base64url, with '-' and '_' in place of '+' and '/'"
 	}
-	return fmt.Sprintf("external ID has %q at position %d: %s", e.Character, e.Position, fix)
+	return fmt.Sprintf("public ID has %q at position %d: %s", e.Character, e.Position, fix)
 }
 
 // Is makes the error an [ErrMalformed].
 func (*CharacterError) Is(target error) bool { return target == ErrMalformed }
 
-// KeyNumberError is a well-formed external ID whose last character names a key that the converter does not have. Either
+// KeyNumberError is a well-formed public ID whose last character names a key that the converter does not have. Either
 // it was made up or altered, or the converter lacks a key of its system.
 type KeyNumberError struct {
 	Number int   // what the last character says
@@ -67,6 +67,6 @@ func (e *KeyNumberError) Error() string {
 	for i, n := range e.Known {
 		known[i] = strconv.Itoa(n)
 	}
-	return fmt.Sprintf("external ID is of key %d by its last character, known here: %s; check the character, or configure the key",
+	return fmt.Sprintf("public ID is of key %d by its last character, known here: %s; check the character, or configure the key",
 		e.Number, strings.Join(known, ", "))
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Without a secret: order and number of IDs do not show, and everybody can convert.
-func Example_keyless() {
-	users, err := extid.New([]extid.Key{{Mode: extid.Keyless}}, nil)
+func Example_unkeyed() {
+	users, err := extid.New([]extid.Key{{Mode: extid.Unkeyed}}, nil)
 	if err != nil {
 		log.Panic(err)
 	}
@@ -27,7 +27,7 @@ func Example_keyless() {
 	// 2 -PdjU7bYd8U 2 <nil>
 }
 
-// Under a secret: nobody else can tell what an external ID stands for, or make one.
+// Under a secret: nobody else can tell what a public ID stands for, or make one.
 func Example_secret() {
 	// In production: 32 random bytes from the configuration, the same on every server, for ever.
 	secret := []byte("an example, not random: 32 bytes")
@@ -80,7 +80,7 @@ func Example_rotation() {
 
 // What to answer to a string that came from outside.
 func ExampleConverter_Decode() {
-	users, err := extid.New([]extid.Key{{Mode: extid.Keyless}}, nil)
+	users, err := extid.New([]extid.Key{{Mode: extid.Unkeyed}}, nil)
 	if err != nil {
 		log.Panic(err)
 	}
@@ -95,8 +95,8 @@ func ExampleConverter_Decode() {
 	}
 
 	// Output:
-	// bad request: external ID has '=' at position 12: remove the padding
-	// bad request: external ID has 10 characters: must have exactly 11
-	// not found: external ID is of key 1 by its last character, known here: 0; check the character, or configure the key
-	// not found: external ID stands for no ID that was made; treat it as not found
+	// bad request: public ID has '=' at position 12: remove the padding
+	// bad request: public ID has 10 characters: must have exactly 11
+	// not found: public ID is of key 1 by its last character, known here: 0; check the character, or configure the key
+	// not found: public ID stands for no ID that was made; treat it as not found
 }

@@ -17,8 +17,8 @@ const Ahead = time.Minute
 // Options say what IDs are of and which ones there can be. The zero value is for IDs of the default layout.
 type Options struct {
 	// Entity is what the IDs name, "user" or "order": at most MaxEntityBytes of printable ASCII. Under one secret each
-	// entity has external IDs of its own, so that one of them shown in place of another is almost always implausible. Like
-	// the secret it cannot change later. The keyless mode does not use it.
+	// entity has public IDs of its own, so that one of them shown in place of another is almost always implausible. Like
+	// the secret it cannot change later. The unkeyed mode does not use it.
 	Entity string
 
 	// Layout is that of the IDs; the zero value is kazahana.DefaultLayout. Only customEpoch, bitReserve and bitTs matter here.
@@ -32,7 +32,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Converter converts IDs to external IDs and back. It can be used from several goroutines at once.
+// Converter converts IDs to public IDs and back. It can be used from several goroutines at once.
 type Converter struct {
 	keys    [KeyNumbers]permutation // by number; nil where there is none
 	known   []int                   // the numbers that there are, in rising order
@@ -42,7 +42,7 @@ type Converter struct {
 	now     func() time.Time
 }
 
-// New returns a converter that encodes with the first key and decodes with whichever key an external ID names. Nil options
+// New returns a converter that encodes with the first key and decodes with whichever key a public ID names. Nil options
 // are the zero value. An error names the key or the option that cannot be accepted.
 func New(keys []Key, o *Options) (*Converter, error) {
 	if o == nil {
@@ -62,7 +62,7 @@ func New(keys []Key, o *Options) (*Converter, error) {
 		return nil, err
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("no key: give at least one; {Mode: %q} is the one without a secret", Keyless)
+		return nil, fmt.Errorf("no key: give at least one; {Mode: %q} is the one without a secret", Unkeyed)
 	}
 	for i, k := range keys {
 		p, err := k.permutation(o.Entity)
@@ -88,19 +88,19 @@ func New(keys []Key, o *Options) (*Converter, error) {
 	return c, nil
 }
 
-// Encode is the external ID of an ID: [Length] characters of base64url. An ID that [Converter.Decode] would find implausible
+// Encode is the public ID of an ID: [Length] characters of base64url. An ID that [Converter.Decode] would find implausible
 // is encoded all the same.
 func (c *Converter) Encode(id kazahana.ID) string {
 	var b [Length]byte
 	return string(c.AppendEncode(b[:0], id))
 }
 
-// AppendEncode appends the external ID to dst, without other memory.
+// AppendEncode appends the public ID to dst, without other memory.
 func (c *Converter) AppendEncode(dst []byte, id kazahana.ID) []byte {
 	return appendText(dst, c.keys[c.current].forward(uint64(id)), c.current) //nolint:gosec // G115: the same 64 bits
 }
 
-// Decode is the ID of an external ID. The error is [ErrMalformed], a [KeyNumberError] or [ErrImplausible]; in none of the
+// Decode is the ID of a public ID. The error is [ErrMalformed], a [KeyNumberError] or [ErrImplausible]; in none of the
 // cases is there anything to look up.
 func (c *Converter) Decode(external string) (kazahana.ID, error) {
 	bits, number, err := parseText(external)

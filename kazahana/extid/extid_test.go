@@ -38,7 +38,7 @@ func converter(t testing.TB, o extid.Options, keys ...extid.Key) *extid.Converte
 
 // keyrings are all modes, and keys under all numbers.
 var keyrings = map[string][]extid.Key{
-	"keyless":    {{Mode: extid.Keyless}},
+	"unkeyed":    {{Mode: extid.Unkeyed}},
 	"ff1-aes128": {{Mode: extid.AES128, Secret: secretA}},
 	"ff1-aes256": {{Secret: secretA}},
 	"key 1":      {{Number: 1, Secret: secretA}},
@@ -70,12 +70,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSeparation: secret, entity and mode each give external IDs of their own; the number of the key changes the last character only.
+// TestSeparation: secret, entity and mode each give public IDs of their own; the number of the key changes the last character only.
 func TestSeparation(t *testing.T) {
 	const id = kazahana.ID(7_301_444_403_200_005)
 	texts := map[string]string{}
 	for name, c := range map[string]*extid.Converter{
-		"keyless":          converter(t, extid.Options{}, extid.Key{Mode: extid.Keyless}),
+		"unkeyed":          converter(t, extid.Options{}, extid.Key{Mode: extid.Unkeyed}),
 		"secret A":         converter(t, extid.Options{}, extid.Key{Secret: secretA}),
 		"secret B":         converter(t, extid.Options{}, extid.Key{Secret: secretB}),
 		"secret A, user":   converter(t, extid.Options{Entity: "user"}, extid.Key{Secret: secretA}),
@@ -124,8 +124,8 @@ func TestRotation(t *testing.T) {
 		want      extid.KeyNumberError
 		message   string
 	}{
-		{before, second, extid.KeyNumberError{Number: 1, Known: []int{0}}, "external ID is of key 1 by its last character, known here: 0; check the character, or configure the key"},
-		{alone, first, extid.KeyNumberError{Number: 0, Known: []int{1}}, "external ID is of key 0 by its last character, known here: 1; check the character, or configure the key"},
+		{before, second, extid.KeyNumberError{Number: 1, Known: []int{0}}, "public ID is of key 1 by its last character, known here: 0; check the character, or configure the key"},
+		{alone, first, extid.KeyNumberError{Number: 0, Known: []int{1}}, "public ID is of key 0 by its last character, known here: 1; check the character, or configure the key"},
 	} {
 		_, err := c.converter.Decode(c.text)
 		e, ok := errors.AsType[*extid.KeyNumberError](err)
@@ -139,27 +139,27 @@ func TestRotation(t *testing.T) {
 }
 
 func TestMalformed(t *testing.T) {
-	c := converter(t, extid.Options{AnyID: true}, extid.Key{Mode: extid.Keyless})
+	c := converter(t, extid.Options{AnyID: true}, extid.Key{Mode: extid.Unkeyed})
 	good := c.Encode(5)
 	for _, bad := range []struct {
 		name, text string
 		want       any
 		message    string
 	}{
-		{"empty", "", &extid.LengthError{Length: 0}, "external ID is empty: must have exactly 11 characters"},
-		{"10 characters", good[:10], &extid.LengthError{Length: 10}, "external ID has 10 characters: must have exactly 11"},
-		{"12 characters", good + "A", &extid.LengthError{Length: 12}, "external ID has 12 characters: must have exactly 11"},
-		{"megabytes", strings.Repeat("A", 1<<20), &extid.LengthError{Length: 1 << 20}, "external ID has 1048576 characters: must have exactly 11"},
-		{"line end behind", good + "\n", &extid.CharacterError{'\n', 12}, `external ID has '\n' at position 12: remove the white space`},
-		{"line end in place of the last", good[:10] + "\n", &extid.CharacterError{'\n', 11}, `external ID has '\n' at position 11: remove the white space`},
-		{"carriage return inside", "AAAAA\rAAAAA", &extid.CharacterError{'\r', 6}, `external ID has '\r' at position 6: remove the white space`},
-		{"space before", " " + good, &extid.CharacterError{' ', 1}, `external ID has ' ' at position 1: remove the white space`},
-		{"padding", good + "=", &extid.CharacterError{'=', 12}, `external ID has '=' at position 12: remove the padding`},
-		{"base64", "AAAA+AAAAAA", &extid.CharacterError{'+', 5}, `external ID has '+' at position 5: write it in base64url, with '-' and '_' in place of '+' and '/'`},
-		{"dot", "AAAAAAAAAA.", &extid.CharacterError{'.', 11}, `external ID has '.' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
-		{"not ASCII, 11 bytes", "AAAAAAAAAé", &extid.CharacterError{'é', 10}, `external ID has 'é' at position 10: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
-		{"not UTF-8", "AAAAAAAAAA\xff", &extid.CharacterError{'\uFFFD', 11}, `external ID has '�' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
-		{"NUL", "AAAAAAAAAA\x00", &extid.CharacterError{0, 11}, `external ID has '\x00' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
+		{"empty", "", &extid.LengthError{Length: 0}, "public ID is empty: must have exactly 11 characters"},
+		{"10 characters", good[:10], &extid.LengthError{Length: 10}, "public ID has 10 characters: must have exactly 11"},
+		{"12 characters", good + "A", &extid.LengthError{Length: 12}, "public ID has 12 characters: must have exactly 11"},
+		{"megabytes", strings.Repeat("A", 1<<20), &extid.LengthError{Length: 1 << 20}, "public ID has 1048576 characters: must have exactly 11"},
+		{"line end behind", good + "\n", &extid.CharacterError{'\n', 12}, `public ID has '\n' at position 12: remove the white space`},
+		{"line end in place of the last", good[:10] + "\n", &extid.CharacterError{'\n', 11}, `public ID has '\n' at position 11: remove the white space`},
+		{"carriage return inside", "AAAAA\rAAAAA", &extid.CharacterError{'\r', 6}, `public ID has '\r' at position 6: remove the white space`},
+		{"space before", " " + good, &extid.CharacterError{' ', 1}, `public ID has ' ' at position 1: remove the white space`},
+		{"padding", good + "=", &extid.CharacterError{'=', 12}, `public ID has '=' at position 12: remove the padding`},
+		{"base64", "AAAA+AAAAAA", &extid.CharacterError{'+', 5}, `public ID has '+' at position 5: write it in base64url, with '-' and '_' in place of '+' and '/'`},
+		{"dot", "AAAAAAAAAA.", &extid.CharacterError{'.', 11}, `public ID has '.' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
+		{"not ASCII, 11 bytes", "AAAAAAAAAé", &extid.CharacterError{'é', 10}, `public ID has 'é' at position 10: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
+		{"not UTF-8", "AAAAAAAAAA\xff", &extid.CharacterError{'\uFFFD', 11}, `public ID has '�' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
+		{"NUL", "AAAAAAAAAA\x00", &extid.CharacterError{0, 11}, `public ID has '\x00' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			id, err := c.Decode(bad.text)
@@ -176,7 +176,7 @@ func TestMalformed(t *testing.T) {
 
 // TestLastCharacter: of the four characters that base64 decoders take for the last one, one is the ID's.
 func TestLastCharacter(t *testing.T) {
-	c := converter(t, extid.Options{AnyID: true}, extid.Key{Mode: extid.Keyless})
+	c := converter(t, extid.Options{AnyID: true}, extid.Key{Mode: extid.Unkeyed})
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	for id := range kazahana.ID(256) {
 		text := c.Encode(id)
@@ -235,7 +235,7 @@ func TestPlausible(t *testing.T) {
 // TestReservedBitsBeyondTheClock: with a clock at the end of the layout, the reserved bits alone refuse.
 func TestReservedBitsBeyondTheClock(t *testing.T) {
 	l := kazahana.Layout{BitReserve: 2, BitTs: 40, BitID: 14, BitSeq: 8}
-	c := converter(t, extid.Options{Layout: l, Now: func() time.Time { return l.End().AddDate(1, 0, 0) }}, extid.Key{Mode: extid.Keyless})
+	c := converter(t, extid.Options{Layout: l, Now: func() time.Time { return l.End().AddDate(1, 0, 0) }}, extid.Key{Mode: extid.Unkeyed})
 	if got, err := c.Decode(c.Encode(1<<62 - 1)); got != 1<<62-1 || err != nil {
 		t.Errorf("the last ID: %d, %v", got, err)
 	}
@@ -246,9 +246,9 @@ func TestReservedBitsBeyondTheClock(t *testing.T) {
 
 // TestRandomStringsAreImplausible: half a year after the epoch, about 1 made-up string in 280 passes.
 func TestRandomStringsAreImplausible(t *testing.T) {
-	for _, mode := range []extid.Mode{extid.Keyless, extid.AES256} {
+	for _, mode := range []extid.Mode{extid.Unkeyed, extid.AES256} {
 		k := extid.Key{Mode: mode}
-		if mode != extid.Keyless {
+		if mode != extid.Unkeyed {
 			k.Secret = secretA
 		}
 		c, all := converter(t, extid.Options{}, k), converter(t, extid.Options{AnyID: true}, k)
@@ -276,16 +276,16 @@ func TestRefusedOptions(t *testing.T) {
 		options *extid.Options
 		want    string
 	}{
-		{"no key", nil, nil, `no key: give at least one; {Mode: "keyless"} is the one without a secret`},
+		{"no key", nil, nil, `no key: give at least one; {Mode: "unkeyed"} is the one without a secret`},
 		{"no secret", []extid.Key{{}}, nil, "key 0 (ff1-aes256): its secret has 0 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some"},
 		{"short secret", []extid.Key{{Number: 2, Mode: extid.AES128, Secret: secretA[:15]}}, nil, "key 2 (ff1-aes128): its secret has 15 bytes, must have at least 16 random ones; `openssl rand -base64 32` makes some"},
 		{"number below", []extid.Key{{Number: -1, Secret: secretA}}, nil, "key number -1: must be from 0 to 3"},
 		{"number above", []extid.Key{{Number: 4, Secret: secretA}}, nil, "key number 4: must be from 0 to 3"},
 		{"number twice", []extid.Key{{Number: 1, Secret: secretA}, {Number: 1, Secret: secretB}}, nil, "two keys have the number 1: each needs its own"},
 		{"secret twice", []extid.Key{{Number: 1, Secret: secretA}, {Secret: secretA}}, nil, "keys 1 and 0 have the same secret: a new key needs a new one"},
-		{"keyless with a number", []extid.Key{{Number: 1, Mode: extid.Keyless}}, nil, "key 1 (keyless): the keyless mode has no key, its number must be 0"},
-		{"keyless with a secret", []extid.Key{{Mode: extid.Keyless, Secret: secretA}}, nil, `key 0 (keyless): the keyless mode takes no secret; set the mode to "ff1-aes256" to use it`},
-		{"unknown mode", []extid.Key{{Mode: "xtea", Secret: secretA}}, nil, `key 0: mode "xtea": must be "ff1-aes256", "ff1-aes128" or "keyless"`},
+		{"unkeyed with a number", []extid.Key{{Number: 1, Mode: extid.Unkeyed}}, nil, "key 1 (unkeyed): the unkeyed mode has no key, its number must be 0"},
+		{"unkeyed with a secret", []extid.Key{{Mode: extid.Unkeyed, Secret: secretA}}, nil, `key 0 (unkeyed): the unkeyed mode takes no secret; set the mode to "ff1-aes256" to use it`},
+		{"unknown mode", []extid.Key{{Mode: "xtea", Secret: secretA}}, nil, `key 0: mode "xtea": must be "ff1-aes256", "ff1-aes128" or "unkeyed"`},
 		{"long entity", ok, &extid.Options{Entity: strings.Repeat("e", 65)}, "entity has 65 bytes, 64 at most"},
 		{"entity with a space", ok, &extid.Options{Entity: "my users"}, `entity must be printable ASCII without spaces: it is a name for programs, like "user"`},
 		{"entity not ASCII", ok, &extid.Options{Entity: "café"}, `entity must be printable ASCII without spaces: it is a name for programs, like "user"`},
@@ -338,7 +338,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	for _, mode := range []extid.Mode{extid.Keyless, extid.AES128, extid.AES256} {
+	for _, mode := range []extid.Mode{extid.Unkeyed, extid.AES128, extid.AES256} {
 		b.Run(string(mode), func(b *testing.B) {
 			c := converter(b, extid.Options{Entity: "user"}, keyrings[string(mode)]...)
 			b.ReportAllocs()
@@ -350,7 +350,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkAppendEncode(b *testing.B) {
-	for _, mode := range []extid.Mode{extid.Keyless, extid.AES128, extid.AES256} {
+	for _, mode := range []extid.Mode{extid.Unkeyed, extid.AES128, extid.AES256} {
 		b.Run(string(mode), func(b *testing.B) {
 			c := converter(b, extid.Options{Entity: "user"}, keyrings[string(mode)]...)
 			buffer := make([]byte, 0, extid.Length)
@@ -363,7 +363,7 @@ func BenchmarkAppendEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, mode := range []extid.Mode{extid.Keyless, extid.AES128, extid.AES256} {
+	for _, mode := range []extid.Mode{extid.Unkeyed, extid.AES128, extid.AES256} {
 		b.Run(string(mode), func(b *testing.B) {
 			c := converter(b, extid.Options{Entity: "user"}, keyrings[string(mode)]...)
 			text := c.Encode(7_301_444_403_200_005)

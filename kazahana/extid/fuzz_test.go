@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana/extid"
 )
 
-// FuzzRoundTrip: in every mode, an ID comes back from its external ID.
+// FuzzRoundTrip: in every mode, an ID comes back from its public ID.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add(uint64(0), "user", secretA)
 	f.Add(uint64(1), "", secretB)
@@ -42,7 +42,7 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{"", "ASNFZ4mrze8", "ASNFZ4mrze9", "ASNFZ4mrze8=", "ASNFZ4mrze8\n", "-----------", "___________", "AAAAAAAAAé"} {
 		f.Add(s)
 	}
-	keys := []extid.Key{{Mode: extid.Keyless}, {Number: 1, Secret: secretA}, {Number: 3, Mode: extid.AES128, Secret: secretB}}
+	keys := []extid.Key{{Mode: extid.Unkeyed}, {Number: 1, Secret: secretA}, {Number: 3, Mode: extid.AES128, Secret: secretB}}
 	all := converter(f, extid.Options{Entity: "user"}, keys...)
 	var each []*extid.Converter
 	for _, k := range keys {

@@ -14,19 +14,19 @@ type Mode string
 const (
 	AES256  Mode = "ff1-aes256" // FF1 with AES-256 under a secret; what an empty mode stands for
 	AES128  Mode = "ff1-aes128" // FF1 with AES-128 under a secret: about a seventh faster
-	Keyless Mode = "keyless"    // a permutation that everybody knows: hides, does not protect
+	Unkeyed Mode = "unkeyed"    // a permutation that everybody knows: hides, does not protect
 )
 
 // MinSecretBytes is the least length of a secret. It says nothing about how hard the secret is to guess: take random
 // bytes, as from `openssl rand -base64 32`, no words.
 const MinSecretBytes = 16
 
-// Key is one way to convert IDs. Its number is in every external ID made with it, so number, mode and secret of a key that
+// Key is one way to convert IDs. Its number is in every public ID made with it, so number, mode and secret of a key that
 // was in use never change.
 type Key struct {
-	Number int    // from 0 to 3; with Keyless only 0
+	Number int    // from 0 to 3; with Unkeyed only 0
 	Mode   Mode   // empty is AES256
-	Secret []byte `json:"-"` // MinSecretBytes or more; none with Keyless
+	Secret []byte `json:"-"` // MinSecretBytes or more; none with Unkeyed
 }
 
 // Format writes number and mode, whatever the verb: a key in a log does not show its secret.
@@ -63,12 +63,12 @@ func (k Key) permutation(entity string) (permutation, error) {
 		return nil, fmt.Errorf("key number %d: must be from 0 to %d", k.Number, KeyNumbers-1)
 	}
 	switch k.mode() {
-	case Keyless:
+	case Unkeyed:
 		switch {
 		case k.Number != 0:
-			return nil, fmt.Errorf("%v: the keyless mode has no key, its number must be 0", k)
+			return nil, fmt.Errorf("%v: the unkeyed mode has no key, its number must be 0", k)
 		case len(k.Secret) > 0:
-			return nil, fmt.Errorf("%v: the keyless mode takes no secret; set the mode to %q to use it", k, AES256)
+			return nil, fmt.Errorf("%v: the unkeyed mode takes no secret; set the mode to %q to use it", k, AES256)
 		}
 		return mixer{}, nil
 	case AES256, AES128:
@@ -82,7 +82,7 @@ func (k Key) permutation(entity string) (permutation, error) {
 		}
 		return newFF1(key, []byte(entity))
 	default:
-		return nil, fmt.Errorf("key %d: mode %q: must be %q, %q or %q", k.Number, k.Mode, AES256, AES128, Keyless)
+		return nil, fmt.Errorf("key %d: mode %q: must be %q, %q or %q", k.Number, k.Mode, AES256, AES128, Unkeyed)
 	}
 }
 

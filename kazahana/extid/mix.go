@@ -1,6 +1,6 @@
 package extid
 
-// mixer is the keyless permutation: fmix64, the finalizer of MurmurHash3, of the ID exclusive-or salt. Each input bit changes
+// mixer is the unkeyed permutation: fmix64, the finalizer of MurmurHash3, of the ID exclusive-or salt. Each input bit changes
 // each output bit with a probability near one half, also for IDs that follow one another.
 type mixer struct{}
 

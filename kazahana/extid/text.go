@@ -2,7 +2,7 @@ package extid
 
 import "unicode/utf8"
 
-// Length is how many characters an external ID has, each one byte.
+// Length is how many characters a public ID has, each one byte.
 const Length = 11
 
 // KeyNumbers is how many keys there can be: their numbers are 0 to KeyNumbers-1.
@@ -53,7 +53,7 @@ func parseText(s string) (bits uint64, number int, err error) {
 	return bits<<4 | uint64(last>>2), int(last & (KeyNumbers - 1)), nil
 }
 
-// misspelled says what is wrong with a string that parseText does not accept. A character that cannot be in any external ID
+// misspelled says what is wrong with a string that parseText does not accept. A character that cannot be in any public ID
 // says more than the length that comes with it (a line end, padding), so it is looked for first, as far as an external
 // ID with one character too many would go: the string may be megabytes.
 func misspelled(s string) error {

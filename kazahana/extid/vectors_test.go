@@ -142,7 +142,7 @@ func TestVectorsOfIDs(t *testing.T) {
 	}
 }
 
-// TestVectorsOfExternalIDs: external IDs are as the vectors say, in both directions.
+// TestVectorsOfExternalIDs: public IDs are as the vectors say, in both directions.
 func TestVectorsOfExternalIDs(t *testing.T) {
 	v := readVectors(t)
 	modes := map[extid.Mode]int{}
@@ -166,7 +166,7 @@ func TestVectorsOfExternalIDs(t *testing.T) {
 	for _, p := range v.Plausibility {
 		c := converter(t, extid.Options{
 			Layout: v.Layouts[p.Layout].Layout, Now: func() time.Time { return time.UnixMilli(p.NowUnixMs) },
-		}, extid.Key{Mode: extid.Keyless})
+		}, extid.Key{Mode: extid.Unkeyed})
 		if got := c.Encode(p.ID); got != p.ExternalID {
 			t.Errorf("%d is %s, want %s", p.ID, got, p.ExternalID)
 		}

@@ -62,7 +62,7 @@ func externalIDs() ([]externalID, error) {
 		key    extid.Key
 		entity string
 	}{
-		{extid.Key{Mode: extid.Keyless}, ""},
+		{extid.Key{Mode: extid.Unkeyed}, ""},
 		{extid.Key{Mode: extid.AES128, Secret: secret(16)}, "user"},
 		{extid.Key{Mode: extid.AES256, Secret: secret(32)}, ""},
 		{extid.Key{Mode: extid.AES256, Secret: secret(32)}, "user"},
@@ -99,13 +99,13 @@ type plausibility struct {
 	Accepted   bool        `json:"accepted"`
 }
 
-// plausibilities are about keyless external IDs of which some stand for no ID that can have been made.
+// plausibilities are about unkeyed public IDs of which some stand for no ID that can have been made.
 func plausibilities() ([]plausibility, error) {
 	var all []plausibility
 	for _, name := range []string{"default", "epoch2020"} {
 		l := layouts[name]
 		now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-		converter, err := extid.New([]extid.Key{{Mode: extid.Keyless}}, &extid.Options{Layout: l, Now: func() time.Time { return now }})
+		converter, err := extid.New([]extid.Key{{Mode: extid.Unkeyed}}, &extid.Options{Layout: l, Now: func() time.Time { return now }})
 		if err != nil {
 			return nil, err
 		}
@@ -134,31 +134,31 @@ type malformedExternal struct {
 }
 
 func malformedExternalIDs() ([]malformedExternal, error) {
-	keyless, one := extid.Key{Mode: extid.Keyless}, extid.Key{Number: 1, Secret: secret(16)}
+	unkeyed, one := extid.Key{Mode: extid.Unkeyed}, extid.Key{Number: 1, Secret: secret(16)}
 	var all []malformedExternal
 	for _, c := range []struct {
 		text string
 		keys []extid.Key
 	}{
-		{"", []extid.Key{keyless}},
-		{"ASNFZ4mrze", []extid.Key{keyless}},
-		{"ASNFZ4mrze8A", []extid.Key{keyless}},
-		{"ASNFZ4mrze8AAAAAAAAAAA", []extid.Key{keyless}},
-		{"ASNFZ4mrze8=", []extid.Key{keyless}},
-		{"ASNFZ4mrze8\n", []extid.Key{keyless}},
-		{"ASNFZ4mrze\n", []extid.Key{keyless}},
-		{"ASNFZ\r4mrze8", []extid.Key{keyless}},
-		{" ASNFZ4mrze8", []extid.Key{keyless}},
-		{"ASNFZ4mrze+", []extid.Key{keyless}},
-		{"ASNFZ/mrze8", []extid.Key{keyless}},
-		{"ASNFZ4mrz.8", []extid.Key{keyless}},
-		{"ASNFZ4mrz%8", []extid.Key{keyless}},
-		{"ASNFZ4mrzé8", []extid.Key{keyless}},
-		{"ASNFZ4mrzé", []extid.Key{keyless}},
-		{"ASNFZ4mrze\x00", []extid.Key{keyless}},
-		{"ASNFZ4mrze9", []extid.Key{keyless}},
-		{"ASNFZ4mrze-", []extid.Key{keyless}},
-		{"ASNFZ4mrze_", []extid.Key{keyless, one}},
+		{"", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze8A", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze8AAAAAAAAAAA", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze8=", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze8\n", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze\n", []extid.Key{unkeyed}},
+		{"ASNFZ\r4mrze8", []extid.Key{unkeyed}},
+		{" ASNFZ4mrze8", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze+", []extid.Key{unkeyed}},
+		{"ASNFZ/mrze8", []extid.Key{unkeyed}},
+		{"ASNFZ4mrz.8", []extid.Key{unkeyed}},
+		{"ASNFZ4mrz%8", []extid.Key{unkeyed}},
+		{"ASNFZ4mrzé8", []extid.Key{unkeyed}},
+		{"ASNFZ4mrzé", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze\x00", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze9", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze-", []extid.Key{unkeyed}},
+		{"ASNFZ4mrze_", []extid.Key{unkeyed, one}},
 		{"ASNFZ4mrze8", []extid.Key{one}},
 	} {
 		converter, err := extid.New(c.keys, &extid.Options{AnyID: true})

@@ -28,7 +28,7 @@ func main() {
 // Vectors returns the content of the file. What its members mean is in contracts/vectors/README.md.
 func Vectors() ([]byte, error) {
 	v := vectors{
-		Comment: "Test vectors of kazahana IDs and their external IDs. README.md beside this file explains them. " +
+		Comment: "Test vectors of kazahana IDs and their public IDs. README.md beside this file explains them. " +
 			"Generated: make generate.",
 		Layouts:      map[string]layout{},
 		MalformedIDs: malformedIDs(),
