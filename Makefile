@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## Show what one can do here
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: serve
@@ -21,6 +21,10 @@ lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda,
 test: ## Run all tests
 	go test ./...
 
+.PHONY: deep
+deep: ## Run all tests at the sizes of the gate, with servers of others where they are installed
+	LEASEHOLD_TEST_DEEP=1 LEASEHOLD_TEST_SERVERS=1 go test -timeout 30m ./...
+
 .PHONY: race
 race: ## Run all tests under the race detector
 	go test -race ./...
@@ -28,6 +32,7 @@ race: ## Run all tests under the race detector
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test ./... -run '^$$' -bench . -benchmem
+	go test -C tests/bench -run '^$$' -bench . -benchmem
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
@@ -38,7 +43,7 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Write generated files anew, after a change of contracts/openapi.yaml, of IDs or of settings
+generate: ## Regenerate files after a change of contracts/openapi.yaml, of IDs or of settings
 	go generate ./contracts/...
 	go test ./functions/settings -run TestDocumentation -update
 
@@ -48,7 +53,8 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	go mod tidy -diff
+	go -C tests/bench mod tidy -diff
 
 .PHONY: ci
-ci: ## Run the whole gate, as a change must pass it
+ci: ## Run every check that a change must pass
 	.ci/run

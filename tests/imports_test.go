@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,9 +20,9 @@ const (
 	module = root + "/"
 )
 
-// rooms says what each room may import beside the standard library and itself: rooms of this module (without the module's
-// path) and packages of others. The longest matching name counts. Tests may import what they like.
-var rooms = map[string][]string{
+// imports are the packages that each package and those below it may import beside the standard library and themselves: packages
+// of this module, without the module's path, and packages of others. The longest matching path counts. Tests may import anything.
+var imports = map[string][]string{
 	// Libraries.
 	"contracts":                     {},
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
@@ -75,7 +79,6 @@ var rooms = map[string][]string{
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/suite":        {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
 	"tests":                 {"contracts", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
-	"tests/bench":           {},
 }
 
 // under reports whether a package is, or lies in, a folder.
@@ -83,62 +86,121 @@ func under(pkg, folder string) bool {
 	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
 }
 
-// room is the entry of rooms that a package of this module belongs to.
-func room(pkg string) string {
+// entry is the path in imports that a package of this module belongs to.
+func entry(pkg string) string {
 	best := ""
-	for r := range rooms {
-		if under(pkg, r) && len(r) > len(best) {
-			best = r
+	for path := range imports {
+		if under(pkg, path) && len(path) > len(best) {
+			best = path
 		}
 	}
 	return best
 }
 
-// TestImportsRunOneWay: clients see contracts, rules see the port, adapters see the port and one SDK, doors see rules, and
-// nobody sees a door but the command that opens it.
-func TestImportsRunOneWay(t *testing.T) {
-	t.Parallel()
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath, Name, Dir              string
+	Imports                            []string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+}
+
+// goList runs go list with the arguments.
+func goList(t *testing.T, args ...string) (packages []listed) {
+	t.Helper()
 	var stderr bytes.Buffer
-	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...")
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
 	list.Stderr = &stderr
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
 	}
-	seen := map[string]bool{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
+		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			break
+			return packages
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		packages = append(packages, p)
+	}
+}
+
+// TestImportsRunOneWay: libraries import no rules, rules see the port, an adapter sees the port and one SDK, handlers see rules,
+// and only the commands that serve see handlers.
+func TestImportsRunOneWay(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, p := range goList(t, "-json=ImportPath,Imports", module+"...") {
 		pkg := strings.TrimPrefix(p.ImportPath, module)
-		r := room(pkg)
-		if r == "" {
-			t.Errorf("%s belongs to no room: add it to the table, and to ARCHITECTURE.md", pkg)
+		e := entry(pkg)
+		if e == "" {
+			t.Errorf("%s is not in the table: add it, and describe it in ARCHITECTURE.md", pkg)
 			continue
 		}
-		seen[r] = true
+		seen[e] = true
 		for _, i := range p.Imports {
 			if first, _, _ := strings.Cut(i, "/"); !strings.Contains(first, ".") {
 				continue // the standard library
 			}
 			i = strings.TrimPrefix(i, module)
-			if under(i, r) && room(i) == r {
+			if under(i, e) && entry(i) == e {
 				continue
 			}
-			if !slices.ContainsFunc(rooms[r], func(allowed string) bool { return under(i, allowed) }) {
-				t.Errorf("%s imports %s; %s may import %v", pkg, i, r, rooms[r])
+			if !slices.ContainsFunc(imports[e], func(allowed string) bool { return under(i, allowed) }) {
+				t.Errorf("%s imports %s; %s may import %v", pkg, i, e, imports[e])
 			}
 		}
 	}
-	for r := range rooms {
-		if !seen[r] {
-			t.Errorf("the room %s has no packages: take it out of the table", r)
+	for e := range imports {
+		if !seen[e] {
+			t.Errorf("%s has no packages: remove it from the table", e)
+		}
+	}
+}
+
+// TestPackageNames: each package of the module has a name of its own, which is not that of a package that it imports from another
+// module, so no file needs an alias for a package of this module.
+func TestPackageNames(t *testing.T) {
+	t.Parallel()
+	packages := goList(t, "-json=ImportPath,Name,Dir,Imports,GoFiles,TestGoFiles,XTestGoFiles", module+"...")
+	names := map[string]string{} // by import path
+	for _, p := range goList(t, "-deps", "-json=ImportPath,Name", module+"...") {
+		names[p.ImportPath] = p.Name
+	}
+	first := map[string]string{}
+	for _, p := range packages {
+		if p.Name == "main" {
+			continue
+		}
+		if other, ok := first[p.Name]; ok {
+			t.Errorf("%s and %s are both named %s", other, p.ImportPath, p.Name)
+		}
+		first[p.Name] = p.ImportPath
+		for _, i := range p.Imports {
+			if p.ImportPath == module+"functions/oidc" {
+				continue // named after the standard that it checks; it hides the library, and no file uses both
+			}
+			if strings.Contains(i, ".") && !under(i, root) && names[i] == p.Name {
+				t.Errorf("%s has the name of %s, which it imports", p.ImportPath, i)
+			}
+		}
+	}
+	for _, p := range packages {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			path := filepath.Join(p.Dir, name)
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range file.Imports {
+				target, err := strconv.Unquote(i.Path.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i.Name != nil && i.Name.Name != "_" && under(target, root) {
+					t.Errorf("%s imports %s as %s", path, target, i.Name.Name)
+				}
+			}
 		}
 	}
 }

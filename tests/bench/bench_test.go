@@ -1,9 +1,10 @@
-// Package bench measures a lock's way from the rule to the network, layer by layer, in one run: compare the lines with
-// each other, not with other machines.
+// Package bench measures acquire and release of a lock from the rule to the network, layer by layer, in one run: compare the
+// lines with each other, not with other machines. It is a module of its own, so that the libraries with which it compares are
+// not dependencies of Leasehold.
 //
-//	go test ./tests/bench -bench . -benchmem
+//	go test -C tests/bench -bench . -benchmem
 //
-// One operation is a cycle: acquire and release of a lock of one's own.
+// One operation is a cycle: acquire and release of an uncontended lock.
 package bench
 
 import (
@@ -217,7 +218,7 @@ func BenchmarkScaling(b *testing.B) {
 // BenchmarkBody is the part of the handler that is not the rule: decoding and encoding.
 func BenchmarkBody(b *testing.B) {
 	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)
-	body := []byte(`{"request_id":"r1","owner_id":"ann","ttl_seconds":0}`) // refused by the rule before it asks the store
+	body := []byte(`{"request_id":"r1","owner_id":"ann","ttl_seconds":0}`) // rejected by the rule before the store is asked
 	b.ReportAllocs()
 	for b.Loop() {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/tenants/acme/locks/k/acquire", bytes.NewReader(body))

@@ -21,7 +21,7 @@ import (
 
 // protocol is a way of keeping locks in DynamoDB.
 type protocol interface {
-	// acquire tries once. It returns what release needs, empty if somebody else has the lock.
+	// acquire tries once. It returns what release needs, empty if another owner has the lock.
 	acquire(ctx context.Context, key, owner string) (held string, err error)
 	release(ctx context.Context, key, owner, held string) error
 }
@@ -58,12 +58,12 @@ func (l *leasehold) release(ctx context.Context, key, owner, held string) error 
 }
 
 // classic is the protocol of amazon-dynamodb-lock-client and its descendants, in small: read the lock, then write it on
-// the condition that it is as it was read. A lease says how long it lasts, not until when; whoever wants to take it over
+// the condition that it is as it was read. A lease says how long it lasts, not until when; to take it over, a client
 // must see the same record version for that long.
 type classic struct {
 	client   *sdk.Client
 	lease    time.Duration
-	poll     time.Duration // between two looks at a lock that somebody holds
+	poll     time.Duration // between two reads of a lock that is held
 	versions atomic.Int64
 }
 
@@ -106,7 +106,7 @@ func (c *classic) acquire(ctx context.Context, key, owner string) (string, error
 	return c.put(ctx, key, owner, "attribute_not_exists(#key) OR isReleased = :yes", attributes{":yes": text("1")})
 }
 
-// takeOver acquires a lock that its holder has left behind.
+// takeOver acquires a lock whose holder crashed.
 func (c *classic) takeOver(ctx context.Context, key, owner string) (string, error) {
 	item, err := c.read(ctx, key)
 	if err != nil {
@@ -200,7 +200,7 @@ func inTurns(b *testing.B, server *dynamodbtest.Server, ours, theirs func(i int)
 }
 
 // BenchmarkDynamoDB compares our protocol with the classic one, on the same endpoint through the same SDK: as fast as the
-// endpoint answers, and with 3 ms for each request, which is about what the service takes.
+// endpoint responds, and with 3 ms for each request, which is about what the service takes.
 func BenchmarkDynamoDB(b *testing.B) {
 	for _, latency := range []time.Duration{0, 3 * time.Millisecond} {
 		b.Run("latency="+latency.String(), func(b *testing.B) {
@@ -212,7 +212,7 @@ func BenchmarkDynamoDB(b *testing.B) {
 	}
 }
 
-// benchUncontended acquires and releases a lock that nobody else wants.
+// benchUncontended acquires and releases a lock that no one else wants.
 func benchUncontended(b *testing.B, latency time.Duration) {
 	b.Helper()
 	server, ours, theirs := openBoth(b, nil, latency)
@@ -220,7 +220,7 @@ func benchUncontended(b *testing.B, latency time.Duration) {
 		return func(int) error {
 			held, err := p.acquire(b.Context(), "k", "ann")
 			if err == nil && held == "" {
-				err = errors.New("somebody else has the lock")
+				err = errors.New("another owner has the lock")
 			}
 			if err == nil {
 				err = p.release(b.Context(), "k", "ann", held)
@@ -231,11 +231,11 @@ func benchUncontended(b *testing.B, latency time.Duration) {
 	inTurns(b, server, cycle(ours), cycle(theirs))
 }
 
-// benchHeld asks once for a lock that somebody else holds.
+// benchHeld asks once for a lock that another owner holds.
 func benchHeld(b *testing.B, latency time.Duration) {
 	b.Helper()
 	server, ours, theirs := openBoth(b, nil, latency)
-	refused := func(p protocol) func(int) error {
+	rejected := func(p protocol) func(int) error {
 		if held, err := p.acquire(b.Context(), "k", "bob"); held == "" || err != nil {
 			b.Fatal(held, err)
 		}
@@ -247,23 +247,23 @@ func benchHeld(b *testing.B, latency time.Duration) {
 			return err
 		}
 	}
-	inTurns(b, server, refused(ours), refused(theirs))
+	inTurns(b, server, rejected(ours), rejected(theirs))
 }
 
-// benchExpired acquires a lock whose holder has vanished and whose lease is over. The classic protocol must watch it for
-// as long as a lease lasts (here 100 ms, shorter than anybody would choose); ours asks once.
+// benchExpired acquires a lock whose holder crashed and whose lease expired. The classic protocol must watch it for
+// as long as a lease lasts (here 100 ms, shorter than in practice); ours asks once.
 func benchExpired(b *testing.B, latency time.Duration) {
 	b.Helper()
 	var offset atomic.Int64
 	server, ours, theirs := openBoth(b, func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }, latency)
 	for _, p := range []protocol{ours, theirs} {
-		if held, err := p.acquire(b.Context(), "k", "nobody"); held == "" || err != nil {
+		if held, err := p.acquire(b.Context(), "k", "crashed"); held == "" || err != nil {
 			b.Fatal(held, err)
 		}
 	}
 	took := func(held string, err error) error {
 		if err == nil && held == "" {
-			err = errors.New("a lease that is over is held")
+			err = errors.New("an expired lease is held")
 		}
 		return err
 	}
@@ -275,7 +275,7 @@ func benchExpired(b *testing.B, latency time.Duration) {
 		func(i int) error { return took(theirs.takeOver(b.Context(), "k", fmt.Sprint("owner ", i))) })
 }
 
-// benchContended lets eight clients want one lock, each asking again a millisecond after a refusal. An operation is a
+// benchContended lets eight clients want one lock, each asking again a millisecond after a rejection. An operation is a
 // cycle of each of the eight.
 func benchContended(b *testing.B, latency time.Duration) {
 	b.Helper()

@@ -45,7 +45,7 @@ func leased(b *testing.B, n int) *kazahana.Generator {
 	return g
 }
 
-// BenchmarkIDs compares generators, one ID per call. The floor is one read of the steady clock and one atomic addition. Two
+// BenchmarkIDs compares generators, one ID per call. The baseline is one read of the monotonic clock and one atomic addition. Two
 // kinds of limits show: what the code costs, and how many IDs the layout allows in a millisecond. The names of snowflakes
 // say the latter; those with 22 bits of sequence show the code alone.
 func BenchmarkIDs(b *testing.B) {
@@ -55,7 +55,7 @@ func BenchmarkIDs(b *testing.B) {
 		name string
 		open func(b *testing.B) func() error
 	}{
-		{"floor", func(*testing.B) func() error {
+		{"baseline", func(*testing.B) func() error {
 			return func() error {
 				count.Add(uint64(time.Since(start)))
 				return nil

@@ -57,9 +57,9 @@ func copied(t testing.TB, from docstore.Store) docstore.Store {
 	return to
 }
 
-// herd lets n callers, each with a process of its own, ask for a machine ID at the same moment. It returns how long each
-// took, in trips, and how many of them found nothing.
-func herd(t testing.TB, far *suite.Far, n int) (trips []float64, exhausted int) {
+// contend lets n callers, each with a process of its own, ask for a machine ID at the same moment. It returns how long each
+// took, in round trips, and how many found no free machine ID.
+func contend(t testing.TB, far *suite.Far, n int) (trips []float64, exhausted int) {
 	t.Helper()
 	var (
 		mu   sync.Mutex
@@ -104,7 +104,7 @@ func mean(xs []float64) float64 {
 
 // TestMachineIDTable prints what an acquire costs, by how full the space is and by how many ask at the same moment.
 //
-//	go test ./tests/bench -run MachineIDTable -v
+//	go test -C tests/bench -run MachineIDTable -v
 func TestMachineIDTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(suite.Epoch)) // a bubble begins in 2000
@@ -117,7 +117,7 @@ func TestMachineIDTable(t *testing.T) {
 				exhausted, gets, writes := 0, int64(0), int64(0)
 				for round := range max(1, 100/callers) {
 					far := suite.NewFar(copied(t, full), trip, uint64(round))
-					took, none := herd(t, far, callers)
+					took, none := contend(t, far, callers)
 					g, w := far.Requests()
 					trips, exhausted, gets, writes = append(trips, took...), exhausted+none, gets+g, writes+w
 				}
