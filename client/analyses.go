@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,26 +30,22 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 		return once.Grant{}, err
 	}
 	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", contracts.AnalysisLockRequest{
-		LockOwner: r.Owner, RequestID: r.RequestID, TTLSec: seconds,
+		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds,
 	}, isGrant)
 	if err != nil {
 		return once.Grant{}, err
 	}
 	if !g.Acquired {
-		return once.Grant{Reason: g.Reason, RetryAfter: milliseconds(g.RetryAfterMs), Status: g.Status}, nil
+		return once.Grant{Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: g.Status}, nil
 	}
-	end, err := time.Parse(time.RFC3339, g.LockExpiresAt)
+	end, err := time.Parse(time.RFC3339, g.ExpiresAt)
 	if err != nil {
-		return once.Grant{}, fmt.Errorf("invalid response of %s: lockExpiresAt %q is no time", a.client.name, g.LockExpiresAt)
+		return once.Grant{}, fmt.Errorf("invalid response of %s: expires_at %q is no time", a.client.name, g.ExpiresAt)
 	}
-	grant := once.Grant{
-		Acquired: true, Status: g.Status, Remaining: milliseconds(g.RemainingMs), Runs: g.Runs,
-		Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: g.LockOwner, Token: g.LockToken, ExpiresAt: end},
-	}
-	if g.Failures != nil {
-		grant.Failures = *g.Failures
-	}
-	return grant, nil
+	return once.Grant{
+		Acquired: true, Status: g.Status, Remaining: milliseconds(g.RemainingMs), Runs: g.Runs, Failures: g.Failures,
+		Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: g.OwnerID, Token: g.FencingToken, ExpiresAt: end},
+	}, nil
 }
 
 // Refresh implements [once.Gate].
@@ -57,14 +55,14 @@ func (a *Analyses) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 		return time.Time{}, err
 	}
 	r, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/refresh", contracts.AnalysisRefreshRequest{
-		LockOwner: l.Owner, LockToken: l.Token, TTLSec: seconds,
-	}, func(r contracts.AnalysisLock) bool { return r.LockToken == l.Token })
+		OwnerID: l.Owner, FencingToken: l.Token, TTLSeconds: seconds,
+	}, func(r contracts.AnalysisLock) bool { return r.FencingToken == l.Token })
 	if err != nil {
 		return time.Time{}, err
 	}
-	end, err := time.Parse(time.RFC3339, r.LockExpiresAt)
+	end, err := time.Parse(time.RFC3339, r.ExpiresAt)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("invalid response of %s: lockExpiresAt %q is no time", a.client.name, r.LockExpiresAt)
+		return time.Time{}, fmt.Errorf("invalid response of %s: expires_at %q is no time", a.client.name, r.ExpiresAt)
 	}
 	return end, nil
 }
@@ -72,7 +70,7 @@ func (a *Analyses) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 // Release implements [once.Gate].
 func (a *Analyses) Release(ctx context.Context, l once.Lock, failed string) error {
 	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/release", contracts.AnalysisReleaseRequest{
-		LockOwner: l.Owner, LockToken: l.Token, FailureReason: failed,
+		OwnerID: l.Owner, FencingToken: l.Token, FailureReason: failed,
 	}, func(r contracts.AnalysisReleased) bool { return r.AnalysisID == l.AnalysisID })
 	return err
 }
@@ -84,7 +82,7 @@ func (a *Analyses) Finish(ctx context.Context, l once.Lock, r once.Result) error
 		status = contracts.AnalysisFailed
 	}
 	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/finish", contracts.AnalysisFinishRequest{
-		LockOwner: l.Owner, LockToken: l.Token, Status: status, Result: r.Result, FailureReason: r.Reason,
+		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: r.Result, FailureReason: r.Reason,
 	}, func(f contracts.AnalysisFinished) bool { return f.Status == status })
 	return err
 }
@@ -97,7 +95,7 @@ func (a *Analyses) Create(ctx context.Context, analysisID string) (created bool,
 	return r.Created, err
 }
 
-// Get reads an analysis. If there is none, the error is NOT_FOUND with the field "analysisId".
+// Get reads an analysis. If there is none, the error is NOT_FOUND with the field "analysis_id".
 func (a *Analyses) Get(ctx context.Context, analysisID string) (contracts.Analysis, error) {
 	return analysisCall(ctx, a, http.MethodGet, analysisID, "", nil, func(a contracts.Analysis) bool { return a.AnalysisID == analysisID })
 }
@@ -107,17 +105,28 @@ func analysisCall[T any](ctx context.Context, a *Analyses, method, id, command s
 	return call(ctx, a.client, method, "/v1/analyses/"+url.PathEscape(id)+command, body, valid)
 }
 
-func isGrant(g contracts.AnalysisGrant) bool {
+// grant is the response to a request for a run, in either shape.
+type grant struct {
+	contracts.AnalysisGranted
+	skipped contracts.AnalysisSkipped
+}
+
+// UnmarshalJSON reads the members of both shapes.
+func (g *grant) UnmarshalJSON(b []byte) error {
+	return cmp.Or(json.Unmarshal(b, &g.AnalysisGranted), json.Unmarshal(b, &g.skipped))
+}
+
+func isGrant(g grant) bool {
 	if g.Acquired {
-		return g.LockToken > 0 && g.RemainingMs > 0
+		return g.FencingToken > 0 && g.RemainingMs > 0
 	}
-	return g.Reason == contracts.SkipLocked || g.Reason == contracts.SkipAlreadyFinished
+	return g.skipped.Reason == contracts.SkipLocked || g.skipped.Reason == contracts.SkipAlreadyFinished
 }
 
 func wholeSeconds(ttl time.Duration) (int64, error) {
 	if ttl < time.Second || ttl%time.Second != 0 {
 		e := contracts.Errorf(contracts.CodeInvalidArgument, "ttl %v: must be whole seconds, at least 1s", ttl)
-		e.Field = "ttlSec"
+		e.Field = "ttl_seconds"
 		return 0, e
 	}
 	return int64(ttl / time.Second), nil

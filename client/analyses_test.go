@@ -204,7 +204,7 @@ func TestCodesOfAHolder(t *testing.T) {
 			})
 		})
 	}
-	missing := `{"code":"NOT_FOUND","status":404,"title":"not found","field":"analysisId"}`
+	missing := `{"code":"NOT_FOUND","status":404,"title":"not found","field":"analysis_id"}`
 	c := analyses(t, answering(404, "application/problem+json", missing))
 	if _, err := c.Refresh(t.Context(), once.Lock{Token: 1}, time.Minute); !once.IsLost(err) {
 		t.Errorf("a missing analysis: %v", err)
@@ -219,10 +219,10 @@ func TestStrangeAnswers(t *testing.T) {
 		want       string
 	}{
 		"another server":      {200, "application/json", `{"status":"ok"}`, "required members are missing"},
-		"a grant of no token": {200, "application/json", `{"analysisId":"a1","acquired":true,"remainingMs":1000}`, "required members are missing"},
-		"a grant of no time":  {200, "application/json", `{"analysisId":"a1","acquired":true,"lockToken":1}`, "required members are missing"},
-		"no end":              {200, "application/json", `{"analysisId":"a1","acquired":true,"lockToken":1,"remainingMs":1000,"lockExpiresAt":"soon"}`, `lockExpiresAt "soon" is no time`},
-		"another reason":      {200, "application/json", `{"analysisId":"a1","acquired":false,"reason":"lunch"}`, "required members are missing"},
+		"a grant of no token": {200, "application/json", `{"analysis_id":"a1","acquired":true,"remaining_ms":1000}`, "required members are missing"},
+		"a grant of no time":  {200, "application/json", `{"analysis_id":"a1","acquired":true,"fencing_token":1}`, "required members are missing"},
+		"no end":              {200, "application/json", `{"analysis_id":"a1","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"soon"}`, `expires_at "soon" is no time`},
+		"another reason":      {200, "application/json", `{"analysis_id":"a1","acquired":false,"reason":"lunch"}`, "required members are missing"},
 		"not JSON":            {200, "application/json", `<html>`, "invalid response"},
 		"a page":              {200, "text/html", `<html>`, "which is not Leasehold"},
 		"too late":            {409, "application/problem+json", `{"code":"LEASE_EXPIRED","status":409,"title":"lease expired"}`, "LEASE_EXPIRED"},

@@ -1,18 +1,29 @@
-// Package contracts is what callers of the HTTP API are promised: the OpenAPI document, the types of its bodies and the
-// table of error codes. Server and client both read it; it imports the standard library only.
+// Package contracts is what the HTTP API promises its callers: the OpenAPI documents, the types of their bodies, the table of
+// error codes, and [Error]. Server and clients both use it; it imports the standard library only.
 //
-// openapi.yaml is written by hand and comes first. types.gen.go and schema/*.json come out of it: `make generate` writes
-// them anew, and a test fails when they differ. vectors/kazahana.json, for IDs in other languages, comes out of kazahana
-// in the same way.
+// openapi.yaml is written by hand and comes first; openapi-internal.yaml has the endpoints of task queues and schedulers. The
+// types (*.gen.go), openapi.json and schema/*.json are generated from them: `make generate` writes them, and a test
+// fails if they differ. vectors/kazahana.json, for IDs in other languages, is generated from kazahana in the same way.
 package contracts
 
-import _ "embed" // for the document
+import _ "embed" // for the documents
 
 // OpenAPI is the contract as an OpenAPI 3.1 document in YAML.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
 
+// OpenAPIJSON is the same document in JSON.
+//
+//go:embed openapi.json
+var OpenAPIJSON []byte
+
+// OpenAPIInternal has the endpoints under /internal/. It refers to [OpenAPI] as "openapi.yaml".
+//
+//go:embed openapi-internal.yaml
+var OpenAPIInternal []byte
+
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.7.2 -config oapi-codegen.yaml openapi.yaml
-//go:generate go run ./internal/genschema openapi.yaml schema
+//go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.7.2 -config oapi-codegen-internal.yaml openapi-internal.yaml
+//go:generate go run ./internal/genschema openapi.json schema openapi.yaml openapi-internal.yaml
 //go:generate go run ./internal/genvectors vectors/kazahana.json

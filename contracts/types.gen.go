@@ -153,36 +153,6 @@ func (e State) Valid() bool {
 	}
 }
 
-// Defines values for TaskOutcome.
-const (
-	AlreadyFinished TaskOutcome = "already_finished"
-	Failed          TaskOutcome = "failed"
-	Locked          TaskOutcome = "locked"
-	Malformed       TaskOutcome = "malformed"
-	Ready           TaskOutcome = "ready"
-	UnknownAnalysis TaskOutcome = "unknown_analysis"
-)
-
-// Valid indicates whether the value is a known member of the TaskOutcome enum.
-func (e TaskOutcome) Valid() bool {
-	switch e {
-	case AlreadyFinished:
-		return true
-	case Failed:
-		return true
-	case Locked:
-		return true
-	case Malformed:
-		return true
-	case Ready:
-		return true
-	case UnknownAnalysis:
-		return true
-	default:
-		return false
-	}
-}
-
 // AcquireRequest defines model for AcquireRequest.
 type AcquireRequest struct {
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
@@ -193,7 +163,7 @@ type AcquireRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// RequestID The caller's name for this intention. The same for every time it is sent.
+	// RequestID The caller's name for this command, the same for every retry.
 	RequestID RequestID `json:"request_id"`
 
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
@@ -202,38 +172,38 @@ type AcquireRequest struct {
 
 // Analysis An analysis, as every worker may see it.
 type Analysis struct {
-	AnalysisID string `json:"analysisId"`
+	AnalysisID string `json:"analysis_id"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at,omitempty"`
 
 	// FailureReason Of the last failed run.
-	FailureReason string `json:"failureReason,omitempty"`
+	FailureReason string `json:"failure_reason,omitempty"`
 	Failures      Count  `json:"failures"`
 
 	// Finished The status is READY or FAILED.
 	Finished bool `json:"finished"`
 
-	// LockExpiresAt ISO 8601, UTC, milliseconds.
-	LockExpiresAt Time `json:"lockExpiresAt,omitempty"`
+	// Locked A worker runs it now.
+	Locked bool `json:"locked"`
 
-	// LockOwner Who runs it, or ran it until its lock ended by time.
-	LockOwner string `json:"lockOwner,omitempty"`
+	// OwnerID Who runs it, or ran it until the lock expired.
+	OwnerID string `json:"owner_id,omitempty"`
+	Result  string `json:"result,omitempty"`
+	Runs    Count  `json:"runs"`
 
-	// Locked Somebody runs it now.
-	Locked bool   `json:"locked"`
-	Result string `json:"result,omitempty"`
-	Runs   Count  `json:"runs"`
-
-	// Status As in the document; missing if there is none.
+	// Status As in the document; missing if it has none.
 	Status string `json:"status,omitempty"`
 }
 
 // AnalysisCreated defines model for AnalysisCreated.
 type AnalysisCreated struct {
-	AnalysisID string `json:"analysisId"`
+	AnalysisID string `json:"analysis_id"`
 
-	// Created The document was made by this request.
+	// Created The document was created by this request.
 	Created bool `json:"created"`
 
-	// Status As in the document; missing if there is none.
+	// Status As in the document; missing if it has none.
 	Status string `json:"status,omitempty"`
 }
 
@@ -242,18 +212,18 @@ type AnalysisEnd string
 
 // AnalysisFinishRequest defines model for AnalysisFinishRequest.
 type AnalysisFinishRequest struct {
-	// FailureReason Why the run failed, in up to 1024 bytes. Kept in the document.
-	FailureReason FailureReason `json:"failureReason,omitempty"`
+	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
+	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// LockOwner Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value
-	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
-	// "subject#suffix", or that whole as a grant gave it.
-	LockOwner LockOwner `json:"lockOwner,omitempty"`
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
 
-	// LockToken Larger than every token of this analysis before. Pass it on to whatever the run writes to.
-	LockToken LockToken `json:"lockToken"`
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
-	// Result With READY, the result or where it is, in up to 32 KiB. Left out, the document's stays as it is.
+	// Result With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed.
 	Result string `json:"result,omitempty"`
 
 	// Status How an analysis ended. Any other status, or none, is unfinished.
@@ -262,47 +232,40 @@ type AnalysisFinishRequest struct {
 
 // AnalysisFinished defines model for AnalysisFinished.
 type AnalysisFinished struct {
-	AnalysisID string `json:"analysisId"`
+	AnalysisID string `json:"analysis_id"`
 	Replayed   bool   `json:"replayed"`
 
 	// Status How an analysis ended. Any other status, or none, is unfinished.
 	Status AnalysisEnd `json:"status"`
 }
 
-// AnalysisGrant The answer to a request for the run. If `acquired`, the lock with its token; else `reason`, and with `locked` who runs
-// it and when to come again.
-type AnalysisGrant struct {
+// AnalysisGranted The run is the caller's until `expires_at`.
+type AnalysisGranted struct {
 	Acquired   bool   `json:"acquired"`
-	AnalysisID string `json:"analysisId"`
+	AnalysisID string `json:"analysis_id"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at"`
 
 	// Failures Runs that failed before.
-	Failures *Count `json:"failures,omitempty"`
+	Failures Count `json:"failures"`
 
-	// HeartbeatSec How often to refresh; missing for a lock of a second.
-	HeartbeatSec int64 `json:"heartbeatSec,omitempty"`
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
 
-	// LockExpiresAt ISO 8601, UTC, milliseconds.
-	LockExpiresAt Time   `json:"lockExpiresAt,omitempty"`
-	LockOwner     string `json:"lockOwner,omitempty"`
+	// HeartbeatSeconds How often to refresh; missing for a lock of a second.
+	HeartbeatSeconds int64  `json:"heartbeat_seconds,omitempty"`
+	OwnerID          string `json:"owner_id"`
 
-	// LockToken Larger than every token of this analysis before. Pass it on to whatever the run writes to.
-	LockToken LockToken `json:"lockToken,omitempty"`
+	// RemainingMs How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
+	RemainingMs Milliseconds `json:"remaining_ms"`
 
-	// Reason Why a run was not granted.
-	Reason AnalysisSkip `json:"reason,omitempty"`
+	// Replayed The same request_id had this lock already.
+	Replayed bool `json:"replayed"`
 
-	// RemainingMs How long the lock lasts from the moment of the decision. Count it from before the request was sent: then your clock
-	// need not agree with anybody's.
-	RemainingMs Milliseconds `json:"remainingMs,omitempty"`
-
-	// Replayed The same requestId had this lock already.
-	Replayed *bool `json:"replayed,omitempty"`
-
-	// RetryAfterMs For `locked`: until the lock ends, if its holder does nothing.
-	RetryAfterMs Milliseconds `json:"retryAfterMs,omitempty"`
-
-	// Runs Runs begun since the last that ended by itself, with this one; above 1 it is a takeover.
-	Runs Count `json:"runs,omitempty"`
+	// Runs Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover.
+	Runs Count `json:"runs"`
 
 	// Status Of the analysis, if it has one.
 	Status string `json:"status,omitempty"`
@@ -310,62 +273,67 @@ type AnalysisGrant struct {
 
 // AnalysisLock The lock of a run, as its holder sees it.
 type AnalysisLock struct {
-	AnalysisID string `json:"analysisId"`
+	AnalysisID string `json:"analysis_id"`
 
-	// LockExpiresAt ISO 8601, UTC, milliseconds.
-	LockExpiresAt Time   `json:"lockExpiresAt"`
-	LockOwner     string `json:"lockOwner"`
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at"`
 
-	// LockToken Larger than every token of this analysis before. Pass it on to whatever the run writes to.
-	LockToken   LockToken    `json:"lockToken"`
-	RemainingMs Milliseconds `json:"remainingMs"`
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+	OwnerID      string       `json:"owner_id"`
+	RemainingMs  Milliseconds `json:"remaining_ms"`
 }
 
 // AnalysisLockRequest defines model for AnalysisLockRequest.
 type AnalysisLockRequest struct {
-	// LockOwner Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value
-	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
-	// "subject#suffix", or that whole as a grant gave it.
-	LockOwner LockOwner `json:"lockOwner,omitempty"`
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
-	// RequestID The caller's name for this intention. The same for every time it is sent.
-	RequestID RequestID `json:"requestId"`
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
 
-	// TTLSec How long the lock lasts from now, in whole seconds.
-	TTLSec TTLSec `json:"ttlSec,omitempty"`
+	// TTLSeconds How long the lock lasts from now, in whole seconds.
+	TTLSeconds AnalysisTTLSeconds `json:"ttl_seconds,omitempty"`
 }
+
+// AnalysisOwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+// that whole name as a grant returned it.
+type AnalysisOwnerID = string
 
 // AnalysisRefreshRequest defines model for AnalysisRefreshRequest.
 type AnalysisRefreshRequest struct {
-	// LockOwner Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value
-	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
-	// "subject#suffix", or that whole as a grant gave it.
-	LockOwner LockOwner `json:"lockOwner,omitempty"`
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
 
-	// LockToken Larger than every token of this analysis before. Pass it on to whatever the run writes to.
-	LockToken LockToken `json:"lockToken"`
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 
-	// TTLSec How long the lock lasts from now, in whole seconds.
-	TTLSec TTLSec `json:"ttlSec,omitempty"`
+	// TTLSeconds How long the lock lasts from now, in whole seconds.
+	TTLSeconds AnalysisTTLSeconds `json:"ttl_seconds,omitempty"`
 }
 
 // AnalysisReleaseRequest defines model for AnalysisReleaseRequest.
 type AnalysisReleaseRequest struct {
-	// FailureReason Why the run failed, in up to 1024 bytes. Kept in the document.
-	FailureReason FailureReason `json:"failureReason,omitempty"`
+	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
+	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// LockOwner Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value
-	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
-	// "subject#suffix", or that whole as a grant gave it.
-	LockOwner LockOwner `json:"lockOwner,omitempty"`
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
 
-	// LockToken Larger than every token of this analysis before. Pass it on to whatever the run writes to.
-	LockToken LockToken `json:"lockToken"`
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
 }
 
 // AnalysisReleased defines model for AnalysisReleased.
 type AnalysisReleased struct {
-	AnalysisID string `json:"analysisId"`
+	AnalysisID string `json:"analysis_id"`
 	Failures   Count  `json:"failures"`
 	Replayed   bool   `json:"replayed"`
 }
@@ -373,14 +341,35 @@ type AnalysisReleased struct {
 // AnalysisSkip Why a run was not granted.
 type AnalysisSkip string
 
+// AnalysisSkipped The run was not granted. With `locked`, `owner_id` runs the analysis until `expires_at` at least.
+type AnalysisSkipped struct {
+	Acquired   bool   `json:"acquired"`
+	AnalysisID string `json:"analysis_id"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time   `json:"expires_at,omitempty"`
+	OwnerID   string `json:"owner_id,omitempty"`
+
+	// Reason Why a run was not granted.
+	Reason AnalysisSkip `json:"reason"`
+
+	// RetryAfterMs With `locked`: until the lock expires, unless its holder refreshes it.
+	RetryAfterMs Milliseconds `json:"retry_after_ms,omitempty"`
+
+	// Status Of the analysis, if it has one.
+	Status string `json:"status,omitempty"`
+}
+
+// AnalysisTTLSeconds How long the lock lasts from now, in whole seconds.
+type AnalysisTTLSeconds = int64
+
 // Code What happened, for programs.
 type Code string
 
 // Count defines model for Count.
 type Count = int64
 
-// EndedLease A lease that was given back. When a release is repeated after the lock has had later leases, only the required fields
-// are still known.
+// EndedLease A lease that was released. If a release is repeated after the lock had later leases, only the required fields are still known.
 type EndedLease struct {
 	// AcquiredAt ISO 8601, UTC, milliseconds.
 	AcquiredAt Time `json:"acquired_at,omitempty"`
@@ -388,7 +377,7 @@ type EndedLease struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	LeaseID      string       `json:"lease_id,omitempty"`
 	LockKey      string       `json:"lock_key"`
@@ -401,7 +390,7 @@ type EndedLease struct {
 	ReleasedAt Time `json:"released_at,omitempty"`
 	Replayed   bool `json:"replayed"`
 
-	// State A lease is ACTIVE while now < expires_at and nobody has released it.
+	// State A lease is ACTIVE while now < expires_at and it was not released.
 	State    State  `json:"state"`
 	TenantID string `json:"tenant_id"`
 
@@ -409,12 +398,12 @@ type EndedLease struct {
 	TTLSeconds TTLSeconds `json:"ttl_seconds,omitempty"`
 }
 
-// FailureReason Why the run failed, in up to 1024 bytes. Kept in the document.
+// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 type FailureReason = string
 
 // FencePassed defines model for FencePassed.
 type FencePassed struct {
-	// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	Resource     string       `json:"resource"`
 	TenantID     string       `json:"tenant_id"`
@@ -422,11 +411,11 @@ type FencePassed struct {
 
 // FenceRequest defines model for FenceRequest.
 type FenceRequest struct {
-	// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 }
 
-// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 type FencingToken = int64
 
 // ForceReleaseRequest defines model for ForceReleaseRequest.
@@ -442,7 +431,7 @@ type ForceReleaseRequest struct {
 	// Reason For the holder and for later.
 	Reason string `json:"reason"`
 
-	// RequestID The caller's name for this intention. The same for every time it is sent.
+	// RequestID The caller's name for this command, the same for every retry.
 	RequestID RequestID `json:"request_id"`
 }
 
@@ -467,7 +456,7 @@ type Lease struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at"`
 
-	// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// LeaseID Names this one lease. It gives no rights.
@@ -478,10 +467,10 @@ type Lease struct {
 	Metadata Metadata `json:"metadata"`
 	OwnerID  string   `json:"owner_id"`
 
-	// Replayed This request_id had been carried out before; nothing was changed now.
+	// Replayed This request_id was carried out before; nothing was changed now.
 	Replayed bool `json:"replayed"`
 
-	// State A lease is ACTIVE while now < expires_at and nobody has released it.
+	// State A lease is ACTIVE while now < expires_at and it was not released.
 	State    State  `json:"state"`
 	TenantID string `json:"tenant_id"`
 
@@ -489,7 +478,7 @@ type Lease struct {
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 }
 
-// Lock A lock, as anybody in its tenant may see it.
+// Lock A lock, as every caller of its tenant may see it.
 type Lock struct {
 	// AcquiredAt ISO 8601, UTC, milliseconds.
 	AcquiredAt Time `json:"acquired_at"`
@@ -507,18 +496,13 @@ type Lock struct {
 	// ReleasedAt ISO 8601, UTC, milliseconds.
 	ReleasedAt Time `json:"released_at,omitempty"`
 
-	// State A lease is ACTIVE while now < expires_at and nobody has released it.
+	// State A lease is ACTIVE while now < expires_at and it was not released.
 	State    State  `json:"state"`
 	TenantID string `json:"tenant_id"`
 
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 }
-
-// LockOwner Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value
-// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
-// "subject#suffix", or that whole as a grant gave it.
-type LockOwner = string
 
 // LockPage defines model for LockPage.
 type LockPage struct {
@@ -527,9 +511,6 @@ type LockPage struct {
 	// NextPageToken `page_token` of the next page; missing on the last.
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
-
-// LockToken Larger than every token of this analysis before. Pass it on to whatever the run writes to.
-type LockToken = int64
 
 // MachineIDLease The lease of a machine ID, with all that is needed to make IDs under it.
 type MachineIDLease struct {
@@ -548,7 +529,7 @@ type MachineIDLease struct {
 	// Created The first timestamp of the lease, Unix milliseconds.
 	Created int64 `json:"created"`
 
-	// CustomEpoch What the timestamp 0 stands for, Unix milliseconds. Never changes.
+	// CustomEpoch The time of the timestamp 0, Unix milliseconds. Never changes.
 	CustomEpoch int64 `json:"customEpoch"`
 
 	// Expired The first timestamp that is no longer the lease's, Unix milliseconds.
@@ -563,14 +544,14 @@ type MachineIDLease struct {
 
 // MachineIDLeaseRequest defines model for MachineIDLeaseRequest.
 type MachineIDLeaseRequest struct {
-	// Meta Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It goes to the server's log,
-	// beside the machine IDs, and is kept nowhere else.
+	// Meta Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the server's
+	// log, beside the machine IDs, and stored nowhere.
 	Meta map[string]string `json:"meta,omitempty"`
 
-	// ServiceID Whose layout and space. Left out or empty, the service "default".
+	// ServiceID Names the layout and the namespace. Left out or empty, the service "default".
 	ServiceID ServiceID `json:"serviceId,omitempty"`
 
-	// ThroughputPerMs IDs to make in a millisecond, at most as many as the whole space makes. Left out, one lease.
+	// ThroughputPerMs IDs to make in a millisecond, at most as many as the whole namespace makes. Left out, one lease.
 	ThroughputPerMs *int64 `json:"throughputPerMs,omitempty"`
 }
 
@@ -600,17 +581,17 @@ type MachineIDReleaseRequest struct {
 type MachineIDSpace struct {
 	Free int `json:"free"`
 
-	// Leased Units that nobody else can have now.
+	// Leased Units that cannot be leased now.
 	Leased int `json:"leased"`
 
-	// Leases Leases that last now, by service.
+	// Leases Current leases, by service.
 	Leases map[string]int `json:"leases"`
 
-	// NextFree When the next leased unit falls free, Unix milliseconds; missing if none is leased.
-	NextFree int64  `json:"nextFree,omitempty"`
+	// NextFree When the next leased unit becomes free, Unix milliseconds; missing if none is leased.
+	NextFree int64  `json:"next_free,omitempty"`
 	Space    string `json:"space"`
 
-	// Units Machine IDs, if all services of the space have the same layout; otherwise the units that leases are made of.
+	// Units Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist of.
 	Units int `json:"units"`
 }
 
@@ -625,30 +606,30 @@ type Milliseconds = int64
 // "subject#suffix".
 type OwnerID = string
 
-// Problem A refusal or a failure (RFC 9457).
+// Problem A request that was rejected or failed (RFC 9457).
 type Problem struct {
 	// Code What happened, for programs.
 	Code Code `json:"code"`
 
-	// Detail What is wrong in this case, and what would be right.
+	// Detail What is wrong in this case, and what is allowed.
 	Detail string `json:"detail,omitempty"`
 
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// Field For INVALID_ARGUMENT: the field at fault, or `body`. For NOT_FOUND of an analysis: `analysisId`.
+	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`.
 	Field string `json:"field,omitempty"`
 
-	// HighestToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// HighestToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	HighestToken FencingToken `json:"highest_token,omitempty"`
 
-	// Instance The exchange, as the server's log names it.
+	// Instance `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it.
 	Instance string `json:"instance,omitempty"`
 
 	// OwnerID For LOCK_HELD: the holder.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED and MACHINE_IDS_EXHAUSTED: until the next lease ends, if its holder does nothing.
+	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED and MACHINE_IDS_EXHAUSTED: until the next lease expires, unless its holder extends it.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.
@@ -664,7 +645,7 @@ type Problem struct {
 
 // ReleaseRequest defines model for ReleaseRequest.
 type ReleaseRequest struct {
-	// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
@@ -672,13 +653,13 @@ type ReleaseRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// RequestID The caller's name for this intention. The same for every time it is sent.
+	// RequestID The caller's name for this command, the same for every retry.
 	RequestID RequestID `json:"request_id"`
 }
 
 // RenewRequest defines model for RenewRequest.
 type RenewRequest struct {
-	// FencingToken Larger than every token that was granted for this lock before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
@@ -686,64 +667,24 @@ type RenewRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// RequestID The caller's name for this intention. The same for every time it is sent.
+	// RequestID The caller's name for this command, the same for every retry.
 	RequestID RequestID `json:"request_id"`
 
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 }
 
-// RequestID The caller's name for this intention. The same for every time it is sent.
+// RequestID The caller's name for this command, the same for every retry.
 type RequestID = string
 
-// ServiceID Whose layout and space. Left out or empty, the service "default".
+// ServiceID Names the layout and the namespace. Left out or empty, the service "default".
 type ServiceID = string
 
-// State A lease is ACTIVE while now < expires_at and nobody has released it.
+// State A lease is ACTIVE while now < expires_at and it was not released.
 type State string
-
-// SweepDone defines model for SweepDone.
-type SweepDone struct {
-	// Errors Analyses whose document or queue made trouble. The server's log says which; the next sweep tries again.
-	Errors int `json:"errors"`
-
-	// Failed Turned FAILED, because their workers died too often.
-	Failed int `json:"failed"`
-
-	// More Whether there were more than one sweep looks at.
-	More bool `json:"more"`
-
-	// Requeued Queued again by this sweep.
-	Requeued int `json:"requeued"`
-
-	// Skipped Left to somebody quicker: another sweep, or a worker.
-	Skipped int `json:"skipped"`
-
-	// Stale Analyses found with a stale lock.
-	Stale int `json:"stale"`
-}
-
-// TTLSec How long the lock lasts from now, in whole seconds.
-type TTLSec = int64
 
 // TTLSeconds How long the lease lasts from now, in whole seconds.
 type TTLSeconds = int64
-
-// TaskDone The message has nothing left to do.
-type TaskDone struct {
-	// AnalysisID Missing if the message names none.
-	AnalysisID string `json:"analysisId,omitempty"`
-
-	// Outcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run. `already_finished`: it was
-	// READY or FAILED before. `unknown_analysis`: there is no such analysis. `malformed`: the message names none. `locked`:
-	// somebody else runs it, and the server is set up to acknowledge that.
-	Outcome TaskOutcome `json:"outcome"`
-}
-
-// TaskOutcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run. `already_finished`: it was
-// READY or FAILED before. `unknown_analysis`: there is no such analysis. `malformed`: the message names none. `locked`:
-// somebody else runs it, and the server is set up to acknowledge that.
-type TaskOutcome string
 
 // Time ISO 8601, UTC, milliseconds.
 type Time = string
@@ -763,47 +704,44 @@ type Resource = string
 // TenantID defines model for TenantID.
 type TenantID = string
 
-// AnalysisLockGone A refusal or a failure (RFC 9457).
+// AnalysisLockGone A request that was rejected or failed (RFC 9457).
 type AnalysisLockGone = Problem
 
-// BadRequest A refusal or a failure (RFC 9457).
+// BadRequest A request that was rejected or failed (RFC 9457).
 type BadRequest = Problem
 
-// Forbidden A refusal or a failure (RFC 9457).
+// Forbidden A request that was rejected or failed (RFC 9457).
 type Forbidden = Problem
 
-// Internal A refusal or a failure (RFC 9457).
+// Internal A request that was rejected or failed (RFC 9457).
 type Internal = Problem
 
-// LeaseGone A refusal or a failure (RFC 9457).
+// LeaseGone A request that was rejected or failed (RFC 9457).
 type LeaseGone = Problem
 
-// NoSuchAnalysis A refusal or a failure (RFC 9457).
+// NoSuchAnalysis A request that was rejected or failed (RFC 9457).
 type NoSuchAnalysis = Problem
 
-// NotConfigured A refusal or a failure (RFC 9457).
+// NotConfigured A request that was rejected or failed (RFC 9457).
 type NotConfigured = Problem
 
-// RequestIDReused A refusal or a failure (RFC 9457).
+// RequestIDReused A request that was rejected or failed (RFC 9457).
 type RequestIDReused = Problem
 
-// Timeout A refusal or a failure (RFC 9457).
+// Timeout A request that was rejected or failed (RFC 9457).
 type Timeout = Problem
 
-// TooLarge A refusal or a failure (RFC 9457).
+// TooLarge A request that was rejected or failed (RFC 9457).
 type TooLarge = Problem
 
-// Unauthenticated A refusal or a failure (RFC 9457).
+// Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem
 
-// Unavailable A refusal or a failure (RFC 9457).
+// Unavailable A request that was rejected or failed (RFC 9457).
 type Unavailable = Problem
 
-// UnknownService A refusal or a failure (RFC 9457).
+// UnknownService A request that was rejected or failed (RFC 9457).
 type UnknownService = Problem
 
 // bearerContextKey is the context key for bearer security scheme
 type bearerContextKey string
-
-// queueContextKey is the context key for queue security scheme
-type queueContextKey string

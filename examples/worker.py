@@ -6,7 +6,7 @@
 It asks the gate for the run, refreshes the lock while the work runs, and writes the end under the lock's token:
 
     POST /v1/analyses/{id}/lock      -> acquired, or the reason why not: a skip, no error
-    POST /v1/analyses/{id}/refresh   every heartbeatSec; a refusal means: stop
+    POST /v1/analyses/{id}/refresh   every heartbeat_seconds; if rejected, stop
     POST /v1/analyses/{id}/finish    READY with a result
     POST /v1/analyses/{id}/release   the run failed, or was stopped
 
@@ -57,7 +57,7 @@ class Gate:
         self.token = token
 
     def send(self, command, body, within):
-        """Sends a command until there is an answer, for so many seconds at most. The same body again is safe."""
+        """Sends a command until there is a response, for so many seconds at most. Retries are idempotent."""
         until, wait = time.monotonic() + within, 0.2
         while True:
             try:
@@ -94,18 +94,18 @@ class Run:
 
     def __init__(self, gate, grant, ttl, asked):
         self.gate, self.ttl = gate, ttl
-        self.lock = {"lockOwner": grant["lockOwner"], "lockToken": grant["lockToken"]}
-        self.token = grant["lockToken"]
-        self._ends = self._after(asked, grant["remainingMs"] / 1000)
+        self.lock = {"owner_id": grant["owner_id"], "fencing_token": grant["fencing_token"]}
+        self.token = grant["fencing_token"]
+        self._ends = self._after(asked, grant["remaining_ms"] / 1000)
         self._lost = self._stopped = None
         self._over = threading.Event()
-        self._every = grant.get("heartbeatSec", ttl / 5)
+        self._every = grant.get("heartbeat_seconds", ttl / 5)
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
 
     @staticmethod
     def now():
-        """Both clocks: the one that nobody sets, and the one that goes on while the machine sleeps."""
+        """Both clocks: the monotonic one, and the one that advances while the machine sleeps."""
         return time.monotonic(), time.time()
 
     @staticmethod
@@ -119,7 +119,7 @@ class Run:
     def check(self):
         """Call this before each step. It consults the clocks, so that it is also right after the process was stopped."""
         if self._lost is None and self.left() <= 0:
-            self._lost = "its time was over"
+            self._lost = "it expired"
         if self._lost:
             raise Lost(self._lost)
         if self._stopped:
@@ -133,14 +133,14 @@ class Run:
         while not self._over.wait(max(0, min(wait, self.left()))) and self._lost is None and self.left() > 0:
             asked = self.now()
             try:
-                self.gate._once("/refresh", {**self.lock, "ttlSec": self.ttl}, max(0.1, self.left() / 3))
+                self.gate._once("/refresh", {**self.lock, "ttl_seconds": self.ttl}, max(0.1, self.left() / 3))
             except Problem as problem:
                 if problem.code in LOST or problem.code == "NOT_FOUND":
                     self._lost = str(problem)
                     return
                 wait = min(1, self._every / 4)
             except OSError:
-                wait = min(1, self._every / 4)  # the gate cannot be reached: soon again
+                wait = min(1, self._every / 4)  # the server cannot be reached: retry soon
             else:
                 if self.left() <= 0:
                     return  # too late: check() says so
@@ -165,12 +165,12 @@ def main(analysis_id, seconds=1.0, ttl=300):
     owner = f"{socket.gethostname()[:40]}-{os.getpid()}"
     asked = Run.now()
     try:
-        grant = gate.send("/lock", {"lockOwner": owner, "requestId": uuid.uuid4().hex, "ttlSec": ttl}, min(30, ttl))
+        grant = gate.send("/lock", {"owner_id": owner, "request_id": uuid.uuid4().hex, "ttl_seconds": ttl}, min(30, ttl))
     except Problem as problem:
         print(problem, file=sys.stderr)
-        return 5 if problem.code == "NOT_FOUND" and problem.field == "analysisId" else 1
+        return 5 if problem.code == "NOT_FOUND" and problem.field == "analysis_id" else 1
     except OSError as unreachable:
-        print("the gate does not answer:", unreachable, file=sys.stderr)
+        print("the server does not respond:", unreachable, file=sys.stderr)
         return 1
     if not grant["acquired"]:
         print("skipped:", grant["reason"], flush=True)
@@ -186,9 +186,9 @@ def main(analysis_id, seconds=1.0, ttl=300):
         print("lost:", lost, file=sys.stderr)
         return 4
     except Stopped as stopped:
-        return give_back(gate, run, stopped)
+        return release(gate, run, stopped)
     except Exception as error:  # a failed attempt
-        return give_back(gate, run, error, failureReason=f"{type(error).__name__}: {error}".encode()[:1000].decode(errors="ignore"))
+        return release(gate, run, error, failure_reason=f"{type(error).__name__}: {error}".encode()[:1000].decode(errors="ignore"))
     finally:
         run.close()
     try:
@@ -203,8 +203,8 @@ def main(analysis_id, seconds=1.0, ttl=300):
     return 0
 
 
-def give_back(gate, run, why, **failed):
-    """Frees the analysis for the next run. If that fails the lock ends by itself."""
+def release(gate, run, why, **failed):
+    """Releases the analysis for the next run. If that fails, the lock expires."""
     print(f"{type(why).__name__}: {why}", file=sys.stderr)
     try:
         gate.send("/release", {**run.lock, **failed}, 10)

@@ -13,7 +13,7 @@ import (
 // several goroutines at once, and return soon after their context ends.
 //
 // The errors of a gate carry a [contracts.Code]. These mean that the lock is no longer the caller's: LEASE_LOST, LEASE_EXPIRED,
-// LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with the field "analysisId"
+// LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with the field "analysis_id"
 // means that there is no such analysis. Other codes that are not retryable end the run's attempt. After any other error the
 // method is called again with the same arguments.
 type Gate interface {
@@ -85,7 +85,7 @@ func IsLost(err error) bool {
 // server is another one, or an older one.
 func unknown(err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return e.Code == contracts.CodeNotFound && e.Field == "analysisId"
+		return e.Code == contracts.CodeNotFound && e.Field == "analysis_id"
 	}
 	return errors.Is(err, contracts.CodeNotFound)
 }

@@ -343,7 +343,7 @@ func TestChaosOfProcesses(t *testing.T) {
 		if id == doomedAnalysis {
 			want = "FAILED"
 		}
-		if a, err := gate.Get(t.Context(), id); err != nil || a.Status != want || a.Locked || a.LockOwner != "" {
+		if a, err := gate.Get(t.Context(), id); err != nil || a.Status != want || a.Locked || a.OwnerID != "" {
 			t.Errorf("in the end %s should be %s: %+v, %v", id, want, a, err)
 		}
 	}

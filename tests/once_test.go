@@ -128,7 +128,7 @@ func TestOnceCommand(t *testing.T) {
 			t.Errorf("%v %s", c.ProcessState, stderr.Bytes())
 		}
 		waitUntilGone(t, child)
-		if a, err := gate.Get(t.Context(), "a4"); err != nil || a.LockOwner != "" || a.Failures != 0 {
+		if a, err := gate.Get(t.Context(), "a4"); err != nil || a.OwnerID != "" || a.Failures != 0 {
 			t.Errorf("given back: %+v, %v", a, err)
 		}
 	})

@@ -61,8 +61,8 @@ func newGate(t *testing.T, endpoint string, answer http.HandlerFunc) *gate {
 	g.queue = createQueue(t, g.client, "tasks", nil)
 	g.target = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var run struct {
-			AnalysisID string `json:"analysisId"`
-			LockToken  int64  `json:"lockToken"`
+			AnalysisID string `json:"analysis_id"`
+			LockToken  int64  `json:"fencing_token"`
 		}
 		if err := json.NewDecoder(r.Body).Decode(&run); err != nil {
 			t.Error(err)

@@ -27,7 +27,7 @@ func TestServeTasks(t *testing.T) {
 	began := make(chan struct{})
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if strings.Contains(string(body), `"analysisId":"hangs"`) {
+		if strings.Contains(string(body), `"analysis_id":"hangs"`) {
 			close(began)
 			<-r.Context().Done()
 			return

@@ -118,7 +118,7 @@ func TestPythonWorker(t *testing.T) {
 		if c.ProcessState.ExitCode() != 1 || stderr.String() != "Stopped: SIGTERM\n" {
 			t.Errorf("%v\n%s", c.ProcessState, stderr.Bytes())
 		}
-		if a, err := gate.Get(t.Context(), "a2"); err != nil || a.Locked || a.LockOwner != "" || a.Failures != 0 {
+		if a, err := gate.Get(t.Context(), "a2"); err != nil || a.Locked || a.OwnerID != "" || a.Failures != 0 {
 			t.Errorf("given back: %+v, %v", a, err)
 		}
 	})
@@ -130,7 +130,7 @@ func TestPythonWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Somebody with the same name and token gives the lock back: the worker hears of it at its next refresh.
-		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: a.LockOwner, Token: 1}, ""); err != nil {
+		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: a.OwnerID, Token: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
 		_ = c.Wait()

@@ -17,7 +17,7 @@ const maxFinishBytes = 6*analysis.MaxResultBytes + MaxBodyBytes
 // notGiven stands for a member that the body does not have, where an empty one means something else: no JSON can hold it.
 const notGiven = "\xff"
 
-func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("analysisId")) }
+func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("analysis_id")) }
 
 func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	// Whoever sends a document wants it stored, and must not be told that it was.
@@ -36,38 +36,38 @@ func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) e
 }
 
 func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.AnalysisLockRequest{TTLSec: analysis.DefaultTTLSeconds}
+	body := contracts.AnalysisLockRequest{TTLSeconds: analysis.DefaultTTLSeconds}
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.lockOwner(body.LockOwner)
+	owner, err := c.lockOwner(body.OwnerID)
 	if err != nil {
 		return err
 	}
 	o, err := a.analyses.Acquire(r.Context(), analysis.Acquire{
-		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSec,
+		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds,
 	})
 	if err != nil {
 		return err
 	}
-	answer := contracts.AnalysisGrant{AnalysisID: string(analysisID(r)), Status: string(o.Grant.Status)}
-	switch o.Code { // BE-041-CONFLICT-3: not getting the run is a skip, no error
+	id, status := string(analysisID(r)), string(o.Grant.Status)
+	switch o.Code { // a run that is not granted is skipped: no error
 	case analysis.OK:
-		answer.Acquired = true
-		answer.LockOwner, answer.LockToken = o.Grant.Owner, o.Grant.Token
-		answer.LockExpiresAt, answer.RemainingMs = text(o.Grant.ExpiresAt), o.Grant.ExpiresAt.Sub(o.At).Milliseconds()
-		answer.HeartbeatSec = heartbeat(body.TTLSec)
-		answer.Runs, answer.Failures, answer.Replayed = o.Grant.Runs, &o.Grant.Failures, &o.Replayed
+		return send(w, contracts.AnalysisGranted{
+			AnalysisID: id, Acquired: true, Status: status, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
+		})
 	case analysis.AlreadyFinished:
-		answer.Reason = contracts.SkipAlreadyFinished
+		return send(w, contracts.AnalysisSkipped{AnalysisID: id, Reason: contracts.SkipAlreadyFinished, Status: status})
 	case analysis.Locked:
-		answer.Reason = contracts.SkipLocked
-		answer.LockOwner, answer.LockExpiresAt = o.Grant.Owner, text(o.Grant.ExpiresAt)
-		answer.RetryAfterMs = max(1, o.RetryAfter.Milliseconds())
+		return send(w, contracts.AnalysisSkipped{
+			AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),
+			RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
+		})
 	default:
 		return noLock(o)
 	}
-	return send(w, answer)
 }
 
 // heartbeat is how often a lock should be refreshed: a fifth of its time leaves room for refreshes that fail. A lock of a
@@ -80,21 +80,21 @@ func heartbeat(ttlSeconds int64) int64 {
 }
 
 func (a *api) refreshAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.AnalysisRefreshRequest{TTLSec: analysis.DefaultTTLSeconds}
+	body := contracts.AnalysisRefreshRequest{TTLSeconds: analysis.DefaultTTLSeconds}
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.lockOwner(body.LockOwner)
+	owner, err := c.lockOwner(body.OwnerID)
 	if err != nil {
 		return err
 	}
 	o, err := a.analyses.Refresh(r.Context(), analysis.Refresh{
-		ID: analysisID(r), Owner: owner, Token: body.LockToken, TTLSeconds: body.TTLSec,
+		ID: analysisID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds,
 	})
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisLock{
-			AnalysisID: string(analysisID(r)), LockOwner: o.Grant.Owner, LockToken: o.Grant.Token,
-			LockExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+			AnalysisID: string(analysisID(r)), OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
 		}
 	})
 }
@@ -104,7 +104,7 @@ func (a *api) releaseAnalysis(w http.ResponseWriter, r *http.Request, c Caller) 
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.lockOwner(body.LockOwner)
+	owner, err := c.lockOwner(body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func (a *api) releaseAnalysis(w http.ResponseWriter, r *http.Request, c Caller) 
 	case notGiven:
 		body.FailureReason = ""
 	case "": // a run that failed without saying why must not go uncounted
-		return field.Errorf("failureReason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
 	o, err := a.analyses.Release(r.Context(), analysis.Release{
-		ID: analysisID(r), Owner: owner, Token: body.LockToken, Failed: body.FailureReason,
+		ID: analysisID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason,
 	})
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisReleased{AnalysisID: string(analysisID(r)), Failures: o.Grant.Failures, Replayed: o.Replayed}
@@ -127,7 +127,7 @@ func (a *api) finishAnalysis(w http.ResponseWriter, r *http.Request, c Caller) e
 	if err := decode(w, r, maxFinishBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.lockOwner(body.LockOwner)
+	owner, err := c.lockOwner(body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func (a *api) finishAnalysis(w http.ResponseWriter, r *http.Request, c Caller) e
 	case notGiven:
 		body.FailureReason = ""
 	case "":
-		return field.Errorf("failureReason", "is empty: say why the analysis failed, or leave it out")
+		return field.Errorf("failure_reason", "is empty: say why the analysis failed, or leave it out")
 	}
 	o, err := a.analyses.Finish(r.Context(), analysis.Finish{
-		ID: analysisID(r), Owner: owner, Token: body.LockToken,
+		ID: analysisID(r), Owner: owner, Token: body.FencingToken,
 		Status: analysis.Status(body.Status), Result: body.Result, Reason: body.FailureReason,
 	})
 	return sendAnalysis(w, o, err, func() any {
@@ -157,7 +157,7 @@ func (a *api) getAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	end, _ := s.ExpiresAt()
 	return send(w, contracts.Analysis{
 		AnalysisID: string(analysisID(r)), Status: string(s.Status), Finished: s.Status.Finished(), Locked: s.Locked(now),
-		LockOwner: s.Owner, LockExpiresAt: text(end), Runs: s.Runs, Failures: s.Failures,
+		OwnerID: s.Owner, ExpiresAt: text(end), Runs: s.Runs, Failures: s.Failures,
 		Result: s.Result, FailureReason: s.Reason,
 	})
 }
@@ -179,7 +179,7 @@ func sendAnalysis(w http.ResponseWriter, o analysis.Outcome, err error, body fun
 func noLock(o analysis.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {
-		e.Field = "analysisId"
+		e.Field = "analysis_id"
 	}
 	return e
 }
@@ -193,5 +193,5 @@ func (c Caller) lockOwner(fromBody string) (string, error) {
 		}
 		fromBody = strings.TrimPrefix(fromBody, whole+"#")
 	}
-	return c.owner("lockOwner", fromBody)
+	return c.owner("owner_id", fromBody)
 }

@@ -28,92 +28,92 @@ func (d *door) order(id string, fields map[string]docstore.Value) {
 func TestLifeOfAnAnalysis(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}`)
 
-	lock := `{"lockOwner":"worker-7","requestId":"r1","ttlSec":60}`
-	d.post(a1+"/lock", lock).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING","lockOwner":"worker-7","lockToken":1,
-		"lockExpiresAt":"2026-01-01T00:01:00.000Z","remainingMs":60000,"heartbeatSec":12,"runs":1,"failures":0,"replayed":false}`)
+	lock := `{"owner_id":"worker-7","request_id":"r1","ttl_seconds":60}`
+	d.post(a1+"/lock", lock).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
+		"expires_at":"2026-01-01T00:01:00.000Z","remaining_ms":60000,"heartbeat_seconds":12,"runs":1,"failures":0,"replayed":false}`)
 	d.clock.Advance(10 * time.Second)
-	d.post(a1+"/lock", lock).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING","lockOwner":"worker-7","lockToken":1,
-		"lockExpiresAt":"2026-01-01T00:01:00.000Z","remainingMs":50000,"heartbeatSec":12,"runs":1,"failures":0,"replayed":true}`)
+	d.post(a1+"/lock", lock).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
+		"expires_at":"2026-01-01T00:01:00.000Z","remaining_ms":50000,"heartbeat_seconds":12,"runs":1,"failures":0,"replayed":true}`)
 
 	// BE-041-CONFLICT-3, rule 4: somebody else is told to come again, and that is no error.
-	d.post(a1+"/lock", `{"lockOwner":"worker-8","requestId":"r2"}`).wants(t, 200, `{"analysisId":"a1","acquired":false,"reason":"locked",
-		"status":"PENDING","lockOwner":"worker-7","lockExpiresAt":"2026-01-01T00:01:00.000Z","retryAfterMs":50000}`)
+	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"locked",
+		"status":"PENDING","owner_id":"worker-7","expires_at":"2026-01-01T00:01:00.000Z","retry_after_ms":50000}`)
 	a := d.get(a1)
-	a.wants(t, 200, `{"analysisId":"a1","status":"PENDING","finished":false,"locked":true,"lockOwner":"worker-7",
-		"lockExpiresAt":"2026-01-01T00:01:00.000Z","runs":1,"failures":0}`)
+	a.wants(t, 200, `{"analysis_id":"a1","status":"PENDING","finished":false,"locked":true,"owner_id":"worker-7",
+		"expires_at":"2026-01-01T00:01:00.000Z","runs":1,"failures":0}`)
 
-	d.post(a1+"/refresh", `{"lockOwner":"worker-7","lockToken":1,"ttlSec":60}`).wants(t, 200, `{"analysisId":"a1","lockOwner":"worker-7",
-		"lockToken":1,"lockExpiresAt":"2026-01-01T00:01:10.000Z","remainingMs":60000}`)
+	d.post(a1+"/refresh", `{"owner_id":"worker-7","fencing_token":1,"ttl_seconds":60}`).wants(t, 200, `{"analysis_id":"a1","owner_id":"worker-7",
+		"fencing_token":1,"expires_at":"2026-01-01T00:01:10.000Z","remaining_ms":60000}`)
 
-	release := `{"lockOwner":"worker-7","lockToken":1,"failureReason":"the model did not load"}`
-	d.post(a1+"/release", release).wants(t, 200, `{"analysisId":"a1","failures":1,"replayed":false}`)
-	d.post(a1+"/release", release).wants(t, 200, `{"analysisId":"a1","failures":1,"replayed":true}`)
+	release := `{"owner_id":"worker-7","fencing_token":1,"failure_reason":"the model did not load"}`
+	d.post(a1+"/release", release).wants(t, 200, `{"analysis_id":"a1","failures":1,"replayed":false}`)
+	d.post(a1+"/release", release).wants(t, 200, `{"analysis_id":"a1","failures":1,"replayed":true}`)
 
 	// The default is BE-041's five minutes, here and at a refresh. After them the run may be taken over (rule 3).
-	d.post(a1+"/lock", `{"lockOwner":"worker-7","requestId":"r3"}`).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING",
-		"lockOwner":"worker-7","lockToken":2,"lockExpiresAt":"2026-01-01T00:05:10.000Z","remainingMs":300000,"heartbeatSec":60,"runs":1,
+	d.post(a1+"/lock", `{"owner_id":"worker-7","request_id":"r3"}`).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
+		"owner_id":"worker-7","fencing_token":2,"expires_at":"2026-01-01T00:05:10.000Z","remaining_ms":300000,"heartbeat_seconds":60,"runs":1,
 		"failures":1,"replayed":false}`)
 	d.clock.Advance(time.Minute)
-	d.post(a1+"/refresh", `{"lockOwner":"worker-7","lockToken":2}`).wants(t, 200, `{"analysisId":"a1","lockOwner":"worker-7",
-		"lockToken":2,"lockExpiresAt":"2026-01-01T00:06:10.000Z","remainingMs":300000}`)
+	d.post(a1+"/refresh", `{"owner_id":"worker-7","fencing_token":2}`).wants(t, 200, `{"analysis_id":"a1","owner_id":"worker-7",
+		"fencing_token":2,"expires_at":"2026-01-01T00:06:10.000Z","remaining_ms":300000}`)
 	d.clock.Advance(5 * time.Minute)
-	d.post(a1+"/lock", `{"lockOwner":"worker-8","requestId":"r4","ttlSec":1}`).wants(t, 200, `{"analysisId":"a1","acquired":true,"status":"PENDING",
-		"lockOwner":"worker-8","lockToken":3,"lockExpiresAt":"2026-01-01T00:06:11.000Z","remainingMs":1000,"runs":2,"failures":1,"replayed":false}`)
+	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r4","ttl_seconds":1}`).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
+		"owner_id":"worker-8","fencing_token":3,"expires_at":"2026-01-01T00:06:11.000Z","remaining_ms":1000,"runs":2,"failures":1,"replayed":false}`)
 
 	// The zombie can neither finish nor fail the run of another.
-	d.post(a1+"/finish", `{"lockOwner":"worker-7","lockToken":2,"status":"READY","result":"old"}`).refuses(t, 409, "LEASE_LOST", "")
-	finish := `{"lockOwner":"worker-8","lockToken":3,"status":"READY","result":"s3://results/a1"}`
-	d.post(a1+"/finish", finish).wants(t, 200, `{"analysisId":"a1","status":"READY","replayed":false}`)
-	d.post(a1+"/finish", finish).wants(t, 200, `{"analysisId":"a1","status":"READY","replayed":true}`)
-	d.post(a1+"/finish", `{"lockOwner":"worker-8","lockToken":3,"status":"FAILED","failureReason":"x"}`).refuses(t, 409, "ALREADY_FINISHED", "")
+	d.post(a1+"/finish", `{"owner_id":"worker-7","fencing_token":2,"status":"READY","result":"old"}`).refuses(t, 409, "LEASE_LOST", "")
+	finish := `{"owner_id":"worker-8","fencing_token":3,"status":"READY","result":"s3://results/a1"}`
+	d.post(a1+"/finish", finish).wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":false}`)
+	d.post(a1+"/finish", finish).wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":true}`)
+	d.post(a1+"/finish", `{"owner_id":"worker-8","fencing_token":3,"status":"FAILED","failure_reason":"x"}`).refuses(t, 409, "ALREADY_FINISHED", "")
 
 	// BE-041 rule 1.
-	d.post(a1+"/lock", `{"lockOwner":"worker-9","requestId":"r5"}`).wants(t, 200,
-		`{"analysisId":"a1","acquired":false,"reason":"already_finished","status":"READY"}`)
-	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1"}`)
+	d.post(a1+"/lock", `{"owner_id":"worker-9","request_id":"r5"}`).wants(t, 200,
+		`{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"READY"}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1"}`)
 }
 
 // TestCreateAnalysis: a document is made once, and one that is there is never changed.
 func TestCreateAnalysis(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	d.send("PUT", a1, "").wants(t, 200, `{"analysisId":"a1","status":"PENDING","created":true}`)
-	d.send("PUT", a1, "").wants(t, 200, `{"analysisId":"a1","status":"PENDING","created":false}`)
-	d.post(a1+"/lock", `{"lockOwner":"w","requestId":"r1"}`)
-	d.post(a1+"/finish", `{"lockOwner":"w","lockToken":1,"status":"READY","result":"x"}`)
-	d.send("PUT", a1, "").wants(t, 200, `{"analysisId":"a1","status":"READY","created":false}`)
-	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x"}`)
+	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"PENDING","created":true}`)
+	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"PENDING","created":false}`)
+	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`)
+	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"READY","result":"x"}`)
+	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"READY","created":false}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x"}`)
 
 	d.order("a2", map[string]docstore.Value{"name": docstore.String("no status at all")})
-	d.send("PUT", "/v1/analyses/a2", "").wants(t, 200, `{"analysisId":"a2","created":false}`)
-	d.send("PUT", "/v1/analyses/a%2Fb", "").refuses(t, 400, "INVALID_ARGUMENT", "analysisId")
+	d.send("PUT", "/v1/analyses/a2", "").wants(t, 200, `{"analysis_id":"a2","created":false}`)
+	d.send("PUT", "/v1/analyses/a%2Fb", "").refuses(t, 400, "INVALID_ARGUMENT", "analysis_id")
 
 	// A document that somebody sends along would be lost without a word.
 	d.send("PUT", "/v1/analyses/a3", `{"title":"x"}`).refuses(t, 400, "INVALID_ARGUMENT", "body")
-	d.get("/v1/analyses/a3").refuses(t, 404, "NOT_FOUND", "analysisId")
+	d.get("/v1/analyses/a3").refuses(t, 404, "NOT_FOUND", "analysis_id")
 }
 
 func TestFailedAnalysis(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", map[string]docstore.Value{"name": docstore.String("no status at all")})
-	d.post(a1+"/lock", `{"lockOwner":"w","requestId":"r1"}`)
-	d.post(a1+"/finish", `{"lockOwner":"w","lockToken":1,"status":"FAILED","failureReason":"no such file"}`).wants(t, 200,
-		`{"analysisId":"a1","status":"FAILED","replayed":false}`)
-	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":0,"failureReason":"no such file"}`)
-	d.post(a1+"/lock", `{"lockOwner":"w","requestId":"r2"}`).wants(t, 200, `{"analysisId":"a1","acquired":false,"reason":"already_finished","status":"FAILED"}`)
+	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`)
+	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"FAILED","failure_reason":"no such file"}`).wants(t, 200,
+		`{"analysis_id":"a1","status":"FAILED","replayed":false}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":0,"failure_reason":"no such file"}`)
+	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED"}`)
 }
 
 func TestAnalysisRefusals(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	for _, id := range []string{"held", "released", "followed", "finished"} {
 		d.order(id, nil)
-		d.post("/v1/analyses/"+id+"/lock", `{"lockOwner":"ann","requestId":"r1","ttlSec":10}`)
+		d.post("/v1/analyses/"+id+"/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":10}`)
 	}
-	d.post("/v1/analyses/released/release", `{"lockOwner":"ann","lockToken":1}`)
-	d.post("/v1/analyses/followed/release", `{"lockOwner":"ann","lockToken":1}`)
-	d.post("/v1/analyses/followed/lock", `{"lockOwner":"ann","requestId":"r2","ttlSec":10}`)
-	d.post("/v1/analyses/finished/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`)
+	d.post("/v1/analyses/released/release", `{"owner_id":"ann","fencing_token":1}`)
+	d.post("/v1/analyses/followed/release", `{"owner_id":"ann","fencing_token":1}`)
+	d.post("/v1/analyses/followed/lock", `{"owner_id":"ann","request_id":"r2","ttl_seconds":10}`)
+	d.post("/v1/analyses/finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`)
 	look := func() string {
 		var all []string
 		for _, id := range []string{"held", "released", "followed", "finished"} {
@@ -127,40 +127,40 @@ func TestAnalysisRefusals(t *testing.T) {
 		status             int
 		code               string
 	}{
-		{"lock of none", "none/lock", `{"lockOwner":"ann","requestId":"r1"}`, 404, "NOT_FOUND"},
-		{"refresh of none", "none/refresh", `{"lockOwner":"ann","lockToken":1}`, 404, "NOT_FOUND"},
-		{"release of none", "none/release", `{"lockOwner":"ann","lockToken":1}`, 404, "NOT_FOUND"},
-		{"finish of none", "none/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`, 404, "NOT_FOUND"},
-		{"refresh by another", "held/refresh", `{"lockOwner":"bob","lockToken":1}`, 403, "NOT_OWNER"},
-		{"release by another", "held/release", `{"lockOwner":"bob","lockToken":1}`, 403, "NOT_OWNER"},
-		{"finish by another", "held/finish", `{"lockOwner":"bob","lockToken":1,"status":"FAILED","failureReason":"x"}`, 403, "NOT_OWNER"},
-		{"refresh with an old token", "followed/refresh", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_LOST"},
-		{"release with an old token", "followed/release", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_LOST"},
-		{"finish with an old token", "followed/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`, 409, "LEASE_LOST"},
-		{"refresh with a token of the future", "held/refresh", `{"lockOwner":"ann","lockToken":2}`, 409, "LEASE_LOST"},
-		{"refresh after release", "released/refresh", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_RELEASED"},
-		{"finish after release", "released/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`, 409, "LEASE_RELEASED"},
-		{"refresh after finish", "finished/refresh", `{"lockOwner":"ann","lockToken":1}`, 409, "LEASE_RELEASED"},
-		{"finish otherwise", "finished/finish", `{"lockOwner":"ann","lockToken":1,"status":"FAILED","failureReason":"x"}`, 409, "ALREADY_FINISHED"},
+		{"lock of none", "none/lock", `{"owner_id":"ann","request_id":"r1"}`, 404, "NOT_FOUND"},
+		{"refresh of none", "none/refresh", `{"owner_id":"ann","fencing_token":1}`, 404, "NOT_FOUND"},
+		{"release of none", "none/release", `{"owner_id":"ann","fencing_token":1}`, 404, "NOT_FOUND"},
+		{"finish of none", "none/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 404, "NOT_FOUND"},
+		{"refresh by another", "held/refresh", `{"owner_id":"bob","fencing_token":1}`, 403, "NOT_OWNER"},
+		{"release by another", "held/release", `{"owner_id":"bob","fencing_token":1}`, 403, "NOT_OWNER"},
+		{"finish by another", "held/finish", `{"owner_id":"bob","fencing_token":1,"status":"FAILED","failure_reason":"x"}`, 403, "NOT_OWNER"},
+		{"refresh with an old token", "followed/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_LOST"},
+		{"release with an old token", "followed/release", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_LOST"},
+		{"finish with an old token", "followed/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 409, "LEASE_LOST"},
+		{"refresh with a token of the future", "held/refresh", `{"owner_id":"ann","fencing_token":2}`, 409, "LEASE_LOST"},
+		{"refresh after release", "released/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
+		{"finish after release", "released/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 409, "LEASE_RELEASED"},
+		{"refresh after finish", "finished/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
+		{"finish otherwise", "finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"FAILED","failure_reason":"x"}`, 409, "ALREADY_FINISHED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			field := ""
 			if c.status == 404 {
-				field = "analysisId" // and not the path
+				field = "analysis_id" // and not the path
 			}
 			d.post("/v1/analyses/"+c.target, c.body).refuses(t, c.status, c.code, field)
 		})
 	}
-	d.get("/v1/analyses/none").refuses(t, 404, "NOT_FOUND", "analysisId")
+	d.get("/v1/analyses/none").refuses(t, 404, "NOT_FOUND", "analysis_id")
 	if after := look(); after != before {
 		t.Errorf("refusals changed something:\nbefore %s\nafter  %s", before, after)
 	}
 	d.clock.Advance(10 * time.Second)
-	d.post("/v1/analyses/held/refresh", `{"lockOwner":"ann","lockToken":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	d.post("/v1/analyses/held/refresh", `{"owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	if d.get("/v1/analyses/held").body["locked"] != false {
-		t.Error("at lockExpiresAt the analysis is still locked")
+		t.Error("at expires_at the analysis is still locked")
 	}
-	if a := d.post("/v1/analyses/held/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY"}`); a.status != 200 {
+	if a := d.post("/v1/analyses/held/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`); a.status != 200 {
 		t.Errorf("a late finish that nobody overtook: %d %s", a.status, a.raw)
 	}
 }
@@ -169,11 +169,11 @@ func TestAnalysisRefusals(t *testing.T) {
 func TestBadAnalysisInput(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r0","ttlSec":60}`)
+	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r0","ttl_seconds":60}`)
 	before := d.get(a1).raw
 	const (
-		ok   = `"lockOwner":"ann","requestId":"r1"`
-		held = `"lockOwner":"ann","lockToken":1`
+		ok   = `"owner_id":"ann","request_id":"r1"`
+		held = `"owner_id":"ann","fencing_token":1`
 	)
 	large := strings.Repeat("x", 32<<10+1)
 	for _, c := range []struct {
@@ -182,50 +182,50 @@ func TestBadAnalysisInput(t *testing.T) {
 		field              string
 	}{
 		{"no body", "a1/lock", ``, 400, "body"},
-		{"not JSON", "a1/lock", `requestId=r1`, 400, "body"},
-		{"cut off", "a1/lock", `{"requestId":`, 400, "body"},
+		{"not JSON", "a1/lock", `request_id=r1`, 400, "body"},
+		{"cut off", "a1/lock", `{"request_id":`, 400, "body"},
 		{"a list", "a1/lock", `[]`, 400, "body"},
 		{"null", "a1/lock", `null`, 400, "body"},
 		{"unknown", "a1/lock", `{` + ok + `,"color":"red"}`, 400, "color"},
-		{"spelled as for locks", "a1/lock", `{` + ok + `,"ttl_seconds":5}`, 400, "ttl_seconds"},
-		{"given twice", "a1/lock", `{` + ok + `,"ttlSec":5,"ttlSec":5}`, 400, "ttlSec"},
-		{"ttlSec 0", "a1/lock", `{` + ok + `,"ttlSec":0}`, 400, "ttlSec"},
-		{"ttlSec negative", "a1/lock", `{` + ok + `,"ttlSec":-1}`, 400, "ttlSec"},
-		{"ttlSec too long", "a1/lock", `{` + ok + `,"ttlSec":86401}`, 400, "ttlSec"},
-		{"ttlSec a fraction", "a1/lock", `{` + ok + `,"ttlSec":1.5}`, 400, "ttlSec"},
-		{"ttlSec text", "a1/lock", `{` + ok + `,"ttlSec":"300"}`, 400, "ttlSec"},
-		{"ttlSec null", "a1/lock", `{` + ok + `,"ttlSec":null}`, 400, "ttlSec"},
-		{"ttlSec 0 at a refresh", "a1/refresh", `{` + held + `,"ttlSec":0}`, 400, "ttlSec"},
-		{"no requestId", "a1/lock", `{"lockOwner":"ann"}`, 400, "requestId"},
-		{"requestId a number", "a1/lock", `{"lockOwner":"ann","requestId":1}`, 400, "requestId"},
-		{"requestId too long", "a1/lock", `{"lockOwner":"ann","requestId":"` + large[:129] + `"}`, 400, "requestId"},
-		{"no lockOwner", "a1/lock", `{"requestId":"r1"}`, 400, "lockOwner"},
-		{"lockOwner null", "a1/lock", `{"requestId":"r1","lockOwner":null}`, 400, "lockOwner"},
-		{"lockOwner too long", "a1/lock", `{"requestId":"r1","lockOwner":"` + large[:257] + `"}`, 400, "lockOwner"},
-		{"lockOwner with a line break", "a1/lock", `{"requestId":"r1","lockOwner":"a\nb"}`, 400, "lockOwner"},
-		{"no lockToken", "a1/refresh", `{"lockOwner":"ann"}`, 400, "lockToken"},
-		{"lockToken 0", "a1/release", `{"lockOwner":"ann","lockToken":0}`, 400, "lockToken"},
-		{"lockToken text", "a1/release", `{"lockOwner":"ann","lockToken":"1"}`, 400, "lockToken"},
-		{"lockToken beyond 2^53", "a1/release", `{"lockOwner":"ann","lockToken":9007199254740993}`, 400, "lockToken"},
-		{"a failure without a reason", "a1/release", `{` + held + `,"failureReason":""}`, 400, "failureReason"},
-		{"failureReason null", "a1/release", `{` + held + `,"failureReason":null}`, 400, "failureReason"},
-		{"failureReason too long", "a1/release", `{` + held + `,"failureReason":"` + large[:1025] + `"}`, 400, "failureReason"},
+		{"spelled as in the document", "a1/lock", `{` + ok + `,"ttlSec":5}`, 400, "ttlSec"},
+		{"given twice", "a1/lock", `{` + ok + `,"ttl_seconds":5,"ttl_seconds":5}`, 400, "ttl_seconds"},
+		{"ttl_seconds 0", "a1/lock", `{` + ok + `,"ttl_seconds":0}`, 400, "ttl_seconds"},
+		{"ttl_seconds negative", "a1/lock", `{` + ok + `,"ttl_seconds":-1}`, 400, "ttl_seconds"},
+		{"ttl_seconds too long", "a1/lock", `{` + ok + `,"ttl_seconds":86401}`, 400, "ttl_seconds"},
+		{"ttl_seconds a fraction", "a1/lock", `{` + ok + `,"ttl_seconds":1.5}`, 400, "ttl_seconds"},
+		{"ttl_seconds text", "a1/lock", `{` + ok + `,"ttl_seconds":"300"}`, 400, "ttl_seconds"},
+		{"ttl_seconds null", "a1/lock", `{` + ok + `,"ttl_seconds":null}`, 400, "ttl_seconds"},
+		{"ttl_seconds 0 at a refresh", "a1/refresh", `{` + held + `,"ttl_seconds":0}`, 400, "ttl_seconds"},
+		{"no request_id", "a1/lock", `{"owner_id":"ann"}`, 400, "request_id"},
+		{"request_id a number", "a1/lock", `{"owner_id":"ann","request_id":1}`, 400, "request_id"},
+		{"request_id too long", "a1/lock", `{"owner_id":"ann","request_id":"` + large[:129] + `"}`, 400, "request_id"},
+		{"no owner_id", "a1/lock", `{"request_id":"r1"}`, 400, "owner_id"},
+		{"owner_id null", "a1/lock", `{"request_id":"r1","owner_id":null}`, 400, "owner_id"},
+		{"owner_id too long", "a1/lock", `{"request_id":"r1","owner_id":"` + large[:257] + `"}`, 400, "owner_id"},
+		{"owner_id with a line break", "a1/lock", `{"request_id":"r1","owner_id":"a\nb"}`, 400, "owner_id"},
+		{"no fencing_token", "a1/refresh", `{"owner_id":"ann"}`, 400, "fencing_token"},
+		{"fencing_token 0", "a1/release", `{"owner_id":"ann","fencing_token":0}`, 400, "fencing_token"},
+		{"fencing_token text", "a1/release", `{"owner_id":"ann","fencing_token":"1"}`, 400, "fencing_token"},
+		{"fencing_token beyond 2^53", "a1/release", `{"owner_id":"ann","fencing_token":9007199254740993}`, 400, "fencing_token"},
+		{"a failure without a reason", "a1/release", `{` + held + `,"failure_reason":""}`, 400, "failure_reason"},
+		{"failure_reason null", "a1/release", `{` + held + `,"failure_reason":null}`, 400, "failure_reason"},
+		{"failure_reason too long", "a1/release", `{` + held + `,"failure_reason":"` + large[:1025] + `"}`, 400, "failure_reason"},
 		{"no status", "a1/finish", `{` + held + `}`, 400, "status"},
 		{"another status", "a1/finish", `{` + held + `,"status":"DONE"}`, 400, "status"},
 		{"status in small letters", "a1/finish", `{` + held + `,"status":"ready"}`, 400, "status"},
 		{"status null", "a1/finish", `{` + held + `,"status":null}`, 400, "status"},
 		{"result of FAILED", "a1/finish", `{` + held + `,"status":"FAILED","result":"x"}`, 400, "result"},
-		{"reason of READY", "a1/finish", `{` + held + `,"status":"READY","failureReason":"x"}`, 400, "failureReason"},
-		{"empty reason of READY", "a1/finish", `{` + held + `,"status":"READY","failureReason":""}`, 400, "failureReason"},
+		{"reason of READY", "a1/finish", `{` + held + `,"status":"READY","failure_reason":"x"}`, 400, "failure_reason"},
+		{"empty reason of READY", "a1/finish", `{` + held + `,"status":"READY","failure_reason":""}`, 400, "failure_reason"},
 		{"result too large", "a1/finish", `{` + held + `,"status":"READY","result":"` + large + `"}`, 400, "result"},
 		{"result an object", "a1/finish", `{` + held + `,"status":"READY","result":{"a":1}}`, 400, "result"},
 		{"result null", "a1/finish", `{` + held + `,"status":"READY","result":null}`, 400, "result"},
-		{"no ID", "/lock", `{` + ok + `}`, 400, "analysisId"},
-		{"a path", "a%2Fb/lock", `{` + ok + `}`, 400, "analysisId"},
-		{"a folder", "%2E%2E/lock", `{` + ok + `}`, 400, "analysisId"},
-		{"a control character", "a%00b/lock", `{` + ok + `}`, 400, "analysisId"},
-		{"a long ID", large[:257] + "/lock", `{` + ok + `}`, 400, "analysisId"},
-		{"1 MB", "a1/lock", `{` + ok + `,"ttlSec":` + strings.Repeat(" ", 1<<20) + `5}`, 413, ""},
+		{"no ID", "/lock", `{` + ok + `}`, 400, "analysis_id"},
+		{"a path", "a%2Fb/lock", `{` + ok + `}`, 400, "analysis_id"},
+		{"a folder", "%2E%2E/lock", `{` + ok + `}`, 400, "analysis_id"},
+		{"a control character", "a%00b/lock", `{` + ok + `}`, 400, "analysis_id"},
+		{"a long ID", large[:257] + "/lock", `{` + ok + `}`, 400, "analysis_id"},
+		{"1 MB", "a1/lock", `{` + ok + `,"ttl_seconds":` + strings.Repeat(" ", 1<<20) + `5}`, 413, ""},
 		{"1 MB result", "a1/finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 1<<20) + `"}`, 413, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -249,9 +249,9 @@ func TestBadAnalysisInput(t *testing.T) {
 func TestLargestResult(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r0"}`)
-	a := d.post(a1+"/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY","result":"`+strings.Repeat(`\u0001`, 32<<10)+`"}`)
-	a.wants(t, 200, `{"analysisId":"a1","status":"READY","replayed":false}`)
+	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r0"}`)
+	a := d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"`+strings.Repeat(`\u0001`, 32<<10)+`"}`)
+	a.wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":false}`)
 	if got, _ := d.get(a1).body["result"].(string); got != strings.Repeat("\x01", 32<<10) {
 		t.Errorf("%d bytes came back", len(got))
 	}
@@ -280,8 +280,8 @@ func TestStrangeDocuments(t *testing.T) {
 	d.order("a1", map[string]docstore.Value{
 		"status": docstore.String("処理中"), "lockOwner": docstore.String("old"), "lockExpiresAt": docstore.String("soon"),
 	})
-	d.get(a1).wants(t, 200, `{"analysisId":"a1","status":"処理中","finished":false,"locked":false,"lockOwner":"old","runs":0,"failures":0}`)
-	if a := d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r1"}`); a.body["acquired"] != true {
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"処理中","finished":false,"locked":false,"owner_id":"old","runs":0,"failures":0}`)
+	if a := d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`); a.body["acquired"] != true {
 		t.Errorf("stale: %s", a.raw)
 	}
 	for name, fields := range map[string]map[string]docstore.Value{
@@ -292,7 +292,7 @@ func TestStrangeDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, httpapi.Development{})
 			d.order("a1", fields)
-			for _, a := range []answer{d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"r1"}`), d.get(a1)} {
+			for _, a := range []answer{d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`), d.get(a1)} {
 				a.refuses(t, 500, "DOCUMENT_DAMAGED", "")
 				for field := range fields {
 					if detail, _ := a.body["detail"].(string); strings.Contains(detail, field) || !strings.Contains(d.log.String(), `field \"`+field) {
@@ -326,7 +326,7 @@ func TestOnlyWorkers(t *testing.T) {
 	}
 	d.get(a1).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Worker: true}}, d.store)
-	if a := d.post(a1+"/lock", `{"requestId":"r1"}`); a.body["acquired"] != true {
+	if a := d.post(a1+"/lock", `{"request_id":"r1"}`); a.body["acquired"] != true {
 		t.Errorf("a worker: %d %s", a.status, a.raw)
 	}
 }
@@ -335,24 +335,24 @@ func TestOnlyWorkers(t *testing.T) {
 func TestLockOwnerComesFromIdentity(t *testing.T) {
 	for i, c := range []struct{ subject, sent, want string }{
 		{"svc", ``, "svc"},
-		{"svc", `,"lockOwner":"host-1"`, "svc#host-1"},
-		{"svc", `,"lockOwner":"svc"`, "svc"},
-		{"svc", `,"lockOwner":"svc#host-1"`, "svc#host-1"},
+		{"svc", `,"owner_id":"host-1"`, "svc#host-1"},
+		{"svc", `,"owner_id":"svc"`, "svc"},
+		{"svc", `,"owner_id":"svc#host-1"`, "svc#host-1"},
 		{"svc#host-1", ``, "svc%23host-1"},
-		{"svc#host-1", `,"lockOwner":"svc%23host-1#x"`, "svc%23host-1#x"},
+		{"svc#host-1", `,"owner_id":"svc%23host-1#x"`, "svc%23host-1#x"},
 	} {
 		t.Run(fmt.Sprint(i, c.subject, c.sent), func(t *testing.T) {
 			d := open(t, verified{caller: httpapi.Caller{Subject: c.subject, Worker: true}})
 			d.order("a1", nil)
-			a := d.post(a1+"/lock", `{"requestId":"r1"`+c.sent+`}`)
-			owner, _ := a.body["lockOwner"].(string)
+			a := d.post(a1+"/lock", `{"request_id":"r1"`+c.sent+`}`)
+			owner, _ := a.body["owner_id"].(string)
 			if owner != c.want {
 				t.Fatalf("%d %s, want the owner %q", a.status, a.raw, c.want)
 			}
 			// What was granted can be sent back, and so can what was sent.
 			sent, _ := json.Marshal(owner)
-			for _, again := range []string{c.sent, `,"lockOwner":` + string(sent)} {
-				if a := d.post(a1+"/refresh", `{"lockToken":1`+again+`}`); a.status != 200 || a.body["lockOwner"] != c.want {
+			for _, again := range []string{c.sent, `,"owner_id":` + string(sent)} {
+				if a := d.post(a1+"/refresh", `{"fencing_token":1`+again+`}`); a.status != 200 || a.body["owner_id"] != c.want {
 					t.Errorf("refresh with %s: %d %s", again, a.status, a.raw)
 				}
 			}
@@ -361,15 +361,15 @@ func TestLockOwnerComesFromIdentity(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Worker: true}})
 	d.order("a1", nil)
 	for _, owner := range []string{"other#host-1", "a b", "ä", "svc#", "svc#a#b", strings.Repeat("x", 65)} {
-		a := d.post(a1+"/lock", `{"requestId":"r1","lockOwner":"`+owner+`"}`)
+		a := d.post(a1+"/lock", `{"request_id":"r1","owner_id":"`+owner+`"}`)
 		if owner == "svc#" { // no suffix
-			if a.body["lockOwner"] != "svc" {
+			if a.body["owner_id"] != "svc" {
 				t.Errorf("%q: %s", owner, a.raw)
 			}
-			d.post(a1+"/release", `{"lockToken":1}`)
+			d.post(a1+"/release", `{"fencing_token":1}`)
 			continue
 		}
-		a.refuses(t, 400, "INVALID_ARGUMENT", "lockOwner")
+		a.refuses(t, 400, "INVALID_ARGUMENT", "owner_id")
 	}
 }
 
@@ -377,9 +377,9 @@ func TestLockOwnerComesFromIdentity(t *testing.T) {
 func TestAnalysisLogsKeepSecrets(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.post(a1+"/lock", `{"lockOwner":"ann","requestId":"secret-request"}`)
-	d.post(a1+"/refresh", `{"lockOwner":"ann","lockToken":777777}`)
-	d.post(a1+"/finish", `{"lockOwner":"ann","lockToken":1,"status":"READY","result":"secret-result"}`)
+	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"secret-request"}`)
+	d.post(a1+"/refresh", `{"owner_id":"ann","fencing_token":777777}`)
+	d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"secret-result"}`)
 	if log := d.log.String(); strings.Contains(log, "secret") || strings.Contains(log, "777777") || !strings.Contains(log, `"path":"`+a1+`/finish"`) {
 		t.Errorf("log: %s", log)
 	}
@@ -389,13 +389,13 @@ func TestAnalysisLogsKeepSecrets(t *testing.T) {
 // changed, or are what the contract allows. Open's handler holds both against the contract.
 func FuzzAnalysisBody(f *testing.F) {
 	for i, seed := range []string{
-		`{"requestId":"r1","lockOwner":"ann","ttlSec":30}`,
-		`{"lockToken":1,"lockOwner":"ann"}`,
-		`{"lockToken":1,"lockOwner":"ann","failureReason":"x"}`,
-		`{"lockToken":1,"lockOwner":"ann","status":"READY","result":"x"}`,
-		`{"lockToken":1,"lockOwner":"ann","status":"FAILED","failureReason":null}`,
-		`{"lockToken":1,"lockOwner":"ann","failureReason":"\ud800"}`,
-		`{"lockToken":1e0,"lockOwner":"ann"}`, `[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`,
+		`{"fencing_token":1,"owner_id":"ann"}`,
+		`{"fencing_token":1,"owner_id":"ann","failure_reason":"x"}`,
+		`{"fencing_token":1,"owner_id":"ann","status":"READY","result":"x"}`,
+		`{"fencing_token":1,"owner_id":"ann","status":"FAILED","failure_reason":null}`,
+		`{"fencing_token":1,"owner_id":"ann","failure_reason":"\ud800"}`,
+		`{"fencing_token":1e0,"owner_id":"ann"}`, `[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
 	} {
 		f.Add(uint8(i), []byte(seed))
 	}
@@ -404,7 +404,7 @@ func FuzzAnalysisBody(f *testing.F) {
 		d := open(t, httpapi.Development{})
 		d.order("a1", nil)
 		if target != "/lock" {
-			d.post(a1+"/lock", `{"requestId":"r0","lockOwner":"ann"}`)
+			d.post(a1+"/lock", `{"request_id":"r0","owner_id":"ann"}`)
 		}
 		before := d.get(a1).raw
 		a := d.post(a1+target, string(body))

@@ -78,7 +78,7 @@ type api struct {
 func (a *api) routes() []Route {
 	const (
 		one = "/v1/tenants/{tenant_id}/locks/{lock_key}"
-		run = "/v1/analyses/{analysisId}"
+		run = "/v1/analyses/{analysis_id}"
 	)
 	return []Route{
 		{Method: "POST", Path: one + "/acquire", Do: a.withCaller(a.acquire)},
@@ -99,7 +99,8 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: "/v1/machine-ids", Do: a.identified(a.machineIDOccupancy)},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
-		{Method: "GET", Path: "/openapi.yaml", Do: openapi},
+		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},
+		{Method: "GET", Path: "/openapi.json", Do: document("application/json", contracts.OpenAPIJSON)},
 	}
 }
 
@@ -163,8 +164,11 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 	return send(w, contracts.Health{Status: "ok"})
 }
 
-func openapi(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/yaml")
-	_, err := w.Write(contracts.OpenAPI)
-	return err
+// document serves the contract.
+func document(contentType string, content []byte) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", contentType)
+		_, err := w.Write(content)
+		return err
+	}
 }

@@ -50,7 +50,7 @@ func TestLifeOfAMachineID(t *testing.T) {
 	delete(first, "secret")
 	answer{status: 200, body: first}.wants(t, 200, `{"created":1767225600000,"expired":1767226200000,
 		"customEpoch":1767225600000,"bitReserve":1,"bitTs":41,"bitId":14,"bitSeq":8}`)
-	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":2,"free":8190,"nextFree":1767226200000,"leases":{"default":2}}]}`)
+	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":2,"free":8190,"next_free":1767226200000,"leases":{"default":2}}]}`)
 
 	l := d.lease(`{}`)[0]
 	d.release(l, secret).refuses(t, 403, "BAD_SIGNATURE", "")
@@ -172,6 +172,6 @@ func TestConfiguredServices(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	d.get(machineIDs).wants(t, 200, `{"spaces":[
-		{"space":"default","units":8192,"leased":16,"free":8176,"nextFree":1767226200000,"leases":{"payments":1}},
-		{"space":"events","units":8192,"leased":1,"free":8191,"nextFree":1767225660000,"leases":{"events":1}}]}`)
+		{"space":"default","units":8192,"leased":16,"free":8176,"next_free":1767226200000,"leases":{"payments":1}},
+		{"space":"events","units":8192,"leased":1,"free":8191,"next_free":1767225660000,"leases":{"events":1}}]}`)
 }

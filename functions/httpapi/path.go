@@ -12,7 +12,7 @@ import (
 
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
-	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysisId", "lease": "id",
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "lease": "id",
 }
 
 // wholeSegments refuses paths with an empty, ".", ".." or "/" (%2F) segment. The router would clean such a path and redirect,

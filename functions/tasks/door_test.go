@@ -81,21 +81,21 @@ func TestAnswers(t *testing.T) {
 		want   string // body, or code
 		after  string // Retry-After
 	}{
-		"ready":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysisId":"a1","outcome":"ready"}`, ""},
-		"failed":           {docstore.Doc{"x": docstore.Int(1)}, fails(once.Permanent(errors.New("x"))), a1, nil, 200, `{"analysisId":"a1","outcome":"failed"}`, ""},
-		"already finished": {docstore.Doc{"status": docstore.String("READY")}, nil, a1, nil, 200, `{"analysisId":"a1","outcome":"already_finished"}`, ""},
-		"unknown":          {nil, nil, a1, nil, 200, `{"analysisId":"a1","outcome":"unknown_analysis"}`, ""},
+		"ready":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
+		"failed":           {docstore.Doc{"x": docstore.Int(1)}, fails(once.Permanent(errors.New("x"))), a1, nil, 200, `{"analysis_id":"a1","outcome":"failed"}`, ""},
+		"already finished": {docstore.Doc{"status": docstore.String("READY")}, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"already_finished"}`, ""},
+		"unknown":          {nil, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"unknown_analysis"}`, ""},
 		"malformed":        {nil, nil, "<xml/>", nil, 200, `{"outcome":"malformed"}`, ""},
 		"empty":            {nil, nil, "", nil, 200, `{"outcome":"malformed"}`, ""},
-		"1 MiB":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"analysisId":"a1","x":"` + strings.Repeat("x", 1<<20-len(`{"analysisId":"a1","x":""}`)) + `"}`, nil, 200, `{"analysisId":"a1","outcome":"ready"}`, ""},
+		"1 MiB":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"analysisId":"a1","x":"` + strings.Repeat("x", 1<<20-len(`{"analysisId":"a1","x":""}`)) + `"}`, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
 		"more than 1 MiB":  {docstore.Doc{"x": docstore.Int(1)}, nil, `{"analysisId":"a1","x":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 200, `{"outcome":"malformed"}`, ""},
 		"locked":           {locked, nil, a1, nil, 409, "ANALYSIS_LOCKED", "120"},
 		"locked, acknowledged": {locked, nil, a1, func(w *tasks.Worker) { w.AckLocked = true }, 200,
-			`{"analysisId":"a1","outcome":"locked"}`, ""},
+			`{"analysis_id":"a1","outcome":"locked"}`, ""},
 		"attempt failed":  {docstore.Doc{"x": docstore.Int(1)}, fails(errors.New("secret of the target")), a1, nil, 424, "ATTEMPT_FAILED", ""},
 		"panic":           {docstore.Doc{"x": docstore.Int(1)}, func(context.Context, once.Lock) (string, error) { panic("oh") }, a1, nil, 424, "ATTEMPT_FAILED", ""},
 		"damaged":         {docstore.Doc{"status": docstore.Int(7)}, nil, a1, nil, 500, "DOCUMENT_DAMAGED", ""},
-		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysisId":"a1","outcome":"ready"}`, ""},
+		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 				if strings.Contains(w.Body.String(), "secret") {
 					t.Errorf("the queue hears %s", w.Body)
 				}
-				if c.status != 409 && c.want != `{"analysisId":"a1","outcome":"locked"}` {
+				if c.status != 409 && c.want != `{"analysis_id":"a1","outcome":"locked"}` {
 					b.wantFree()
 				}
 			})
@@ -234,7 +234,7 @@ func TestNamedByQueue(t *testing.T) {
 		{"request/r1#", []string{"X-Request-Id", "r1"}},
 	} {
 		b.put("a1", docstore.Doc{"status": docstore.String("NEW")})
-		wants(t, c.want, post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1), c.header...), 200, `{"analysisId":"a1","outcome":"ready"}`)
+		wants(t, c.want, post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1), c.header...), 200, `{"analysis_id":"a1","outcome":"ready"}`)
 		if !strings.HasPrefix(owner, c.want) {
 			t.Errorf("the owner is %q, want %q", owner, c.want)
 		}

@@ -83,7 +83,7 @@ func lost(o analysis.Outcome, err error) error {
 func rejection(o analysis.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {
-		e.Field = "analysisId"
+		e.Field = "analysis_id"
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -24,15 +25,20 @@ func analysisID(body []byte) (analysis.ID, error) {
 		return "", fmt.Errorf("%w: it has more than %d bytes", errMalformed, MaxMessageBytes)
 	}
 	var m struct {
-		AnalysisID *string `json:"analysisId"`
+		AnalysisID *string `json:"analysisId"`  // as the producers of the requirement spell it
+		Snake      *string `json:"analysis_id"` // as the HTTP API does
 	}
-	if err := jsonv2.Unmarshal(body, &m); err != nil {
-		return "", fmt.Errorf(`%w: it must be a JSON object such as {"analysisId":"a1"}: %w`, errMalformed, err)
+	const like = `send a JSON object such as {"analysisId":"a1"}`
+	err := jsonv2.Unmarshal(body, &m)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: %s: %w", errMalformed, like, err)
+	case m.AnalysisID == nil && m.Snake == nil:
+		return "", fmt.Errorf("%w: analysisId is missing or no text: %s", errMalformed, like)
+	case m.AnalysisID != nil && m.Snake != nil:
+		return "", fmt.Errorf("%w: it has both analysisId and analysis_id: %s", errMalformed, like)
 	}
-	if m.AnalysisID == nil {
-		return "", fmt.Errorf(`%w: it has no text member analysisId: send a JSON object such as {"analysisId":"a1"}`, errMalformed)
-	}
-	id := analysis.ID(*m.AnalysisID)
+	id := analysis.ID(*cmp.Or(m.AnalysisID, m.Snake))
 	if err := id.Validate(); err != nil {
 		return "", fmt.Errorf("%w: %w", errMalformed, err)
 	}

@@ -33,19 +33,19 @@ const (
 //
 //	POST <URL>
 //	X-Leasehold-Fence: 7
-//	{"analysisId":"a1","lockToken":7,"lockOwner":"task-1#0","deadline":"2026-01-01T00:10:00Z"}
+//	{"analysis_id":"a1","fencing_token":7,"owner_id":"task-1#0","deadline":"2026-01-01T00:10:00Z"}
 //
 // and takes the answer for what the run came to:
 //
 //	2xx                READY. Of a JSON body (by its Content-Type), the member result is the result.
-//	422                FAILED, for good. Of a JSON body, the member failureReason is the reason.
+//	422                FAILED, for good. Of a JSON body, the member failure_reason is the reason.
 //	everything else    the run failed and may be tried again: other codes, redirects, no answer
 //
 // A 2xx whose JSON has no usable result (text of at most 32 KiB, or none) is FAILED: trying again would give the same.
 //
 // While the target works, the lock is kept alive. If the lock is lost, or the delivery's time is over, the connection is
 // cut; deadline is when the latter will be, and is missing if nobody knows. Whatever the target writes elsewhere should
-// carry lockToken, and be refused there if a higher one has been seen.
+// carry fencing_token, and be refused there if a higher one has been seen.
 type Target struct {
 	url    string
 	token  Token
@@ -105,10 +105,10 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 
 // runRequest is the body of a request to a target.
 type runRequest struct {
-	AnalysisID string `json:"analysisId"`
-	LockToken  int64  `json:"lockToken"`
-	LockOwner  string `json:"lockOwner"`
-	Deadline   string `json:"deadline,omitempty"`
+	AnalysisID   string `json:"analysis_id"`
+	FencingToken int64  `json:"fencing_token"`
+	OwnerID      string `json:"owner_id"`
+	Deadline     string `json:"deadline,omitempty"`
 }
 
 // Run is the [once.Work] that has the target do it.
@@ -138,7 +138,7 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 		return result, nil
 	case a.StatusCode == http.StatusUnprocessableEntity:
 		// A reason that cannot be read is none: that the run failed for good stands whatever it says.
-		if why, err := textMember(a, body, "failureReason", maxAnswerBytes); err == nil && why != "" {
+		if why, err := textMember(a, body, "failure_reason", maxAnswerBytes); err == nil && why != "" {
 			return "", once.Permanent(errors.New(why))
 		}
 		return "", once.Permanent(fmt.Errorf("the target answered %s", status(a)))
@@ -148,7 +148,7 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 }
 
 func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error) {
-	body := runRequest{AnalysisID: l.AnalysisID, LockToken: l.Token, LockOwner: l.Owner}
+	body := runRequest{AnalysisID: l.AnalysisID, FencingToken: l.Token, OwnerID: l.Owner}
 	if end, ok := ctx.Deadline(); ok {
 		body.Deadline = end.UTC().Format(time.RFC3339)
 	}

@@ -70,7 +70,7 @@ func TestTargetRequest(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	for name, want := range map[string]any{
-		"analysisId": "a1", "lockToken": 7.0, "lockOwner": "analyses/t1#2.1", "deadline": end.UTC().Format(time.RFC3339),
+		"analysis_id": "a1", "fencing_token": 7.0, "owner_id": "analyses/t1#2.1", "deadline": end.UTC().Format(time.RFC3339),
 	} {
 		if body[name] != want {
 			t.Errorf("%s is %v, want %v", name, body[name], want)
@@ -119,11 +119,11 @@ func TestTargetAnswers(t *testing.T) {
 		"far too long":         {200, typeJSON, `{"result":"` + strings.Repeat("x", 1<<20) + `"}`, "", "keep the result elsewhere", true},
 		"broken JSON":          {200, typeJSON, `{"result":`, "", "200 OK with a body that cannot be used", true},
 		"a list":               {200, typeJSON, `["r"]`, "", "must be a JSON object", true},
-		"failed for good":      {422, typeJSON, `{"failureReason":"no such video"}`, "", "no such video", true},
+		"failed for good":      {422, typeJSON, `{"failure_reason":"no such video"}`, "", "no such video", true},
 		"without a reason":     {422, typeJSON, `{}`, "", "the target answered 422 Unprocessable Entity", true},
 		"with a broken reason": {422, typeJSON, `{`, "", "the target answered 422 Unprocessable Entity", true},
 		"reason as text":       {422, text, "no such video", "", "the target answered 422 Unprocessable Entity", true},
-		"500":                  {500, typeJSON, `{"result":"r","failureReason":"f"}`, "", "the target answered 500 Internal Server Error", false},
+		"500":                  {500, typeJSON, `{"result":"r","failure_reason":"f"}`, "", "the target answered 500 Internal Server Error", false},
 		"404":                  {404, "", "", "", "the target answered 404 Not Found", false},
 		"503":                  {503, "", "", "", "the target answered 503 Service Unavailable", false},
 		"299":                  {299, "", "", "", "", false},

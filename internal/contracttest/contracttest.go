@@ -1,5 +1,5 @@
-// Package contracttest holds exchanges against contracts/openapi.yaml, so that a test that talks to the API also checks
-// that the document tells the truth.
+// Package contracttest checks exchanges against the OpenAPI documents of package contracts, so that a test that talks to the API
+// also checks that the documents are true.
 package contracttest
 
 import (
@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -27,26 +29,65 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-var load = sync.OnceValues(func() (routers.Router, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(contracts.OpenAPI)
-	if err != nil {
-		return nil, err
+// Load returns the two documents, with their examples validated against their schemas.
+func Load() (public, internal *openapi3.T, err error) {
+	l := openapi3.NewLoader()
+	l.IsExternalRefsAllowed = true
+	l.ReadFromURIFunc = func(_ *openapi3.Loader, u *url.URL) ([]byte, error) {
+		if u.Path != "openapi.yaml" {
+			return nil, fmt.Errorf("a reference to %q, and only openapi.yaml is there", u)
+		}
+		return contracts.OpenAPI, nil
 	}
-	if err := doc.Validate(context.Background()); err != nil {
+	if public, err = l.LoadFromData(contracts.OpenAPI); err == nil {
+		err = public.Validate(context.Background(), openapi3.EnableExamplesValidation())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	if internal, err = l.LoadFromDataWithPath(contracts.OpenAPIInternal, &url.URL{Path: "openapi-internal.yaml"}); err == nil {
+		err = internal.Validate(context.Background(), openapi3.EnableExamplesValidation())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("openapi-internal.yaml: %w", err)
+	}
+	return public, internal, nil
+}
+
+// documents finds the route of a request in the public document, or in the internal one for paths under /internal/.
+type documents struct{ public, internal routers.Router }
+
+func (d documents) FindRoute(r *http.Request) (*routers.Route, map[string]string, error) {
+	if strings.HasPrefix(r.URL.Path, "/internal/") {
+		return d.internal.FindRoute(r)
+	}
+	return d.public.FindRoute(r)
+}
+
+var load = sync.OnceValues(func() (routers.Router, error) {
+	public, internal, err := Load()
+	if err != nil {
 		return nil, err
 	}
 	// The checks are about paths, whatever host and port the test's server has.
-	doc.Servers = nil
-	return gorillamux.NewRouter(doc)
+	public.Servers, internal.Servers = nil, nil
+	var d documents
+	if d.public, err = gorillamux.NewRouter(public); err != nil {
+		return nil, err
+	}
+	if d.internal, err = gorillamux.NewRouter(internal); err != nil {
+		return nil, err
+	}
+	return d, nil
 })
 
-// Handler returns a handler that passes everything on to next and reports to t what the contract does not allow: an
-// answer of another shape or with an undeclared status, a 2xx for a request that the contract refuses, and anything but
-// a problem for a path that the contract does not have.
+// Handler returns a handler that passes everything on to next and reports to t what the contract does not allow: a response of
+// another shape or with an undeclared status, a 2xx for a request that the contract rejects, and anything but a problem for a
+// path that the contract does not have.
 func Handler(t TB, next http.Handler) http.Handler {
 	router, err := load()
 	if err != nil {
-		t.Fatalf("contracts/openapi.yaml: %v", err)
+		t.Fatalf("contracts: %v", err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Helper()

@@ -17,7 +17,7 @@ type Acquire struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
-	return first(c.ID.Validate(), checkOwner(c.Owner), field.Text("requestId", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds))
+	return first(c.ID.Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds))
 }
 
 // Decide grants the run of an unfinished analysis that nobody runs at the time now, or whose lock is stale

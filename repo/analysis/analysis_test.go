@@ -117,7 +117,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	const (
 		gone     = "there is no such analysis; its document may have been deleted"
 		ended    = "the lock ended by time; stop the work, or acquire again"
-		notYours = "the lock belongs to another lockOwner"
+		notYours = "the lock belongs to another owner_id"
 		over     = "somebody took the analysis over; stop the work that this token protects"
 		never    = "this token was never granted"
 	)
@@ -593,33 +593,33 @@ func TestMalformedCommands(t *testing.T) {
 		field string
 		do    any
 	}{
-		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = "" })},
-		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = "a/b" })},
-		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = ".." })},
-		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = analysis.ID(strings.Repeat("x", analysis.MaxIDBytes+1)) })},
-		{"analysisId", with(good, func(c *analysis.Acquire) { c.ID = "a\x00b" })},
-		{"lockOwner", with(good, func(c *analysis.Acquire) { c.Owner = "" })},
-		{"lockOwner", with(good, func(c *analysis.Acquire) { c.Owner = "(unreadable)" })},
-		{"lockOwner", with(good, func(c *analysis.Acquire) { c.Owner = strings.Repeat("x", analysis.MaxOwnerBytes+1) })},
-		{"requestId", with(good, func(c *analysis.Acquire) { c.RequestID = "" })},
-		{"requestId", with(good, func(c *analysis.Acquire) { c.RequestID = "\xff" })},
-		{"ttlSec", with(good, func(c *analysis.Acquire) { c.TTLSeconds = 0 })},
-		{"ttlSec", with(good, func(c *analysis.Acquire) { c.TTLSeconds = -1 })},
-		{"ttlSec", with(good, func(c *analysis.Acquire) { c.TTLSeconds = analysis.MaxTTLSeconds + 1 })},
-		{"lockToken", refresh("ann", 0, 1)},
-		{"lockToken", refresh("ann", docstore.MaxInt+1, 1)},
-		{"ttlSec", refresh("ann", 1, 0)},
-		{"lockOwner", refresh("", 1, 1)},
-		{"lockToken", release("ann", 0, "")},
-		{"failureReason", release("ann", 1, strings.Repeat("x", analysis.MaxReasonBytes+1))},
-		{"failureReason", release("ann", 1, "\xff")},
+		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = "" })},
+		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = "a/b" })},
+		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = ".." })},
+		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = analysis.ID(strings.Repeat("x", analysis.MaxIDBytes+1)) })},
+		{"analysis_id", with(good, func(c *analysis.Acquire) { c.ID = "a\x00b" })},
+		{"owner_id", with(good, func(c *analysis.Acquire) { c.Owner = "" })},
+		{"owner_id", with(good, func(c *analysis.Acquire) { c.Owner = "(unreadable)" })},
+		{"owner_id", with(good, func(c *analysis.Acquire) { c.Owner = strings.Repeat("x", analysis.MaxOwnerBytes+1) })},
+		{"request_id", with(good, func(c *analysis.Acquire) { c.RequestID = "" })},
+		{"request_id", with(good, func(c *analysis.Acquire) { c.RequestID = "\xff" })},
+		{"ttl_seconds", with(good, func(c *analysis.Acquire) { c.TTLSeconds = 0 })},
+		{"ttl_seconds", with(good, func(c *analysis.Acquire) { c.TTLSeconds = -1 })},
+		{"ttl_seconds", with(good, func(c *analysis.Acquire) { c.TTLSeconds = analysis.MaxTTLSeconds + 1 })},
+		{"fencing_token", refresh("ann", 0, 1)},
+		{"fencing_token", refresh("ann", docstore.MaxInt+1, 1)},
+		{"ttl_seconds", refresh("ann", 1, 0)},
+		{"owner_id", refresh("", 1, 1)},
+		{"fencing_token", release("ann", 0, "")},
+		{"failure_reason", release("ann", 1, strings.Repeat("x", analysis.MaxReasonBytes+1))},
+		{"failure_reason", release("ann", 1, "\xff")},
 		{"status", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: "DONE"}},
 		{"status", analysis.Finish{ID: id, Owner: "ann", Token: 1}},
 		{"result", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: analysis.Failed, Result: "x"}},
-		{"failureReason", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: analysis.Ready, Reason: "x"}},
+		{"failure_reason", analysis.Finish{ID: id, Owner: "ann", Token: 1, Status: analysis.Ready, Reason: "x"}},
 		{"result", ready("ann", 1, strings.Repeat("x", analysis.MaxResultBytes+1))},
 		{"result", ready("ann", 1, "\xff")},
-		{"lockToken", ready("ann", -1, "")},
+		{"fencing_token", ready("ann", -1, "")},
 	} {
 		o, err := b.do(c.do)
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != c.field || o != (analysis.Outcome{}) {

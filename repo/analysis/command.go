@@ -27,9 +27,9 @@ type ID string
 // Validate reports whether the ID can name an analysis. The error is a [field.Error].
 func (id ID) Validate() error {
 	if strings.ContainsRune(string(id), '/') || id == "." || id == ".." {
-		return field.Errorf("analysisId", "cannot be %q: it is the name of one document, without %q", string(id), "/")
+		return field.Errorf("analysis_id", "cannot be %q: it is the name of one document, without %q", string(id), "/")
 	}
-	return field.Text("analysisId", string(id), MaxIDBytes)
+	return field.Text("analysis_id", string(id), MaxIDBytes)
 }
 
 func (id ID) key() docstore.Key { return docstore.Key{Kind: Kind, ID: string(id)} }
@@ -133,14 +133,14 @@ func deadline(now time.Time, ttlSeconds int64) string {
 
 func checkOwner(s string) error {
 	if s == unreadable {
-		return field.Errorf("lockOwner", "cannot be %q: it stands for an owner that is not text", s)
+		return field.Errorf("owner_id", "cannot be %q: it stands for an owner that is not text", s)
 	}
-	return field.Text("lockOwner", s, MaxOwnerBytes)
+	return field.Text("owner_id", s, MaxOwnerBytes)
 }
 
-func checkToken(n int64) error { return field.Range("lockToken", n, 1, docstore.MaxInt) }
+func checkToken(n int64) error { return field.Range("fencing_token", n, 1, docstore.MaxInt) }
 
-func checkTTL(n int64) error { return field.Range("ttlSec", n, 1, MaxTTLSeconds) }
+func checkTTL(n int64) error { return field.Range("ttl_seconds", n, 1, MaxTTLSeconds) }
 
 // first returns the first error.
 func first(errs ...error) error {

@@ -66,7 +66,7 @@ func (s State) refused(code Code, token int64, now time.Time) Outcome {
 	case Released:
 		o.Detail = "the lock was given back; acquire again"
 	case NotOwner:
-		o.Detail = "the lock belongs to another lockOwner"
+		o.Detail = "the lock belongs to another owner_id"
 	case Lost:
 		o.Detail = "somebody took the analysis over; stop the work that this token protects"
 		if token > s.Token {

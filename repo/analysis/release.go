@@ -68,7 +68,7 @@ func (c Finish) Validate() error {
 	case c.Status == Failed && c.Result != "":
 		return field.Errorf("result", "belongs to READY: with FAILED send failureReason")
 	case c.Status == Ready && c.Reason != "":
-		return field.Errorf("failureReason", "belongs to FAILED: with READY send result")
+		return field.Errorf("failure_reason", "belongs to FAILED: with READY send result")
 	case len(c.Result) > MaxResultBytes:
 		return field.Errorf("result", "has %d bytes, %d at most: keep it elsewhere and send where it is", len(c.Result), MaxResultBytes)
 	}
@@ -117,7 +117,7 @@ func (c Finish) Write() docstore.Write {
 
 func checkReason(s string) error {
 	if len(s) > MaxReasonBytes {
-		return field.Errorf("failureReason", "has %d bytes, %d at most", len(s), MaxReasonBytes)
+		return field.Errorf("failure_reason", "has %d bytes, %d at most", len(s), MaxReasonBytes)
 	}
-	return validText("failureReason", s)
+	return validText("failure_reason", s)
 }

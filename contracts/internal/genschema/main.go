@@ -1,5 +1,5 @@
-// Genschema writes the bodies of an OpenAPI document as JSON schemas, one file each, for people who validate with other
-// tools: genschema openapi.yaml schema
+// Genschema writes OpenAPI documents in other forms: the first as JSON, and the bodies of all as JSON schemas, one file each, for
+// people who validate with other tools: genschema openapi.json schema openapi.yaml openapi-internal.yaml
 package main
 
 import (
@@ -16,22 +16,101 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 3 {
-		log.Fatal("usage: genschema openapi.yaml folder")
+	if len(os.Args) < 4 {
+		log.Fatal("usage: genschema document.json folder document.yaml …")
 	}
-	source, err := os.ReadFile(os.Args[1])
-	if err != nil {
-		log.Fatal(err)
-	}
-	files, err := Schemas(source)
-	if err != nil {
-		log.Fatalf("%s: %v", os.Args[1], err)
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(os.Args[2], name), content, 0o644); err != nil {
+	for i, document := range os.Args[3:] {
+		source, err := os.ReadFile(document)
+		if err != nil {
 			log.Fatal(err)
 		}
+		files, err := Schemas(source)
+		if err != nil {
+			log.Fatalf("%s: %v", document, err)
+		}
+		for name, content := range files {
+			save(filepath.Join(os.Args[2], name), content)
+		}
+		if i > 0 {
+			continue
+		}
+		content, err := JSON(source)
+		if err != nil {
+			log.Fatalf("%s: %v", document, err)
+		}
+		save(os.Args[1], content)
 	}
+}
+
+func save(name string, content []byte) {
+	if err := os.WriteFile(name, content, 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// JSON returns a document in YAML as JSON, in its order.
+func JSON(source []byte) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(source, &doc); err != nil {
+		return nil, err
+	}
+	var compact, out bytes.Buffer
+	if err := writeJSON(&compact, doc.Content[0]); err != nil {
+		return nil, err
+	}
+	if err := json.Indent(&out, compact.Bytes(), "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+func writeJSON(w *bytes.Buffer, n *yaml.Node) error {
+	switch n.Kind {
+	case yaml.MappingNode:
+		w.WriteByte('{')
+		for i := 0; i < len(n.Content); i += 2 {
+			if i > 0 {
+				w.WriteByte(',')
+			}
+			key, value := n.Content[i], n.Content[i+1]
+			if err := writeScalar(w, key.Value); err != nil {
+				return err
+			}
+			w.WriteByte(':')
+			if err := writeJSON(w, value); err != nil {
+				return err
+			}
+		}
+		w.WriteByte('}')
+		return nil
+	case yaml.SequenceNode:
+		w.WriteByte('[')
+		for i, item := range n.Content {
+			if i > 0 {
+				w.WriteByte(',')
+			}
+			if err := writeJSON(w, item); err != nil {
+				return err
+			}
+		}
+		w.WriteByte(']')
+		return nil
+	case yaml.ScalarNode:
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return err
+		}
+		return writeScalar(w, v)
+	default:
+		return fmt.Errorf("line %d: neither a mapping, a list nor a value", n.Line)
+	}
+}
+
+func writeScalar(w *bytes.Buffer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 // Schemas returns the schema files of an OpenAPI document by name: each object among its components, with the parts it
@@ -47,7 +126,7 @@ func Schemas(openapi []byte) (map[string][]byte, error) {
 	}
 	files := make(map[string][]byte)
 	for name, s := range doc.Components.Schemas {
-		if s["type"] != "object" || s["properties"] == nil {
+		if s["oneOf"] == nil && (s["type"] != "object" || s["properties"] == nil) {
 			continue
 		}
 		whole, err := resolve(s, doc.Components.Schemas)

@@ -2,19 +2,29 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestSchemasAreUpToDate: the files in contracts/schema are what openapi.yaml gives.
+// TestSchemasAreUpToDate: the files in contracts/schema are those of the two documents.
 func TestSchemasAreUpToDate(t *testing.T) {
 	want, err := Schemas(contracts.OpenAPI)
 	if err != nil {
 		t.Fatal(err)
 	}
+	internal, err := Schemas(contracts.OpenAPIInternal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(want, internal)
 	folder := filepath.Join("..", "..", "schema")
 	have, err := os.ReadDir(folder)
 	if err != nil {
@@ -28,6 +38,21 @@ func TestSchemasAreUpToDate(t *testing.T) {
 		if err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%s differs: run make generate (%v)", name, err)
 		}
+	}
+}
+
+// TestJSONSaysTheSame: openapi.json is up to date, and has the content of openapi.yaml.
+func TestJSONSaysTheSame(t *testing.T) {
+	want, err := JSON(contracts.OpenAPI)
+	if err != nil || !bytes.Equal(want, contracts.OpenAPIJSON) {
+		t.Errorf("openapi.json differs: run make generate (%v)", err)
+	}
+	var fromYAML, fromJSON any
+	if err := errors.Join(yaml.Unmarshal(contracts.OpenAPI, &fromYAML), yaml.Unmarshal(contracts.OpenAPIJSON, &fromJSON)); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromYAML, fromJSON) {
+		t.Error("openapi.json has another content than openapi.yaml")
 	}
 }
 

@@ -170,7 +170,7 @@ func (d *demo) kill(ctx context.Context) error {
 		default: // steps, and waiting
 		}
 	}
-	body := fmt.Sprintf(`{"lockOwner":%s,"lockToken":%d,"status":"FAILED","failureReason":"a message of the dead"}`, strconv.Quote(dead.Owner), dead.Token)
+	body := fmt.Sprintf(`{"owner_id":%s,"fencing_token":%d,"status":"FAILED","failure_reason":"a late message"}`, strconv.Quote(dead.Owner), dead.Token)
 	status, p, err := d.post(ctx, "/v1/analyses/"+killed+"/finish", body, nil)
 	if err != nil {
 		return err
