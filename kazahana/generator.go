@@ -13,15 +13,15 @@ import (
 // Generator makes IDs. Its methods may be called from several goroutines at once.
 type Generator struct {
 	set      settings
-	provider LeaseProvider // nil: standalone
-	clock    Clock         // nil: the system's
-	start    time.Time     // of the steady clock
+	provider LeaseProvider // nil means standalone
+	clock    Clock         // nil means the system's
+	start    time.Time     // of the monotonic clock
 	keys     [2]uint64     // of this process's fallback IDs
 
 	// What each call reads.
 	segment  atomic.Pointer[segment]
-	base     atomic.Int64 // what to add to the steady clock for the nanoseconds since the epoch
-	anchorAt atomic.Int64 // when to look at the wall clock again, on the steady clock
+	base     atomic.Int64 // what to add to the monotonic clock for the nanoseconds since the epoch
+	anchorAt atomic.Int64 // when to sample the wall clock again, on the monotonic clock
 
 	_ [64]byte // what each call writes stays apart from what each call reads
 
@@ -35,24 +35,24 @@ type Generator struct {
 	// mu guards what follows, and all changes of segments.
 	mu       sync.Mutex
 	stats    Stats
-	events   []Event       // to be told when mu is free
+	events   []Event       // to be reported when mu is unlocked
 	held     []*held       // the leases, expired ones included until others take their place
 	layout   Layout        // of the last lease; before the first one by the options
-	settled  bool          // the layout is that of IDs that may be out: it does not change any more
+	settled  bool          // IDs may have been issued: the layout no longer changes
 	closed   bool          // for good
 	failures int           // in a row
 	failure  error         // the last one
 	trying   bool          // an acquire is under way
 	tried    chan struct{} // closed when the next acquire has ended
-	tryAt    int64         // on the steady clock: no acquire before
+	tryAt    int64         // on the monotonic clock: no acquire before
 
-	woken chan struct{} // something happened that the goroutine in the background should see
+	woken chan struct{} // wakes the background goroutine
 	stop  context.CancelFunc
 	done  chan struct{} // closed when that goroutine has ended
 }
 
 // New returns a generator. With a provider it begins to acquire leases in the background, and [Generator.Close] must be
-// called in the end; without one it is standalone and makes fallback IDs only. Options may be nil.
+// called at the end; without one it is standalone and makes fallback IDs only. Options may be nil.
 //
 // Settings that cannot work are errors, a [NoProviderError] among them.
 func New(provider LeaseProvider, o *Options) (*Generator, error) {
@@ -81,15 +81,15 @@ func New(provider LeaseProvider, o *Options) (*Generator, error) {
 
 // rebase reads the clocks for the epoch of the layout, before the first ID.
 func (g *Generator) rebase() {
-	base, _ := g.look() // on an overloaded machine the best there is, until the next look
+	base, _ := g.sample() // on an overloaded machine the best there is, until the next sample
 	g.base.Store(base)
-	g.anchorAt.Store(g.steady() + int64(anchorEvery))
+	g.anchorAt.Store(g.monotonic() + int64(anchorEvery))
 }
 
-// NextID returns an ID that is larger than all that this generator returned before.
+// NextID returns an ID larger than all that this generator returned before.
 //
 // It waits for the next millisecond when this one's IDs are used up, for a clock that was set back (see
-// [Options.MaxBackwardMs]), and, if there is no lease and no attempt to get one has failed yet, for its outcome. The context
+// [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome. The context
 // bounds the waiting and nothing else. Errors are the context's, a [ClockBackwardError], a [LeaseAcquisitionError],
 // [ErrTimeRange] and [ErrClosed].
 func (g *Generator) NextID(ctx context.Context) (ID, error) {
@@ -105,7 +105,7 @@ func (g *Generator) NextID(ctx context.Context) (ID, error) {
 }
 
 // NextIDs fills a slice with IDs in ascending order, as so many calls of [Generator.NextID] would, at a fraction of the cost.
-// IDs of other callers may lie between them. After an error none of the slice is to be used.
+// IDs of other callers may lie between them. After an error, use none of the slice.
 func (g *Generator) NextIDs(ctx context.Context, ids []ID) error {
 	for late := false; len(ids) > 0; {
 		if s, at, n := g.take(uint64(len(ids)), late); s != nil {
@@ -133,7 +133,7 @@ const oversleep = 4
 // install changes it under a lock in the state that no advance gets past. So an index is never read by a segment that its
 // millisecond does not lie in.
 func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
-	steady := g.steady()
+	steady := g.monotonic()
 	if steady >= g.anchorAt.Load() {
 		return nil, 0, 0
 	}
@@ -183,8 +183,8 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 		if current == s && index < s.cap && s.from <= ms && ms < s.until {
 			return s, at, got
 		}
-		// Overtaken: by install, by others who took the last index, or by one who read the segment before this one.
-		if at&lock == 0 && index < current.cap { // whoever closes the millisecond will count it
+		// Overtaken: by install, by callers that took the last index, or by one that read the segment before this one.
+		if at&lock == 0 && index < current.cap { // the caller that closes the millisecond counts it
 			g.add(current, -int64(min(got, current.cap-index)))
 		}
 	}
@@ -202,11 +202,11 @@ func (g *Generator) add(s *segment, n int64) {
 
 const lock = uint64(1) << 63
 
-// install puts a segment into force, behind all IDs that are out. build gets the first millisecond that the segment may
+// install puts a segment into force, after all issued IDs. build gets the first millisecond that the segment may
 // begin with; where it finds none, none is in force. The caller holds mu.
 func (g *Generator) install(build func(from uint64) *segment) bool {
 	old := g.segment.Load()
-	state := g.state.Or(lock) // from here on no index is given away
+	state := g.state.Or(lock) // from here on no index is handed out
 	g.count(old, state)
 	last := state >> old.shift
 	from := g.millis()
@@ -231,8 +231,8 @@ func (g *Generator) millis() uint64 {
 	return uint64(max(0, g.nanos())) / uint64(time.Millisecond)
 }
 
-// settle finds out why take refused, and does something about it: it looks at the wall clock, changes the segment, waits, or
-// returns the error that the caller must see. late is passed on to take.
+// settle finds out why take returned nothing, and acts: it samples the wall clock, changes the segment, waits, or returns the
+// error for the caller. late is passed on to take.
 func (g *Generator) settle(ctx context.Context) (late bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -261,8 +261,8 @@ func (g *Generator) settle(ctx context.Context) (late bool, err error) {
 	}
 }
 
-// verdict says what settle has to do. The zero verdict is: try again at once.
-type verdict struct {
+// action says what settle has to do. The zero action means: try again at once.
+type action struct {
 	err     error
 	attempt <-chan struct{} // wait for the end of an attempt to acquire
 	until   uint64          // wait for a millisecond
@@ -273,8 +273,8 @@ type verdict struct {
 // is filled with fallback IDs.
 const gap = 100
 
-// patience is the last millisecond at which a lease may begin for callers to wait for it.
-func (g *Generator) patience(now uint64) uint64 {
+// latestStart is the last millisecond at which a lease may begin for callers to wait for it.
+func (g *Generator) latestStart(now uint64) uint64 {
 	if g.set.DisableFallback {
 		return math.MaxUint64
 	}
@@ -282,14 +282,14 @@ func (g *Generator) patience(now uint64) uint64 {
 }
 
 // diagnose decides what settle does. The caller holds mu.
-func (g *Generator) diagnose() verdict {
+func (g *Generator) diagnose() action {
 	if g.closed {
-		return verdict{err: ErrClosed}
+		return action{err: ErrClosed}
 	}
 	g.anchor(false)
 	nanos := g.nanos()
 	if nanos < 0 {
-		return verdict{err: ErrTimeRange}
+		return action{err: ErrTimeRange}
 	}
 	now := uint64(nanos) / uint64(time.Millisecond)
 	s := g.segment.Load()
@@ -298,10 +298,10 @@ func (g *Generator) diagnose() verdict {
 	late := last > now+1
 	// A clock behind the last ID was set back; one behind the segment's beginning is behind the provider's.
 	if behind := int64(last - now); late && g.set.backward >= 0 && behind > g.set.backward { //nolint:gosec // 41 bits or so
-		return verdict{err: &ClockBackwardError{BackwardMs: behind, LimitMs: g.set.backward}}
+		return action{err: &ClockBackwardError{BackwardMs: behind, LimitMs: g.set.backward}}
 	}
 	if most := max(g.set.backward, g.set.skew); s.from > now && g.set.backward >= 0 && int64(s.from-now) > most { //nolint:gosec // 41 bits or so
-		return verdict{err: &ClockBackwardError{BackwardMs: int64(s.from - now), LimitMs: most}} //nolint:gosec // 41 bits or so
+		return action{err: &ClockBackwardError{BackwardMs: int64(s.from - now), LimitMs: most}} //nolint:gosec // 41 bits or so
 	}
 	next := max(s.from, now-min(now, g.set.window)) // the millisecond of the next ID, if the segment goes on
 	if last >= next {
@@ -315,32 +315,32 @@ func (g *Generator) diagnose() verdict {
 		if index >= s.cap && index < s.sealed() {
 			g.stats.SequenceWaits++
 		}
-		return verdict{until: next, late: late}
+		return action{until: next, late: late}
 	case next >= s.until:
 		return g.change(now)
 	default:
-		return verdict{late: late}
+		return action{late: late}
 	}
 }
 
 // change leaves the segment for the one that now lies in, if there is one. The caller holds mu.
-func (g *Generator) change(now uint64) verdict {
+func (g *Generator) change(now uint64) action {
 	switch {
 	case now >= 1<<g.layout.BitTs:
-		return verdict{err: ErrTimeRange}
-	case g.install(func(from uint64) *segment { return g.build(from, g.patience(now)) }):
-		return verdict{}
+		return action{err: ErrTimeRange}
+	case g.install(func(from uint64) *segment { return g.build(from, g.latestStart(now)) }):
+		return action{}
 	case g.provider != nil:
 		g.wake()
 		switch {
 		case g.failures == 0 && !g.coming(now), g.set.DisableFallback && g.trying:
-			return verdict{attempt: g.tried}
+			return action{attempt: g.tried}
 		case g.set.DisableFallback:
-			return verdict{err: &LeaseAcquisitionError{Cause: g.failure}}
+			return action{err: &LeaseAcquisitionError{Cause: g.failure}}
 		}
 	}
 	g.install(g.buildFallback)
-	return verdict{}
+	return action{}
 }
 
 // coming reports whether a lease is held that begins later.
@@ -348,7 +348,7 @@ func (g *Generator) coming(now uint64) bool {
 	return slices.ContainsFunc(g.held, func(h *held) bool { return now < h.from })
 }
 
-// Layout is how this generator's IDs are laid out: by its leases, or as long as there was none by its options. With mixed
+// Layout is how this generator's IDs are laid out: by its leases, or before the first one by its options. With mixed
 // leases BitID and BitSeq are those of the last one.
 func (g *Generator) Layout() Layout {
 	g.mu.Lock()
@@ -356,9 +356,9 @@ func (g *Generator) Layout() Layout {
 	return g.layout
 }
 
-// Close makes the generator stop for good: when it has begun, no more IDs are issued, and then the leases that still live are
-// given back. Calls of NextID return [ErrClosed]. The context bounds the giving back; what is left then runs out by itself,
-// and the error says so. Closing once more does nothing.
+// Close stops the generator for good: it issues no more IDs, then releases the leases that have not expired. Calls of NextID
+// return [ErrClosed]. The context bounds the releases; a lease that is left expires by itself, and the error says so.
+// Closing again does nothing.
 func (g *Generator) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closed {

@@ -639,7 +639,7 @@ func TestLeasesThatCannotBeUsed(t *testing.T) {
 				if _, ok := errors.AsType[*kazahana.LeaseAcquisitionError](err); !ok || !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("%v, want %q", err, c.wrong)
 				}
-				if st := g.Stats(); st.LeasesRefused != 1 || st.AcquireFailures != 1 || w.told()[kazahana.EventLeaseRefused] != 1 {
+				if st := g.Stats(); st.LeasesRejected != 1 || st.AcquireFailures != 1 || w.told()[kazahana.EventLeaseRejected] != 1 {
 					t.Errorf("%+v", st)
 				}
 				if strings.Contains(fmt.Sprint(err, w.heard()), "hush") {
@@ -672,15 +672,15 @@ func TestLeasesThatDoNotGoTogether(t *testing.T) {
 				w.sleepUntil(571 * time.Second)
 				synctest.Wait()
 				st := g.Stats()
-				if st.LeasesRefused == 0 || st.EpochMismatches != c.epochs*st.LeasesRefused || st.ActiveLeases != 2 {
+				if st.LeasesRejected == 0 || st.EpochMismatches != c.epochs*st.LeasesRejected || st.ActiveLeases != 2 {
 					t.Errorf("%+v", st)
 				}
-				if got := w.table.released(); len(got) != int(st.LeasesRefused) || got[0].ServiceID != "s" {
-					t.Errorf("%d refused, given back: %+v", st.LeasesRefused, got)
+				if got := w.table.released(); len(got) != int(st.LeasesRejected) || got[0].ServiceID != "s" {
+					t.Errorf("%d refused, given back: %+v", st.LeasesRejected, got)
 				}
 				found := false
 				for _, e := range w.heard() {
-					found = found || e.Kind == kazahana.EventLeaseRefused && strings.Contains(e.Err.Error(), c.wrong)
+					found = found || e.Kind == kazahana.EventLeaseRejected && strings.Contains(e.Err.Error(), c.wrong)
 				}
 				if !found {
 					t.Errorf("no event with %q in %v", c.wrong, w.heard())
@@ -717,7 +717,7 @@ func TestLeaseInUseIsNotGivenBack(t *testing.T) {
 				g := w.generator(p, kazahana.Options{MaxThroughputPerMs: need, DisableFallback: true})
 				w.next(g)
 				time.Sleep(c.repeats + 10*time.Second)
-				if st := g.Stats(); st.LeasesRefused == 0 || st.ActiveLeases != 1 {
+				if st := g.Stats(); st.LeasesRejected == 0 || st.ActiveLeases != 1 {
 					t.Fatalf("%+v", st)
 				}
 				if got := p.released(); len(got) != 0 {
@@ -743,7 +743,7 @@ func TestLeaseGrantedTwiceAtOnce(t *testing.T) {
 		g := w.generator(p, kazahana.Options{})
 		w.next(g)
 		synctest.Wait()
-		if st := g.Stats(); st.LeasesRefused != 1 || st.ActiveLeases != 1 || len(p.released()) != 0 {
+		if st := g.Stats(); st.LeasesRejected != 1 || st.ActiveLeases != 1 || len(p.released()) != 0 {
 			t.Errorf("%+v, given back: %+v", st, p.released())
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // Its text is decimal digits. In JSON it is a string: many readers hold numbers as float64, which round above 2^53. In SQL
 // it is a BIGINT. As bytes it is big-endian, so that bytes sort as IDs do.
 //
-// An ID does not carry its [Layout]; who takes it apart must know it.
+// An ID does not carry its [Layout]; to decode it, one must know it.
 type ID int64
 
 // ParseID reads the decimal digits that [ID.String] writes, and nothing else: one ID has one spelling. A sign, a leading
@@ -54,7 +54,7 @@ func (id ID) Compare(other ID) int { return cmp.Compare(id, other) }
 // Time is when the ID was made, to the millisecond, in UTC. The layout is the one that it was made with.
 func (id ID) Time(l Layout) time.Time { return l.Decode(id).Time }
 
-// check refuses to write what could not be read back.
+// check rejects what could not be read back.
 func (id ID) check() error {
 	if id < 0 {
 		return fmt.Errorf("ID %d: must not be negative", int64(id))
@@ -91,8 +91,7 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON reads a JSON string. It refuses numbers, even small ones: what once was a number on its way may have been
-// rounded. As in all of encoding/json, null changes nothing.
+// UnmarshalJSON reads a JSON string. It rejects numbers, even small ones: a number may have been rounded on its way. As in all of encoding/json, null changes nothing.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -159,14 +158,14 @@ func (id *ID) Scan(column any) error {
 // Parts is an ID taken apart.
 type Parts struct {
 	Time      time.Time // when it was made, to the millisecond, in UTC
-	Fallback  bool      // made without a live lease, and so unique by likelihood only
-	MachineID int64     // without the fallback bit; means little in a fallback ID that was drawn at random
+	Fallback  bool      // made without a live lease, and so unique only with high probability
+	MachineID int64     // without the fallback bit; random in a fallback ID
 	Sequence  int64     // among the IDs of this machine ID and millisecond, from 0
 	Node      int64     // machine ID with its fallback bit, then sequence: all bits below the timestamp
 }
 
 // Decode takes an ID apart. The layout must be the one that the ID was made with: it is not in the ID. Time, Fallback and
-// Node only ask for the widths that never change in the life of a space (CustomEpoch, BitReserve, BitTs); where the border
+// Node only ask for the widths that never change in the life of a namespace (CustomEpoch, BitReserve, BitTs); where the border
 // between machine ID and sequence was moved meanwhile, MachineID and Sequence of older IDs are those of the layout given.
 func (l Layout) Decode(id ID) Parts {
 	node := int64(id) & (1<<l.BitNode() - 1)
@@ -179,8 +178,8 @@ func (l Layout) Decode(id ID) Parts {
 	}
 }
 
-// FirstID is the smallest ID that can bear the time, cut to the millisecond: with it, "made since t" is a comparison that an
-// index on IDs answers. A time before the epoch or from [Layout.End] on is an error.
+// FirstID is the smallest ID of a time, cut to the millisecond: with it, "made since t" is a comparison that can use an index
+// on IDs. A time before the epoch or from [Layout.End] on is an error.
 func (l Layout) FirstID(t time.Time) (ID, error) {
 	if epoch := time.UnixMilli(l.CustomEpoch); t.Before(epoch) || !t.Before(l.End()) {
 		return 0, fmt.Errorf("time %s: must be from %s on and before %s, as the layout can say",

@@ -13,7 +13,7 @@ import (
 // The fallback bit is the highest bit of the machine ID: 0 in IDs made under a lease, 1 in all others. The widths add up to
 // 64. In the JSON of a lease the members stand beside the lease's own.
 type Layout struct {
-	CustomEpoch int64 `json:"customEpoch"` // Unix milliseconds that the timestamp 0 stands for
+	CustomEpoch int64 `json:"customEpoch"` // Unix milliseconds of the timestamp 0
 	BitReserve  int   `json:"bitReserve"`  // 1 or more zero bits, so that IDs are positive as signed numbers
 	BitTs       int   `json:"bitTs"`       // of the timestamp; 41 last 69 years
 	BitID       int   `json:"bitId"`       // of the machine ID with its fallback bit

@@ -1,6 +1,7 @@
 package kazahana
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,56 +12,54 @@ import (
 
 // Options are the settings of [New]. The zero value works and is meant for production.
 type Options struct {
-	// ServiceID names the service whose machine IDs are leased; the provider maps it to a space and a layout. Empty is the
-	// provider's default.
+	// ServiceID names the service whose machine IDs are leased; the provider maps it to a namespace and a layout. Empty means
+	// the provider's default.
 	ServiceID string
 
-	// MaxThroughputPerMs is how many IDs a millisecond should be able to bear; 0 stands for 256: one lease of the default
-	// layout. Leases are acquired until their throughputs add up to it. IDs beyond what the leases bear wait for the next
-	// millisecond. Fallback IDs are bounded by it, too.
+	// MaxThroughputPerMs is how many IDs per millisecond are needed; 0 means 256: one lease of the default layout. Leases are
+	// acquired until their throughputs add up to it. Further IDs wait for the next millisecond. It bounds fallback IDs, too.
 	MaxThroughputPerMs int64
 
 	// DisableFallback makes NextID fail, with a [LeaseAcquisitionError], where it would make IDs without a lease.
 	DisableFallback bool
 
-	// AcquireRetryInterval bounds the wait after a first failure to acquire; 0 stands for 1 s. The bound doubles with each
-	// failure in a row. The wait itself is random below the bound, so that processes that failed together do not come back
+	// AcquireRetryInterval bounds the wait after a first failure to acquire; 0 means 1 s. The bound doubles with each
+	// failure in a row. The wait itself is random below the bound, so that processes that failed together do not retry
 	// together.
 	AcquireRetryInterval time.Duration
 
-	// AcquireRetryMaxInterval is the largest such bound; 0 stands for 60 s.
+	// AcquireRetryMaxInterval is the largest such bound; 0 means 60 s.
 	AcquireRetryMaxInterval time.Duration
 
-	// MaxBackwardMs says what to do while the clock stands behind the last ID, in milliseconds. Up to that far, IDs use up the
-	// last millisecond and then wait for the clock; beyond it they are refused with a [ClockBackwardError]. 0 refuses at once
-	// (but for a single millisecond, which clocks that are slewed may lose), a negative number waits without limit, nil stands
-	// for 5000. As a literal: MaxBackwardMs: new(int64(0)).
+	// MaxBackwardMs is how far the clock may be behind the last ID, in milliseconds. Up to that limit, IDs use up the last
+	// millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails at once (but for a
+	// single millisecond, which clocks that are slewed may lose), a negative number waits without limit, nil means 5000. As a literal: MaxBackwardMs: new(int64(0)).
 	MaxBackwardMs *int64
 
-	// BitTs is the width of the timestamp as long as no lease has told it; 0 stands for 41.
+	// BitTs is the width of the timestamp in bits until the first lease sets it; 0 means 41.
 	BitTs int
 
-	// DefaultEpoch is the epoch as long as no lease has told it; the zero time stands for [DefaultEpoch]. Where the provider
-	// uses another epoch, set the same here: IDs that were made before the first lease would not fit to it.
+	// DefaultEpoch is the epoch until the first lease sets it; the zero time means [DefaultEpoch]. If the provider uses another
+	// epoch, set the same here: IDs made before the first lease would not match it.
 	DefaultEpoch time.Time
 
-	// BurstWindow lets short bursts pass at once. IDs are stamped up to that much late, so that a burst finds the sequences
-	// of the milliseconds before unused. Never is an ID stamped with a time that has not come. It is cut to milliseconds;
-	// 0 stamps the present and makes the 257th ID of a millisecond wait.
+	// BurstWindow lets short bursts pass at once: timestamps are up to that much in the past, so that a burst can use the
+	// sequences of the milliseconds before. A timestamp is never in the future. The window is cut to milliseconds, from 0 to
+	// one minute; with 0 the 257th ID of a millisecond waits.
 	BurstWindow time.Duration
 
-	// MaxSkew is how far a lease may begin before or after the local clock's time; 0 stands for 5 s. Leases that are further
-	// off are refused, because one of the clocks is wrong.
+	// MaxSkew is how far a lease may begin before or after the local clock's time; 0 means 5 s. Leases further off are
+	// rejected, because one of the clocks is wrong.
 	MaxSkew time.Duration
 
-	// Meta are labels for people who look at the provider's table. Nil stands for the host's name and the process's ID.
+	// Meta are labels for people who look at the provider's table. Nil means the host's name and the process's ID.
 	Meta map[string]string
 
-	// Clock is where the time comes from; nil stands for the system's. Tests and simulations set it.
+	// Clock is the source of time; nil means the system's. Tests and simulations set it.
 	Clock Clock
 
-	// OnEvent hears of what operators want to know. It is called by the goroutine that met the event, which waits for it,
-	// and from several at once. It must not call [Generator.Close].
+	// OnEvent receives what operators want to know. It is called synchronously, from several goroutines at once, and must not
+	// call [Generator.Close].
 	OnEvent func(Event)
 }
 
@@ -99,9 +98,9 @@ func (o *Options) settings() (settings, error) {
 	case s.BitTs != 0 && (s.BitTs < 32 || s.BitTs > 60):
 		return s, fmt.Errorf("BitTs %d: must be from 32 to 60", s.BitTs)
 	}
-	s.MaxThroughputPerMs = or(s.MaxThroughputPerMs, defaultThroughput)
-	s.AcquireRetryInterval = or(s.AcquireRetryInterval, defaultRetryInterval)
-	s.AcquireRetryMaxInterval = or(s.AcquireRetryMaxInterval, max(defaultRetryMax, s.AcquireRetryInterval))
+	s.MaxThroughputPerMs = cmp.Or(s.MaxThroughputPerMs, defaultThroughput)
+	s.AcquireRetryInterval = cmp.Or(s.AcquireRetryInterval, defaultRetryInterval)
+	s.AcquireRetryMaxInterval = cmp.Or(s.AcquireRetryMaxInterval, max(defaultRetryMax, s.AcquireRetryInterval))
 	if s.AcquireRetryMaxInterval < s.AcquireRetryInterval {
 		return s, fmt.Errorf("AcquireRetryMaxInterval %s: must be at least AcquireRetryInterval, %s",
 			s.AcquireRetryMaxInterval, s.AcquireRetryInterval)
@@ -110,7 +109,7 @@ func (o *Options) settings() (settings, error) {
 	if s.MaxBackwardMs != nil {
 		s.backward = *s.MaxBackwardMs
 	}
-	s.skew = or(s.MaxSkew, defaultSkew).Milliseconds()
+	s.skew = cmp.Or(s.MaxSkew, defaultSkew).Milliseconds()
 	s.window = uint64(s.BurstWindow.Milliseconds()) //nolint:gosec // not negative
 	s.layout = DefaultLayout()
 	if !s.DefaultEpoch.IsZero() {
@@ -136,12 +135,4 @@ func (o *Options) settings() (settings, error) {
 		}
 	}
 	return s, nil
-}
-
-// or is v, or if it is zero its default.
-func or[T int | int64 | time.Duration](v, without T) T {
-	if v == 0 {
-		return without
-	}
-	return v
 }

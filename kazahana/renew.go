@@ -15,19 +15,19 @@ import (
 
 const (
 	acquireTimeout = 30 * time.Second // of one attempt
-	releaseTimeout = 10 * time.Second // of giving back a lease that was refused
+	releaseTimeout = 10 * time.Second // of a lease that was rejected
 	releasers      = 8                // at once, in Close
 
-	// Leases are replaced when between 85 and 95 % of their time have passed, at a moment drawn for each grant: processes
+	// Leases are replaced when between 85 and 95 % of their time have passed, at a random time for each grant: processes
 	// that started together do not renew together for ever, and leases that were granted together take one request.
 	renewFrom, renewTo = 0.85, 0.95
 
-	// The background goroutine looks at the clocks at least that often: a process that was suspended replaces its leases
-	// even if nobody asks for IDs.
+	// The background goroutine reads the clocks at least that often: a process that was suspended replaces its leases even if
+	// no one asks for IDs.
 	patrol = 10 * time.Second
 )
 
-// wake makes the background goroutine look at what is needed.
+// wake makes the background goroutine check what is needed.
 func (g *Generator) wake() {
 	select {
 	case g.woken <- struct{}{}:
@@ -40,7 +40,7 @@ func (g *Generator) renew(ctx context.Context) {
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.answer()
+		g.signal()
 		close(g.done)
 	}()
 	for ctx.Err() == nil {
@@ -60,7 +60,7 @@ func (g *Generator) renew(ctx context.Context) {
 }
 
 // plan says how much throughput is to be acquired after which time. Leases that must be replaced by now are not counted:
-// those near their end or past it, and doubtful ones.
+// those near their expiry or past it, and suspect ones.
 func (g *Generator) plan() (need int64, wait time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -68,7 +68,7 @@ func (g *Generator) plan() (need int64, wait time.Duration) {
 	need = g.set.MaxThroughputPerMs
 	now, due := g.millis(), uint64(math.MaxUint64)
 	for _, h := range g.held {
-		if h.doubtful || now >= h.renewAt {
+		if h.suspect || now >= h.renewAt {
 			continue
 		}
 		need -= h.Throughput()
@@ -77,7 +77,7 @@ func (g *Generator) plan() (need int64, wait time.Duration) {
 	if need <= 0 {
 		return 0, time.Duration(min(due-now, uint64(patrol/time.Millisecond))) * time.Millisecond
 	}
-	return need, time.Duration(g.tryAt - g.steady())
+	return need, time.Duration(g.tryAt - g.monotonic())
 }
 
 // acquire makes one attempt.
@@ -93,24 +93,24 @@ func (g *Generator) acquire(ctx context.Context, need int64) {
 	r, err := g.provider.Acquire(attempt, AcquireOptions{ServiceID: g.set.ServiceID, Meta: g.set.Meta, ThroughputPerMs: need})
 	cancel()
 
-	refused := g.conclude(r.Leases, err, began, ctx.Err() != nil)
-	if len(refused) > 0 {
-		giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	rejected := g.conclude(r.Leases, err, began, ctx.Err() != nil)
+	if len(rejected) > 0 {
+		releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
-		_ = g.release(giving, refused) // best effort, and told as events
+		_ = g.release(releasing, rejected) // best effort, reported as events
 	}
 }
 
-// conclude takes the outcome of an attempt over, and returns the leases that are to be given back.
-func (g *Generator) conclude(leases []Lease, err error, began int64, stopped bool) (refused []*held) {
+// conclude records the outcome of an attempt, and returns the leases to be released.
+func (g *Generator) conclude(leases []Lease, err error, began int64, stopped bool) (rejected []*held) {
 	g.mu.Lock()
 	defer g.unlock()
-	defer g.answer()
+	defer g.signal()
 	g.trying = false
 	if err == nil {
-		refused, err = g.accept(leases, began)
+		rejected, err = g.accept(leases, began)
 	}
-	steady := g.steady()
+	steady := g.monotonic()
 	if err == nil {
 		g.failures, g.failure = 0, nil
 		g.tryAt = steady + int64(g.pause(leases))
@@ -121,11 +121,11 @@ func (g *Generator) conclude(leases []Lease, err error, began int64, stopped boo
 		g.tryAt = steady + int64(g.retryDelay(err))
 		g.note(Event{Kind: EventAcquireFailed, Err: err})
 	}
-	return refused
+	return rejected
 }
 
-// answer lets those go on who wait for the end of an attempt. The caller holds mu.
-func (g *Generator) answer() {
+// signal wakes the callers that wait for the end of an attempt. The caller holds mu.
+func (g *Generator) signal() {
 	close(g.tried)
 	g.tried = make(chan struct{})
 }
@@ -133,13 +133,13 @@ func (g *Generator) answer() {
 // retryDelay is how long to wait after a failure.
 func (g *Generator) retryDelay(err error) time.Duration {
 	if full, ok := errors.AsType[*ExhaustedError](err); ok && full.RetryAfter > 0 {
-		// No machine ID falls free before, unless somebody gives one back, which the largest interval provides for.
+		// No machine ID becomes free before, unless one is released; the largest interval allows for that.
 		return min(full.RetryAfter+rand.N(g.set.AcquireRetryInterval), g.set.AcquireRetryMaxInterval)
 	}
 	return backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval}.Delay(g.failures - 1)
 }
 
-// pause is how long to wait after a success: leases that are nearly over when they arrive must not make a busy loop.
+// pause is how long to wait after a success: leases that have nearly expired when they arrive must not cause a busy loop.
 func (g *Generator) pause(leases []Lease) time.Duration {
 	pause := g.set.AcquireRetryInterval
 	for _, l := range leases {
@@ -149,28 +149,28 @@ func (g *Generator) pause(leases []Lease) time.Duration {
 	return max(pause, time.Millisecond)
 }
 
-// accept holds the leases that can be used and puts them into force. It returns those that are to be given back, and an
-// error if any was refused. The caller holds mu.
-func (g *Generator) accept(leases []Lease, began int64) (refused []*held, err error) {
+// accept holds the usable leases and puts them into effect. It returns those to be released, and an error if any was
+// rejected. The caller holds mu.
+func (g *Generator) accept(leases []Lease, began int64) (rejected []*held, err error) {
 	if len(leases) == 0 {
 		return nil, errors.New("the provider granted no lease")
 	}
 	g.anchor(true)
 	var fresh []*held
 	var faults []error
-	refuse := func(l Lease, err error) {
-		err = fmt.Errorf("lease of machine ID %d refused: %w", l.ID, err)
+	reject := func(l Lease, err error) {
+		err = fmt.Errorf("lease of machine ID %d rejected: %w", l.ID, err)
 		faults = append(faults, err)
-		refused = append(refused, &held{Lease: l})
-		g.stats.LeasesRefused++
+		rejected = append(rejected, &held{Lease: l})
+		g.stats.LeasesRejected++
 		if errors.Is(err, ErrEpochMismatch) {
 			g.stats.EpochMismatches++
 		}
-		g.note(Event{Kind: EventLeaseRefused, Err: err})
+		g.note(Event{Kind: EventLeaseRejected, Err: err})
 	}
 	for _, l := range leases {
 		if h, err := g.check(l, began, len(fresh) == 0); err != nil {
-			refuse(l, err)
+			reject(l, err)
 		} else {
 			fresh = append(fresh, h)
 		}
@@ -179,7 +179,7 @@ func (g *Generator) accept(leases []Lease, began int64) (refused []*held, err er
 	fresh = slices.DeleteFunc(fresh, func(h *held) bool {
 		clash := clashing[h]
 		if clash {
-			refuse(h.Lease, errors.New("it could make the same IDs as another lease that is held"))
+			reject(h.Lease, errors.New("it could make the same IDs as another lease that is held"))
 		}
 		return clash
 	})
@@ -188,26 +188,26 @@ func (g *Generator) accept(leases []Lease, began int64) (refused []*held, err er
 		h.renewAt = h.from + uint64(float64(h.until-h.from)*share)
 	}
 	switch {
-	case g.closed: // Close gives them back
+	case g.closed: // Close releases them
 		g.held = append(g.held, fresh...)
 	case len(fresh) > 0:
 		now, old := g.millis(), g.segment.Load()
-		g.held = slices.DeleteFunc(g.held, func(h *held) bool { return now >= h.until || h.doubtful })
+		g.held = slices.DeleteFunc(g.held, func(h *held) bool { return now >= h.until || h.suspect })
 		g.held = append(g.held, fresh...)
 		g.note(Event{Kind: EventAcquired, Leases: len(fresh)})
 		g.install(func(from uint64) *segment {
-			s := g.build(from, g.patience(now))
+			s := g.build(from, g.latestStart(now))
 			if s == nil && old.fallback {
 				s = g.buildFallback(from)
 			}
 			return s
 		})
 	}
-	return slices.DeleteFunc(refused, g.holds), errors.Join(faults...)
+	return slices.DeleteFunc(rejected, g.holds), errors.Join(faults...)
 }
 
-// holds reports whether a lease is held: an answer that came twice brings it once more. It is refused then, but must not be
-// given back. The caller holds mu.
+// holds reports whether a lease is held: a response that arrives twice brings it again. It is rejected then, but must not be
+// released. The caller holds mu.
 func (g *Generator) holds(l *held) bool {
 	return slices.ContainsFunc(g.held, func(h *held) bool { return h.ID == l.ID && h.Secret == l.Secret })
 }
@@ -258,11 +258,11 @@ func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 	return h, nil
 }
 
-// release gives leases back, a few at a time.
+// release releases leases, a few at a time.
 func (g *Generator) release(ctx context.Context, leases []*held) error {
-	// No ID is stamped later than that by now.
+	// No ID has a later timestamp by now.
 	s := g.segment.Load()
-	stamp := max(g.millis(), (g.state.Load()&^lock)>>s.shift)
+	latest := max(g.millis(), (g.state.Load()&^lock)>>s.shift)
 	var (
 		mu     sync.Mutex
 		faults []error
@@ -272,9 +272,9 @@ func (g *Generator) release(ctx context.Context, leases []*held) error {
 	for _, h := range leases {
 		l := h.Lease
 		// Where the clock is behind the lease, "before it began" is what holds: the next lease must not begin earlier.
-		at := max(int64(stamp)+g.layout.CustomEpoch, l.Created-1) //nolint:gosec // 41 bits or so
+		at := max(int64(latest)+g.layout.CustomEpoch, l.Created-1) //nolint:gosec // 41 bits or so
 		if l.Expired <= at {
-			continue // over already
+			continue // it has expired
 		}
 		seats <- struct{}{}
 		all.Go(func() {

@@ -38,10 +38,10 @@ func (g *Generator) open() *segment {
 	return &segment{shift: shift, mask: 1<<shift - 1, node: uint(g.layout.BitNode())}
 }
 
-// sealed is a number of taken indices that means: all. It leaves room for those who count one more before they see it.
+// sealed is a number of taken indices that means: all. It leaves room for callers that count one more before they see it.
 func (s *segment) sealed() uint64 { return s.mask/4*3 + 1 }
 
-// taken is how many indices of its millisecond a state has given away.
+// taken is how many indices of its millisecond a state has handed out.
 func (s *segment) taken(state uint64) int64 {
 	n := state & s.mask
 	if n >= s.sealed() {
@@ -80,7 +80,7 @@ func (s *segment) fill(dst []ID, at uint64) {
 }
 
 // first is the number that a millisecond's fallback IDs begin with, in [0, 2^(node-1)-cap]. It is drawn anew for each
-// millisecond, as a keyed hash of it: no two callers have to agree on a draw.
+// millisecond, as a keyed hash of it: callers need not agree on a draw.
 func (s *segment) first(ms uint64) uint64 {
 	x := mix(ms ^ s.keys[0])
 	x = mix(x ^ s.keys[1])
@@ -111,10 +111,10 @@ type held struct {
 	from, until uint64 // milliseconds since the epoch
 	low, high   uint64 // its numbers below the timestamp: [low, high)
 	renewAt     uint64 // when another one should take its place
-	doubtful    bool   // see doubt
+	suspect     bool   // see markSuspect
 }
 
-// holdable says when and what a lease may stamp; the lease is valid.
+// holdable is a lease as a range of timestamps and of numbers below them; the lease is valid.
 func holdable(l Lease) *held {
 	h := &held{
 		Lease: l,
@@ -125,7 +125,7 @@ func holdable(l Lease) *held {
 	return h
 }
 
-// clashes finds the fresh leases that could make the same ID as another one: a provider that grants such does not keep to
+// clashes finds the fresh leases that could make the same ID as another one: a provider that grants such leases breaks
 // the rule.
 func clashes(old, fresh []*held) map[*held]bool {
 	found := map[*held]bool{}

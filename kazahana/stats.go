@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Stats are the counters of a generator, for its whole life. They are meant to be exported: each is a number that only
-// grows, unless it says otherwise.
+// Stats are the counters of a generator, since it was made. They are meant to be exported as metrics: each only
+// grows, unless its comment says otherwise.
 type Stats struct {
 	ServiceID string // as in Options
 
-	ActiveLeases    int   // now: leases that may stamp the present
-	ThroughputPerMs int64 // now: IDs that they bear in a millisecond
+	ActiveLeases    int   // now: leases whose interval contains the present
+	ThroughputPerMs int64 // now: IDs per millisecond under them
 	Fallback        bool  // now: IDs are made without a lease
 
 	AcquireAttempts uint64
 	AcquireFailures uint64
-	LeasesRefused   uint64 // granted, but not usable: counted in failures, too
-	EpochMismatches uint64 // of the refused, those with another epoch
+	LeasesRejected  uint64 // granted, but rejected: counted in failures, too
+	EpochMismatches uint64 // of those rejected, the ones with another epoch
 
 	IDs           uint64 // issued, fallback IDs included
 	FallbackIDs   uint64 // of them, those made without a lease
@@ -58,15 +58,15 @@ type EventKind int
 
 // The kinds of events. Each says which members of [Event] it fills.
 const (
-	EventAcquired      EventKind = iota + 1 // Leases came into force
+	EventAcquired      EventKind = iota + 1 // Leases took effect
 	EventAcquireFailed                      // Err says why; the next attempt follows by itself
-	EventLeaseRefused                       // Err says what is wrong with a lease that was granted
+	EventLeaseRejected                      // Err says what is wrong with a lease that was granted
 	EventFallback                           // from now on IDs are made without a lease; Err is the last failure to acquire
-	EventRecovered                          // fallback is over
+	EventRecovered                          // IDs are made under leases again
 	EventClockBackward                      // the wall clock made a Step back, which is negative
 	EventClockForward                       // the wall clock made a Step of a second or more; leases are replaced
-	EventReleased                           // Leases were given back
-	EventReleaseFailed                      // Err says why a lease was not given back; it runs out by itself
+	EventReleased                           // Leases were released
+	EventReleaseFailed                      // Err says why a lease was not released; it expires by itself
 )
 
 // String is a word for logs.
@@ -76,8 +76,8 @@ func (k EventKind) String() string {
 		return "acquired"
 	case EventAcquireFailed:
 		return "acquire failed"
-	case EventLeaseRefused:
-		return "lease refused"
+	case EventLeaseRejected:
+		return "lease rejected"
 	case EventFallback:
 		return "fallback"
 	case EventRecovered:
@@ -103,14 +103,14 @@ type Event struct {
 	Err    error
 }
 
-// note keeps an event until mu is free. The caller holds mu.
+// note keeps an event until mu is unlocked. The caller holds mu.
 func (g *Generator) note(e Event) {
 	if g.set.OnEvent != nil {
 		g.events = append(g.events, e)
 	}
 }
 
-// unlock frees mu and tells what happened meanwhile.
+// unlock unlocks mu and reports the events that occurred meanwhile.
 func (g *Generator) unlock() {
 	events := g.events
 	g.events = nil
@@ -120,7 +120,7 @@ func (g *Generator) unlock() {
 	}
 }
 
-// tell tells an event at once.
+// tell reports an event at once.
 func (g *Generator) tell(e Event) {
 	if g.set.OnEvent != nil {
 		g.set.OnEvent(e)

@@ -180,7 +180,7 @@ type clock struct {
 
 func newClock() *clock { return &clock{start: time.Now()} }
 
-func (c *clock) Steady() time.Duration { return time.Since(c.start) }
+func (c *clock) Monotonic() time.Duration { return time.Since(c.start) }
 
 func (c *clock) Wall() time.Time {
 	c.mu.Lock()

@@ -105,7 +105,7 @@ func TestIDCommands(t *testing.T) {
 		{name: "10 characters", env: keyed, args: "id decode 9xO-N-buxP", code: 2, stderr: "leasehold: \"9xO-N-buxP\": public ID has 10 characters: must have exactly 11\n"},
 		{name: "12 characters", env: keyed, args: "id decode 9xO-N-buxPgA", code: 2, stderr: "leasehold: \"9xO-N-buxPgA\": public ID has 12 characters: must have exactly 11\n"},
 		{name: "a line with a space", env: keyed, args: "id decode -", stdin: " 9xO-N-buxPg\n", code: 2, stderr: "leasehold: \" 9xO-N-buxPg\": public ID has ' ' at position 1: remove the white space\n"},
-		{name: "another last character", env: keyed, args: "id decode 9xO-N-buxPh", code: 2, stderr: "leasehold: \"9xO-N-buxPh\": public ID is of key 1 by its last character, known here: 0; check the character, or configure the key: --key 1, with its secret\n"},
+		{name: "another last character", env: keyed, args: "id decode 9xO-N-buxPh", code: 2, stderr: "leasehold: \"9xO-N-buxPh\": public ID names key 1 in its last character, known are 0: check the character, or configure the key: --key 1, with its secret\n"},
 		{name: "another entity", env: keyed, args: "id decode --entity order 9xO-N-buxPg", code: 2, stderr: "leasehold: \"9xO-N-buxPg\" decodes to no ID that was made: another secret, --mode, --entity or layout, or made up; --any shows it all the same\n"},
 		{name: "widths", args: "id decode --bit-ts 40 1", code: 2, stderr: "leasehold: --epoch, --bit-…: bitReserve + bitTs + bitId + bitSeq must be 64, not 63\n"},
 	} {

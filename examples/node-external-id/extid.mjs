@@ -16,7 +16,7 @@ export class MalformedError extends Error {
 /** A well-formed public ID of no ID that can have been made: answer it as one that does not exist. */
 export class ImplausibleError extends Error {
   constructor () {
-    super('public ID stands for no ID that was made; treat it as not found')
+    super('public ID belongs to no ID that can have been made: treat it as not found')
     this.name = 'ImplausibleError'
   }
 }
@@ -55,7 +55,7 @@ export class Converter {
     const { bits, number } = fromText(external)
     const key = this.keys.get(number)
     if (key === undefined) {
-      throw new MalformedError('keyNumber', `public ID is of key ${number}, known here: ${[...this.keys.keys()].sort()}`, { number })
+      throw new MalformedError('keyNumber', `public ID names key ${number}, known are ${[...this.keys.keys()].sort()}`, { number })
     }
     const id = key.inverse(bits)
     if (!this.#plausible(id)) throw new ImplausibleError()

@@ -10,17 +10,17 @@ import (
 // ErrMalformed marks what cannot be a public ID of any key: it is also a [LengthError] or a [CharacterError].
 var ErrMalformed = errors.New("malformed public ID")
 
-// ErrImplausible is the answer to a well-formed string that stands for no ID that can have been made: it was made up, or
-// belongs to another entity or secret. To callers it is an ID that does not exist. The error holds nothing of what came out
-// of the decryption, so that it can be shown to anybody.
-var ErrImplausible = errors.New("public ID stands for no ID that was made; treat it as not found")
+// ErrImplausible marks a well-formed string of which no ID can have been made: it was made up, or belongs to another entity
+// or secret. To callers it is an ID that does not exist. The error contains nothing of the decrypted number, so that it can be
+// shown to everyone.
+var ErrImplausible = errors.New("public ID belongs to no ID that can have been made: treat it as not found")
 
 // LengthError is an [ErrMalformed] of the wrong length.
 type LengthError struct {
 	Length int // in bytes
 }
 
-// Error says what there is and what there must be.
+// Error is the length and the right one.
 func (e *LengthError) Error() string {
 	if e.Length == 0 {
 		return fmt.Sprintf("public ID is empty: must have exactly %d characters", Length)
@@ -37,9 +37,9 @@ type CharacterError struct {
 	Position  int  // from 1
 }
 
-// Error says which character is where, and what to do about those that are there for a reason.
+// Error names the character, its position and the cure.
 func (e *CharacterError) Error() string {
-	fix := "only A to Z, a to z, 0 to 9, '-' and '_' can be in it"
+	fix := "only A to Z, a to z, 0 to 9, '-' and '_' are allowed"
 	switch e.Character {
 	case '\n', '\r', '\t', ' ':
 		fix = "remove the white space"
@@ -55,18 +55,18 @@ func (e *CharacterError) Error() string {
 func (*CharacterError) Is(target error) bool { return target == ErrMalformed }
 
 // KeyNumberError is a well-formed public ID whose last character names a key that the converter does not have. Either
-// it was made up or altered, or the converter lacks a key of its system.
+// it was made up or altered, or the converter lacks a key.
 type KeyNumberError struct {
-	Number int   // what the last character says
-	Known  []int // what the converter has, in rising order
+	Number int   // of the last character
+	Known  []int // of the converter's keys, ascending
 }
 
-// Error names the key and those that there are.
+// Error names the key and the known ones.
 func (e *KeyNumberError) Error() string {
 	known := make([]string, len(e.Known))
 	for i, n := range e.Known {
 		known[i] = strconv.Itoa(n)
 	}
-	return fmt.Sprintf("public ID is of key %d by its last character, known here: %s; check the character, or configure the key",
+	return fmt.Sprintf("public ID names key %d in its last character, known are %s: check the character, or configure the key",
 		e.Number, strings.Join(known, ", "))
 }

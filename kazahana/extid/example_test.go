@@ -97,6 +97,6 @@ func ExampleConverter_Decode() {
 	// Output:
 	// bad request: public ID has '=' at position 12: remove the padding
 	// bad request: public ID has 10 characters: must have exactly 11
-	// not found: public ID is of key 1 by its last character, known here: 0; check the character, or configure the key
-	// not found: public ID stands for no ID that was made; treat it as not found
+	// not found: public ID names key 1 in its last character, known are 0: check the character, or configure the key
+	// not found: public ID belongs to no ID that can have been made: treat it as not found
 }

@@ -14,36 +14,36 @@ const MaxEntityBytes = 64
 // Ahead is how far in the future the timestamp of an ID may be when it is decoded: clocks differ.
 const Ahead = time.Minute
 
-// Options say what IDs are of and which ones there can be. The zero value is for IDs of the default layout.
+// Options are the settings of [New]. The zero value is for IDs of the default layout.
 type Options struct {
 	// Entity is what the IDs name, "user" or "order": at most MaxEntityBytes of printable ASCII. Under one secret each
-	// entity has public IDs of its own, so that one of them shown in place of another is almost always implausible. Like
-	// the secret it cannot change later. The unkeyed mode does not use it.
+	// entity has public IDs of its own, so that one shown in place of another is almost always implausible. Like the secret it
+	// must never change. The unkeyed mode does not use it.
 	Entity string
 
 	// Layout is that of the IDs; the zero value is kazahana.DefaultLayout. Only customEpoch, bitReserve and bitTs matter here.
 	Layout kazahana.Layout
 
-	// AnyID turns off the question whether an ID can have been made, for numbers that are not kazahana's. Negative ones are
+	// AnyID turns off the check whether an ID can have been made, for numbers that are not kazahana's. Negative ones are
 	// implausible even then.
 	AnyID bool
 
-	// Now is the clock that timestamps are held against; nil is time.Now.
+	// Now is the clock that timestamps are compared with; nil means time.Now.
 	Now func() time.Time
 }
 
 // Converter converts IDs to public IDs and back. It can be used from several goroutines at once.
 type Converter struct {
 	keys    [KeyNumbers]permutation // by number; nil where there is none
-	known   []int                   // the numbers that there are, in rising order
+	known   []int                   // the numbers in use, ascending
 	current int                     // the number to encode with
 	layout  kazahana.Layout
 	anyID   bool
 	now     func() time.Time
 }
 
-// New returns a converter that encodes with the first key and decodes with whichever key a public ID names. Nil options
-// are the zero value. An error names the key or the option that cannot be accepted.
+// New returns a converter that encodes with the first key and decodes with the key that a public ID names. Nil options
+// mean the zero value. An error names the invalid key or option.
 func New(keys []Key, o *Options) (*Converter, error) {
 	if o == nil {
 		o = &Options{}
@@ -70,11 +70,11 @@ func New(keys []Key, o *Options) (*Converter, error) {
 			return nil, err
 		}
 		if c.keys[k.Number] != nil {
-			return nil, fmt.Errorf("two keys have the number %d: each needs its own", k.Number)
+			return nil, fmt.Errorf("two keys have the number %d: give each its own", k.Number)
 		}
 		for _, other := range keys[:i] {
 			if len(k.Secret) > 0 && bytes.Equal(k.Secret, other.Secret) {
-				return nil, fmt.Errorf("keys %d and %d have the same secret: a new key needs a new one", other.Number, k.Number)
+				return nil, fmt.Errorf("keys %d and %d have the same secret: give each its own", other.Number, k.Number)
 			}
 		}
 		c.keys[k.Number] = p
@@ -100,8 +100,8 @@ func (c *Converter) AppendEncode(dst []byte, id kazahana.ID) []byte {
 	return appendText(dst, c.keys[c.current].forward(uint64(id)), c.current) //nolint:gosec // G115: the same 64 bits
 }
 
-// Decode is the ID of a public ID. The error is [ErrMalformed], a [KeyNumberError] or [ErrImplausible]; in none of the
-// cases is there anything to look up.
+// Decode is the ID of a public ID. The error is [ErrMalformed], a [KeyNumberError] or [ErrImplausible]; in all of
+// these cases there is nothing to look up.
 func (c *Converter) Decode(external string) (kazahana.ID, error) {
 	bits, number, err := parseText(external)
 	if err != nil {

@@ -124,8 +124,8 @@ func TestRotation(t *testing.T) {
 		want      extid.KeyNumberError
 		message   string
 	}{
-		{before, second, extid.KeyNumberError{Number: 1, Known: []int{0}}, "public ID is of key 1 by its last character, known here: 0; check the character, or configure the key"},
-		{alone, first, extid.KeyNumberError{Number: 0, Known: []int{1}}, "public ID is of key 0 by its last character, known here: 1; check the character, or configure the key"},
+		{before, second, extid.KeyNumberError{Number: 1, Known: []int{0}}, "public ID names key 1 in its last character, known are 0: check the character, or configure the key"},
+		{alone, first, extid.KeyNumberError{Number: 0, Known: []int{1}}, "public ID names key 0 in its last character, known are 1: check the character, or configure the key"},
 	} {
 		_, err := c.converter.Decode(c.text)
 		e, ok := errors.AsType[*extid.KeyNumberError](err)
@@ -156,10 +156,10 @@ func TestMalformed(t *testing.T) {
 		{"space before", " " + good, &extid.CharacterError{' ', 1}, `public ID has ' ' at position 1: remove the white space`},
 		{"padding", good + "=", &extid.CharacterError{'=', 12}, `public ID has '=' at position 12: remove the padding`},
 		{"base64", "AAAA+AAAAAA", &extid.CharacterError{'+', 5}, `public ID has '+' at position 5: write it in base64url, with '-' and '_' in place of '+' and '/'`},
-		{"dot", "AAAAAAAAAA.", &extid.CharacterError{'.', 11}, `public ID has '.' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
-		{"not ASCII, 11 bytes", "AAAAAAAAAé", &extid.CharacterError{'é', 10}, `public ID has 'é' at position 10: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
-		{"not UTF-8", "AAAAAAAAAA\xff", &extid.CharacterError{'\uFFFD', 11}, `public ID has '�' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
-		{"NUL", "AAAAAAAAAA\x00", &extid.CharacterError{0, 11}, `public ID has '\x00' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' can be in it`},
+		{"dot", "AAAAAAAAAA.", &extid.CharacterError{'.', 11}, `public ID has '.' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"not ASCII, 11 bytes", "AAAAAAAAAé", &extid.CharacterError{'é', 10}, `public ID has 'é' at position 10: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"not UTF-8", "AAAAAAAAAA\xff", &extid.CharacterError{'\uFFFD', 11}, `public ID has '�' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
+		{"NUL", "AAAAAAAAAA\x00", &extid.CharacterError{0, 11}, `public ID has '\x00' at position 11: only A to Z, a to z, 0 to 9, '-' and '_' are allowed`},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			id, err := c.Decode(bad.text)

@@ -12,20 +12,20 @@ type Mode string
 
 // The modes. Their names are also in the test vectors and, for those with a secret, in the derivation of the key.
 const (
-	AES256  Mode = "ff1-aes256" // FF1 with AES-256 under a secret; what an empty mode stands for
+	AES256  Mode = "ff1-aes256" // FF1 with AES-256 under a secret; the default
 	AES128  Mode = "ff1-aes128" // FF1 with AES-128 under a secret: about a seventh faster
-	Unkeyed Mode = "unkeyed"    // a permutation that everybody knows: hides, does not protect
+	Unkeyed Mode = "unkeyed"    // a public permutation: hides, does not protect
 )
 
-// MinSecretBytes is the least length of a secret. It says nothing about how hard the secret is to guess: take random
-// bytes, as from `openssl rand -base64 32`, no words.
+// MinSecretBytes is the least length of a secret. Length alone does not make it hard to guess: use random
+// bytes, such as those of `openssl rand -base64 32`.
 const MinSecretBytes = 16
 
 // Key is one way to convert IDs. Its number is in every public ID made with it, so number, mode and secret of a key that
 // was in use never change.
 type Key struct {
 	Number int    // from 0 to 3; with Unkeyed only 0
-	Mode   Mode   // empty is AES256
+	Mode   Mode   // empty means AES256
 	Secret []byte `json:"-"` // MinSecretBytes or more; none with Unkeyed
 }
 
@@ -39,7 +39,7 @@ func (k Key) mode() Mode {
 	return k.Mode
 }
 
-// label separates the keys that are derived from one secret, here and by others.
+// label separates the keys that are derived from one secret, here and elsewhere.
 const label = "leasehold extid "
 
 // derive makes the AES key from the secret.
@@ -57,7 +57,7 @@ type permutation interface {
 	inverse(x uint64) uint64
 }
 
-// permutation checks the key and makes what it stands for.
+// permutation checks the key and makes its permutation.
 func (k Key) permutation(entity string) (permutation, error) {
 	if k.Number < 0 || k.Number >= KeyNumbers {
 		return nil, fmt.Errorf("key number %d: must be from 0 to %d", k.Number, KeyNumbers-1)
@@ -86,7 +86,7 @@ func (k Key) permutation(entity string) (permutation, error) {
 	}
 }
 
-// checkEntity keeps entities to what every language writes as the same bytes.
+// checkEntity accepts only what every language writes as the same bytes.
 func checkEntity(entity string) error {
 	if len(entity) > MaxEntityBytes {
 		return fmt.Errorf("entity has %d bytes, %d at most", len(entity), MaxEntityBytes)

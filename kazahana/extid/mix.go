@@ -5,7 +5,7 @@ package extid
 type mixer struct{}
 
 // salt keeps fmix64 from mapping 0 to 0. It is the fraction of the golden ratio; its first bit is set, so that the number
-// which is mapped to 0 in place of 0 is no ID.
+// mapped to 0 is not an ID.
 const salt = 0x9e3779b97f4a7c15
 
 // The factors of fmix64 and their inverses modulo 2^64.

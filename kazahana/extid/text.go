@@ -8,7 +8,7 @@ const Length = 11
 // KeyNumbers is how many keys there can be: their numbers are 0 to KeyNumbers-1.
 const KeyNumbers = 4
 
-// alphabet is that of base64url, RFC 4648 section 5: a character stands for its index.
+// alphabet is that of base64url, RFC 4648 section 5: a character means its index.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // outside marks bytes in values that are not in the alphabet.

@@ -34,14 +34,14 @@ func DrawClock(random *rand.Rand) *Clock {
 	return c
 }
 
-// Steady implements [kazahana.Clock].
-func (c *Clock) Steady() time.Duration {
+// Monotonic implements [kazahana.Clock].
+func (c *Clock) Monotonic() time.Duration {
 	d := time.Since(c.start)
 	return d + time.Duration(float64(d)*c.drift)
 }
 
 // Wall implements [kazahana.Clock].
-func (c *Clock) Wall() time.Time { return c.start.Add(c.Steady() + time.Duration(c.off.Load())) }
+func (c *Clock) Wall() time.Time { return c.start.Add(c.Monotonic() + time.Duration(c.off.Load())) }
 
 // set makes the clock so far off.
 func (c *Clock) set(off time.Duration) { c.off.Store(int64(off)) }

@@ -238,7 +238,7 @@ func (p *process) end() {
 	_ = p.g.Close(ctx) // what is not given back runs out
 	st := p.g.Stats()
 	p.counts.waits.Add(int64(st.SequenceWaits))
-	p.counts.refused.Add(int64(st.LeasesRefused))
+	p.counts.refused.Add(int64(st.LeasesRejected))
 	if p.random.IntN(3) > 0 {
 		_ = sleep(p.ctx, exponential(p.random, 3*time.Second))
 	}
