@@ -47,7 +47,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		&kazahana.ClockBackwardError{BackwardMs: 7000, LimitMs: 5000}: "backward by 7000 ms (limit: 5000 ms): check NTP",
 		&kazahana.LeaseAcquisitionError{Cause: cause}:                 "fallback is disabled: connection refused",
 		&kazahana.NoProviderError{}:                                   "no lease provider is configured and fallback is disabled",
-		&kazahana.ExhaustedError{RetryAfter: 1500 * time.Millisecond}: "falls free in 1.5s",
+		&kazahana.ExhaustedError{RetryAfter: 1500 * time.Millisecond}: "becomes free in 1.5s",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q, want %q", err, want)

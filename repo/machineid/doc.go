@@ -37,7 +37,7 @@
 // condition that its revision is still the one that was read: two requests for any number of leases. It takes the slots
 // that have been free for longest, so that a machine ID is not used again at once. A page without enough free slots leads
 // to one read of all pages, after which it is known where they are, or that there are none: then the error says when the
-// next one falls free. Documents are never deleted, because notBefore lives in them.
+// next one becomes free. Documents are never deleted, because notBefore lives in them.
 //
 // # What can go wrong
 //
