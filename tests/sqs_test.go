@@ -364,7 +364,7 @@ func TestWorkerOnce(t *testing.T) {
 		"failed": {http.StatusBadGateway, nil, 1, "analysis a: attempt_failed"},
 		"locked": {http.StatusOK, docstore.Doc{
 			"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.FormatTime(time.Now().Add(time.Hour)),
-		}, 3, "somebody else runs analysis a"},
+		}, 3, "another worker runs analysis a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, sqstest.Start(t, nil).URL, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) })

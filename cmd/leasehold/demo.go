@@ -11,7 +11,7 @@ import (
 type demoCmd struct {
 	JSON bool `name:"json" help:"Print one JSON object a line, for machines."`
 
-	// A worker of the show is a process of its own, so that it can be killed.
+	// A worker of the demonstration is a process of its own, so that it can be killed.
 	Worker         string `hidden:""`
 	WorkerServer   string `hidden:""`
 	WorkerAnalysis string `hidden:""`
@@ -19,16 +19,16 @@ type demoCmd struct {
 
 // Help is the longer help of the command.
 func (demoCmd) Help() string {
-	return `Starts a server on the embedded store, in a folder that is gone afterwards, and shows with real HTTP what it is for:
+	return `Starts a server on the embedded store, in a temporary folder, and shows over HTTP what it is for:
 
-  1. two workers want one lock, and a paused holder is found out by its token
+  1. two workers acquire one lock, and the stale token of a paused holder is rejected
   2. a queue delivers a task five times at once, and it runs once
-  3. a worker process is killed in the middle of its work, and another takes over
+  3. a worker process is killed during its work, and another takes over
 
-It needs nothing and ends by itself, after about ten seconds. Exit code 0: every promise held; 1: one did not.`
+It needs nothing else and ends by itself after about ten seconds. Exit code 0: every check passed; 1: one failed.`
 }
 
-// Run plays the demonstration, or one of its workers.
+// Run runs the demonstration, or one of its workers.
 func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	if c.Worker != "" {
 		return demo.Work(ctx, c.WorkerServer, c.WorkerAnalysis, c.Worker, s.out)
@@ -39,7 +39,7 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	}
 	if err := demo.Run(ctx, s.out, demo.Options{Executable: program, JSON: c.JSON}); err != nil {
 		if errors.Is(err, context.Canceled) {
-			return errors.New("the demonstration was stopped before its end")
+			return errors.New("the demonstration was interrupted")
 		}
 		return err
 	}

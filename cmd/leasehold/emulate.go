@@ -26,12 +26,12 @@ type emulateCmd struct {
 
 // Help is the longer help of the command.
 func (emulateCmd) Help() string {
-	return `For tests and for trying things out, without Java, Docker or an account. What they hold is in memory and gone when they end. They answer loudly to what they do not support, believe everybody, and listen on this machine only.`
+	return `For tests and for trying things out, without Java, Docker or an account. Data is in memory and lost when the emulator ends. Requests that are not supported fail with an error that says so. Emulators accept every caller, and listen on this machine only.`
 }
 
 type emulateFirestoreCmd struct {
 	Listen     string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address to listen on (default ${default}). Port 0 takes a free one."`
-	Optimistic bool   `help:"Let transactions that clash fail at the commit, instead of waiting for each other's locks."`
+	Optimistic bool   `help:"Transactions that conflict fail at the commit, instead of waiting for locks."`
 }
 
 // Run emulates until the context ends.
@@ -56,14 +56,24 @@ type emulateDynamoDBCmd struct {
 	Listen string `default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Address to listen on (default ${default}). Port 0 takes a free one."`
 }
 
+// Help is the longer help of the command.
+func (emulateDynamoDBCmd) Help() string {
+	return `It starts without tables. A server makes the table that it is started with:
+
+  leasehold serve --store dynamodb --table leasehold --create-table --endpoint http://127.0.0.1:8000 --region local`
+}
+
 // Run emulates until the context ends.
 func (c *emulateDynamoDBCmd) Run(ctx context.Context, s *streams) error {
-	return emulateHTTP(ctx, s, c.Listen, dynamodbtest.New(nil), func(url string) string { return "AWS_ENDPOINT_URL_DYNAMODB=" + url })
+	return emulateHTTP(ctx, s, c.Listen, dynamodbtest.New(nil), func(url string) (export, try string) {
+		return "AWS_ENDPOINT_URL_DYNAMODB=" + url, "Serve from it, which makes the table:\n\n" +
+			"  leasehold serve --store dynamodb --table leasehold --create-table"
+	})
 }
 
 type emulateSQSCmd struct {
 	Listen string   `default:"127.0.0.1:9324" placeholder:"HOST:PORT" help:"Address to listen on (default ${default}). Port 0 takes a free one."`
-	Queue  []string `default:"analyses" placeholder:"NAME" help:"Queue that is there from the start; may be given several times (default ${default}). Its URL is http://HOST:PORT/000000000000/NAME."`
+	Queue  []string `default:"analyses" placeholder:"NAME" help:"Queue that exists from the start; may be repeated (default ${default}). Its URL is http://HOST:PORT/000000000000/NAME."`
 }
 
 // Run emulates until the context ends.
@@ -74,13 +84,20 @@ func (c *emulateSQSCmd) Run(ctx context.Context, s *streams) error {
 			return usage("--queue: %w", err)
 		}
 	}
-	return emulateHTTP(ctx, s, c.Listen, server, func(url string) string {
-		return "AWS_ENDPOINT_URL_SQS=" + url + " LEASEHOLD_QUEUE_URL=" + url + "/000000000000/" + c.Queue[0]
+	return emulateHTTP(ctx, s, c.Listen, server, func(url string) (export, try string) {
+		queue := url + "/000000000000/" + c.Queue[0]
+		return "AWS_ENDPOINT_URL_SQS=" + url + " LEASEHOLD_QUEUE_URL=" + queue, fmt.Sprintf(`Send a message, with the AWS command line or with curl:
+
+  aws sqs send-message --endpoint-url %[1]s --queue-url %[2]s --message-body '{"analysisId":"a1"}'
+
+  curl -s --aws-sigv4 aws:amz:local:sqs --user local:local -H 'Content-Type: application/x-amz-json-1.0' \
+    -H 'X-Amz-Target: AmazonSQS.SendMessage' %[1]s -d '{"QueueUrl":"%[2]s","MessageBody":"{\"analysisId\":\"a1\"}"}'`, url, queue)
 	})
 }
 
-// emulateHTTP serves an emulator of one of AWS' services until the context ends. export is how a shell tells others where it is.
-func emulateHTTP(ctx context.Context, s *streams, listen string, h http.Handler, export func(url string) string) error {
+// emulateHTTP serves an emulator of an AWS service until the context ends. next returns the variables of its clients and what to
+// try.
+func emulateHTTP(ctx context.Context, s *streams, listen string, h http.Handler, next func(url string) (export, try string)) error {
 	if err := onLoopback(listen); err != nil {
 		return err
 	}
@@ -93,8 +110,16 @@ func emulateHTTP(ctx context.Context, s *streams, listen string, h http.Handler,
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	url := "http://" + l.Addr().String()
-	fmt.Fprintf(s.out, "listening on %s\n\n  export %s AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local\n\nStop with Ctrl-C.\n",
-		url, export(url))
+	export, try := next(url)
+	fmt.Fprintf(s.out, `listening on %s
+
+  export %s
+  export AWS_REGION=local AWS_DEFAULT_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local
+
+%s
+
+Stop with Ctrl-C.
+`, url, export, try)
 	select {
 	case err := <-ended:
 		return fmt.Errorf("the emulator ended: %w", err)
@@ -105,12 +130,12 @@ func emulateHTTP(ctx context.Context, s *streams, listen string, h http.Handler,
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return errors.Join(err, server.Close())
 	}
-	return server.Close() // of those who wait for messages
+	return server.Close() // requests that wait for messages
 }
 
 type emulateCloudTasksCmd struct {
 	Listen string   `default:"127.0.0.1:8123" placeholder:"HOST:PORT" help:"Address to listen on (default ${default}). Port 0 takes a free one."`
-	Queue  []string `default:"projects/demo/locations/local/queues/analyses" placeholder:"NAME" help:"Queue that is there from the start; may be given several times (default ${default})."`
+	Queue  []string `default:"projects/demo/locations/local/queues/analyses" placeholder:"NAME" help:"Queue that exists from the start; may be repeated (default ${default})."`
 }
 
 // Run emulates until the context ends.
@@ -128,14 +153,14 @@ func (c *emulateCloudTasksCmd) Run(ctx context.Context, s *streams) error {
 	return server.Close()
 }
 
-// onLoopback refuses addresses that others can reach: emulators ask nobody who they are.
+// onLoopback rejects addresses that other machines can reach: emulators do not authenticate callers.
 func onLoopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return usage("--listen %q: must be host:port, such as 127.0.0.1:8000", address)
 	}
 	if !httpapi.Loopback(host) {
-		return usage("--listen %s can be reached from other machines, and an emulator believes everybody: listen on 127.0.0.1", address)
+		return usage("--listen %s can be reached from other machines, and an emulator accepts every caller: listen on 127.0.0.1", address)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Leasehold on the command line: a server over the embedded store, and the lock commands against a server.
+// Command leasehold runs a server, and calls one: locks, analyses, IDs.
 package main
 
 import (
@@ -17,38 +17,38 @@ import (
 // Exit codes, for scripts. They are part of what the command promises; --help lists them.
 const (
 	exitOK      = 0
-	exitFailed  = 1 // something broke: the server, the network, the store
-	exitUsage   = 2 // the command line or a value in it cannot be accepted
-	exitHeld    = 3 // somebody else holds the lock, or runs the analysis
+	exitFailed  = 1 // an error of the server, the network or the store
+	exitUsage   = 2 // an error in the command line or in a setting
+	exitHeld    = 3 // another owner holds the lock, or another worker runs the analysis
 	exitGone    = 4 // the lease is lost, expired, released or not yours
-	exitMissing = 5 // there is no such lock, or no such analysis
+	exitMissing = 5 // the lock or the analysis does not exist
 )
 
 type cli struct {
-	Serve   serveCmd   `cmd:"" help:"Run a server: the HTTP API over the embedded store."`
-	Demo    demoCmd    `cmd:"" help:"Show what Leasehold is for, live, in ten seconds."`
-	Lock    lockCmd    `cmd:"" help:"Take, keep, give back and look at locks of a running server."`
-	Once    onceCmd    `cmd:"" help:"Run a command under the gate of an analysis: once at a time, and never again when it is done."`
-	Worker  workerCmd  `cmd:"" help:"Take the messages of an SQS queue through the analysis gate to the work."`
-	ID      idCmd      `cmd:"" name:"id" help:"Make IDs, take them apart, convert them to public IDs and back."`
+	Serve   serveCmd   `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
+	Demo    demoCmd    `cmd:"" help:"Show in ten seconds what Leasehold is for."`
+	Lock    lockCmd    `cmd:"" help:"Acquire, renew, release and list locks of a server."`
+	Once    onceCmd    `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
+	Worker  workerCmd  `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
+	ID      idCmd      `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
 const description = `Locks with fencing tokens for serverless functions.
 
-Start with "leasehold serve"; it prints what to try next. Every flag can also be set by the environment variable that its help names.
+Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help.
 
-Exit codes: 0 done, 1 something broke, 2 wrong usage, 3 the lock is held by somebody else, 4 the lease is gone, 5 no such lock.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another owner, 4 the lease is lost, expired or released, 5 not found.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default handling is back, so that a second one ends the process at once.
+	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// streams are where a command writes.
+// streams are the outputs of a command.
 type streams struct{ out, err io.Writer }
 
 // run is main without the process around it.
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Writers(stdout, stderr),
-		kong.Exit(func(c int) { code = c }), // --help: kong believes that this ends the process
+		kong.Exit(func(c int) { code = c }), // --help: kong expects that this ends the process
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(&streams{stdout, stderr}),
 	)
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "leasehold: %v\nRun \"leasehold --help\", or a command with --help, to see what there is.\n", err)
+		fmt.Fprintf(stderr, "leasehold: %v\nRun \"leasehold --help\", or a command with --help, for the usage.\n", err)
 		return exitUsage
 	}
 	if err := command.Run(); err != nil {
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// exitError is an error with an exit code of its own.
+// exitError is an error with its exit code.
 type exitError struct {
 	code int
 	err  error

@@ -21,7 +21,7 @@ import (
 )
 
 type workerCmd struct {
-	Once  bool `xor:"until" help:"Take one message and end. Without one within 20 seconds, end too."`
+	Once  bool `xor:"until" help:"Take one message and end; end after 20 seconds without one."`
 	Drain bool `xor:"until" help:"End when the queue is empty: no message waits and none is in flight."`
 
 	kong.Plugins // the flags of the settings
@@ -48,8 +48,8 @@ Every flag with a variable in parentheses can be set by it; the flag wins.
 Exit codes of --once: 0 the message is done, or there was none; 3 its analysis is already running; 1 it is retried for another reason.`
 }
 
-// hidden is how long a message is hidden from its receive to its run, which hides it for the lock's ttl. The gate may take half
-// a minute to answer.
+// hidden is how long a message is hidden from its receive to its run, which hides it for the lock's ttl. The guard may take half
+// a minute to respond.
 const hidden = time.Minute
 
 // Run works until the context ends, or as long as --once or --drain says.
@@ -108,7 +108,7 @@ func openQueue(ctx context.Context, c *settings.Config, log *slog.Logger) (*awss
 	return queue, nil
 }
 
-// deliver takes the queue's messages to the worker.
+// deliver passes the queue's messages to the worker.
 func deliver(w *tasks.Worker, timeout time.Duration, last *lastAnswer) awssqs.Handler {
 	return func(ctx context.Context, d awssqs.Delivery) awssqs.Result {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -119,7 +119,7 @@ func deliver(w *tasks.Worker, timeout time.Duration, last *lastAnswer) awssqs.Ha
 	}
 }
 
-// lastAnswer is what the last delivery came to.
+// lastAnswer is the result of the last delivery.
 type lastAnswer struct {
 	mu sync.Mutex
 	a  tasks.Answer
@@ -131,7 +131,7 @@ func (l *lastAnswer) set(a tasks.Answer) {
 	l.a = a
 }
 
-// outcome gives the delivery its exit code. No delivery is none to complain about.
+// outcome is the exit code of the delivery. No delivery is a success.
 func (l *lastAnswer) outcome() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +139,8 @@ func (l *lastAnswer) outcome() error {
 	case l.a.Done || l.a.Outcome == "":
 		return nil
 	case l.a.Outcome == once.Locked:
-		return &exitError{exitHeld, fmt.Errorf("somebody else runs analysis %s; its message comes again", l.a.AnalysisID)}
+		return &exitError{exitHeld, fmt.Errorf("another worker runs analysis %s; its message is retried", l.a.AnalysisID)}
 	default:
-		return errors.Join(fmt.Errorf("analysis %s: %s; its message comes again", l.a.AnalysisID, l.a.Outcome), l.a.Err)
+		return errors.Join(fmt.Errorf("analysis %s: %s; its message is retried", l.a.AnalysisID, l.a.Outcome), l.a.Err)
 	}
 }

@@ -3,7 +3,6 @@ package aws
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -11,9 +10,10 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// recorder keeps what a handler answers until it is whole.
+// recorder records a response.
 type recorder struct {
 	header http.Header // the handler's
 	sent   http.Header // as it was when the status was sent; nil before
@@ -29,7 +29,7 @@ func newRecorder() *recorder { return &recorder{header: http.Header{}} }
 func (w *recorder) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter]. As in net/http, the first final status counts, and later changes of the
-// header do not. There is nobody to send a 1xx status to.
+// header do not. A 1xx status cannot be sent.
 func (w *recorder) WriteHeader(status int) {
 	if w.sent != nil || status < http.StatusOK {
 		return
@@ -46,7 +46,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// event is the answer in the shape of payload format 2.0, which HTTP APIs and function URLs share: header lines of one
+// event is the response in payload format 2.0, which HTTP APIs and function URLs share: header lines of one
 // name are joined (RFC 9110, section 5.3), except for Set-Cookie, which cannot be.
 func (w *recorder) event(method string) events.LambdaFunctionURLResponse {
 	w.WriteHeader(http.StatusOK)
@@ -57,30 +57,24 @@ func (w *recorder) event(method string) events.LambdaFunctionURLResponse {
 	if method == http.MethodHead {
 		body = nil
 	}
-	answer := events.LambdaFunctionURLResponse{
+	response := events.LambdaFunctionURLResponse{
 		StatusCode: w.status, Headers: make(map[string]string, len(w.sent)), Cookies: w.sent.Values("Set-Cookie"),
 	}
 	w.sent.Del("Set-Cookie")
 	for name, values := range w.sent {
-		answer.Headers[name] = strings.Join(values, ", ")
+		response.Headers[name] = strings.Join(values, ", ")
 	}
 	if utf8.Valid(body) {
-		answer.Body = string(body)
+		response.Body = string(body)
 	} else {
-		answer.Body, answer.IsBase64Encoded = base64.StdEncoding.EncodeToString(body), true
+		response.Body, response.IsBase64Encoded = base64.StdEncoding.EncodeToString(body), true
 	}
-	return answer
+	return response
 }
 
-// problem is an answer from this package itself, as the contract wants it. field is empty but for INVALID_ARGUMENT.
-func problem(code contracts.Code, field, detail string) (events.LambdaFunctionURLResponse, error) {
-	info, _ := code.Info()
-	body, err := json.Marshal(contracts.Problem{
-		Type: code.TypeURI(), Title: info.Title, Status: info.Status, Code: code, Retryable: info.Retryable, Field: field, Detail: detail,
-	})
-	return events.LambdaFunctionURLResponse{
-		StatusCode: info.Status,
-		Headers:    map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store"},
-		Body:       string(body),
-	}, err
+// problem is a problem document from this package itself.
+func problem(e *contracts.Error) (events.LambdaFunctionURLResponse, error) {
+	w := newRecorder()
+	err := httpapi.WriteProblem(w, e)
+	return w.event(http.MethodGet), err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -59,36 +58,38 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-AnswerMargin))
 		defer cancel()
 	}
-	answer, err := h.serve(withEvent(ctx, event), event)
+	response, err := h.serve(withEvent(ctx, event), event)
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := json.Marshal(answer)
+	encoded, err := json.Marshal(response)
 	if err != nil || len(encoded) <= MaxAnswerBytes {
 		return encoded, err
 	}
 	h.log.ErrorContext(ctx, "the response is too large for Lambda", "path", event.RawPath, "bytes", len(encoded))
-	answer, err = problem(contracts.CodeInternal, "", fmt.Sprintf(
+	response, err = problem(contracts.Errorf(contracts.CodeInternal,
 		"the response has %d bytes, Lambda accepts %d: request a smaller page", len(encoded), MaxAnswerBytes))
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(answer)
+	return json.Marshal(response)
 }
 
 // serve calls the HTTP handler. A panic ends the request, not the instance.
 func (h *Handler) serve(ctx context.Context, event *events.APIGatewayV2HTTPRequest) (
-	answer events.LambdaFunctionURLResponse, err error,
+	response events.LambdaFunctionURLResponse, err error,
 ) {
 	r, err := request(ctx, event, h.basePath)
 	if bad, ok := errors.AsType[*requestError](err); ok {
 		h.log.InfoContext(ctx, "malformed request", "path", event.RawPath, "err", bad)
-		return problem(contracts.CodeInvalidArgument, bad.field, bad.Error())
+		e := contracts.Errorf(contracts.CodeInvalidArgument, "%s", bad)
+		e.Field = bad.field
+		return problem(e)
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			h.log.ErrorContext(ctx, "panic", "value", p, "stack", string(debug.Stack()))
-			answer, err = problem(contracts.CodeInternal, "", "the function's log has the details")
+			response, err = problem(contracts.Errorf(contracts.CodeInternal, "the function's log has the details"))
 		}
 	}()
 	w := newRecorder()

@@ -3,7 +3,6 @@ package aws
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,11 +63,11 @@ func (a Authorizer) byClaims(claims map[string]string) (httpapi.Caller, error) {
 	claim := cmp.Or(a.TenantClaim, DefaultTenantClaim)
 	subject, tenant := claims["sub"], claims[claim]
 	if err := field.Text("sub", subject, maxSubjectBytes); err != nil {
-		return httpapi.Caller{}, unauthenticatedf("the token's claim %s: it must name the caller", err)
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %s: it must name the caller", err)
 	}
 	// To httpapi, a caller without a tenant is one that may use every tenant.
 	if err := field.Text(claim, tenant, maxSubjectBytes); err != nil {
-		return httpapi.Caller{}, unauthenticatedf("the token's claim %s: it must name the caller's tenant", err)
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %s: it must name the caller's tenant", err)
 	}
 	return httpapi.Caller{
 		Subject: subject, Tenant: tenant,
@@ -90,7 +89,7 @@ func hasScope(claims map[string]string, want string) bool {
 
 func (a Authorizer) byARN(iam *events.APIGatewayV2HTTPRequestContextAuthorizerIAMDescription) (httpapi.Caller, error) {
 	if a.IAMTenant == "" {
-		return httpapi.Caller{}, unauthenticatedf("IAM callers have no tenant here: set LEASEHOLD_AUTH_TENANT for this function")
+		return httpapi.Caller{}, httpapi.Unauthenticated("IAM callers have no tenant here: set LEASEHOLD_AUTH_TENANT for this function")
 	}
 	subject, err := subjectOfARN(iam)
 	if err != nil {
@@ -103,7 +102,7 @@ func (a Authorizer) byARN(iam *events.APIGatewayV2HTTPRequestContextAuthorizerIA
 func subjectOfARN(iam *events.APIGatewayV2HTTPRequestContextAuthorizerIAMDescription) (string, error) {
 	arn := iam.UserARN
 	if parts := strings.SplitN(arn, ":", 6); len(parts) != 6 || parts[0] != "arn" || parts[5] == "" {
-		return "", unauthenticatedf("the IAM authorizer named no caller: userArn is %q", arn)
+		return "", httpapi.Unauthenticated("the IAM authorizer named no caller: userArn is %q", arn)
 	}
 	if before, role, ok := strings.Cut(arn, ":assumed-role/"); ok {
 		role, _, _ = strings.Cut(role, "/")
@@ -113,7 +112,7 @@ func subjectOfARN(iam *events.APIGatewayV2HTTPRequestContextAuthorizerIAMDescrip
 		}
 	}
 	if err := field.Text("userArn", arn, maxSubjectBytes); err != nil {
-		return "", unauthenticatedf("the caller's %s", err)
+		return "", httpapi.Unauthenticated("the caller's %s", err)
 	}
 	return arn, nil
 }
@@ -124,18 +123,5 @@ func withEvent(ctx context.Context, event *events.APIGatewayV2HTTPRequest) conte
 	return context.WithValue(ctx, eventKey{}, event)
 }
 
-// unauthenticated is an [httpapi.ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
-type unauthenticated string
-
-const errNoAuthorizer unauthenticated = "no authorizer verified this request: put a JWT or IAM authorizer before this function, " +
-	"or set LEASEHOLD_AUTH_ISSUER for it"
-
-func unauthenticatedf(format string, args ...any) error {
-	return unauthenticated(fmt.Sprintf(format, args...))
-}
-
-// Error is the sentence.
-func (u unauthenticated) Error() string { return string(u) }
-
-// Unwrap says what kind of error it is.
-func (unauthenticated) Unwrap() error { return httpapi.ErrUnauthenticated }
+var errNoAuthorizer = httpapi.Unauthenticated("no authorizer verified this request: put a JWT or IAM authorizer before this function, " +
+	"or set LEASEHOLD_AUTH_ISSUER for it")

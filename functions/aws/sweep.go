@@ -11,17 +11,17 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
-// SweepMargin is how long before the end of its invocation a sweep must end. What it did not come to, the next one does.
+// SweepMargin is how long before the end of its invocation a sweep ends. The next one does what is left.
 const SweepMargin = 2 * time.Second
 
-// Sweeper looks for analyses whose worker has died, each time a schedule says so. It is a lambda.Handler of aws-lambda-go.
+// Sweeper queues stale analyses again, each time a schedule calls it. It is a lambda.Handler of aws-lambda-go.
 type Sweeper struct {
 	analyses *analysis.Analyses
 	sweep    analysis.Sweep
 	log      *slog.Logger
 }
 
-// NewSweeper returns the handler of a schedule's events. A nil log stands for none. The error names a setting of the sweep that
+// NewSweeper returns the handler of a schedule's events. A nil log means none. The error names a setting of the sweep that
 // cannot work.
 func NewSweeper(a *analysis.Analyses, s analysis.Sweep, log *slog.Logger) (*Sweeper, error) {
 	if err := s.Validate(); err != nil {
@@ -33,8 +33,8 @@ func NewSweeper(a *analysis.Analyses, s analysis.Sweep, log *slog.Logger) (*Swee
 	return &Sweeper{a, s, log}, nil
 }
 
-// Invoke sweeps once, logs and answers what was done. It fails if the sweep ended early or had trouble with an analysis,
-// after doing what it could, so that an alarm on failed invocations notices.
+// Invoke sweeps once, logs and returns the counts. It fails if the sweep ended early or an analysis failed, after doing the
+// rest, so that an alarm on failed invocations is raised.
 func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := scheduled(payload); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return json.Marshal(done)
 }
 
-// scheduled refuses events that no schedule sends. To sweep by hand, send {"detail-type":"Scheduled Event"}.
+// scheduled rejects events that no schedule sends. To sweep by hand, send {"detail-type":"Scheduled Event"}.
 func scheduled(payload []byte) error {
 	var e struct {
 		DetailType string `json:"detail-type"`

@@ -18,37 +18,37 @@ import (
 )
 
 const (
-	// WorkerMargin is how long before the end of its invocation work must end, so that its lock and its message can be handed
-	// back: a quarter of the time that there is, and this at most.
+	// WorkerMargin is how long before the end of its invocation work is cancelled, so that its lock is released and its message
+	// returned: a quarter of the time that there is, and this at most.
 	WorkerMargin = 10 * time.Second
 
-	// maxBatchingWindow is for how long the platform may have had a message before the invocation.
+	// maxBatchingWindow is how long the platform may have held a message before the invocation.
 	maxBatchingWindow = 5 * time.Minute
 )
 
-// Hider moves the time at which SQS shows a message again; *sqs.Hider of adapters/awssqs is one.
+// Hider moves the time at which SQS makes a message visible again; *awssqs.Hider implements it.
 type Hider interface {
-	// Hide lets a message be seen again d from now; 0 is at once. received is when it was received, or a time before that.
+	// Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before that.
 	Hide(ctx context.Context, queueARN, receiptHandle string, received time.Time, d time.Duration) error
 }
 
-// Worker takes batches of SQS messages through the gate to the work. It is a lambda.Handler of aws-lambda-go. The event
+// Worker takes batches of SQS messages through the run-once guard to the work. It is a lambda.Handler of aws-lambda-go. The event
 // source mapping must report batch item failures.
 //
-// Messages are worked on side by side, those of one group of a FIFO queue one after the other. A message that is to come
-// again is named as failed, and no other is; what it is hidden for is moved to when its lock ends. After a message of a FIFO
-// group that comes again, the later ones of its group go back as they are, so that their order stands.
+// Messages are worked on concurrently, those of one group of a FIFO queue in order. Exactly the messages to retry are listed as
+// failed, and hidden until the lock in their way expires. After a message of a FIFO group that is retried, the later ones of
+// its group are returned unprocessed, so that their order is kept.
 //
-// Work is cancelled in time for the end of the invocation, and its message handed back to be seen at once. Work that does not
-// heed this is left behind, and its message named as failed.
+// Work is cancelled before the end of the invocation, and its message is made visible at once. Work that ignores this is
+// abandoned, and its message listed as failed.
 type Worker struct {
 	worker *tasks.Worker
 	hider  Hider
 	log    *slog.Logger
 }
 
-// NewWorker returns the handler of a queue's events. A nil Hider leaves to the queue when a message comes again. The error names
-// a setting of the worker that cannot work.
+// NewWorker returns the handler of a queue's events. With a nil Hider, the queue's visibility timeout decides when a message is
+// delivered again. The error names a setting of the worker that cannot work.
 func NewWorker(w *tasks.Worker, h Hider) (*Worker, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
@@ -60,14 +60,14 @@ func NewWorker(w *tasks.Worker, h Hider) (*Worker, error) {
 	return &Worker{worker: w, hider: h, log: log}, nil
 }
 
-// Invoke works on one batch and answers which messages have failed. An error means that the event is no batch of SQS messages,
-// and says so; whatever the event was stays where it came from.
+// Invoke works on one batch and returns the messages that failed. An error means that the event is not a batch of SQS messages;
+// it stays where it came from.
 func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	records, err := records(payload)
 	if err != nil {
 		return nil, err
 	}
-	telling, working := ctx, ctx // until when the queue is told, and until when the work may go on
+	telling, working := ctx, ctx // deadlines of requests to the queue, and of the work
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel, stop context.CancelFunc
 		telling, cancel = context.WithDeadline(ctx, deadline.Add(-AnswerMargin))
@@ -77,8 +77,8 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	b := &batch{Worker: w, received: time.Now().Add(-maxBatchingWindow), done: map[string]bool{}}
 	if telling.Err() != nil {
-		w.log.ErrorContext(ctx, "the invocation has no time for its messages: they come again", "messages", len(records))
-		return json.Marshal(b.answer(records))
+		w.log.ErrorContext(ctx, "the invocation has no time left for its messages: they are retried", "messages", len(records))
+		return json.Marshal(b.failures(records))
 	}
 	var sequences sync.WaitGroup
 	for _, s := range inOrder(records) {
@@ -92,12 +92,12 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	select {
 	case <-ended:
 	case <-telling.Done():
-		w.log.ErrorContext(ctx, "work goes on although its time is over: it is left behind, and its messages come again")
+		w.log.ErrorContext(ctx, "work ignored its deadline: it is abandoned, and its messages are retried")
 	}
-	return json.Marshal(b.answer(records))
+	return json.Marshal(b.failures(records))
 }
 
-// records reads an event, and refuses what is no batch of SQS messages as a whole: it belongs to somebody who would lose it.
+// records reads an event, and rejects what is not a batch of SQS messages as a whole: nothing must be lost that was sent here by mistake.
 func records(payload []byte) ([]events.SQSMessage, error) {
 	var e events.SQSEvent
 	if err := json.Unmarshal(payload, &e); err != nil {
@@ -114,8 +114,8 @@ func records(payload []byte) ([]events.SQSMessage, error) {
 	return e.Records, nil
 }
 
-// inOrder sorts a batch into sequences of messages that wait for each other: those of one group of a FIFO queue. A group of
-// a standard queue says nothing about order.
+// inOrder splits a batch into sequences of messages in order: those of one group of a FIFO queue. A group of a standard queue
+// has no order.
 func inOrder(records []events.SQSMessage) [][]events.SQSMessage {
 	var all [][]events.SQSMessage
 	groups := map[string]int{} // index in all
@@ -143,8 +143,8 @@ type batch struct {
 	done map[string]bool // messages that have nothing left to do, by ID
 }
 
-// answer names the messages that are not done, in the order of the event.
-func (b *batch) answer(records []events.SQSMessage) events.SQSEventResponse {
+// failures lists the messages that are not done, in the order of the event.
+func (b *batch) failures(records []events.SQSMessage) events.SQSEventResponse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
@@ -156,7 +156,7 @@ func (b *batch) answer(records []events.SQSMessage) events.SQSEventResponse {
 	return a
 }
 
-// deliver works on a sequence. After a message that comes again, the rest of it goes back.
+// deliver works on a sequence. After a message to retry, the rest is returned.
 func (b *batch) deliver(working, telling context.Context, sequence []events.SQSMessage) {
 	for i, r := range sequence {
 		a := b.one(working, r)
@@ -173,14 +173,14 @@ func (b *batch) deliver(working, telling context.Context, sequence []events.SQSM
 			b.hide(telling, r, a.RetryAfter)
 		}
 		for _, later := range sequence[i+1:] {
-			b.log.InfoContext(telling, "handed back behind an earlier message of its group", "message", later.MessageId, "earlier", r.MessageId)
+			b.log.InfoContext(telling, "returned behind an earlier message of its group", "message", later.MessageId, "earlier", r.MessageId)
 			b.hide(telling, later, 0) // the group waits for the earlier one as long as that is hidden
 		}
 		return
 	}
 }
 
-// one delivers a message. A panic of the gate is a delivery without an answer.
+// one delivers a message. A panic of the guard is an outage of the guard.
 func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Answer) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -197,13 +197,13 @@ func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Answer) {
 	return b.worker.Deliver(ctx, m)
 }
 
-// hide moves the time at which a message is seen again. If that fails the queue's own time-out brings it back.
+// hide moves the time at which a message becomes visible. If that fails, the queue's visibility timeout decides.
 func (b *batch) hide(ctx context.Context, r events.SQSMessage, d time.Duration) {
 	if b.hider == nil {
 		return
 	}
 	if err := b.hider.Hide(ctx, r.EventSourceARN, r.ReceiptHandle, b.received, d); err != nil {
-		b.log.WarnContext(ctx, "a message comes again when the queue's time-out is over, and not when it should",
+		b.log.WarnContext(ctx, "a message is retried after the queue's visibility timeout, not when it should be",
 			"message", r.MessageId, "should", d, "err", err)
 	}
 }

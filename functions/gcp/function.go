@@ -60,7 +60,8 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, err
 }
 
 func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, open opener, serve server) *Function {
-	return &Function{log: log, open: func() (http.Handler, error) {
+	f := &Function{log: log}
+	f.open = func() (http.Handler, error) {
 		c, err := settings.Load(e, environ(), nil)
 		if err != nil {
 			return nil, err
@@ -75,10 +76,11 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, op
 			return nil, errors.Join(err, store.Close())
 		}
 		if c.Development {
-			h = fromThisMachine(h)
+			h = f.fromThisMachine(h)
 		}
 		return setup.BasePath(c.BasePath, h), nil
-	}}
+	}
+	return f
 }
 
 func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
@@ -114,11 +116,11 @@ func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store
 }
 
 // ServeHTTP implements [http.Handler].
-func (a *Function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h, err := a.handler(r.Context())
+func (f *Function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, err := f.handler(r.Context())
 	if err != nil {
-		a.log.ErrorContext(r.Context(), "cannot start", "err", err)
-		problem(w, contracts.CodeUnavailable, "the function could not start; its log says why")
+		f.log.ErrorContext(r.Context(), "cannot start", "err", err)
+		f.problem(w, r, contracts.CodeUnavailable, "the function could not start; its log has the reason")
 		return
 	}
 	h.ServeHTTP(w, r)
@@ -126,17 +128,17 @@ func (a *Function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // handler returns the handler that all requests share, and waits while it is being made, for as long as a request may take.
 // A failed attempt is forgotten.
-func (a *Function) handler(ctx context.Context) (http.Handler, error) {
+func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpapi.DefaultTimeout)
 	defer cancel()
-	a.mu.Lock()
-	o := a.now
+	f.mu.Lock()
+	o := f.now
 	if o == nil {
 		o = &opening{done: make(chan struct{})}
-		a.now = o
-		go a.try(o)
+		f.now = o
+		go f.try(o)
 	}
-	a.mu.Unlock()
+	f.mu.Unlock()
 	select {
 	case <-o.done:
 		return o.handler, o.err
@@ -145,23 +147,30 @@ func (a *Function) handler(ctx context.Context) (http.Handler, error) {
 	}
 }
 
-func (a *Function) try(o *opening) {
+func (f *Function) try(o *opening) {
 	defer close(o.done)
-	if o.handler, o.err = a.open(); o.err != nil {
-		a.mu.Lock()
-		a.now = nil
-		a.mu.Unlock()
+	if o.handler, o.err = f.open(); o.err != nil {
+		f.mu.Lock()
+		f.now = nil
+		f.mu.Unlock()
 	}
 }
 
 // fromThisMachine restricts a function in development mode to callers on this machine, whatever address the framework
 // listens on. The Host header, which the API checks, is what the caller says.
-func fromThisMachine(next http.Handler) http.Handler {
+func (f *Function) fromThisMachine(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpapi.Loopback(r.RemoteAddr) {
-			problem(w, contracts.CodePermissionDenied, "a function in development mode accepts callers on its own machine only")
+			f.problem(w, r, contracts.CodePermissionDenied, "a function in development mode accepts callers on its own machine only")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// problem sends a problem document.
+func (f *Function) problem(w http.ResponseWriter, r *http.Request, code contracts.Code, detail string) {
+	if err := httpapi.WriteProblem(w, contracts.Errorf(code, "%s", detail)); err != nil {
+		f.log.WarnContext(r.Context(), "cannot send a problem", "err", err)
+	}
 }

@@ -9,6 +9,8 @@ import (
 // unconfigured is the identity of a function without an issuer: it rejects all callers.
 type unconfigured struct{}
 
+var errUnconfigured = httpapi.Unauthenticated("authentication is not configured: set LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE for this function")
+
 // Identify implements [httpapi.Identity].
 func (unconfigured) Identify(*http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{}, errUnconfigured
@@ -16,14 +18,3 @@ func (unconfigured) Identify(*http.Request) (httpapi.Caller, error) {
 
 // Challenge implements [httpapi.Identity].
 func (unconfigured) Challenge() string { return `Bearer realm="leasehold"` }
-
-// unauthenticated is an [httpapi.ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
-type unauthenticated string
-
-const errUnconfigured unauthenticated = "authentication is not configured: set LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE for this function"
-
-// Error is the sentence.
-func (u unauthenticated) Error() string { return string(u) }
-
-// Unwrap says what kind of error it is.
-func (unauthenticated) Unwrap() error { return httpapi.ErrUnauthenticated }

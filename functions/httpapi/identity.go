@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -38,6 +39,19 @@ type Identity interface {
 
 // ErrUnauthenticated marks a request without believable credentials.
 var ErrUnauthenticated = errors.New("unauthenticated")
+
+// Unauthenticated returns an [ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
+func Unauthenticated(format string, args ...any) error {
+	return unauthenticated(fmt.Sprintf(format, args...))
+}
+
+type unauthenticated string
+
+// Error is the sentence.
+func (u unauthenticated) Error() string { return string(u) }
+
+// Unwrap says what kind of error it is.
+func (unauthenticated) Unwrap() error { return ErrUnauthenticated }
 
 // ErrForbidden marks a request with believable credentials of somebody who may not enter. Its text is shown to the caller.
 var ErrForbidden = errors.New("forbidden")

@@ -30,7 +30,7 @@ func TestAccount(t *testing.T) {
 	}
 	const (
 		noEmail    = "the token has no claim email with a text: Google's ID tokens of service accounts have it if asked for"
-		unverified = "the token's claim email_verified is not true: nobody vouches for its address"
+		unverified = "the token's claim email_verified is not true: its issuer has not verified the address"
 	)
 	for _, c := range []struct {
 		name    string
@@ -46,7 +46,7 @@ func TestAccount(t *testing.T) {
 		{"verified in words", with("email_verified", "true"), httpapi.ErrUnauthenticated, unverified},
 		{"not said to be verified", with("email_verified", nil), httpapi.ErrUnauthenticated, unverified},
 		{"another account", with("email", "eve@p.iam.gserviceaccount.com"), httpapi.ErrForbidden,
-			`forbidden: the token is of the account "eve@p.iam.gserviceaccount.com", this door is for another`},
+			`forbidden: the token is of the account "eve@p.iam.gserviceaccount.com", this endpoint is for another`},
 		{"another audience", with("aud", "other"), httpapi.ErrUnauthenticated, `the token is for audience "other", this server is "leasehold"`},
 		{"expired", with("exp", noon.Unix()-31), httpapi.ErrUnauthenticated, "the token expired at 2026-01-01T11:59:29Z, it is now 2026-01-01T12:00:00Z"},
 	} {

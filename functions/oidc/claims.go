@@ -12,29 +12,29 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// maxSubjectBytes bounds what becomes the owner of leases.
+// maxSubjectBytes bounds subjects, which become owners of leases.
 const maxSubjectBytes = 200
 
-// believed reads the payload of a token whose signature is right, and refuses one that is from somebody else, for
-// somebody else, or not of this time.
-func (c Config) believed(payload []byte) (claims, error) {
+// verified reads the payload of a token whose signature is valid, and rejects another issuer, another audience and a token that is
+// expired or not valid yet.
+func (c Config) verified(payload []byte) (claims, error) {
 	var token claims
 	if err := json.Unmarshal(payload, &token); err != nil {
-		return nil, refuse("the token's payload is not a JSON object")
+		return nil, httpapi.Unauthenticated("the token's payload is not a JSON object")
 	}
 	if iss, _ := token.text("iss"); iss != c.Issuer {
-		return nil, refuse("the token is from issuer %s, this server believes %q", quote(iss), c.Issuer)
+		return nil, httpapi.Unauthenticated("the token is from issuer %s, this server accepts %q", quote(iss), c.Issuer)
 	}
 	if aud := token.texts("aud"); !slices.Contains(aud, c.Audience) {
-		return nil, refuse("the token is for audience %s, this server is %q",
+		return nil, httpapi.Unauthenticated("the token is for audience %s, this server is %q",
 			quote(strings.Join(aud, " ")), c.Audience)
 	}
 	return token, c.checkTimes(token, c.Now())
 }
 
-// caller judges the payload of a token whose signature is right, and says who it names.
+// caller reads the caller from the payload of a token whose signature is valid.
 func (c Config) caller(payload []byte) (httpapi.Caller, error) {
-	token, err := c.believed(payload)
+	token, err := c.verified(payload)
 	if err != nil {
 		return httpapi.Caller{}, err
 	}
@@ -45,24 +45,24 @@ func (c Config) caller(payload []byte) (httpapi.Caller, error) {
 	tenant, isText := token.text(c.TenantClaim)
 	switch {
 	case !isText:
-		return httpapi.Caller{}, refuse("the token has no claim %q with a text: it must name the caller's tenant",
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token has no claim %q with a text: it must name the caller's tenant",
 			c.TenantClaim)
 	case tenant == "":
-		// Refused here above all else: to the door, a caller without a tenant is one who may touch every tenant.
-		return httpapi.Caller{}, refuse("the token's claim %q is empty: it must name the caller's tenant", c.TenantClaim)
+		// Essential: to httpapi, a caller without a tenant is one that may use every tenant.
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q is empty: it must name the caller's tenant", c.TenantClaim)
 	case !readable(tenant):
-		return httpapi.Caller{}, refuse("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
 	}
 	return httpapi.Caller{Subject: subject, Tenant: tenant, Admin: token.hasScope(c.AdminScope), Worker: token.hasScope(c.WorkerScope)}, nil
 }
 
-// checkTimes holds exp, nbf and iat against the clock (RFC 7519, sections 4.1.4 to 4.1.6).
+// checkTimes compares exp, nbf and iat with the clock (RFC 7519, sections 4.1.4 to 4.1.6).
 func (c Config) checkTimes(token claims, now time.Time) error {
 	exp, hasExp, err := token.instant("exp")
 	if err != nil {
 		return err
 	}
-	nbf, _, err := token.instant("nbf") // absent is 1970, which has begun and been issued
+	nbf, _, err := token.instant("nbf") // absent is 1970, which is in the past
 	if err != nil {
 		return err
 	}
@@ -72,13 +72,13 @@ func (c Config) checkTimes(token claims, now time.Time) error {
 	}
 	switch {
 	case !hasExp:
-		return refuse("the token has no claim exp: tokens that never expire are not accepted")
+		return httpapi.Unauthenticated("the token has no claim exp: tokens that never expire are not accepted")
 	case !now.Before(exp.Add(c.Leeway)):
-		return refuse("the token expired at %s, it is now %s", stamp(exp), stamp(now))
+		return httpapi.Unauthenticated("the token expired at %s, it is now %s", stamp(exp), stamp(now))
 	case now.Add(c.Leeway).Before(nbf):
-		return refuse("the token is not valid before %s, it is now %s", stamp(nbf), stamp(now))
+		return httpapi.Unauthenticated("the token is not valid before %s, it is now %s", stamp(nbf), stamp(now))
 	case now.Add(c.Leeway).Before(iat):
-		return refuse("the token was issued in the future, at %s, it is now %s: set the clocks right", stamp(iat), stamp(now))
+		return httpapi.Unauthenticated("the token was issued in the future, at %s, it is now %s: synchronize the clocks", stamp(iat), stamp(now))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (c claims) texts(name string) []string {
 	return list
 }
 
-// isTrue reports whether a claim is the boolean true, and no text that looks like it.
+// isTrue reports whether a claim is the boolean true; the text "true" is not.
 func (c claims) isTrue(name string) bool { return string(c[name]) == "true" }
 
 // instant returns a claim that is a NumericDate (RFC 7519, section 2): seconds since 1970, perhaps with a fraction. ok
@@ -123,7 +123,7 @@ func (c claims) instant(name string) (t time.Time, ok bool, err error) {
 	}
 	var seconds float64
 	if json.Unmarshal(raw, &seconds) != nil || seconds < 0 || seconds >= year10000 {
-		return time.Time{}, false, refuse("the token's claim %s is not a time: it must be a number of seconds since 1970", name)
+		return time.Time{}, false, httpapi.Unauthenticated("the token's claim %s is not a time: it must be a number of seconds since 1970", name)
 	}
 	whole, fraction := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(fraction*1e9)), true, nil
@@ -133,17 +133,17 @@ func (c claims) subject() (string, error) {
 	sub, _ := c.text("sub")
 	switch {
 	case sub == "":
-		return "", refuse("the token has no claim sub with a text: it must name the caller")
+		return "", httpapi.Unauthenticated("the token has no claim sub with a text: it must name the caller")
 	case len(sub) > maxSubjectBytes:
-		return "", refuse("the token's claim sub has %d bytes, %d at most", len(sub), maxSubjectBytes)
+		return "", httpapi.Unauthenticated("the token's claim sub has %d bytes, %d at most", len(sub), maxSubjectBytes)
 	case !readable(sub):
-		return "", refuse("the token's claim sub has control characters or is not UTF-8")
+		return "", httpapi.Unauthenticated("the token's claim sub has control characters or is not UTF-8")
 	}
 	return sub, nil
 }
 
-// readable tells text from bytes that two readers could take for different names. U+FFFD stands for whatever
-// encoding/json could not decode: two names that differ only there would become one.
+// readable reports whether a name is unambiguous text. encoding/json decodes invalid bytes to U+FFFD: two names that differ
+// only there would become one.
 func readable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }

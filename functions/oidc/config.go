@@ -25,12 +25,12 @@ const (
 	MaxLeeway          = 5 * time.Minute
 )
 
-// defaultTimeout bounds each request to the issuer unless the user brings a client of their own.
+// defaultTimeout bounds each request to the issuer, unless Config.HTTPClient is set.
 const defaultTimeout = 5 * time.Second
 
-// Config says which tokens are believed. Issuer and Audience are required; the rest has defaults that work.
+// Config says which tokens are accepted. Issuer and Audience are required; the rest has defaults.
 type Config struct {
-	// Issuer is the URL of the issuer, exactly as its tokens spell it in the claim iss: a slash at the end counts.
+	// Issuer is the URL of the issuer, exactly as in the claim iss of its tokens, including a slash at the end.
 	// It begins with https://. Only an issuer on this machine (localhost, 127.0.0.0/8, ::1) may be an http:// one.
 	Issuer string
 
@@ -38,39 +38,37 @@ type Config struct {
 	// list with it.
 	Audience string
 
-	// JWKSURL is where the issuer publishes its keys, under the same rules as Issuer. Empty: the jwks_uri of the document
+	// JWKSURL is where the issuer publishes its keys, under the same rules as Issuer. Empty means the jwks_uri of the document
 	// <Issuer>/.well-known/openid-configuration (OpenID Connect Discovery 1.0).
 	JWKSURL string
 
 	// TenantClaim is the name of the claim that holds the caller's tenant. The claim is a string at the top level of
-	// the token; dots in the name are part of the name. Empty: [DefaultTenantClaim].
+	// the token; dots in the name are part of the name. Empty means [DefaultTenantClaim].
 	TenantClaim string
 
-	// AdminScope is the scope of callers who may end other owners' leases. It is looked for in the claims scope and
-	// scp, each either scopes separated by spaces (RFC 8693) or an array of scopes, and must be there whole. Empty:
-	// [DefaultAdminScope].
+	// AdminScope is the scope of callers that may end other owners' leases. It must be one of the scopes in the claims scope and
+	// scp, each either scopes separated by spaces (RFC 8693) or an array. Empty means [DefaultAdminScope].
 	AdminScope string
 
-	// WorkerScope is the scope of callers who may run analyses. It is looked for like AdminScope. Empty:
-	// [DefaultWorkerScope].
+	// WorkerScope is the scope of callers that may run analyses, in the same claims. Empty means [DefaultWorkerScope].
 	WorkerScope string
 
 	// Leeway is how far the clocks of the issuer and of this server may differ: a token is accepted from nbf - Leeway
-	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero: [DefaultLeeway]. At most [MaxLeeway].
+	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero means [DefaultLeeway]. At most [MaxLeeway].
 	Leeway time.Duration
 
-	// HTTPClient reads from the issuer. It follows redirects by its own rules, but never to a URL that would be
-	// refused here. Nil: a client with a timeout of 5 seconds. Two requests (discovery, keys) get 10 seconds together
-	// whatever the client's timeout is.
+	// HTTPClient reads from the issuer. It follows redirects by its own rules, but never to a URL that JWKSURL could not be.
+	// Nil means a client with a timeout of 5 seconds. Two requests (discovery, keys) have 10 seconds together, whatever
+	// the client's timeout is.
 	HTTPClient *http.Client
 
-	// Now is the clock by which tokens expire and keys age. Nil: [time.Now].
+	// Now is the clock by which tokens expire and keys age. Nil means [time.Now].
 	Now func() time.Time
 }
 
 // New returns the identity that the tokens of one issuer give. It sends nothing: the keys are read when the first
-// token arrives. ctx is the lifetime of the identity; after its end no keys are read any more. Settings that cannot
-// work are refused with an error that names the field.
+// token arrives. ctx is the lifetime of the identity; after its end no keys are read. The error names the field
+// of a setting that cannot work.
 func New(ctx context.Context, c Config) (*Identity, error) {
 	t, err := newTokens(ctx, c)
 	if err != nil {
@@ -97,8 +95,8 @@ func newTokens(ctx context.Context, c Config) (tokens, error) {
 		verifier: gooidc.Config{
 			ClientID:             c.Audience,
 			SupportedSigningAlgs: algorithmNames(),
-			// go-oidc allows no leeway for exp and 5 minutes for nbf, and does not look at iat. Times are judged in
-			// claims.go, where the configured leeway holds for all three.
+			// go-oidc allows no leeway for exp and 5 minutes for nbf, and does not check iat. claims.go checks all three with
+			// the configured leeway.
 			SkipExpiryCheck: true,
 		},
 	}, nil
@@ -130,12 +128,12 @@ func (c Config) check() error {
 	}
 	if c.Leeway < 0 || c.Leeway > MaxLeeway {
 		return fmt.Errorf("Leeway is %v, it must be from 0 (for the default of %v) to %v: "+
-			"clocks that differ by more should be set right", c.Leeway, DefaultLeeway, MaxLeeway)
+			"clocks that differ by more must be synchronized", c.Leeway, DefaultLeeway, MaxLeeway)
 	}
 	return nil
 }
 
-// checkSource refuses what is not a URL from which keys may come.
+// checkSource rejects what is not a URL from which keys may be read.
 func checkSource(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" {
@@ -144,8 +142,8 @@ func checkSource(s string) error {
 	return checkURL(u)
 }
 
-// checkURL accepts the URLs from which keys may come. Whoever can change what such a URL answers can be anybody, so the
-// answer must be authenticated by TLS or not leave the machine.
+// checkURL accepts the URLs from which keys may be read. Keys decide which callers are accepted, so the response must be
+// authenticated by TLS or not leave the machine.
 func checkURL(u *url.URL) error {
 	switch {
 	case u.User != nil:
@@ -155,7 +153,7 @@ func checkURL(u *url.URL) error {
 	case u.Scheme != "http":
 		return errors.New("must begin with https://")
 	case !loopback(u.Hostname()):
-		return errors.New("must begin with https://: over http:// anybody on the way could replace the keys " +
+		return errors.New("must begin with https://: over http:// the keys could be replaced on the way " +
 			"(http:// is accepted only for this machine itself)")
 	default:
 		return nil
@@ -167,7 +165,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// onlySecure returns a client like c that does not follow redirects to where keys may not come from.
+// onlySecure returns a client like c that does not follow redirects to URLs from which keys may not be read.
 func onlySecure(c *http.Client) *http.Client {
 	if c == nil {
 		c = &http.Client{Timeout: defaultTimeout}

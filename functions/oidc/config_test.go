@@ -11,12 +11,12 @@ func TestConfig(t *testing.T) {
 	const (
 		issuer = "https://issuer.example"
 		noURL  = " is not a URL: it must look like https://issuer.example.com"
-		noTLS  = " must begin with https://: over http:// anybody on the way could replace the keys " +
+		noTLS  = " must begin with https://: over http:// the keys could be replaced on the way " +
 			"(http:// is accepted only for this machine itself)"
 		noUser  = " must not have a user or a password: keys are public"
 		noQuery = " must not have a query or a fragment: OpenID Connect issuers have neither"
 		scope   = " must be one scope: printable ASCII without spaces, quotes and backslashes"
-		leeway  = ", it must be from 0 (for the default of 30s) to 5m0s: clocks that differ by more should be set right"
+		leeway  = ", it must be from 0 (for the default of 30s) to 5m0s: clocks that differ by more must be synchronized"
 	)
 	for _, c := range []struct {
 		name   string

@@ -13,11 +13,11 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// maxTokenBytes bounds the work that an unknown sender can cause. Real tokens have one or two thousand bytes.
+// maxTokenBytes bounds the work that an unknown caller can cause. Tokens usually have one or two thousand bytes.
 const maxTokenBytes = 8 << 10
 
 // algorithms are the accepted values of alg. All have a public and a private key: with a shared key (HS256 and its
-// like) whoever can verify a token can make one, and an issuer's public key could be passed off as the shared one.
+// like) everyone who can verify a token can make one, and an issuer's public key could be used as the shared one.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA}
 
 func algorithmNames() []string {
@@ -31,7 +31,7 @@ func algorithmNames() []string {
 // Identity is the [httpapi.Identity] that [New] makes. It may be used by several goroutines at once.
 type Identity struct{ tokens }
 
-// tokens knows the tokens of one issuer.
+// tokens verifies the tokens of one issuer.
 type tokens struct {
 	config   Config
 	keys     *keyCache
@@ -44,8 +44,8 @@ var _ httpapi.Identity = (*Identity)(nil)
 func (*tokens) Challenge() string { return `Bearer realm="leasehold"` }
 
 // Identify implements [httpapi.Identity]: it returns the caller that the bearer token of the request names. The error is
-// [httpapi.ErrUnauthenticated] if there is no such token or it cannot be believed, and another one if the issuer's keys
-// could not be read or r's context ended first.
+// [httpapi.ErrUnauthenticated] if there is no valid token, and another one if the issuer's keys could not be read or r's
+// context ended first.
 func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 	var caller httpapi.Caller
 	err := i.read(r, func(payload []byte) (err error) {
@@ -58,8 +58,8 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 	return caller, nil
 }
 
-// read verifies the signature of the request's token and has its payload judged.
-func (t *tokens) read(r *http.Request, judge func(payload []byte) error) error {
+// read verifies the signature of the request's token and passes its payload to check.
+func (t *tokens) read(r *http.Request, check func(payload []byte) error) error {
 	raw, err := bearer(r.Header)
 	if err != nil {
 		return err
@@ -69,17 +69,17 @@ func (t *tokens) read(r *http.Request, judge func(payload []byte) error) error {
 		return err
 	}
 	p := &proof{keys: t.keys, signed: signed}
-	_, refused := gooidc.NewVerifier(t.config.Issuer, p, &t.verifier).Verify(r.Context(), raw)
+	_, rejected := gooidc.NewVerifier(t.config.Issuer, p, &t.verifier).Verify(r.Context(), raw)
 	if p.err != nil {
 		return p.err
 	}
-	if err := judge(p.payload); err != nil {
+	if err := check(p.payload); err != nil {
 		return err
 	}
-	if refused != nil {
-		// go-oidc saw something that the judge did not: it reads claims whatever the case of their names, and claims that
-		// are of no use here.
-		return refuse("the token's claims are not those of an OpenID Connect token: " +
+	if rejected != nil {
+		// go-oidc found something that check did not: it ignores the case of claims' names, and reads claims that are not used
+		// here.
+		return httpapi.Unauthenticated("the token's claims are not those of an OpenID Connect token: " +
 			"a registered claim has the wrong type, or is there twice with different spellings")
 	}
 	return nil
@@ -90,31 +90,31 @@ func bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	switch len(values) {
 	case 0:
-		return "", refuse("the request has no Authorization header: send Authorization: Bearer and a token")
+		return "", httpapi.Unauthenticated("the request has no Authorization header: send Authorization: Bearer and a token")
 	case 1:
 	default:
-		return "", refuse("the request has %d Authorization headers: send one", len(values))
+		return "", httpapi.Unauthenticated("the request has %d Authorization headers: send one", len(values))
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.Trim(token, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer"):
-		return "", refuse("the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token")
+		return "", httpapi.Unauthenticated("the Authorization header is not of the scheme Bearer: send Authorization: Bearer and a token")
 	case token == "":
-		return "", refuse("the Authorization header has no token after Bearer")
+		return "", httpapi.Unauthenticated("the Authorization header has no token after Bearer")
 	case len(token) > maxTokenBytes:
-		return "", refuse("the token has %d bytes, %d at most", len(token), maxTokenBytes)
+		return "", httpapi.Unauthenticated("the token has %d bytes, %d at most", len(token), maxTokenBytes)
 	}
 	return token, nil
 }
 
-// parse takes a JWT apart and refuses what no key could make good. go-oidc parses once more but flattens its reasons to
-// text, and accepts white space and JSON, which a header cannot mean.
+// parse parses a JWT and rejects what cannot be valid with any key. go-oidc parses again, but gives its reasons as text only,
+// and accepts white space and JSON.
 func parse(raw string) (*jose.JSONWebSignature, error) {
 	const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	malformed := refuse("the token is not a signed JWT: three parts in base64url with dots between them")
+	malformed := httpapi.Unauthenticated("the token is not a signed JWT: three parts in base64url with dots between them")
 	if strings.HasSuffix(raw, ".SIGNATURE_REMOVED_BY_GOOGLE") {
-		return nil, refuse("Cloud Run has verified this token and removed its signature: send Cloud Run's token in " +
+		return nil, httpapi.Unauthenticated("Cloud Run has verified this token and removed its signature: send Cloud Run's token in " +
 			"X-Serverless-Authorization and Leasehold's in Authorization. For tasks and sweeps set LEASEHOLD_TASK_AUTH=platform, " +
 			"so that only Cloud Run verifies callers, or let everyone invoke the service, so that Leasehold does")
 	}
@@ -123,20 +123,20 @@ func parse(raw string) (*jose.JSONWebSignature, error) {
 	}
 	signed, err := jose.ParseSignedCompact(raw, algorithms)
 	if other, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
-		return nil, refuse("the token's algorithm is %s, accepted are %s",
+		return nil, httpapi.Unauthenticated("the token's algorithm is %s, accepted are %s",
 			quote(string(other.Got)), strings.Join(algorithmNames(), ", "))
 	}
 	if err != nil {
 		return nil, malformed
 	}
 	if len(signed.Signatures[0].Signature) == 0 {
-		return nil, refuse("the token is not signed")
+		return nil, httpapi.Unauthenticated("the token is not signed")
 	}
 	return signed, nil
 }
 
-// proof is the [gooidc.KeySet] of one token. It keeps what was found out, because Verify turns the errors of its key set
-// into text, and the difference between a wrong signature and an issuer that is down would be lost.
+// proof is the [gooidc.KeySet] of one token. It keeps the result, because Verify turns the errors of its key set into text,
+// which does not tell a wrong signature from an issuer that is down.
 type proof struct {
 	keys    *keyCache
 	signed  *jose.JSONWebSignature
@@ -150,18 +150,7 @@ func (p *proof) VerifySignature(ctx context.Context, _ string) ([]byte, error) {
 	return p.payload, p.err
 }
 
-// refusal is an [httpapi.ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
-type refusal string
-
-func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
-
-// Error is the sentence.
-func (r refusal) Error() string { return string(r) }
-
-// Unwrap says what kind of error it is.
-func (refusal) Unwrap() error { return httpapi.ErrUnauthenticated }
-
-// quote shows what a token says, in quotes and not at any length.
+// quote quotes a part of a token, at most 100 bytes of it.
 func quote(s string) string {
 	const most = 100
 	if len(s) <= most {

@@ -103,7 +103,7 @@ func TestClaims(t *testing.T) {
 		badTenant = `the token's claim "tenant_id" has control characters or is not UTF-8`
 	)
 	from := func(issuer string) string {
-		return fmt.Sprintf("the token is from issuer %q, this server believes %q", issuer, i.url)
+		return fmt.Sprintf("the token is from issuer %q, this server accepts %q", issuer, i.url)
 	}
 	forAudience := func(quoted string) string {
 		return "the token is for audience " + quoted + `, this server is "leasehold"`
@@ -149,7 +149,7 @@ func TestClaims(t *testing.T) {
 
 		{"issued just inside leeway", object{"iat": at(30 * time.Second)}, ""},
 		{"issued just outside leeway", object{"iat": at(31 * time.Second)},
-			"the token was issued in the future, at 2026-01-01T12:00:31Z" + now + ": set the clocks right"},
+			"the token was issued in the future, at 2026-01-01T12:00:31Z" + now + ": synchronize the clocks"},
 		{"no issue time", object{"iat": nil}, ""},
 		{"issue time is a bool", object{"iat": true}, noTime("iat")},
 
@@ -210,7 +210,7 @@ func TestPayload(t *testing.T) {
 		{"empty", []byte{}, "the token's payload is not a JSON object"},
 		{"text", []byte("hello"), "the token's payload is not a JSON object"},
 		{"array", []byte("[]"), "the token's payload is not a JSON object"},
-		{"null", []byte("null"), `the token is from issuer "", this server believes "` + i.url + `"`},
+		{"null", []byte("null"), `the token is from issuer "", this server accepts "` + i.url + `"`},
 		{"invalid UTF-8 in the subject", bytes.Replace(good, []byte("ci-42"), []byte("ci-\xff"), 1),
 			"the token's claim sub has control characters or is not UTF-8"},
 		{"half a surrogate in the tenant", bytes.Replace(good, []byte("acme"), []byte(`\ud800`), 1),

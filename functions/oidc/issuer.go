@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds an answer of the issuer. Microsoft's key set, among the largest, has about 20 KiB.
-	maxAnswerBytes = 1 << 20
+	// maxResponseBytes bounds a response of the issuer. Microsoft's key set, among the largest, has about 20 KiB.
+	maxResponseBytes = 1 << 20
 
 	// maxKeys bounds the signatures that one token without a key name can make this server check.
 	maxKeys = 100
@@ -38,15 +38,15 @@ const (
 )
 
 // issuer is where keys come from. It reads for itself what go-oidc's NewProvider and RemoteKeySet would read, because
-// those accept answers of any size, repeat them in their errors and do not hand out how long keys may be kept.
+// those accept responses of any size, repeat them in their errors and do not expose how long keys may be kept.
 type issuer struct {
 	url     string
 	jwksURL string // empty: found by discovery
 	client  *http.Client
 }
 
-// keys reads the issuer's keys, and how long they may be used. The way to them is found anew each time, so that an
-// issuer may move them.
+// keys reads the issuer's keys, and how long they may be used. Their address is discovered each time, so that an
+// issuer may change it.
 func (i *issuer) keys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
 	from := i.jwksURL
 	if from == "" {
@@ -82,7 +82,7 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 	}
 	if document.Issuer != i.url {
 		return "", fmt.Errorf("the document at %s is of issuer %s, the configured issuer is %q: "+
-			"they must be the same to the letter", at, quote(document.Issuer), i.url)
+			"they must be identical", at, quote(document.Issuer), i.url)
 	}
 	if err := checkSource(document.JWKSURI); err != nil {
 		return "", fmt.Errorf("the jwks_uri %s in the document at %s %w", quote(document.JWKSURI), at, err)
@@ -96,28 +96,28 @@ func (i *issuer) get(ctx context.Context, url string) ([]byte, http.Header, erro
 		return nil, nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	r.Header.Set("Cache-Control", "no-cache") // or the age in a cache on the way would come on top of max-age
-	answer, err := i.client.Do(r)
+	r.Header.Set("Cache-Control", "no-cache") // otherwise the age in a cache on the way adds to max-age
+	response, err := i.client.Do(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was read to its end, or is not wanted
-	if answer.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("%s answered %d", url, answer.StatusCode)
+	defer response.Body.Close() //nolint:errcheck // it was read to its end, or is not wanted
+	if response.StatusCode != http.StatusOK {
+		return nil, nil, fmt.Errorf("%s responded with status %d", url, response.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswerBytes+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", url, err)
 	}
-	if len(body) > maxAnswerBytes {
-		return nil, nil, fmt.Errorf("%s answered more than %d bytes", url, maxAnswerBytes)
+	if len(body) > maxResponseBytes {
+		return nil, nil, fmt.Errorf("%s has more than %d bytes", url, maxResponseBytes)
 	}
-	return body, answer.Header, nil
+	return body, response.Header, nil
 }
 
 // parseKeys returns those keys of a key set that can verify tokens here. Others are passed over, as RFC 7517, section 5,
-// asks: sets also hold keys for encryption and of kinds that are not known yet. A set in which nothing is left is
-// taken for a mistake of the issuer, which must not replace keys that work.
+// asks: sets also hold keys for encryption and of kinds that are not known yet. A set without such a key is
+// a mistake of the issuer, which must not replace keys that work.
 func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -143,7 +143,7 @@ func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
 }
 
 // usable tells public keys for accepted signatures from all others. A private key is not used even though its public half
-// could be: what is published is known to everybody.
+// could be: it was published.
 func usable(key *jose.JSONWebKey) bool {
 	if !key.Valid() || key.Use != "" && key.Use != "sig" {
 		return false
@@ -163,7 +163,7 @@ func usable(key *jose.JSONWebKey) bool {
 	}
 }
 
-// lifeOf is how long an answer may be used: its max-age (RFC 9111, section 5.2.2.1) within bounds.
+// lifeOf is how long a response may be used: its max-age (RFC 9111, section 5.2.2.1) within bounds.
 func lifeOf(h http.Header) time.Duration {
 	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")

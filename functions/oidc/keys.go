@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
 const (
@@ -20,29 +22,29 @@ const (
 
 // keyCache holds the issuer's keys and reads them again when it is time.
 //
-// It stands where go-oidc's RemoteKeySet could stand, which does less than a server needs that strangers can reach:
-//   - It keeps its keys for ever, so that a key that the issuer has removed is accepted until the process ends or
-//     another key name happens to be unknown.
-//   - Every token that fails, be it with a made-up key name or with a wrong signature, makes it ask the issuer again,
-//     so that a flood of bad tokens goes on to the issuer.
+// It replaces go-oidc's RemoteKeySet, which does less than a public server needs:
+//   - It keeps its keys until the process ends or another key name is unknown, so that it accepts keys that the issuer has
+//     removed.
+//   - Every token that fails, be it with a made-up key name or with a wrong signature, makes it query the issuer,
+//     so that a flood of bad tokens reaches the issuer.
 //   - It does not tell an unknown key from a wrong signature.
 //
-// What it does well is kept: requests that wait share one fetch, and a fetch does not end with the request that began it.
+// As there, requests that wait share one fetch, and a fetch does not end with the request that began it.
 type keyCache struct {
 	lifetime context.Context //nolint:containedctx // fetches end with it, and belong to no single request
 	read     func(context.Context) ([]jose.JSONWebKey, time.Duration, error)
 	now      func() time.Time
 
 	mu   sync.Mutex
-	set  *keySet // the last that could be read; nil before
+	set  *keySet // the last that was read; nil before
 	last *fetch  // the last that was begun; nil before
 }
 
-// keySet is what one fetch brought. It does not change.
+// keySet is the result of one fetch. It does not change.
 type keySet struct {
 	keys      []jose.JSONWebKey
-	refreshAt time.Time // from here on it is read again in the background
-	expiresAt time.Time // from here on it is not used
+	refreshAt time.Time // from then on it is read again in the background
+	expiresAt time.Time // from then on it is not used
 }
 
 // fetch is one reading of the keys. While it runs, set and err are nil; afterwards one of them is not, and done is closed.
@@ -53,7 +55,7 @@ type fetch struct {
 	err   error
 }
 
-// errUnknownKey is answered by [keySet.verify] if a newer set might hold the key.
+// errUnknownKey is returned by [keySet.verify] if a newer set may have the key.
 var errUnknownKey = errors.New("unknown key")
 
 // verify returns the payload of a token that one of the issuer's keys has signed.
@@ -73,9 +75,9 @@ func (c *keyCache) verify(ctx context.Context, signed *jose.JSONWebSignature) ([
 	if errors.Is(err, errUnknownKey) {
 		kid := signed.Signatures[0].Header.KeyID
 		if kid == "" {
-			return nil, refuse("the token does not name its key, and no key of this server's issuer has signed it")
+			return nil, httpapi.Unauthenticated("the token does not name its key, and no key of this server's issuer has signed it")
 		}
-		return nil, refuse("the token is signed with the key %s, which this server's issuer does not publish: "+
+		return nil, httpapi.Unauthenticated("the token is signed with the key %s, which this server's issuer does not publish: "+
 			"get a new token, from that issuer", quote(kid))
 	}
 	return payload, err
@@ -91,13 +93,13 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	}
 	defer c.mu.Unlock()
 	if !now.Before(c.set.refreshAt) {
-		// Early enough that an issuer that is down for a while goes unnoticed.
+		// Early enough to survive an issuer that is down for a while.
 		c.fetch(now)
 	}
 	return c.set, nil
 }
 
-// newest returns what the last fetch brought, after a new one if that is allowed.
+// newest returns the result of the last fetch, after a new one if that is allowed.
 func (c *keyCache) newest(ctx context.Context) (*keySet, error) {
 	c.mu.Lock()
 	f := c.fetch(c.now())
@@ -141,8 +143,8 @@ func (c *keyCache) run(f *fetch) {
 	c.set = f.set
 }
 
-// verify returns the payload of a token that one of the keys has signed. A token with a key name is held against the
-// keys of that name only; one without, against all.
+// verify returns the payload of a token that one of the keys has signed. A token with a key name is checked with the keys of
+// that name only; one without, with all.
 func (s *keySet) verify(signed *jose.JSONWebSignature) ([]byte, error) {
 	header := signed.Signatures[0].Header
 	known := false
@@ -154,14 +156,14 @@ func (s *keySet) verify(signed *jose.JSONWebSignature) ([]byte, error) {
 			known = true
 		}
 		if key.Algorithm != "" && key.Algorithm != header.Algorithm {
-			continue // a key is for the algorithm that it names and for no other (RFC 8725, section 3.1)
+			continue // a key is only for the algorithm that it names (RFC 8725, section 3.1)
 		}
 		if payload, err := signed.Verify(key.Key); err == nil {
 			return payload, nil
 		}
 	}
 	if known {
-		return nil, refuse("the token's signature is wrong")
+		return nil, httpapi.Unauthenticated("the token's signature is wrong")
 	}
 	return nil, errUnknownKey
 }

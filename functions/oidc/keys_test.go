@@ -119,21 +119,21 @@ func TestIssuerIsDownForAWhile(t *testing.T) {
 	i.answerKeys(fail(http.StatusBadGateway))
 
 	c.advance(time.Minute)
-	wantUnavailable(t, id, made, "/keys answered 502") // it may be a new key: nobody could find out
+	wantUnavailable(t, id, made, "/keys responded with status 502") // it may be a new key: nobody could find out
 	i.wantFetches(t, 2)
-	wantUnavailable(t, id, made, "/keys answered 502")
+	wantUnavailable(t, id, made, "/keys responded with status 502")
 	i.wantFetches(t, 2)
 	wantCaller(t, id, token)
 
 	c.advance(14*time.Minute - 1)
 	wantCaller(t, id, token) // tries in the background
 	c.advance(1)
-	wantUnavailable(t, id, token, "/keys answered 502")
+	wantUnavailable(t, id, token, "/keys responded with status 502")
 	i.wantFetches(t, 3)
 
 	i.publish("", public(p256(), "a"))
 	c.advance(10*time.Second - 2)
-	wantUnavailable(t, id, token, "/keys answered 502")
+	wantUnavailable(t, id, token, "/keys responded with status 502")
 	i.wantFetches(t, 3)
 	c.advance(1)
 	wantCaller(t, id, token)
@@ -226,8 +226,8 @@ func TestKeySets(t *testing.T) {
 		{"two of a name", set(public(p256New(), "a"), good), ""},
 		{"no use", set(changed(func(k *jose.JSONWebKey) { k.Use = "" })), ""},
 
-		{"500", fail(http.StatusInternalServerError), "/keys answered 500"},
-		{"404", fail(http.StatusNotFound), "/keys answered 404"},
+		{"500", fail(http.StatusInternalServerError), "/keys responded with status 500"},
+		{"404", fail(http.StatusNotFound), "/keys responded with status 404"},
 		{"a page", body("<html>sign in</html>"), "/keys is not JSON that has keys: invalid character '<' looking for beginning of value"},
 		{"cut off", body(`{"keys":[`), "/keys is not JSON that has keys: unexpected end of JSON input"},
 		{"nothing", body(""), "/keys is not JSON that has keys: unexpected end of JSON input"},
@@ -248,14 +248,14 @@ func TestKeySets(t *testing.T) {
 		{"100 keys", set(slices.Repeat([]any{good}, 100)...), ""},
 		{"101 keys", set(slices.Repeat([]any{good}, 101)...), "/keys has 101 keys, 100 at most"},
 		{"1 MiB", body(padded(t, good, 1<<20)), ""},
-		{"more than 1 MiB", body(padded(t, good, 1<<20+1)), "/keys answered more than 1048576 bytes"},
+		{"more than 1 MiB", body(padded(t, good, 1<<20+1)), "/keys has more than 1048576 bytes"},
 		{"without end", func(w http.ResponseWriter, _ *http.Request) {
 			for line := strings.Repeat(" ", 1<<16); ; {
 				if _, err := io.WriteString(w, line); err != nil {
 					return // the reader has had enough
 				}
 			}
-		}, "/keys answered more than 1048576 bytes"},
+		}, "/keys has more than 1048576 bytes"},
 		{"redirect to where anybody could answer", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://issuer.example/keys", http.StatusFound)
 		}, "the URL that it redirects to must begin with https://"},
@@ -306,7 +306,7 @@ func TestDiscovery(t *testing.T) {
 		want     string
 	}{
 		{"other issuer", object{"issuer": i.url + "/", "jwks_uri": i.url + "/keys"},
-			fmt.Sprintf("is of issuer %q, the configured issuer is %q: they must be the same to the letter", i.url+"/", i.url)},
+			fmt.Sprintf("is of issuer %q, the configured issuer is %q: they must be identical", i.url+"/", i.url)},
 		{"no keys", object{"issuer": i.url},
 			`the jwks_uri "" in the document at ` + i.url + `/.well-known/openid-configuration is not a URL`},
 		{"keys without TLS", object{"issuer": i.url, "jwks_uri": "http://issuer.example/keys"}, "must begin with https://: over http://"},

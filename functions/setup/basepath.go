@@ -23,7 +23,7 @@ func BasePath(path string, next http.Handler) http.Handler {
 		if raw, ok := strings.CutPrefix(u.RawPath, path+"/"); ok {
 			u.RawPath = "/" + raw
 		} else if u.RawPath != "" {
-			next.ServeHTTP(w, r) // the base path itself was escaped: whoever did so did not mean it
+			next.ServeHTTP(w, r) // a base path with escapes is another path
 			return
 		}
 		inner.URL = &u

@@ -79,17 +79,8 @@ func (i fixedTenant) Identify(r *http.Request) (httpapi.Caller, error) {
 		return httpapi.Caller{}, err
 	}
 	if i.subjects != nil && !slices.Contains(i.subjects, c.Subject) {
-		return httpapi.Caller{}, unauthenticated("the caller's subject is not in LEASEHOLD_AUTH_SUBJECTS")
+		return httpapi.Caller{}, httpapi.Unauthenticated("the caller's subject is not in LEASEHOLD_AUTH_SUBJECTS")
 	}
 	c.Tenant = i.tenant
 	return c, nil
 }
-
-// unauthenticated is an [httpapi.ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
-type unauthenticated string
-
-// Error is the sentence.
-func (u unauthenticated) Error() string { return string(u) }
-
-// Unwrap says what kind of error it is.
-func (unauthenticated) Unwrap() error { return httpapi.ErrUnauthenticated }
