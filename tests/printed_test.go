@@ -20,10 +20,7 @@ func TestPrintedCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, err := binary()
-			if err != nil {
-				t.Fatal(err)
-			}
+			path := binary(t)
 			p := exec.CommandContext(t.Context(), path, append(c.args, "--listen", "127.0.0.1:0")...)
 			p.Env = environment()
 			stdout, err := p.StdoutPipe()
