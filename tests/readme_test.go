@@ -3,71 +3,167 @@ package tests
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
 
-// volatile members differ from run to run; what counts is that they are there.
+// volatile members differ from run to run; the test only checks that they are present.
 var volatile = []string{
 	"acquired_at", "expires_at", "released_at", "lease_id", "instance", "retry_after_ms", "remaining_ms",
 }
 
-// TestReadmeIsReal sends the README's requests to a new server, in its order, and compares the answers with the output
-// that the README shows.
+// promptLine is a line of the README that starts with a prompt: curl with a body, piped into jq with an optional list of members.
+var promptLine = regexp.MustCompile(`^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
+
+// TestReadmeIsReal sends the README's requests to a new server, in order, and compares the responses with the output that the
+// README shows.
 func TestReadmeIsReal(t *testing.T) {
 	t.Parallel()
+	p := start(t, "--data", t.TempDir())
+	exchanges := 0
+	for _, block := range blocks(t, "console") {
+		for prompt := range strings.SplitSeq("\n"+block, "\n$ ") {
+			if prompt == "" {
+				continue
+			}
+			line, output, _ := strings.Cut(prompt, "\n")
+			c := promptLine.FindStringSubmatch("$ " + line)
+			if c == nil {
+				t.Errorf("the test does not understand %q", line)
+				continue
+			}
+			exchanges++
+			got := exchange(t, cmp.Or(c[1], http.MethodPost), p.url+c[2], c[3])
+			if c[4] != "" {
+				got = only(got, strings.Split(c[4], ", "))
+			}
+			var want map[string]any
+			if err := json.Unmarshal([]byte(output), &want); err != nil {
+				t.Fatalf("%s\nshows no JSON object: %v\n%s", line, err, output)
+			}
+			if stable(got); !reflect.DeepEqual(got, stable(want)) {
+				t.Errorf("%s\ngot     %v\nREADME  %v", line, got, want)
+			}
+		}
+	}
+	if exchanges < 10 {
+		t.Errorf("only %d exchanges found in the README", exchanges)
+	}
+}
+
+// TestReadmeScript runs the README's shell script with work that succeeds, that fails, that loses its lock, and that is interrupted.
+func TestReadmeScript(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a Unix shell script")
+	}
+	leasehold := binary(t)
+	p := start(t, "--store", "memory")
+	var script string
+	for _, block := range blocks(t, "sh") {
+		if strings.HasPrefix(block, "#!/bin/sh\n") {
+			script = strings.Replace(block, "sleep 20", "sleep 0.2", 1) // so that a loss is noticed at once
+		}
+	}
+	for _, c := range []struct {
+		name, deploy string
+		key          string
+		status       int
+	}{
+		{"success", "echo deployed with $2", "script-ok", 0},
+		{"failure", "exit 7", "script-fails", 7},
+		{"lost", `leasehold lock force-release script-lost --reason test >/dev/null; exec sleep 600`, "script-lost", 128 + 15},
+		{"interrupted", `trap 'exit 9' TERM; while kill -TERM $PPID; do sleep 0.1; done`, "script-interrupted", 9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for name, text := range map[string]string{"deploy": "#!/bin/sh\n" + c.deploy, "run": strings.ReplaceAll(script, "deploy-prod", c.key)} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "run"))
+			cmd.Dir = dir
+			cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if e, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+				t.Fatal(err)
+			} else if cmd.ProcessState.ExitCode() != c.status {
+				t.Errorf("exit status %v (%v), want %d\n%s", cmd.ProcessState, e, c.status, out)
+			}
+			if _, stdout, stderr := run(t, []string{"LEASEHOLD_SERVER=" + p.url}, "lock", "get", c.key); !strings.Contains(stdout, "RELEASED") {
+				t.Errorf("the lock afterwards: %s%s\n%s", stdout, stderr, out)
+			}
+		})
+	}
+}
+
+// blocks are the README's code blocks in a language.
+func blocks(t *testing.T, language string) []string {
+	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "--data", t.TempDir())
-	exchange := regexp.MustCompile(`(?m)^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')?\n(.+)$`)
-	found := exchange.FindAllStringSubmatch(string(page), -1)
-	if prompts := strings.Count(string(page), "\n$ "); len(found) != prompts || prompts < 5 {
-		t.Fatalf("the README has %d prompts, %d of them understood", prompts, len(found))
+	var found []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)\n```$").FindAllStringSubmatch(string(page), -1) {
+		found = append(found, m[1])
 	}
-	for _, e := range found {
-		method, path, body, want := cmp.Or(e[1], http.MethodPost), e[2], e[3], e[4]
-		request, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d does
-		r, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g, w := stable(t, got), stable(t, []byte(want)); !reflect.DeepEqual(g, w) {
-			t.Errorf("%s %s\ngot     %s\nREADME  %s", path, body, got, want)
-		}
-	}
+	return found
 }
 
-// stable is a JSON object with its volatile members made equal.
-func stable(t *testing.T, text []byte) map[string]any {
+// exchange sends a request as curl does and returns the JSON object of the response.
+func exchange(t *testing.T, method, url, body string) map[string]any {
 	t.Helper()
-	var m map[string]any
-	if err := json.Unmarshal(text, &m); err != nil {
-		t.Fatalf("%v in %s", err, text)
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d does
+	r, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		t.Fatalf("%s: %v in %s", url, err, text)
+	}
+	return object
+}
+
+// only is the object with the named members, as jq's '{a, b}' makes it: a missing member is null.
+func only(object map[string]any, names []string) map[string]any {
+	picked := map[string]any{}
+	for _, name := range names {
+		picked[name] = object[name]
+	}
+	return picked
+}
+
+// stable makes the volatile members of an object equal.
+func stable(object map[string]any) map[string]any {
 	for _, name := range volatile {
-		if m[name] != nil {
-			m[name] = "…"
+		if object[name] != nil {
+			object[name] = "…"
 		}
 	}
-	return m
+	return object
 }
 
 // TestHouseIsWhole: what people look for is there, and links between the pages lead somewhere.
