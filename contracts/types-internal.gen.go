@@ -70,5 +70,8 @@ type TaskDone struct {
 // worker runs it, and the server is configured to acknowledge that.
 type TaskOutcome string
 
+// NotConfigured A request that was rejected or failed (RFC 9457).
+type NotConfigured = Problem
+
 // queueContextKey is the context key for queue security scheme
 type queueContextKey string

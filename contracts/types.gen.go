@@ -722,9 +722,6 @@ type LeaseGone = Problem
 // NoSuchAnalysis A request that was rejected or failed (RFC 9457).
 type NoSuchAnalysis = Problem
 
-// NotConfigured A request that was rejected or failed (RFC 9457).
-type NotConfigured = Problem
-
 // RequestIDReused A request that was rejected or failed (RFC 9457).
 type RequestIDReused = Problem
 

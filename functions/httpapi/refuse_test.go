@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -426,6 +427,12 @@ func TestOperations(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.get("/healthz").wants(t, 200, `{"status":"ok"}`)
 	d.get("/readyz").wants(t, 200, `{"status":"ok"}`)
+	var document struct {
+		OpenAPI string `json:"openapi"`
+	}
+	if a := d.get("/openapi.json"); a.status != 200 || json.Unmarshal([]byte(a.raw), &document) != nil || document.OpenAPI != "3.1.0" {
+		t.Errorf("openapi.json: %d %.40s", a.status, a.raw)
+	}
 	if a := d.get("/openapi.yaml"); a.status != 200 || !strings.HasPrefix(a.raw, "openapi: 3.1.0\n") {
 		t.Errorf("openapi.yaml: %d %.40s", a.status, a.raw)
 	}

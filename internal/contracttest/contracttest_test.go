@@ -38,6 +38,10 @@ func reply(status int, contentType, body string) http.Handler {
 }
 
 const (
+	lockPath = "/v1/analyses/a1/lock"
+	skipped  = `{"analysis_id":"a1","acquired":false,"reason":"locked"}`
+	grant    = `{"analysis_id":"a1","acquired":true,"owner_id":"w","fencing_token":1,"expires_at":"2026-01-01T00:00:30.000Z",` +
+		`"remaining_ms":1000,"runs":1,"failures":0,"replayed":false}`
 	acquirePath = "/v1/tenants/acme/locks/deploy/acquire"
 	question    = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
 	lease       = `{"tenant_id":"acme","lock_key":"deploy","lease_id":"l1","owner_id":"ann","fencing_token":1,"state":"ACTIVE",` +
@@ -93,6 +97,15 @@ func TestHandlerReports(t *testing.T) {
 		{"a 200 for an empty body", "POST", acquirePath, "", 200, asJSON, lease, ofAcquire + "value is required but missing"},
 		{"a 200 for a query that the contract refuses", "GET", "/v1/tenants/acme/locks?page_size=0", "", 200, asJSON, `{"locks":[]}`,
 			`answered 200, but the request: parameter "page_size" in query has an error: validation failed due to: at '': minimum: got 0, want 1`},
+		{"a grant", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, grant, ""},
+		{"a run that was not granted", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, skipped, ""},
+		{"a grant without a token", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, strings.Replace(grant, `"fencing_token":1,`, "", 1),
+			`response body doesn't match schema #/components/schemas/AnalysisGrant: validation failed due to: validation failed due to: ` +
+				`validation failed due to: at '': missing property 'fencing_token'`},
+		{"a message of a queue", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON, `{"outcome":"ready"}`, ""},
+		{"an outcome that is none", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON, `{"outcome":"lunch"}`,
+			`response body doesn't match schema #/components/schemas/TaskDone: Error at "/outcome": value is not one of the allowed values ` +
+				`["ready","failed","already_finished","unknown_analysis","malformed","locked"]`},
 		{"HTML for an unknown path", "GET", "/v2/locks", "", 404, asHTML, "<h1>Not Found</h1>", fmt.Sprintf(notThere, "no matching operation was found")},
 		{"a 200 for an unknown path", "GET", "/v2/locks", "", 200, asJSON, `{}`, fmt.Sprintf(notThere, "no matching operation was found")},
 		{"a problem with 200 for an unknown path", "GET", "/v2/locks", "", 200, asIssue, problem, fmt.Sprintf(notThere, "no matching operation was found")},
