@@ -22,7 +22,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// makeAnalyses puts analyses into a store that nobody has run, as their owner does.
+// makeAnalyses creates analyses in a store, as the producer does.
 func makeAnalyses(t *testing.T, store docstore.Store, ids ...analysis.ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -39,8 +39,8 @@ type counter struct {
 	count func() map[string]int
 }
 
-// costs counts what the commands of the gate cost on a store: applied and refused, in the store's own requests.
-func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c counter, applied, refused map[string]int) {
+// costs counts what the commands of the gate cost on a store: applied and rejected, in the store's own requests.
+func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c counter, applied, rejected map[string]int) {
 	t.Helper()
 	analyses := analysis.New(store, nil)
 	const id = analysis.ID("a1")
@@ -74,19 +74,19 @@ func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c co
 		cost map[string]int
 	}{
 		{"acquire, granted", 0, acquire("bob", "r1"), analysis.OK, applied},
-		{"acquire, replayed", 0, acquire("bob", "r1"), analysis.OK, refused},
-		{"acquire, locked", 0, acquire("ann", "r2"), analysis.Locked, refused},
+		{"acquire, replayed", 0, acquire("bob", "r1"), analysis.OK, rejected},
+		{"acquire, locked", 0, acquire("ann", "r2"), analysis.Locked, rejected},
 		{"acquire, stale", 12 * time.Second, acquire("ann", "r2"), analysis.OK, applied},
 		{"refresh", 0, refresh(2), analysis.OK, applied},
-		{"refresh, lost", 0, refresh(1), analysis.Lost, refused},
-		{"release, lost", 0, release(1), analysis.Lost, refused},
+		{"refresh, lost", 0, refresh(1), analysis.Lost, rejected},
+		{"release, lost", 0, release(1), analysis.Lost, rejected},
 		{"release", 0, release(2), analysis.OK, applied},
-		{"release, replayed", 0, release(2), analysis.OK, refused},
+		{"release, replayed", 0, release(2), analysis.OK, rejected},
 		{"acquire, released", 0, acquire("ann", "r3"), analysis.OK, applied},
-		{"finish, lost", 0, finish(2), analysis.Lost, refused},
+		{"finish, lost", 0, finish(2), analysis.Lost, rejected},
 		{"finish", 0, finish(3), analysis.OK, applied},
-		{"finish, replayed", 0, finish(3), analysis.OK, refused},
-		{"acquire, finished", 0, acquire("ann", "r4"), analysis.AlreadyFinished, refused},
+		{"finish, replayed", 0, finish(3), analysis.OK, rejected},
+		{"acquire, finished", 0, acquire("ann", "r4"), analysis.AlreadyFinished, rejected},
 	} {
 		advance(step.wait)
 		c.reset()
@@ -271,7 +271,7 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 		store := openDynamo(t, client, "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 		analyses := analysis.New(store, nil)
 		makeAnalyses(t, store, "a1")
-		for _, request := range []string{"r1", "r2"} { // the second is a takeover that the index has not heard of
+		for _, request := range []string{"r1", "r2"} { // the second is a takeover that the index does not show yet
 			time.Sleep(time.Minute)
 			if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a1", Owner: "ann", RequestID: request, TTLSeconds: 10}); err != nil || o.Code != analysis.OK {
 				t.Fatal(o, err)

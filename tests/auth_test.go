@@ -33,17 +33,17 @@ func newIssuer(t *testing.T) *issuer {
 	}
 	i := &issuer{key: key}
 	mux := http.NewServeMux()
-	answer := func(path string, body func() any) {
+	respond := func(path string, body func() any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			if err := json.NewEncoder(w).Encode(body()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	answer("/.well-known/openid-configuration", func() any {
+	respond("/.well-known/openid-configuration", func() any {
 		return map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys"}
 	})
-	answer("/keys", func() any {
+	respond("/keys", func() any {
 		return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}}}
 	})
 	i.Server = httptest.NewServer(mux)

@@ -24,10 +24,10 @@ func TestChaosOnMemory(t *testing.T) {
 	chaos.Proof(t, atDepth(50, 500), memoryInside)
 }
 
-// TestChaosNotices: the chaos is worth something only if it finds what somebody could break.
-func TestChaosNotices(t *testing.T) {
+// TestChaosDetectsMutations: the simulation detects mutations of the rules and of clients.
+func TestChaosDetectsMutations(t *testing.T) {
 	t.Parallel()
-	chaos.Teeth(t, memoryInside)
+	chaos.Mutations(t, memoryInside)
 }
 
 // TestChaosOnSQLite: the same on a file.
@@ -53,7 +53,7 @@ func TestChaosOnDynamoDB(t *testing.T) {
 func TestChaosOnFirestore(t *testing.T) {
 	t.Parallel()
 	chaos.Proof(t, atDepth(1, 5), func(t *testing.T) func(*testing.T) docstore.Store {
-		outside := chaos.NewAbroad(t.Context())
+		outside := chaos.NewOutside(t.Context())
 		server := firestoretest.Start(t, &firestoretest.Options{Mode: firestoretest.Pessimistic, Now: outside.Now})
 		s := openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()})
 		return func(*testing.T) docstore.Store { return outside.Store(s) }

@@ -33,23 +33,23 @@ import (
 
 func init() { children["chaos worker"] = chaosWorker } //nolint:gochecknoinits // before TestMain, on systems that can
 
-// mortalTTL is the shortest lock that there is: a killed worker costs as long.
-const mortalTTL = time.Second
+// crashTTL is the shortest ttl that is allowed: after a crash the takeover waits as long.
+const crashTTL = time.Second
 
-// doom is what becomes of a worker's process at a point of a run.
-type doom string
+// crash is what happens to a worker's process at a point of a run.
+type crash string
 
 const (
-	beforeAcquire doom = "killed before the acquire"
-	afterAcquire  doom = "killed after the acquire"
-	duringWork    doom = "killed in the middle of the work"
-	beforeFinish  doom = "killed between the work and the finish"
-	afterFinish   doom = "killed between the finish and the acknowledgment"
-	whileLooking  doom = "stopped beyond the ttl between look and step"
+	beforeAcquire crash = "killed before the acquire"
+	afterAcquire  crash = "killed after the acquire"
+	duringWork    crash = "killed during the work"
+	beforeFinish  crash = "killed between the work and the finish"
+	afterFinish   crash = "killed between the finish and the acknowledgment"
+	whileLooking  crash = "stopped beyond the ttl between look and step"
 )
 
-// mortal is the gate as a worker sees it that is to die: it tells the referee what it learns, and dies where the seed says.
-type mortal struct {
+// crashGate is the gate of a worker that crashes where the seed says, and reports to the referee what it learns.
+type crashGate struct {
 	once.Gate
 
 	seed    uint64
@@ -58,7 +58,7 @@ type mortal struct {
 	client  *http.Client
 }
 
-// chaosWorker is a worker behind the door of a queue that pushes.
+// chaosWorker is a worker behind the endpoint of a queue that pushes.
 func chaosWorker() int {
 	seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	if err != nil {
@@ -69,9 +69,9 @@ func chaosWorker() int {
 	if err != nil {
 		return complain(err)
 	}
-	m := &mortal{Gate: c.Analyses(), seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
+	m := &crashGate{Gate: c.Analyses(), seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
 	route, err := tasks.Door{
-		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: mortalTTL, Heartbeat: mortalTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
+		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: crashTTL, Heartbeat: crashTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
 	}.Route(context.Background())
 	if err != nil {
 		return complain(err)
@@ -93,32 +93,32 @@ func complain(err error) int {
 	return 1
 }
 
-// tell tells the referee something and waits until it knows. The answer is false if the referee refuses.
-func (m *mortal) tell(path string, query url.Values, e *chaos.Event) bool {
+// tell tells the referee something and waits until it knows. It returns false if the referee rejects it.
+func (m *crashGate) tell(path string, query url.Values, e *chaos.Event) bool {
 	body, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}
 	r, err := m.client.Post(m.referee+path+"?"+query.Encode(), "application/json", bytes.NewReader(body))
 	if err != nil {
-		os.Exit(complain(err)) // there is no referee any more: the test is over
+		os.Exit(complain(err)) // the test has ended
 	}
 	_ = r.Body.Close()
 	return r.StatusCode == http.StatusOK
 }
 
-func (m *mortal) note(e chaos.Event) { m.tell("/event", nil, &e) }
+func (m *crashGate) note(e chaos.Event) { m.tell("/event", nil, &e) }
 
-func (m *mortal) count(what string) { m.tell("/count", url.Values{"what": {what}}, nil) }
+func (m *crashGate) count(what string) { m.tell("/count", url.Values{"what": {what}}, nil) }
 
-// meets asks whether this is where something happens to the process, and is told so once for all that is planned.
-func (m *mortal) meets(d doom, whose string) bool {
-	return m.tell("/doom", url.Values{"what": {string(d)}, "whose": {whose}, "worker": {m.number}}, nil)
+// reached reports whether a crash of the process is planned at this point. Each planned one is reported once.
+func (m *crashGate) reached(d crash, subject string) bool {
+	return m.tell("/crash", url.Values{"what": {string(d)}, "subject": {subject}, "worker": {m.number}}, nil)
 }
 
 // dies ends the process, if this is where that happens.
-func (m *mortal) dies(d doom, whose string) {
-	if m.meets(d, whose) {
+func (m *crashGate) dies(d crash, subject string) {
+	if m.reached(d, subject) {
 		die()
 	}
 }
@@ -130,7 +130,7 @@ func die() {
 }
 
 // Acquire implements [once.Gate].
-func (m *mortal) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
+func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	message, _, _ := strings.Cut(r.Owner, "#") // it has the names of the queue and the message in it: "chaos/m27#1.1"
 	m.dies(beforeAcquire, message)
 	g, err := m.Gate.Acquire(ctx, r)
@@ -138,7 +138,7 @@ func (m *mortal) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error
 		return g, err
 	}
 	l := g.Lock
-	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner, At: l.ExpiresAt.Add(-mortalTTL), Until: l.ExpiresAt})
+	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner, At: l.ExpiresAt.Add(-crashTTL), Until: l.ExpiresAt})
 	if g.Runs > 1 {
 		m.count("takeovers")
 	}
@@ -147,23 +147,23 @@ func (m *mortal) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error
 }
 
 // Refresh implements [once.Gate].
-func (m *mortal) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
+func (m *crashGate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
 	end, err := m.Gate.Refresh(ctx, l, ttl)
 	if err == nil {
 		m.note(chaos.Event{Kind: chaos.Extended, Analysis: l.AnalysisID, Token: l.Token, Until: end})
 	}
-	return end, m.refused(err)
+	return end, m.rejected(err)
 }
 
 // Release implements [once.Gate].
-func (m *mortal) Release(ctx context.Context, l once.Lock, failed string) error {
-	return m.refused(m.Gate.Release(ctx, l, failed))
+func (m *crashGate) Release(ctx context.Context, l once.Lock, failed string) error {
+	return m.rejected(m.Gate.Release(ctx, l, failed))
 }
 
 // Finish implements [once.Gate].
-func (m *mortal) Finish(ctx context.Context, l once.Lock, r once.Result) error {
+func (m *crashGate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 	m.dies(beforeFinish, l.AnalysisID)
-	last := m.meets(afterFinish, l.AnalysisID)
+	last := m.reached(afterFinish, l.AnalysisID)
 	err := m.Gate.Finish(ctx, l, r)
 	if err == nil {
 		status := "READY"
@@ -175,19 +175,19 @@ func (m *mortal) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 	if last {
 		die()
 	}
-	return m.refused(err)
+	return m.rejected(err)
 }
 
-// refused counts what the gate refuses to whoever held a lock.
-func (m *mortal) refused(err error) error {
+// rejected counts what the gate rejects because the lock is lost.
+func (m *crashGate) rejected(err error) error {
 	if once.IsLost(err) {
-		m.count("writes of zombies refused")
+		m.count("stale writes rejected")
 	}
 	return err
 }
 
 // work is a body of several steps, some of them longer together than a lock without a heartbeat.
-func (m *mortal) work(ctx context.Context, l once.Lock) (string, error) {
+func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 	number, err := strconv.ParseUint(strings.TrimPrefix(l.AnalysisID, "a"), 10, 64)
 	if err != nil {
 		return "", once.Permanent(err)
@@ -199,70 +199,70 @@ func (m *mortal) work(ctx context.Context, l once.Lock) (string, error) {
 	m.note(e(chaos.Begun))
 	defer func() { m.note(e(chaos.Over)) }()
 	steps := 2 + random.IntN(4)
-	fated := random.IntN(steps)
+	last := random.IntN(steps)
 	for i := range steps {
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Duration(20+random.IntN(300)) * time.Millisecond):
 		}
-		if i == fated {
+		if i == last {
 			m.dies(duringWork, l.AnalysisID)
 		}
 		looked := e(chaos.Looked)
 		if err := once.Check(ctx); err != nil {
-			m.zombie(ctx, l, err)
+			m.sendStale(ctx, l, err)
 			return "", err
 		}
 		m.note(looked)
-		if i == fated && m.meets(whileLooking, l.AnalysisID) {
+		if i == last && m.reached(whileLooking, l.AnalysisID) {
 			m.stop()
 		}
 		step := e(chaos.Stepped)
 		if !m.tell("/step", nil, &step) {
-			m.count("steps of zombies refused")
+			m.count("stale steps rejected")
 		}
 	}
 	if err := once.Check(ctx); err != nil {
-		m.zombie(ctx, l, err)
+		m.sendStale(ctx, l, err)
 	}
-	if l.AnalysisID == doomedAnalysis {
+	if l.AnalysisID == failingAnalysis {
 		return "", once.Permanent(errors.New("it cannot succeed"))
 	}
 	return "done", nil
 }
 
-// doomedAnalysis cannot succeed.
-const doomedAnalysis = "a7"
+// failingAnalysis cannot succeed.
+const failingAnalysis = "a7"
 
 // stop stops the process until the referee lets it go on, beyond its lock's end.
-func (m *mortal) stop() {
+func (m *crashGate) stop() {
 	begin := time.Now()
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	for time.Since(begin) < mortalTTL { // the signal is on its way; when it has come and gone, this is over
+	for time.Since(begin) < crashTTL { // the signal arrives soon, and this ends after it
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// zombie sends what somebody would send who does not look. While nobody has taken over, the gate would take a late end, so
-// that is sent only after somebody has.
-func (m *mortal) zombie(ctx context.Context, l once.Lock, cause error) {
+// sendStale sends what a worker would send that does not check its lock. Before a takeover the gate accepts a late finish, so it
+// sends that only after one.
+func (m *crashGate) sendStale(ctx context.Context, l once.Lock, cause error) {
 	if !errors.Is(cause, once.ErrLost) {
 		return // stopped, and still the holder
 	}
 	late := context.WithoutCancel(ctx)
-	_, err := m.Refresh(late, l, mortalTTL)
+	_, err := m.Refresh(late, l, crashTTL)
 	if err == nil {
-		m.count("locks of zombies brought back to life")
+		m.count("expired locks extended")
 	}
 	if errors.Is(err, contracts.CodeLeaseLost) {
-		if m.refused(m.Gate.Finish(late, l, once.Result{Result: "a zombie's"})) == nil {
-			m.count("ends of zombies accepted")
+		if m.rejected(m.Gate.Finish(late, l, once.Result{Result: "stale"})) == nil {
+			m.count("stale finishes accepted")
 		}
 	}
 }
 
-// mortals is the test's side: the queue, the referee, and who starts workers.
-type mortals struct {
+// crashRun is the test's side: the queue, the referee, and the starter of workers.
+type crashRun struct {
 	t       *testing.T
 	seed    uint64
 	server  string
@@ -272,10 +272,10 @@ type mortals struct {
 	tally   *chaos.Tally
 	life    context.Context //nolint:containedctx // of workers and messages
 
-	mu      sync.Mutex
-	plan    map[string][]doom    // what is still to happen, by analysis or message
-	workers map[string]*exec.Cmd // by number
-	doors   map[string]string    // URLs by number
+	mu        sync.Mutex
+	plan      map[string][]crash   // what is still to happen, by analysis or message
+	workers   map[string]*exec.Cmd // by number
+	endpoints map[string]string    // URLs by number
 }
 
 // TestChaosOfProcesses (BE-041-DOD-1, BE-041-DOD-3, BE-041-DOD-4): 200 messages about 20 analyses are pushed at once to workers, each a process of its own with many
@@ -299,14 +299,14 @@ func TestChaosOfProcesses(t *testing.T) {
 	p, gate := ordered(t, ids...)
 	life, end := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer end()
-	c := &mortals{
+	c := &crashRun{
 		t: t, seed: seed, server: p.url, referee: chaos.NewReferee(), tally: &chaos.Tally{}, life: life,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
-		plan:   plan(seed, messages, ids), workers: map[string]*exec.Cmd{}, doors: map[string]string{},
+		plan:   plan(seed, messages, ids), workers: map[string]*exec.Cmd{}, endpoints: map[string]string{},
 	}
-	planned := map[doom]int{}
-	for _, dooms := range c.plan {
-		for _, d := range dooms {
+	planned := map[crash]int{}
+	for _, crashes := range c.plan {
+		for _, d := range crashes {
 			planned[d]++
 		}
 	}
@@ -330,7 +330,7 @@ func TestChaosOfProcesses(t *testing.T) {
 	end()
 	workers.Wait()
 
-	if err := c.referee.Verdict(); err != nil {
+	if err := c.referee.Err(); err != nil {
 		t.Error(err)
 	}
 	latest := map[string]int64{}
@@ -340,7 +340,7 @@ func TestChaosOfProcesses(t *testing.T) {
 	}
 	for _, id := range ids {
 		want := "READY"
-		if id == doomedAnalysis {
+		if id == failingAnalysis {
 			want = "FAILED"
 		}
 		if a, err := gate.Get(t.Context(), id); err != nil || a.Status != want || a.Locked || a.OwnerID != "" {
@@ -349,7 +349,7 @@ func TestChaosOfProcesses(t *testing.T) {
 	}
 	for _, g := range grants {
 		want := "READY"
-		if g.Analysis == doomedAnalysis {
+		if g.Analysis == failingAnalysis {
 			want = "FAILED"
 		}
 		l := once.Lock{AnalysisID: g.Analysis, Owner: g.Owner, Token: g.Token}
@@ -364,12 +364,12 @@ func TestChaosOfProcesses(t *testing.T) {
 			t.Errorf("%d processes were %s, %d were to be", c.tally.Of(string(d)), d, n)
 		}
 	}
-	for _, what := range []string{"takeovers", "writes of zombies refused"} {
+	for _, what := range []string{"takeovers", "stale writes rejected"} {
 		if c.tally.Of(what) == 0 {
 			t.Errorf("no %s", what)
 		}
 	}
-	for _, what := range []string{"locks of zombies brought back to life", "ends of zombies accepted"} {
+	for _, what := range []string{"expired locks extended", "stale finishes accepted"} {
 		if n := c.tally.Of(what); n > 0 {
 			t.Errorf("%d %s", n, what)
 		}
@@ -378,9 +378,9 @@ func TestChaosOfProcesses(t *testing.T) {
 
 // plan is what happens to processes: at two points of each analysis' runs, in this order, to every other one right after its
 // finish, and to every 25th message before its acquire.
-func plan(seed uint64, messages int, analyses []string) map[string][]doom {
-	plan, random := map[string][]doom{}, rand.New(rand.NewPCG(seed, 0))
-	var deck []doom
+func plan(seed uint64, messages int, analyses []string) map[string][]crash {
+	plan, random := map[string][]crash{}, rand.New(rand.NewPCG(seed, 0))
+	var deck []crash
 	for range (len(analyses) + 1) / 2 {
 		deck = append(deck, afterAcquire, duringWork, beforeFinish, whileLooking)
 	}
@@ -392,13 +392,13 @@ func plan(seed uint64, messages int, analyses []string) map[string][]doom {
 		}
 	}
 	for n := 0; n < messages; n += 25 {
-		plan[fmt.Sprint("chaos/m", n)] = []doom{beforeAcquire}
+		plan[fmt.Sprint("chaos/m", n)] = []crash{beforeAcquire}
 	}
 	return plan
 }
 
 // ServeHTTP is what workers tell.
-func (c *mortals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *crashRun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	var e chaos.Event
 	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
@@ -409,7 +409,7 @@ func (c *mortals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/up":
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.doors[q.Get("worker")] = q.Get("url")
+		c.endpoints[q.Get("worker")] = q.Get("url")
 	case "/event":
 		c.referee.Note(e)
 	case "/step":
@@ -418,8 +418,8 @@ func (c *mortals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case "/count":
 		c.tally.Add(q.Get("what"), 1)
-	case "/doom":
-		if !c.next(doom(q.Get("what")), q.Get("whose"), q.Get("worker")) {
+	case "/crash":
+		if !c.next(crash(q.Get("what")), q.Get("subject"), q.Get("worker")) {
 			w.WriteHeader(http.StatusConflict)
 		}
 	default:
@@ -427,25 +427,25 @@ func (c *mortals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next reports whether this is what happens next to whoever runs an analysis or a message.
-func (c *mortals) next(d doom, whose, worker string) bool {
+// next reports whether this crash is the next one that is planned for an analysis or a message.
+func (c *crashRun) next(d crash, subject, worker string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	dooms := c.plan[whose]
-	if len(dooms) == 0 || dooms[0] != d {
+	crashes := c.plan[subject]
+	if len(crashes) == 0 || crashes[0] != d {
 		return false
 	}
-	c.plan[whose] = dooms[1:]
+	c.plan[subject] = crashes[1:]
 	c.tally.Add(string(d), 1)
 	if d == whileLooking {
 		process := c.workers[worker].Process
-		time.AfterFunc(2*mortalTTL, func() { _ = process.Signal(syscall.SIGCONT) })
+		time.AfterFunc(2*crashTTL, func() { _ = process.Signal(syscall.SIGCONT) })
 	}
 	return true
 }
 
 // worker keeps a process running, one after the other.
-func (c *mortals) worker(number string) {
+func (c *crashRun) worker(number string) {
 	for c.life.Err() == nil {
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(c.life, os.Args[0])
@@ -472,18 +472,18 @@ func (c *mortals) worker(number string) {
 			c.t.Errorf("worker %s: %v: %s", number, cmd.ProcessState, s)
 		}
 		c.mu.Lock()
-		delete(c.doors, number)
+		delete(c.endpoints, number)
 		c.mu.Unlock()
 	}
 }
 
 // message pushes a message until a worker says that it is done, as Cloud Tasks does.
-func (c *mortals) message(n int, analysis string) {
+func (c *crashRun) message(n int, analysis string) {
 	random := rand.New(rand.NewPCG(c.seed, uint64(n)))
 	for try := 0; c.life.Err() == nil; {
-		if door := c.door(random); door != "" {
+		if endpoint := c.endpoint(random); endpoint != "" {
 			c.tally.Add("deliveries", 1)
-			if c.push(door, n, try, analysis) {
+			if c.push(endpoint, n, try, analysis) {
 				return
 			}
 			try++
@@ -495,19 +495,19 @@ func (c *mortals) message(n int, analysis string) {
 	}
 }
 
-// door is that of a random worker, if there is one.
-func (c *mortals) door(random *rand.Rand) string {
+// endpoint is that of a random worker, if there is one.
+func (c *crashRun) endpoint(random *rand.Rand) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	number := strconv.Itoa(random.IntN(max(1, len(c.workers))))
-	return c.doors[number]
+	return c.endpoints[number]
 }
 
-// push delivers a message once. Whoever does not answer within the queue's patience is not waited for.
-func (c *mortals) push(door string, n, try int, analysis string) (done bool) {
-	ctx, cancel := context.WithTimeout(c.life, 4*mortalTTL)
+// push delivers a message once, and gives up when the queue's timeout has passed.
+func (c *crashRun) push(endpoint string, n, try int, analysis string) (done bool) {
+	ctx, cancel := context.WithTimeout(c.life, 4*crashTTL)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, door+tasks.TaskPath, strings.NewReader(`{"analysisId":"`+analysis+`"}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+tasks.TaskPath, strings.NewReader(`{"analysisId":"`+analysis+`"}`))
 	if err != nil {
 		c.t.Error(err)
 		return false
@@ -519,7 +519,7 @@ func (c *mortals) push(door string, n, try int, analysis string) (done bool) {
 	r.Header.Set("X-CloudTasks-TaskExecutionCount", strconv.Itoa(try))
 	a, err := c.client.Do(r)
 	if err != nil {
-		return false // the worker is no more, or stands still
+		return false // the worker was killed or is stopped
 	}
 	defer func() { _ = a.Body.Close() }()
 	body, err := io.ReadAll(a.Body)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDemo plays the demonstration as a newcomer does: it ends by itself, and every promise holds.
+// TestDemo runs the demonstration as a new user does: it exits by itself, and all its checks pass.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer

@@ -78,7 +78,7 @@ func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) {
 	suite.AmbiguousMachineIDs(t, unreliableDynamo)
 }
 
-// unreliableDynamo opens a store on an emulator that loses requests and answers.
+// unreliableDynamo opens a store on an emulator that loses requests and responses.
 func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 	t.Helper()
 	kinds := map[suite.Fate]dynamodbtest.Kind{

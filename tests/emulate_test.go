@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestEmulators: the emulators answer as commands of their own, and end with Ctrl-C and exit code 0.
+// TestEmulators: each emulator serves as a command and exits with code 0 on Ctrl-C.
 func TestEmulators(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]struct {
-		args                 []string
-		target, body, answer string
+		args                   []string
+		target, body, response string
 	}{
 		"dynamodb":  {[]string{"dynamodb"}, "DynamoDB_20120810.ListTables", "{}", `{"TableNames":[]}`},
 		"sqs":       {[]string{"sqs"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"analyses"}`, `{"QueueUrl":"http://queues.local/000000000000/analyses"}`},
@@ -40,7 +40,7 @@ func TestEmulators(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Body.Close()
-			if body, err := io.ReadAll(w.Body); err != nil || w.StatusCode != http.StatusOK || string(body) != call.answer {
+			if body, err := io.ReadAll(w.Body); err != nil || w.StatusCode != http.StatusOK || string(body) != call.response {
 				t.Errorf("%d %s, %v", w.StatusCode, body, err)
 			}
 			interrupt(t, p)

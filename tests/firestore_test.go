@@ -88,7 +88,7 @@ func TestMachineIDsOnFirestore(t *testing.T) {
 	}
 }
 
-// TestAmbiguousAnalysesOnFirestore: commits whose request or answer was lost, with a store that sends again by itself.
+// TestAmbiguousAnalysesOnFirestore: commits whose request or response was lost, with a store that retries.
 func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	t.Parallel()
 	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
@@ -105,7 +105,7 @@ func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
 	})
 }
 
-// firestoreFaults are the fates of a Commit. The store sends it again by itself after all but the last.
+// firestoreFaults are faults of a Commit. The store retries after all but the last.
 func firestoreFaults(server *firestoretest.Server) suite.Faults {
 	var late *firestoretest.Injection
 	caughtUp := make(chan struct{})

@@ -32,7 +32,7 @@ type frozen struct {
 	Err     string // of the context, the first time that it was asked after the thaw
 	Lost    bool   // its cause is ErrLost
 	Derived bool   // Check knew it through a derived context, at the same time
-	Finish  bool   // a finish sent in spite of all was refused as ErrLost; false if none was sent
+	Finish  bool   // a finish sent anyway was rejected as ErrLost; false if none was sent
 	Before  bool   // a step passed the guard of what lies behind the gate, before the process was stopped
 	After   bool   // a step taken in spite of all passed it after the thaw
 	Status  once.Status
@@ -73,11 +73,11 @@ func freeze() int {
 		}
 		f.Lost = errors.Is(context.Cause(ctx), once.ErrLost)
 		f.After = step()
-		if os.Getenv("LEASEHOLD_ZOMBIE") == "" {
+		if os.Getenv("LEASEHOLD_STALE") == "" {
 			return "too late", nil
 		}
-		f.Finish = once.IsLost(gate.Finish(context.WithoutCancel(ctx), l, once.Result{Result: "zombie"}))
-		return "zombie", nil
+		f.Finish = once.IsLost(gate.Finish(context.WithoutCancel(ctx), l, once.Result{Result: "stale"}))
+		return "stale", nil
 	}, &once.Options{TTL: time.Second, Owner: "child"})
 	if err != nil {
 		fmt.Println(err)
@@ -99,7 +99,7 @@ func TestFrozenProcess(t *testing.T) {
 		env  []string
 		want frozen
 	}{
-		"taken over": {[]string{"LEASEHOLD_ZOMBIE=1"}, frozen{
+		"taken over": {[]string{"LEASEHOLD_STALE=1"}, frozen{
 			Err: "context canceled", Lost: true, Derived: true, Finish: true, Before: true, After: false, Status: once.Lost, Token: 1,
 		}},
 		"left alone": {nil, frozen{
@@ -155,7 +155,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 		for {
 			out, err := gate.Run(t.Context(), "a1", func(_ context.Context, l once.Lock) (string, error) {
 				if !step(l.Token) {
-					return "", once.Permanent(errors.New("the guard refused the step of the takeover"))
+					return "", once.Permanent(errors.New("the guard rejected the step of the takeover"))
 				}
 				return "takeover", nil
 			}, nil)

@@ -65,7 +65,7 @@ func startFunction(t *testing.T, path, target string, env ...string) *function {
 	}
 }
 
-// call sends one request and returns the answer's status and body.
+// call sends one request and returns the response's status and body.
 func call(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -19,7 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// command runs the command to its end and returns what it printed and its exit code.
+// command runs the command until it exits and returns what it printed and its exit code.
 func command(t *testing.T, env []string, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	path := binary(t)
@@ -172,7 +172,7 @@ func newLeaseServer(t *testing.T) *leaseServer {
 	return s
 }
 
-// TestNextID: IDs are made under a lease that is given back.
+// TestNextID: IDs are made under a lease that is released afterwards.
 func TestNextID(t *testing.T) {
 	t.Parallel()
 	server := newLeaseServer(t)

@@ -53,10 +53,10 @@ func uniqueIDs(t *testing.T, c idsim.Config) {
 		got, each int64 // one in so many process seconds at least
 	}{
 		{"IDs under a lease", r.Leased, 1}, {"under a cached one", r.Cached, 100}, {"random", r.Random, 1},
-		{"leases", r.Leases, 200}, {"answers that none is free", r.Exhausted, 200}, {"releases", r.Releases, 1000},
+		{"leases", r.Leases, 200}, {"responses that none is free", r.Exhausted, 200}, {"releases", r.Releases, 1000},
 		{"releases again", r.Replays, 4000}, {"kills", r.Kills, 200}, {"shutdowns", r.Shutdowns, 400},
 		{"partitions", r.Partitions, 200}, {"clock steps", r.Steps, 100}, {"lost requests", r.LostRequests, 4000},
-		{"lost answers", r.LostAnswers, 4000}, {"waits for sequences", r.SequenceWaits, 100}, {"refusals by the clock", r.ClockRefusals, 500},
+		{"lost responses", r.LostResponses, 4000}, {"waits for sequences", r.SequenceWaits, 100}, {"rejections by the clock", r.ClockRejections, 500},
 	} {
 		if want := max(1, scale/reached.each); reached.got < want {
 			t.Errorf("%d %s, want %d at least: the run does not reach what it is meant to", reached.got, reached.what, want)
@@ -144,8 +144,8 @@ func TestIDsAreUniqueOnStores(t *testing.T) {
 	}
 }
 
-// TestUniquenessOfIDsHasTeeth: the same simulation notices servers and clients that do not keep the rule.
-func TestUniquenessOfIDsHasTeeth(t *testing.T) {
+// TestUniquenessDetectsMutations: the simulation detects servers and clients that break the rule.
+func TestUniquenessDetectsMutations(t *testing.T) {
 	t.Parallel()
 	for name, mutant := range idsim.Mutants {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ type killed struct {
 	dir string
 
 	mu      sync.Mutex
-	held    []contracts.Lease // acknowledged and not given back
+	held    []contracts.Lease // acknowledged and not released
 	highest map[string]int64  // token acknowledged of each shared lock
 }
 
@@ -106,7 +106,7 @@ func (k *killed) load(t *testing.T, locks *client.Locks, round, n int, acknowled
 		won, err := locks.Acquire(t.Context(), "acme", shared, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 3600})
 		switch {
 		case err == nil:
-			// Nobody else can get the lock before this client gives it back, so the order here is that of the grants.
+			// No other client can get the lock before this one releases it, so the order here is that of the grants.
 			k.mu.Lock()
 			if won.FencingToken <= k.highest[shared] {
 				t.Errorf("round %d: %s was granted with token %d after %d", round, shared, won.FencingToken, k.highest[shared])

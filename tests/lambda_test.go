@@ -25,12 +25,12 @@ import (
 // lambdaRuntime is Lambda's side of the runtime API
 // (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html), with one instance of a function at the other side.
 type lambdaRuntime struct {
-	events  chan lambdaEvent
-	answers chan lambdaAnswer
-	stderr  bytes.Buffer
-	ended   chan struct{} // closed when the instance has ended; stderr may be read then
-	code    int           // its exit code
-	kill    func()
+	events    chan lambdaEvent
+	responses chan lambdaResponse
+	stderr    bytes.Buffer
+	ended     chan struct{} // closed when the instance has ended; stderr may be read then
+	code      int           // its exit code
+	kill      func()
 }
 
 type lambdaEvent struct {
@@ -38,7 +38,7 @@ type lambdaEvent struct {
 	deadline time.Time
 }
 
-type lambdaAnswer struct {
+type lambdaResponse struct {
 	failed bool
 	body   []byte
 }
@@ -46,7 +46,7 @@ type lambdaAnswer struct {
 // startLambda starts an instance of a function that was built for provided.al2023, with its handler name.
 func startLambda(t *testing.T, bootstrap, handler string, env ...string) *lambdaRuntime {
 	t.Helper()
-	l := &lambdaRuntime{events: make(chan lambdaEvent), answers: make(chan lambdaAnswer, 1), ended: make(chan struct{})}
+	l := &lambdaRuntime{events: make(chan lambdaEvent), responses: make(chan lambdaResponse, 1), ended: make(chan struct{})}
 	const prefix = "/2018-06-01/runtime/invocation/"
 	invocation := 0 // only next touches it, and an instance asks for one invocation at a time
 	mux := http.NewServeMux()
@@ -61,18 +61,18 @@ func startLambda(t *testing.T, bootstrap, handler string, env ...string) *lambda
 		case <-r.Context().Done():
 		}
 	})
-	answer := func(failed bool) http.HandlerFunc {
+	respond := func(failed bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)
 			}
-			l.answers <- lambdaAnswer{failed, body}
+			l.responses <- lambdaResponse{failed, body}
 			w.WriteHeader(http.StatusAccepted)
 		}
 	}
-	mux.HandleFunc("POST "+prefix+"{id}/response", answer(false))
-	mux.HandleFunc("POST "+prefix+"{id}/error", answer(true))
+	mux.HandleFunc("POST "+prefix+"{id}/response", respond(false))
+	mux.HandleFunc("POST "+prefix+"{id}/error", respond(true))
 	api := httptest.NewServer(mux)
 	t.Cleanup(api.Close)
 
@@ -98,7 +98,7 @@ func startLambda(t *testing.T, bootstrap, handler string, env ...string) *lambda
 }
 
 // invoke hands an event to the instance and waits for what it says.
-func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Duration) lambdaAnswer {
+func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Duration) lambdaResponse {
 	t.Helper()
 	select {
 	case l.events <- lambdaEvent{payload, time.Now().Add(timeout)}:
@@ -108,25 +108,25 @@ func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Durati
 		t.Fatal("the instance does not ask for an event")
 	}
 	select {
-	case a := <-l.answers:
+	case a := <-l.responses:
 		return a
 	case <-l.ended:
 		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
 	case <-time.After(failAfter):
-		t.Fatal("the instance does not answer")
+		t.Fatal("the instance does not respond")
 	}
-	return lambdaAnswer{}
+	return lambdaResponse{}
 }
 
-// http invokes the function with an event and decodes the HTTP answer.
+// http invokes the function with an event and decodes the HTTP response.
 func (l *lambdaRuntime) http(t *testing.T, event []byte) (int, string) {
 	t.Helper()
 	a := l.invoke(t, event, failAfter)
-	var answer events.LambdaFunctionURLResponse
-	if err := json.Unmarshal(a.body, &answer); err != nil || a.failed {
+	var response events.LambdaFunctionURLResponse
+	if err := json.Unmarshal(a.body, &response); err != nil || a.failed {
 		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
 	}
-	return answer.StatusCode, answer.Body
+	return response.StatusCode, response.Body
 }
 
 // lambdaFile is one of the events that the tests of functions/aws keep, with words replaced.
@@ -165,7 +165,7 @@ func TestLambda(t *testing.T) {
 			{"another owner", lambdaFile(t, "apigw_jwt.json", "svc-deploy", "svc-other"), 409, []string{`"code":"LOCK_HELD"`, `"owner_id":"svc-deploy"`}},
 			{"an IAM caller", lambdaFile(t, "apigw_iam.json"), 409, []string{`"code":"LOCK_HELD"`}},
 			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, []string{`"code":"PERMISSION_DENIED"`}},
-			{"nobody vouches", lambdaFile(t, "forged_headers.json"), 401, []string{`"code":"UNAUTHENTICATED"`}},
+			{"no authorizer", lambdaFile(t, "forged_headers.json"), 401, []string{`"code":"UNAUTHENTICATED"`}},
 			{"key with slashes", lambdaFile(t, "apigw_key_with_slashes.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
 			{"read it at a function URL", lambdaFile(t, "url_iam.json"), 200, []string{`"lock_key":"a/b c%2F"`, `"owner_id":"svc-deploy"`}},
 			{"list", lambdaFile(t, "apigw_stage.json"), 200, []string{`"lock_key":"a/b c%2F"`}},

@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// fetch returns the body of an answer that must be 200.
+// fetch returns the body of a response that must be 200.
 func fetch(t *testing.T, method, url, body string) []byte {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -43,7 +43,7 @@ func TestNodeExternalID(t *testing.T) {
 		t.Errorf("node checked %s, want %v (%v)", out, want, err)
 	}
 
-	for name, planted := range map[string]struct{ what, by, says string }{
+	for name, mutation := range map[string]struct{ what, by, says string }{
 		"public ID":    {`("externalId": ")[0-9A-Za-z_-]`, `${1}~`, "AssertionError"},
 		"sequence":     {`("sequence": )7\b`, `${1}8`, "AssertionError"},
 		"signature":    {`("signature": "[0-9a-f]{63})[0-9a-f]`, `${1}x`, "AssertionError"},
@@ -51,7 +51,7 @@ func TestNodeExternalID(t *testing.T) {
 		"reason":       {`("reason": )"length"`, `${1}"character"`, "AssertionError"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changed := regexp.MustCompile(planted.what).ReplaceAll(content, []byte(planted.by))
+			changed := regexp.MustCompile(mutation.what).ReplaceAll(content, []byte(mutation.by))
 			if bytes.Equal(changed, content) {
 				t.Fatal("nothing to change")
 			}
@@ -60,7 +60,7 @@ func TestNodeExternalID(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, err := exec.CommandContext(t.Context(), node, script, file).CombinedOutput()
-			if err == nil || !bytes.Contains(out, []byte(planted.says)) {
+			if err == nil || !bytes.Contains(out, []byte(mutation.says)) {
 				t.Errorf("the change was not noticed: %v\n%s", err, out)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
-// TestBoundsAgree: the client refuses what the gate would, and nothing else.
+// TestBoundsAgree: the client rejects what the server would, and nothing else.
 func TestBoundsAgree(t *testing.T) {
 	t.Parallel()
 	if once.MaxResultBytes != analysis.MaxResultBytes || once.MaxTTL != analysis.MaxTTLSeconds*time.Second {
@@ -129,7 +129,7 @@ func TestOnceCommand(t *testing.T) {
 		}
 		waitUntilGone(t, child)
 		if a, err := gate.Get(t.Context(), "a4"); err != nil || a.OwnerID != "" || a.Failures != 0 {
-			t.Errorf("given back: %+v, %v", a, err)
+			t.Errorf("after the release: %+v, %v", a, err)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func killAtEnd(t *testing.T, pid int) {
 	})
 }
 
-// waitUntilGone waits until a process has ended: it was killed with its group, and whoever inherits it has to notice.
+// waitUntilGone waits until a process has ended: it was killed with its group, and its new parent must reap it.
 func waitUntilGone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(failAfter); time.Now().Before(deadline); {

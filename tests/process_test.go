@@ -167,7 +167,7 @@ func launch(t *testing.T, env []string, args ...string) *process {
 	listening := lines.Scan()
 	first := lines.Text()
 	go func() {
-		for lines.Scan() { // until the process closes its end, so that it never waits for a reader
+		for lines.Scan() { // until the process closes its standard output, so that it never blocks on it
 		}
 		p.ended <- p.cmd.Wait()
 	}()
@@ -202,8 +202,8 @@ func environment() []string {
 	return env
 }
 
-// processState is the state of a process by its letter, as ps has it: T is stopped, Z has ended and nobody has noticed. Empty
-// if there is none. Linux says it without ps, which not every machine has.
+// processState is the state of a process as the letter of ps: T is stopped, Z has ended and was not reaped. Empty if there is
+// no such process. Linux says it without ps, which not every machine has.
 func processState(t *testing.T, pid int) string {
 	t.Helper()
 	if runtime.GOOS == "linux" {

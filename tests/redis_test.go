@@ -47,7 +47,7 @@ func TestAnalysesOnRedis(t *testing.T) {
 	})
 }
 
-// TestAmbiguousAnalysesOnRedis: acquire, refresh, release and finish whose request or answer was lost.
+// TestAmbiguousAnalysesOnRedis: acquire, refresh, release and finish whose request or response was lost.
 func TestAmbiguousAnalysesOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousAnalyses(t, redisWithFaults(server)) })
@@ -72,7 +72,7 @@ func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
 }
 
-// redisWithFaults opens stores whose writes meet their fate on the way to the server.
+// redisWithFaults opens stores whose writes fail on the way to the server.
 func redisWithFaults(server *redistest.Server) func(*testing.T, func() time.Time) (docstore.Store, suite.Faults) {
 	fates := map[suite.Fate]redistest.Fate{
 		suite.LostRequest: redistest.LostRequest, suite.LostAnswer: redistest.LostAnswer,
@@ -80,7 +80,7 @@ func redisWithFaults(server *redistest.Server) func(*testing.T, func() time.Time
 	}
 	return func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s := onRedis(t, server, now)
-		// The server knows the script from here on: what meets the fate is the write itself.
+		// The server knows the script from here on, so that the fault hits the write itself.
 		if _, err := s.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "first", ID: "write"}}); err != nil {
 			t.Fatal(err)
 		}

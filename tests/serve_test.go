@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// run runs the command to its end.
+// run runs the command until it exits.
 func run(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	path := binary(t)
@@ -197,7 +197,7 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
-// TestGracefulStop sends SIGTERM while a request is half sent: its answer still arrives, and the exit code is 0.
+// TestGracefulStop sends SIGTERM while a request is half sent: its response still arrives, and the exit code is 0.
 func TestGracefulStop(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory", "--log", "json")
@@ -219,22 +219,22 @@ func TestGracefulStop(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	refused := false
-	for deadline := time.Now().Add(failAfter); !refused && time.Now().Before(deadline); {
+	closed := false
+	for deadline := time.Now().Add(failAfter); !closed && time.Now().Before(deadline); {
 		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-		if refused = err != nil; !refused {
+		if closed = err != nil; !closed {
 			c.Close()
 		}
 	}
-	if !refused {
+	if !closed {
 		t.Fatal("the server still takes connections after SIGTERM")
 	}
 	if _, err := io.WriteString(conn, body); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK\r\n") || !strings.Contains(string(answer), `"fencing_token":1`) {
-		t.Errorf("%q, %v", answer, err)
+	response, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 200 OK\r\n") || !strings.Contains(string(response), `"fencing_token":1`) {
+		t.Errorf("%q, %v", response, err)
 	}
 	if err := <-p.ended; err != nil {
 		t.Errorf("the server ended with %v\n%s", err, p.stderr.Bytes())
@@ -246,7 +246,7 @@ func TestGracefulStop(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsLocks: a newcomer's locks are there tomorrow.
+// TestRestartKeepsLocks: locks survive a restart with the default store.
 func TestRestartKeepsLocks(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -279,7 +279,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 	}
 }
 
-// TestSlowHeaders: a client that sends its header a byte now and then is cut off, and nobody else waits for it.
+// TestSlowHeaders: a client that sends its header a byte now and then is disconnected, and other clients do not wait for it.
 func TestSlowHeaders(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
@@ -299,12 +299,12 @@ func TestSlowHeaders(t *testing.T) {
 	if err := conn.SetReadDeadline(time.Now().Add(failAfter)); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn)
+	response, err := io.ReadAll(conn)
 	if err != nil {
 		t.Errorf("the connection is still open: %v", err)
 	}
-	if len(answer) > 0 && !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
-		t.Errorf("answered %q", answer)
+	if len(response) > 0 && !strings.HasPrefix(string(response), "HTTP/1.1 408 ") {
+		t.Errorf("response %q", response)
 	}
 }
 
@@ -337,9 +337,9 @@ func TestBodyOfAMegabyte(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Body.Close()
-	answer, err := io.ReadAll(w.Body)
-	if err != nil || w.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(answer), `"code":"PAYLOAD_TOO_LARGE"`) {
-		t.Errorf("%d %s, %v", w.StatusCode, answer, err)
+	response, err := io.ReadAll(w.Body)
+	if err != nil || w.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(response), `"code":"PAYLOAD_TOO_LARGE"`) {
+		t.Errorf("%d %s, %v", w.StatusCode, response, err)
 	}
 	if w, err := http.Get(p.url + "/v1/tenants/acme/locks/k"); err != nil || w.StatusCode != http.StatusNotFound {
 		t.Errorf("afterwards the lock is there: %v, %v", w, err)

@@ -44,8 +44,8 @@ type gate struct {
 	ran  chan struct{} // a run has begun
 }
 
-// newGate has the analyses a, b and c. answer is what the target does.
-func newGate(t *testing.T, endpoint string, answer http.HandlerFunc) *gate {
+// newGate has the analyses a, b and c. respond is the target's handler.
+func newGate(t *testing.T, endpoint string, respond http.HandlerFunc) *gate {
 	t.Helper()
 	g := &gate{t: t, dir: t.TempDir(), ran: make(chan struct{}, 100)}
 	store, err := sqlitestore.Open(t.Context(), filepath.Join(g.dir, "leasehold.db"), nil)
@@ -71,7 +71,7 @@ func newGate(t *testing.T, endpoint string, answer http.HandlerFunc) *gate {
 		g.runs = append(g.runs, fmt.Sprintf("%s#%d", run.AnalysisID, run.LockToken))
 		g.mu.Unlock()
 		g.ran <- struct{}{}
-		answer(w, r)
+		respond(w, r)
 	}))
 	t.Cleanup(g.target.Close)
 	return g
@@ -161,7 +161,7 @@ var region = []string{"AWS_REGION=us-east-1"}
 
 func ready(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// TestWorker drains a queue on both servers: each message is answered as the table of outcomes says.
+// TestWorker drains a queue on both servers: each message has the outcome of the table.
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{
@@ -178,7 +178,7 @@ func TestWorker(t *testing.T) {
 			}
 			for _, outcome := range []string{"ready", "already_finished", "unknown_analysis", "malformed"} {
 				if !strings.Contains(stderr, `"outcome":"`+outcome+`"`) {
-					t.Errorf("no message came to %s:\n%s", outcome, stderr)
+					t.Errorf("no message had the outcome %s:\n%s", outcome, stderr)
 				}
 			}
 			g.want("a", "READY", "a#1")
@@ -208,7 +208,7 @@ func TestWorkerDuplicates(t *testing.T) {
 		return true
 	}})
 	code, _, stderr := run(t, region, g.args("--drain", "--ttl", "12s", "--heartbeat", "3s")...)
-	// Only the receipt of the latest delivery deletes a message. If that delivery was refused, the message comes a third time.
+	// Only the receipt of the latest delivery deletes a message. If that delivery was rejected, the message is delivered a third time.
 	finished := 0
 	if strings.Contains(stderr, `"try":"2","analysis":"a","outcome":"locked"`) {
 		finished = 1
@@ -252,7 +252,7 @@ func TestWorkerKilled(t *testing.T) {
 	g.want("a", "READY", "a#1", "a#2")
 }
 
-// TestWorkerStops: SIGTERM in the middle of a run that does not end in time. The run is cancelled, its lock given back and its message
+// TestWorkerStops: SIGTERM during a run that does not end in time. The run is cancelled, its lock released and its message
 // handed back to be seen at once.
 func TestWorkerStops(t *testing.T) {
 	t.Parallel()
@@ -433,12 +433,12 @@ func (l *lambdaRuntime) mapping(t *testing.T, c *sdk.Client, queue string) (fail
 		t.Fatal(err)
 	}
 	a := l.invoke(t, payload, failAfter)
-	var answer events.SQSEventResponse
-	if err := json.Unmarshal(a.body, &answer); err != nil || a.failed || answer.BatchItemFailures == nil {
+	var response events.SQSEventResponse
+	if err := json.Unmarshal(a.body, &response); err != nil || a.failed || response.BatchItemFailures == nil {
 		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
 	}
 	again := map[string]bool{}
-	for _, f := range answer.BatchItemFailures {
+	for _, f := range response.BatchItemFailures {
 		again[f.ItemIdentifier] = true
 	}
 	for _, m := range out.Messages {

@@ -54,7 +54,7 @@ func TestAnalysesOnSQLite(t *testing.T) {
 	suite.Analyses(t, onSQLite)
 }
 
-// TestAmbiguousAnalyses: acquire, refresh, release and finish whose request or answer was lost.
+// TestAmbiguousAnalyses: acquire, refresh, release and finish whose request or response was lost.
 func TestAmbiguousAnalyses(t *testing.T) {
 	t.Parallel()
 	suite.AmbiguousAnalyses(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {

@@ -21,7 +21,7 @@ import (
 const analyses = "projects/demo/locations/local/queues/analyses"
 
 // TestServeTasks: a server of its own process takes what the queue delivers to a target. When it is told to stop, it stops
-// the run that is under way, and the analysis is free for somebody else.
+// the run that is under way, and the analysis is free for another worker.
 func TestServeTasks(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{})
@@ -82,7 +82,7 @@ func TestServeTasks(t *testing.T) {
 	if d := doc("a1"); d["status"] != docstore.String("READY") || d["result"] != docstore.String("gs://results/a1") || d["title"] != docstore.String("x") {
 		t.Errorf("the document is %v", d)
 	}
-	// The queue's door is not the API's: development mode opens that one only.
+	// Development mode is for the API only, not for the endpoint of queues.
 	if status, body := call(t, http.MethodPost, p.url+tasks.TaskPath, "", `{"analysisId":"a1"}`); status != http.StatusUnauthorized {
 		t.Errorf("without a token: %d %s", status, body)
 	}
@@ -93,7 +93,7 @@ func TestServeTasks(t *testing.T) {
 	enqueue("hangs")
 	<-began
 	if d := doc("hangs"); d["lockOwner"] == nil {
-		t.Errorf("nobody has the lock of what runs: %v", d)
+		t.Errorf("no worker holds the lock of the run: %v", d)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -107,6 +107,6 @@ func TestServeTasks(t *testing.T) {
 		t.Fatalf("the server did not end\n%s", p.stderr.Bytes())
 	}
 	if d := doc("hangs"); d["lockOwner"] != nil || d["status"] != nil || d["lockFailures"] != nil {
-		t.Errorf("the analysis is not free for somebody else: %v", d)
+		t.Errorf("the analysis is not free for another worker: %v", d)
 	}
 }

@@ -119,7 +119,7 @@ func TestPythonWorker(t *testing.T) {
 			t.Errorf("%v\n%s", c.ProcessState, stderr.Bytes())
 		}
 		if a, err := gate.Get(t.Context(), "a2"); err != nil || a.Locked || a.OwnerID != "" || a.Failures != 0 {
-			t.Errorf("given back: %+v, %v", a, err)
+			t.Errorf("after the release: %+v, %v", a, err)
 		}
 	})
 
@@ -129,7 +129,7 @@ func TestPythonWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Somebody with the same name and token gives the lock back: the worker hears of it at its next refresh.
+		// A release under the same owner and token: the worker learns of it at its next refresh.
 		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: a.OwnerID, Token: 1}, ""); err != nil {
 			t.Fatal(err)
 		}

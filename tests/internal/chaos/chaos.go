@@ -26,24 +26,24 @@ const (
 
 	ttl       = 10 * time.Second
 	heartbeat = 2 * time.Second
-	troubles  = 2 * time.Minute  // from then on nobody dies and nothing is lost
-	limit     = 10 * time.Minute // by then everything must have ended
+	faultTime = 2 * time.Minute  // from then on there are no faults
+	limit     = 10 * time.Minute // by then every analysis must have ended
 )
 
 // Run delivers 200 messages about 20 analyses at once, and again until they are acknowledged, to workers that die, freeze
-// and are cut off at points that the seed chooses, through a network that loses requests, loses answers and delivers late
-// what nobody waits for any more; two sweeps run beside them. The error is what must not have happened: two bodies at
-// once, a write of a zombie, an analysis that does not end.
+// and are cut off at points that the seed chooses, through a network that loses requests and responses and delivers requests
+// after their callers gave up; two sweeps run at the same time. The error is what must not happen: two bodies at once, a
+// write under a stale token, an analysis that does not end.
 //
 // It belongs into a bubble of testing/synctest, whose time the store must show. The same seed makes the same choices;
-// what happens at the same instant happens in any order. Plant, if not nil, puts a fault between the gate and its store,
+// events of the same instant happen in any order. mutant, if not nil, is placed between the gate and its store,
 // and around the gate.
-func Run(ctx context.Context, store docstore.Store, seed uint64, plant *Mutant, tally *Tally) error {
+func Run(ctx context.Context, store docstore.Store, seed uint64, mutant *Mutant, tally *Tally) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
-	c := &chaos{seed: seed, store: store, plant: plant, tally: tally, referee: NewReferee(), begin: time.Now(), life: life, queued: map[string]bool{}}
+	c := &chaos{seed: seed, store: store, mutant: mutant, tally: tally, referee: NewReferee(), begin: time.Now(), life: life, queued: map[string]bool{}}
 	c.ledger = newLedger(c.referee, tally)
-	// In every other chaos the queue forgets: it is told that a message is done whose analysis somebody else runs, and
+	// In every other simulation the queue forgets: a message whose analysis another worker runs is acknowledged, and the queue
 	// loses messages whose worker dies. Then it is the sweep that brings an analysis back. Such a queue must not deliver
 	// a message twice at once: the second delivery would take the message away from the first.
 	c.forgetful = seed%2 == 1
@@ -65,7 +65,7 @@ func Run(ctx context.Context, store docstore.Store, seed uint64, plant *Mutant, 
 	if over == nil {
 		errs = append(errs, c.replay(ctx))
 	}
-	errs = append(errs, c.referee.Verdict(), c.ledger.verdict())
+	errs = append(errs, c.referee.Err(), c.ledger.err())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := errors.Join(append(errs, c.wrong...)...); err != nil {
@@ -80,7 +80,7 @@ func name(i int) string { return fmt.Sprint("a", i) }
 type chaos struct {
 	seed      uint64
 	store     docstore.Store
-	plant     *Mutant
+	mutant    *Mutant
 	forgetful bool
 	begin     time.Time
 	life      context.Context //nolint:containedctx // of everything that runs
@@ -101,8 +101,8 @@ func (c *chaos) failf(format string, args ...any) {
 	c.wrong = append(c.wrong, fmt.Errorf(format, args...))
 }
 
-// peace reports whether the time of troubles is over.
-func (c *chaos) peace() bool { return time.Since(c.begin) > troubles }
+// calm reports whether the time of faults has passed.
+func (c *chaos) calm() bool { return time.Since(c.begin) > faultTime }
 
 // random is a source of choices for whatever has the name.
 func (c *chaos) random(name string) *rand.Rand {
@@ -127,11 +127,11 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(d/time.Microsecond))) * time.Microsecond
 }
 
-// rules are the commands of the gate on behalf of an actor, through the fault that was planted.
+// rules are the commands of the gate on behalf of an actor, through the mutant.
 func (c *chaos) rules(a *actor) *analysis.Analyses {
 	s := c.ledger.under(c.store, a)
-	if c.plant != nil && c.plant.Store != nil {
-		s = c.plant.Store(s)
+	if c.mutant != nil && c.mutant.Store != nil {
+		s = c.mutant.Store(s)
 	}
 	return analysis.New(s, nil)
 }
@@ -144,8 +144,8 @@ func (c *chaos) order(ctx context.Context, id string) error {
 	return err
 }
 
-// message delivers a message again and again until the queue hears that it is done. A delivery that takes longer than the
-// queue's patience is followed by the next one all the same, and now and then two come at once.
+// message delivers a message again and again until a worker reports that it is done. A delivery that takes longer than the
+// queue's timeout is followed by the next one anyway, and sometimes two are made at once.
 func (c *chaos) message(id, about string) {
 	c.mu.Lock()
 	c.open++
@@ -162,7 +162,7 @@ func (c *chaos) message(id, about string) {
 	for try := 0; done.Err() == nil; try++ {
 		again := make(chan time.Duration, 2)
 		copies := 1
-		if !c.forgetful && r.IntN(10) == 0 && !c.peace() {
+		if !c.forgetful && r.IntN(10) == 0 && !c.calm() {
 			copies = 2
 			c.tally.Add("messages delivered twice at once", 1)
 		}
@@ -176,13 +176,13 @@ func (c *chaos) message(id, about string) {
 				again <- wait
 			})
 		}
-		patience := time.After(15*time.Second + upTo(r, 15*time.Second))
+		timeout := time.After(15*time.Second + upTo(r, 15*time.Second))
 		if c.forgetful {
-			patience = nil
+			timeout = nil
 		}
 		select {
 		case <-done.Done():
-		case <-patience:
+		case <-timeout:
 		case wait := <-again:
 			sleep(done, wait+upTo(r, 2*time.Second))
 		}
@@ -231,7 +231,7 @@ func (c *chaos) wait() error {
 	return fmt.Errorf("after %v, analyses that have not ended: %v; messages that are not done: %d", limit, c.ledger.unfinished(), c.open)
 }
 
-// replay sends everything again that any holder could ever have sent. All of it must be refused, or change nothing.
+// replay sends every message again that any holder could have sent. Each must be rejected, or change nothing.
 func (c *chaos) replay(ctx context.Context) error {
 	gate := tasks.Local(c.rules(&actor{}))
 	var wrong []error
@@ -256,16 +256,16 @@ func (c *chaos) replay(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// Replay sends all that the holder of a lock can send that does not know that the analysis has come to its end. Only the
-// latest of the tokens may say again how that was; the gate knows it again, and changes nothing.
+// Replay sends every message that the holder of a lock can send after the analysis has ended. Only the latest token may repeat how
+// it ended; the gate recognizes the repetition and changes nothing.
 func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, status string, tally *Tally) error {
 	var wrong []error
-	for _, m := range zombieMessages {
+	for _, m := range lateMessages {
 		switch err := m.send(ctx, gate, l); {
 		case err == nil && latest && (m.status == status || m.status == "any"):
-			tally.Add("replays known again", 1)
+			tally.Add("replays recognized", 1)
 		case once.IsLost(err):
-			tally.Add("replays refused", 1)
+			tally.Add("replays rejected", 1)
 		case err == nil:
 			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.AnalysisID, status, m.name, l.Token))
 		default:
@@ -275,25 +275,25 @@ func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, statu
 	return errors.Join(wrong...)
 }
 
-// zombieMessage is what a holder can send that does not know that its time is over.
-type zombieMessage struct {
+// lateMessage is what a holder can send after its lock expired.
+type lateMessage struct {
 	name   string
 	status string // of the analyses to which a current holder may say it again
 	send   func(context.Context, once.Gate, once.Lock) error
 }
 
-var zombieMessages = []zombieMessage{
+var lateMessages = []lateMessage{
 	{"a refresh", "", func(ctx context.Context, g once.Gate, l once.Lock) error {
 		_, err := g.Refresh(ctx, l, ttl)
 		return err
 	}},
 	{"a release", "any", func(ctx context.Context, g once.Gate, l once.Lock) error { return g.Release(ctx, l, "") }},
-	{"a failure", "any", func(ctx context.Context, g once.Gate, l once.Lock) error { return g.Release(ctx, l, "a zombie's") }},
+	{"a failure", "any", func(ctx context.Context, g once.Gate, l once.Lock) error { return g.Release(ctx, l, "stale") }},
 	{"READY", "READY", func(ctx context.Context, g once.Gate, l once.Lock) error {
-		return g.Finish(ctx, l, once.Result{Result: "a zombie's"})
+		return g.Finish(ctx, l, once.Result{Result: "stale"})
 	}},
 	{"FAILED", "FAILED", func(ctx context.Context, g once.Gate, l once.Lock) error {
-		return g.Finish(ctx, l, once.Result{Failed: true, Reason: "a zombie's"})
+		return g.Finish(ctx, l, once.Result{Failed: true, Reason: "stale"})
 	}},
 }
 
@@ -315,7 +315,7 @@ func Proof(t *testing.T, seeds int, open Opener) {
 	if seeds < enough {
 		return
 	}
-	for _, what := range slices.Concat(fateNames(), []string{"writes under an old token refused", "takeovers", "READY", "FAILED"}) {
+	for _, what := range slices.Concat(faultNames(), []string{"writes under an old token rejected", "takeovers", "READY", "FAILED"}) {
 		if tally.Of(what) == 0 {
 			t.Errorf("%q never happened", what)
 		}
@@ -325,21 +325,21 @@ func Proof(t *testing.T, seeds int, open Opener) {
 // enough is how many seeds it takes for everything to happen that can: more than a hundred times, mostly.
 const enough = 50
 
-// Teeth runs chaoses with a planted fault until it is noticed, for each of the [Mutants].
-func Teeth(t *testing.T, open Opener) {
-	for name, plant := range Mutants {
+// Mutations runs simulations with each of the [Mutants] until they detect it.
+func Mutations(t *testing.T, open Opener) {
+	for name, mutant := range Mutants {
 		t.Run(name, func(t *testing.T) {
 			const most = 50
 			for seed := range uint64(most) {
 				var err error
 				inside := open(t)
-				synctest.Test(t, func(t *testing.T) { err = Run(t.Context(), inside(t), seed, &plant, &Tally{}) })
-				if err != nil && strings.Contains(err.Error(), plant.Says) {
-					t.Logf("noticed with seed %d", seed)
+				synctest.Test(t, func(t *testing.T) { err = Run(t.Context(), inside(t), seed, &mutant, &Tally{}) })
+				if err != nil && strings.Contains(err.Error(), mutant.Says) {
+					t.Logf("detected with seed %d", seed)
 					return
 				}
 			}
-			t.Errorf("%d seeds did not find %q", most, plant.Says)
+			t.Errorf("%d seeds did not find %q", most, mutant.Says)
 		})
 	}
 }

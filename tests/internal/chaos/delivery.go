@@ -16,34 +16,34 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// fate is what becomes of a worker, if it comes that far.
-type fate string
+// fault is what happens to a worker, if it gets that far.
+type fault string
 
 const (
-	lives        fate = "" // the most frequent one, and the only one in peace
-	beforeAsking fate = "killed before its acquire"
-	whileAsking  fate = "killed during its acquire"
-	afterAsking  fate = "killed after its acquire"
-	inTheWork    fate = "killed in the work"
-	afterTheWork fate = "killed between result and status"
-	whileEnding  fate = "killed during its finish"
-	afterEnding  fate = "killed before its acknowledgment"
-	frozen       fate = "frozen"
-	cutOff       fate = "cut off"
-	mute         fate = "cut off at the end"
-	outOfTime    fate = "out of time"
-	fails        fate = "failed"
-	panics       fate = "panicked"
+	lives        fault = "" // the most frequent one, and the only one after the time of faults
+	beforeAsking fault = "killed before its acquire"
+	whileAsking  fault = "killed during its acquire"
+	afterAsking  fault = "killed after its acquire"
+	inTheWork    fault = "killed in the work"
+	afterTheWork fault = "killed between result and status"
+	whileEnding  fault = "killed during its finish"
+	afterEnding  fault = "killed before its acknowledgment"
+	frozen       fault = "frozen"
+	cutOff       fault = "cut off"
+	mute         fault = "cut off at the end"
+	outOfTime    fault = "out of time"
+	fails        fault = "failed"
+	panics       fault = "panicked"
 )
 
-// fates are drawn from a list in which the more important ones stand more often.
-var fates = []fate{
+// faults are drawn from a list that contains the more important ones more often.
+var faults = []fault{
 	beforeAsking, whileAsking, afterAsking, inTheWork, inTheWork, inTheWork, afterTheWork, afterTheWork, whileEnding, afterEnding,
 	frozen, frozen, frozen, cutOff, mute, outOfTime, fails, panics, lives, lives, lives, lives, lives,
 }
 
-func fateNames() (names []string) {
-	for _, f := range fates {
+func faultNames() (names []string) {
+	for _, f := range faults {
 		if f != lives && !slices.Contains(names, string(f)) {
 			names = append(names, string(f))
 		}
@@ -52,7 +52,7 @@ func fateNames() (names []string) {
 }
 
 var (
-	errGone    = fmt.Errorf("%w: the process is no more", contracts.CodePermissionDenied) // what nobody hears any more
+	errGone    = fmt.Errorf("%w: the process has ended", contracts.CodePermissionDenied) // of calls whose caller is gone
 	errNetwork = errors.New("the network lost it")
 )
 
@@ -62,29 +62,29 @@ type delivery struct {
 
 	name  string
 	about string
-	fate  fate
+	fault fault
 	bound time.Duration // of the delivery's time
 	gate  once.Gate     // without the network before it
-	step  int           // at which the fate comes, counted down
+	step  int           // at which the fault happens, counted down
 
 	mu      sync.Mutex
 	random  *rand.Rand
 	dead    bool
-	thaw    time.Time // until then the process stands still
-	mended  time.Time // until then nothing gets through
+	thaw    time.Time // until then the process is stopped
+	mended  time.Time // until then the network is down
 	working int64     // token of the body that runs; 0 if none does
 	granted bool
-	met     bool // the fate has come
+	met     bool // the fault has happened
 }
 
 func (c *chaos) newDelivery(name, about string) *delivery {
 	d := &delivery{chaos: c, name: name, about: about, random: c.random(name), bound: 3 * time.Minute}
 	d.gate = tasks.Local(c.rules(&actor{}))
-	if !c.peace() {
-		d.fate = fates[d.random.IntN(len(fates))]
+	if !c.calm() {
+		d.fault = faults[d.random.IntN(len(faults))]
 	}
 	d.step = d.random.IntN(4)
-	if d.fate == outOfTime {
+	if d.fault == outOfTime {
 		d.bound = time.Second + upTo(d.random, 15*time.Second)
 	}
 	c.tally.Add("deliveries", 1)
@@ -99,13 +99,13 @@ func (d *delivery) deliver() (done bool, again time.Duration) {
 	ctx, cancel := context.WithTimeout(d.life, d.bound)
 	defer cancel()
 	var gate once.Gate = d
-	if d.plant != nil && d.plant.Gate != nil {
-		gate = d.plant.Gate(d.life, gate)
+	if d.mutant != nil && d.mutant.Gate != nil {
+		gate = d.mutant.Gate(d.life, gate)
 	}
 	w := tasks.Worker{Gate: gate, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: 4, AckLocked: d.forgetful}
 	a := w.Deliver(ctx, tasks.Message{ID: d.about, Try: "1", Body: []byte(`{"analysisId":"` + d.about + `"}`)})
 	if d.gone() {
-		// Nobody hears the answer. The queue's patience will end, unless it forgets: then the analysis is left to the sweep.
+		// There is no response. The queue times out, unless it forgets: then the analysis is left to the sweep.
 		if d.forgetful && d.granted {
 			d.tally.Add("messages lost with their worker", 1)
 			return true, 0
@@ -116,15 +116,15 @@ func (d *delivery) deliver() (done bool, again time.Duration) {
 	if a.Outcome == once.Stopped {
 		d.meet(outOfTime)
 	}
-	d.tally.Add("answer "+string(a.Outcome), 1)
+	d.tally.Add("outcome "+string(a.Outcome), 1)
 	return a.Done, a.RetryAfter
 }
 
-// meet reports whether the worker's fate is this one, which then happens.
-func (d *delivery) meet(f fate) bool {
+// meet reports whether this is the worker's fault, which then happens.
+func (d *delivery) meet(f fault) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.dead || d.met || d.fate != f {
+	if d.dead || d.met || d.fault != f {
 		return false
 	}
 	d.met = true
@@ -132,8 +132,8 @@ func (d *delivery) meet(f fate) bool {
 	return true
 }
 
-// dies is meet for the fates that end a process: from here on nothing that it does reaches anybody.
-func (d *delivery) dies(f fate) bool {
+// dies is meet for the faults that end a process: from here on it has no effect.
+func (d *delivery) dies(f fault) bool {
 	met := d.meet(f)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,11 +155,11 @@ func (d *delivery) gone() bool {
 	return d.dead
 }
 
-// chance is true once in n times, while there is no peace.
+// chance is true once in n times during the time of faults.
 func (d *delivery) chance(n int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.peace() && d.random.IntN(n) == 0
+	return !d.calm() && d.random.IntN(n) == 0
 }
 
 // time is a time of less than most.
@@ -169,7 +169,7 @@ func (d *delivery) time(most time.Duration) time.Duration {
 	return upTo(d.random, most)
 }
 
-// late has a call arrive when nobody waits for it any more.
+// late makes a call arrive after its caller gave up.
 func (d *delivery) late(call func(context.Context)) {
 	d.tally.Add("requests that arrived late", 1)
 	after := d.time(4 * ttl)
@@ -180,32 +180,32 @@ func (d *delivery) late(call func(context.Context)) {
 }
 
 // send is the network between a worker and the gate.
-func send[T any](ctx context.Context, d *delivery, late bool, call func(context.Context) (T, error)) (answer T, err error) {
-	// What a process sends that stands still is sent when it goes on, and no deadline of its own has kept it from that.
+func send[T any](ctx context.Context, d *delivery, late bool, call func(context.Context) (T, error)) (result T, err error) {
+	// A stopped process sends when it continues, even if its deadline has passed.
 	time.Sleep(d.still())
 	d.latency()
 	switch {
 	case d.gone():
-		return answer, errGone
+		return result, errGone
 	case d.unreachable() || d.chance(20):
 		d.tally.Add("requests lost", 1)
 		if d.chance(2) {
 			<-ctx.Done()
 		}
-		return answer, errNetwork
+		return result, errNetwork
 	case late && d.chance(30):
 		d.late(func(ctx context.Context) { _, _ = call(ctx) })
 		<-ctx.Done()
-		return answer, errNetwork
+		return result, errNetwork
 	}
 	got, err := call(context.WithoutCancel(ctx))
 	d.latency()
 	switch {
 	case d.gone():
-		return answer, errGone
+		return result, errGone
 	case d.unreachable() || d.chance(20):
-		d.tally.Add("answers lost", 1)
-		return answer, errNetwork
+		d.tally.Add("responses lost", 1)
+		return result, errNetwork
 	}
 	return got, err
 }
@@ -218,7 +218,7 @@ func (d *delivery) latency() {
 	d.pause(d.time(most))
 }
 
-// still is how long the process stands still.
+// still is how long the process remains stopped.
 func (d *delivery) still() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -259,7 +259,7 @@ func (d *delivery) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 
 // Release implements [once.Gate].
 func (d *delivery) Release(ctx context.Context, l once.Lock, failed string) error {
-	// A queue that forgets (see Run) must not be told that somebody runs an analysis by a lock that a late release takes off.
+	// A queue that forgets (see Run) must not be told that an analysis is locked by a lock that a late release removes.
 	late := !d.forgetful
 	return d.ending(ctx, late, func(ctx context.Context) error { return d.gate.Release(ctx, l, failed) })
 }
@@ -269,7 +269,7 @@ func (d *delivery) Finish(ctx context.Context, l once.Lock, r once.Result) error
 	return d.ending(ctx, true, func(ctx context.Context) error { return d.gate.Finish(ctx, l, r) })
 }
 
-// ending sends the last that a run has to say.
+// ending sends the last message of a run.
 func (d *delivery) ending(ctx context.Context, late bool, call func(context.Context) error) error {
 	switch {
 	case d.gone():
@@ -280,8 +280,8 @@ func (d *delivery) ending(ctx context.Context, late bool, call func(context.Cont
 		}
 		return errGone
 	}
-	if d.meet(mute) || d.fate == mute && d.met {
-		<-ctx.Done() // heartbeats would get through, the end does not
+	if d.meet(mute) || d.fault == mute && d.met {
+		<-ctx.Done() // heartbeats would arrive, the end does not
 		return errNetwork
 	}
 	_, err := send(ctx, d, late, func(ctx context.Context) (struct{}, error) {
@@ -324,7 +324,7 @@ func (d *delivery) work(ctx context.Context, l once.Lock) (string, error) {
 	return fmt.Sprint("result under ", l.Token), nil
 }
 
-// stop says that the body runs no more.
+// stop records that the body has ended.
 func (d *delivery) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -337,19 +337,19 @@ func (d *delivery) stop() {
 // move is one step of the body. A body asks before each step whether it still runs, except when its process was stopped
 // between the question and the step.
 func (d *delivery) move(ctx context.Context, l once.Lock) error {
-	fated := d.step == 0
+	faulty := d.step == 0
 	d.step--
 	switch {
 	case d.gone():
 		return errGone
-	case fated && d.dies(inTheWork):
-		m := zombieMessages[0] // a refresh was on its way
+	case faulty && d.dies(inTheWork):
+		m := lateMessages[0] // a refresh was on its way
 		if !d.forgetful {
-			m = zombieMessages[d.time(time.Duration(len(zombieMessages))*time.Microsecond)/time.Microsecond]
+			m = lateMessages[d.time(time.Duration(len(lateMessages))*time.Microsecond)/time.Microsecond]
 		}
 		d.late(func(ctx context.Context) { _ = m.send(ctx, d.gate, l) })
 		return errGone
-	case fated && d.meet(cutOff):
+	case faulty && d.meet(cutOff):
 		d.mu.Lock()
 		d.mended = time.Now().Add(ttl/2 + upTo(d.random, 3*ttl))
 		d.mu.Unlock()
@@ -359,7 +359,7 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 	}
 	d.referee.Note(Event{Kind: Looked, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()})
 	looked := true
-	if fated && d.meet(frozen) {
+	if faulty && d.meet(frozen) {
 		d.mu.Lock()
 		d.thaw = time.Now().Add(ttl/2 + upTo(d.random, 3*ttl))
 		d.mu.Unlock()
@@ -367,9 +367,9 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 		looked = false
 	}
 	if !d.referee.Step(l.AnalysisID, l.Token, time.Now()) {
-		d.tally.Add("steps of zombies refused", 1)
+		d.tally.Add("stale steps rejected", 1)
 		if looked {
-			d.failf("analysis %s: a step under token %d was refused right after the run was told that it runs", l.AnalysisID, l.Token)
+			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock", l.AnalysisID, l.Token)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package chaos is the proof of the analysis gate as a whole: a queue that delivers at least once, workers that die at any
+// Package chaos tests the run-once guard as a whole: a queue that delivers at least once, workers that crash at any
 // point, a network that loses and delays, and a gate that must not let one analysis run twice at once (BE-041).
 //
 //	queue ──▶ tasks.Worker.Deliver ──▶ network ──▶ gate ──▶ ledger ──▶ store
@@ -11,7 +11,7 @@
 //
 // # Who says what is right
 //
-// The [Referee] hears what workers are told and what they do, and compares times and tokens. The ledger sees every
+// The [Referee] records what workers learn and do, and compares times and tokens. The ledger sees every
 // document that a write left, and knows who wrote it. Neither shares code with the gate: they are written from what was
 // promised. [Mutants] are faults that they must find.
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// ledger follows the documents of analyses from below the gate: each write that a store applied is a step from one document
-// to the next, made by somebody, and the requirement says who may make which. It reads documents for itself.
+// ledger follows the documents of analyses from below the gate: each write that a store applied changes one document
+// to the next, and the requirement says which actor may make which change. It parses documents itself.
 type ledger struct {
 	referee *Referee
 	tally   *Tally
@@ -80,7 +80,7 @@ func (l *ledger) enter(id string, who *actor, r docstore.Result) {
 	defer l.mu.Unlock()
 	if !r.Applied {
 		if n := number(r.Docs[0]); len(who.tokens) > 0 && !who.tokens[n] {
-			l.tally.Add("writes under an old token refused", 1)
+			l.tally.Add("writes under an old token rejected", 1)
 		}
 		return
 	}
@@ -91,7 +91,7 @@ func (l *ledger) enter(id string, who *actor, r docstore.Result) {
 	}
 }
 
-// step says what became of a document, and whether whoever did it may.
+// step checks that an actor may make a change of a document.
 func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time.Time) error {
 	had, has := number(before), number(after)
 	free := before["lockOwner"] == nil || !expiry(before).After(at)
@@ -99,11 +99,11 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 	case before == nil: // made by its owner
 	case finished(before):
 		if !maps.Equal(before, after) {
-			return errors.New("it was changed after its end")
+			return errors.New("it was changed after it had ended")
 		}
 	case finished(after) && who.sweeps:
 		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
-		l.tally.Add("given up by the sweep", 1)
+		l.tally.Add("failed by the sweep", 1)
 		if !free || has != had+1 {
 			return errors.New("the sweep gave a run up that is not stale")
 		}
@@ -124,7 +124,7 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 			return errors.New("granted while it was held")
 		}
 	case has != had:
-		return errors.New("the token went astray")
+		return errors.New("the token changed in another way")
 	case before["lockOwner"] != nil && after["lockOwner"] == nil:
 		if !who.tokens[had] {
 			return fmt.Errorf("released by a holder of %v", who.tokens)
@@ -136,13 +136,13 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 			return fmt.Errorf("extended by a holder of %v", who.tokens)
 		}
 	default:
-		// A sweep leaves its mark, and takes it back. Nobody else changes anything else.
+		// A sweep leaves its mark, and removes it. No other change is allowed.
 		marks := func(f string, _ docstore.Value) bool { return who.sweeps && strings.HasPrefix(f, "lockRequeue") }
 		before, after = maps.Clone(before), maps.Clone(after)
 		maps.DeleteFunc(before, marks)
 		maps.DeleteFunc(after, marks)
 		if !maps.Equal(before, after) {
-			return errors.New("changed by somebody who has no business here")
+			return errors.New("changed by an actor that must not")
 		}
 	}
 	return nil
@@ -160,8 +160,8 @@ func (l *ledger) unfinished() (ids []string) {
 	return ids
 }
 
-// verdict is what should not have been written.
-func (l *ledger) verdict() error {
+// err joins the changes that are not allowed.
+func (l *ledger) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return errors.Join(l.wrong...)

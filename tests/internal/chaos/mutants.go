@@ -8,14 +8,14 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Mutant is a fault to plant into a chaos: between the rule of the gate and its store, or around the gate.
+// Mutant is a mutation of the system under test, placed between the rules and their store, or around the gate.
 type Mutant struct {
 	Store func(docstore.Store) docstore.Store
 	Gate  func(life context.Context, g once.Gate) once.Gate
 	Says  string // what the chaos must find; other things may follow from it
 }
 
-// Mutants are mistakes that somebody could make, each of which a chaos must notice.
+// Mutants are plausible mistakes, each of which a simulation must detect.
 var Mutants = map[string]Mutant{
 	"unfenced finish":                 {Store: suite.AnalysisMutants["unfenced finish"], Says: "finished by a holder of"},
 	"unfenced release":                {Store: suite.AnalysisMutants["unfenced release"], Says: "released by a holder of"},

@@ -81,10 +81,10 @@ func (r *Referee) Grants() (grants []Event) {
 // tenure is what is known of one run.
 type tenure struct {
 	token   int64
-	granted time.Time // zero: the answer never arrived
+	granted time.Time // zero: the response never arrived
 	until   time.Time // the last end of its lock that was known
 	bodies  int
-	over    time.Time // zero: nobody saw the body's end, because its process was killed
+	over    time.Time // zero: the body's end is unknown, because its process was killed
 	looked  []time.Time
 }
 
@@ -99,8 +99,8 @@ func (u *tenure) end() time.Time {
 	return u.until
 }
 
-// Verdict is what should not have happened, joined into one error.
-func (r *Referee) Verdict() error {
+// Err joins everything that should not have happened into one error.
+func (r *Referee) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of := map[string][]Event{}
@@ -160,7 +160,7 @@ func judge(events []Event) (wrong []error) {
 	order := slices.SortedFunc(maps.Values(runs), func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
 	order = slices.DeleteFunc(order, func(u *tenure) bool {
 		if u.granted.IsZero() && u.bodies > 0 {
-			fail("a body ran under token %d, which nobody was granted", u.token)
+			fail("a body ran under token %d, which was not granted", u.token)
 		}
 		return u.granted.IsZero()
 	})

@@ -28,16 +28,16 @@ func TestReferee(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		events []chaos.Event
-		want   string // in the verdict; empty: none
+		want   string // in the error; empty: none
 	}{
-		{"a run to its end", []chaos.Event{
+		{"a run that ends", []chaos.Event{
 			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Extended, 1, 5), event(chaos.Looked, 1, 14), event(chaos.Over, 1, 14), finished(1, 14, "READY"),
 		}, ""},
 		{"a takeover after a death", []chaos.Event{
 			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 9), granted(2, 10, 20), event(chaos.Begun, 2, 10), event(chaos.Over, 2, 12),
 			finished(2, 12, "FAILED"),
 		}, ""},
-		{"a run that is given back before its time", []chaos.Event{
+		{"a run that is released before it expires", []chaos.Event{
 			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Over, 1, 4), granted(2, 4, 14),
 		}, ""},
 		{"a report that comes late", []chaos.Event{granted(2, 10, 20), granted(1, 0, 10), event(chaos.Begun, 1, 0)}, ""},
@@ -47,17 +47,17 @@ func TestReferee(t *testing.T) {
 		}, "the run of token 1 lasted until"},
 		{"one token, two bodies", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Begun, 1, 1)}, "two bodies ran under token 1"},
 		{"one token, two grants", []chaos.Event{granted(1, 0, 10), granted(1, 11, 21)}, "token 1 was granted twice"},
-		{"a body without a grant", []chaos.Event{event(chaos.Begun, 1, 0)}, "which nobody was granted"},
+		{"a body without a grant", []chaos.Event{event(chaos.Begun, 1, 0)}, "which was not granted"},
 		{"a run that believes too long", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 11)}, "was told at"},
 		{"two ends", []chaos.Event{granted(1, 0, 10), finished(1, 5, "READY"), finished(1, 6, "FAILED")}, "finished twice"},
-		{"the end of a zombie", []chaos.Event{granted(1, 0, 10), granted(2, 10, 20), finished(1, 12, "READY")}, "READY written under 1"},
+		{"a stale finish", []chaos.Event{granted(1, 0, 10), granted(2, 10, 20), finished(1, 12, "READY")}, "READY written under 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := chaos.NewReferee()
 			for _, e := range c.events {
 				r.Note(e)
 			}
-			err := r.Verdict()
+			err := r.Err()
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

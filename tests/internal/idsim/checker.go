@@ -19,7 +19,7 @@ type Maker struct {
 	leases []kazahana.Lease
 }
 
-// granted notes leases before the generator hears of them.
+// granted records leases before the generator gets them.
 func (m *Maker) granted(leases []kazahana.Lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ type Checker struct {
 
 	mu      sync.Mutex
 	makers  []*Maker
-	ring    []moment // by millisecond, modulo its length
+	ring    []millisecond // by millisecond, modulo its length
 	found   [faults]int
 	reports []string
 	kept    int // claims in the ring
@@ -80,8 +80,8 @@ type Checker struct {
 	collisions             int64 // of random IDs
 }
 
-// moment is a millisecond.
-type moment struct {
+// millisecond is a millisecond.
+type millisecond struct {
 	ms     int64
 	claims []claim
 }
@@ -93,7 +93,9 @@ type claim struct {
 }
 
 // NewChecker returns a checker for generators whose layouts have the epoch and the widths of timestamp and rest in common.
-func NewChecker(l kazahana.Layout) *Checker { return &Checker{layout: l, ring: make([]moment, slots)} }
+func NewChecker(l kazahana.Layout) *Checker {
+	return &Checker{layout: l, ring: make([]millisecond, slots)}
+}
 
 // Maker announces a generator.
 func (c *Checker) Maker(name string) *Maker {
@@ -111,8 +113,8 @@ func (c *Checker) Check(m *Maker, now time.Time, cached bool, ids ...kazahana.ID
 	defer c.mu.Unlock()
 	for len(ids) > 0 {
 		// A run of consecutive numbers in one block of one millisecond.
-		n, room := 1, int(blockSize-int64(ids[0])%blockSize)
-		for n < min(len(ids), room) && ids[n] == ids[n-1]+1 {
+		n, left := 1, int(blockSize-int64(ids[0])%blockSize)
+		for n < min(len(ids), left) && ids[n] == ids[n-1]+1 {
 			n++
 		}
 		if ids[0] <= m.last {

@@ -57,7 +57,7 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-// TestCheckerForgets: a millisecond makes room for one that comes sixteen seconds later.
+// TestCheckerForgets: a millisecond is replaced by the one sixteen seconds later.
 func TestCheckerForgets(t *testing.T) {
 	l := kazahana.DefaultLayout()
 	c := NewChecker(l)

@@ -10,9 +10,9 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-var errNetwork = errors.New("the network lost the request or its answer")
+var errNetwork = errors.New("the network lost the request or its response")
 
-// link is a process's way to the servers, during one life of it. It loses requests and answers, makes them late, sends
+// link is a process's network to the servers, during one life of it. It loses requests and responses, makes them late, sends
 // releases twice, and can be cut.
 type link struct {
 	world *world
@@ -30,15 +30,15 @@ type link struct {
 
 var _ kazahana.LeaseProvider = (*link)(nil)
 
-// fate is what happens to a call on its way.
-type fate struct {
+// faults are what happens to one call.
+type callFaults struct {
 	there, back         time.Duration
 	lost, answerLost    bool
 	again               bool // a copy of the request arrives later
 	againAfter, timeout time.Duration
 }
 
-func (l *link) fate() fate {
+func (l *link) faults() callFaults {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	way := func() time.Duration {
@@ -53,7 +53,7 @@ func (l *link) fate() fate {
 			return time.Duration(l.random.Int64N(int64(2 * time.Millisecond)))
 		}
 	}
-	return fate{
+	return callFaults{
 		there: way(), back: way(), lost: l.random.IntN(50) == 0, answerLost: l.random.IntN(50) == 0,
 		again: l.random.IntN(5) == 0, againAfter: exponential(l.random, 5*time.Second),
 		timeout: time.Duration(l.random.Int64N(int64(2 * time.Second))),
@@ -80,9 +80,9 @@ func (l *link) down() bool {
 	return l.dead || time.Now().Before(l.cutUntil)
 }
 
-// call takes a request to a server and its answer back. What has arrived at the server is carried out, whatever becomes of
+// call carries a request to a server and its response back. A request that has arrived is executed, whatever happens to
 // the caller.
-func (l *link) call(ctx context.Context, f fate, deliver func(context.Context) error) error {
+func (l *link) call(ctx context.Context, f callFaults, deliver func(context.Context) error) error {
 	count := &l.world.counts
 	if l.down() {
 		count.cutOff.Add(1)
@@ -103,7 +103,7 @@ func (l *link) call(ctx context.Context, f fate, deliver func(context.Context) e
 		return err
 	}
 	if f.answerLost || l.down() {
-		count.lostAnswers.Add(1)
+		count.lostResponses.Add(1)
 		return errNetwork
 	}
 	return err
@@ -112,7 +112,7 @@ func (l *link) call(ctx context.Context, f fate, deliver func(context.Context) e
 // Acquire implements [kazahana.LeaseProvider].
 func (l *link) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazahana.AcquireResponse, err error) {
 	count := &l.world.counts
-	err = l.call(ctx, l.fate(), func(ctx context.Context) (err error) {
+	err = l.call(ctx, l.faults(), func(ctx context.Context) (err error) {
 		r, err = l.to.Acquire(ctx, o)
 		switch {
 		case err == nil:
@@ -141,11 +141,11 @@ func (l *link) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazaha
 // Release implements [kazahana.LeaseProvider].
 func (l *link) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
 	deliver := func(ctx context.Context) error { return l.to.Release(ctx, o) }
-	f := l.fate()
+	f := l.faults()
 	if f.again {
 		l.world.all.Go(func() {
 			if sleep(l.world.ctx, f.againAfter) == nil {
-				_ = deliver(l.world.ctx) // refused, or without effect; nobody waits for the answer
+				_ = deliver(l.world.ctx) // rejected, or without effect; the caller does not wait for the response
 				l.world.counts.replays.Add(1)
 			}
 		})

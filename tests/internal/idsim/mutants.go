@@ -17,7 +17,7 @@ import (
 const FirstDesign = "expiry by the caller's clock, release by deletion"
 
 // Mutants are servers and clients that do not keep the rule that a lease owns its interval of timestamps: each is a mistake
-// that somebody could make. They get servers that do, which all but the first use.
+// that are plausible. They get servers that do, which all but the first use.
 var Mutants = map[string]func(s Setting, sound Servers) Servers{
 	// The table of the first design: a lease is over when its end is before the clock of whoever asks, and begins by that
 	// clock; a release forgets all about it.

@@ -143,7 +143,7 @@ func (p *process) act() {
 	case n < 96:
 		p.link.cut(exponential(p.random, 15*time.Second))
 		p.counts.partitions.Add(1)
-	default: // nobody asks for a while
+	default: // no IDs are made for a while
 		_ = sleep(p.ctx, min(exponential(p.random, 10*time.Second), time.Until(p.dies)))
 	}
 }
@@ -174,7 +174,7 @@ func (p *process) some(n int) {
 	for range n {
 		id, err := p.g.NextID(ctx)
 		if err != nil {
-			p.refused(err)
+			p.failed(err)
 			return
 		}
 		p.check(id)
@@ -189,7 +189,7 @@ func (p *process) batch(n int) {
 	defer p.buffers.Put(buffer)
 	ids := buffer[:n]
 	if err := p.g.NextIDs(ctx, ids); err != nil {
-		p.refused(err)
+		p.failed(err)
 		return
 	}
 	p.check(ids...)
@@ -201,8 +201,8 @@ func (p *process) check(ids ...kazahana.ID) {
 	}
 }
 
-// refused counts an error of NextID. Others than it promises are faults.
-func (p *process) refused(err error) {
+// failed counts an error of NextID. An undocumented one is a fault.
+func (p *process) failed(err error) {
 	_, backward := errors.AsType[*kazahana.ClockBackwardError](err)
 	_, without := errors.AsType[*kazahana.LeaseAcquisitionError](err)
 	switch {
@@ -217,7 +217,7 @@ func (p *process) refused(err error) {
 	}
 }
 
-// end ends the generator: by a kill, after which its leases run out, or by a shutdown, which gives them back while others
+// end ends the generator: by a kill, after which its leases run out, or by a shutdown, which releases them while others
 // wait for them. Then it is quiet for a while, or for no time at all.
 func (p *process) end() {
 	if p.g == nil {
@@ -235,10 +235,10 @@ func (p *process) end() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = p.g.Close(ctx) // what is not given back runs out
+	_ = p.g.Close(ctx) // what is not released expires
 	st := p.g.Stats()
 	p.counts.waits.Add(int64(st.SequenceWaits))
-	p.counts.refused.Add(int64(st.LeasesRejected))
+	p.counts.rejected.Add(int64(st.LeasesRejected))
 	if p.random.IntN(3) > 0 {
 		_ = sleep(p.ctx, exponential(p.random, 3*time.Second))
 	}

@@ -12,9 +12,9 @@ type counts struct {
 	leases, exhausted, releases, replays atomic.Int64
 	kills, shutdowns, restarts           atomic.Int64
 	partitions, steps, storeSteps        atomic.Int64
-	cutOff, lostRequests, lostAnswers    atomic.Int64
+	cutOff, lostRequests, lostResponses  atomic.Int64
 	backward, without, timeouts          atomic.Int64
-	waits, refused, unexpected           atomic.Int64
+	waits, rejected, unexpected          atomic.Int64
 }
 
 // Result is what happened in a run.
@@ -27,20 +27,20 @@ type Result struct {
 	Random     int64 // made without a lease, with the fallback bit
 	Collisions int64 // of the random ones, IDs that another process had made
 
-	Leases    int64 // granted, with those whose answer was lost
-	Refused   int64 // of them, by the generator, because the clocks were too far apart
+	Leases    int64 // granted, with those whose response was lost
+	Rejected  int64 // of them, by the generator, because the clocks were too far apart
 	Exhausted int64 // requests for a lease that found no free machine ID
-	Releases  int64 // leases given back
+	Releases  int64 // leases released
 	Replays   int64 // releases that arrived again later
 
 	Kills, Shutdowns, Restarts, Partitions int64
 	Steps, StoreSteps                      int64 // of the processes' clocks and of the store's
-	CutOff, LostRequests, LostAnswers      int64 // calls of the servers
+	CutOff, LostRequests, LostResponses    int64 // calls of the servers
 
-	SequenceWaits int64 // IDs that waited because the sequences of a millisecond were used up
-	ClockRefusals int64 // IDs refused because the clock was behind
-	NoLease       int64 // IDs refused because there was no lease, by generators that do not fall back
-	Timeouts      int64 // IDs that were not waited for any longer
+	SequenceWaits   int64 // IDs that waited because the sequences of a millisecond were used up
+	ClockRejections int64 // IDs rejected because the clock was behind
+	NoLease         int64 // IDs rejected because there was no lease, by generators that do not fall back
+	Timeouts        int64 // IDs that were not waited for any longer
 
 	Claims int // most that the checker had to remember at once: pairs of machine ID and millisecond
 
@@ -53,11 +53,11 @@ func (w *world) result(lasted time.Duration) Result {
 	return Result{
 		Lasted: lasted,
 		IDs:    c.leased + c.cached + c.random, Leased: c.leased, Cached: c.cached, Random: c.random, Collisions: c.collisions,
-		Leases: n.leases.Load(), Refused: n.refused.Load(), Exhausted: n.exhausted.Load(), Releases: n.releases.Load(), Replays: n.replays.Load(),
+		Leases: n.leases.Load(), Rejected: n.rejected.Load(), Exhausted: n.exhausted.Load(), Releases: n.releases.Load(), Replays: n.replays.Load(),
 		Kills: n.kills.Load(), Shutdowns: n.shutdowns.Load(), Restarts: n.restarts.Load(), Partitions: n.partitions.Load(),
 		Steps: n.steps.Load(), StoreSteps: n.storeSteps.Load(),
-		CutOff: n.cutOff.Load(), LostRequests: n.lostRequests.Load(), LostAnswers: n.lostAnswers.Load(),
-		SequenceWaits: n.waits.Load(), ClockRefusals: n.backward.Load(), NoLease: n.without.Load(), Timeouts: n.timeouts.Load(),
+		CutOff: n.cutOff.Load(), LostRequests: n.lostRequests.Load(), LostResponses: n.lostResponses.Load(),
+		SequenceWaits: n.waits.Load(), ClockRejections: n.backward.Load(), NoLease: n.without.Load(), Timeouts: n.timeouts.Load(),
 		Claims: c.most, Found: c.found, Reports: append(c.reports, w.errs...),
 	}
 }
@@ -70,12 +70,12 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d IDs in %v: %d under a lease, %d under a cached one, %d random, of which %d were made twice\n",
 		r.IDs, r.Lasted.Round(time.Second), r.Leased, r.Cached, r.Random, r.Collisions)
-	fmt.Fprintf(&b, "%d leases granted, %d of them refused by the clock; %d answers that none is free; %d given back, %d of them once more later\n",
-		r.Leases, r.Refused, r.Exhausted, r.Releases, r.Replays)
-	fmt.Fprintf(&b, "%d kills, %d shutdowns, %d restarts, %d partitions; %d steps of clocks, %d of the store's; %d calls cut off, %d requests and %d answers lost\n",
-		r.Kills, r.Shutdowns, r.Restarts, r.Partitions, r.Steps, r.StoreSteps, r.CutOff, r.LostRequests, r.LostAnswers)
-	fmt.Fprintf(&b, "%d waits for sequences; IDs refused: %d by the clock, %d without a lease, %d not waited for; %d claims at most",
-		r.SequenceWaits, r.ClockRefusals, r.NoLease, r.Timeouts, r.Claims)
+	fmt.Fprintf(&b, "%d leases granted, %d of them rejected by the clock; %d responses that none is free; %d released, %d of them once more later\n",
+		r.Leases, r.Rejected, r.Exhausted, r.Releases, r.Replays)
+	fmt.Fprintf(&b, "%d kills, %d shutdowns, %d restarts, %d partitions; %d steps of clocks, %d of the store's; %d calls cut off, %d requests and %d responses lost\n",
+		r.Kills, r.Shutdowns, r.Restarts, r.Partitions, r.Steps, r.StoreSteps, r.CutOff, r.LostRequests, r.LostResponses)
+	fmt.Fprintf(&b, "%d waits for sequences; IDs rejected: %d by the clock, %d without a lease, %d not waited for; %d claims at most",
+		r.SequenceWaits, r.ClockRejections, r.NoLease, r.Timeouts, r.Claims)
 	for f, n := range r.Found {
 		if n > 0 {
 			fmt.Fprintf(&b, "\n%d × %s", n, Fault(f))

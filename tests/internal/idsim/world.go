@@ -6,8 +6,8 @@
 //
 //   - Each process has a clock of its own, up to five seconds off, which drifts and is set now and then, back and forth.
 //     The store's clock is set as well, and the servers take time to reach it.
-//   - The way to the servers loses requests and answers, makes them seconds late, sends releases twice, and is cut.
-//   - Processes are killed, or shut down and give their leases back; they start again at the same instant or later, at
+//   - The network loses requests and responses, makes them seconds late, sends releases twice, and is cut off.
+//   - Processes are killed, or shut down and release their leases; they start again at the same instant or later, at
 //     times with another clock or another layout.
 //   - The table is 99 % full, so that a machine ID is in other hands as soon as it can be.
 //
@@ -23,7 +23,7 @@
 // # Replay
 //
 // A seed draws what happens: lives, clocks, cuts, losses, who asks for how much and when. Two packages draw for themselves
-// what else is random (the page that a server looks at first, the moment of a renewal), so a seed that found a fault
+// what else is random (the page that a server looks at first, the time of a renewal), so a seed that found a fault
 // mostly finds it again, if not to the letter: LEASEHOLD_ID_SEEDS=17 go test ./tests -run IDsAreUnique. So the report of a
 // fault names both generators, their clocks and their leases.
 package idsim
@@ -67,10 +67,10 @@ type Servers func(caller *Clock) kazahana.LeaseProvider
 
 // Services of a run. All lease from one space.
 const (
-	narrow   = "narrow"   // 256 IDs in a millisecond
-	wide     = "wide"     // 512
-	earlier  = "earlier"  // processes that were killed before the run
-	standing = "standing" // processes that live on and need nothing
+	narrow  = "narrow"  // 256 IDs in a millisecond
+	wide    = "wide"    // 512
+	earlier = "earlier" // processes that were killed before the run
+	lasting = "lasting" // processes that live on and ask for nothing
 )
 
 const (
@@ -124,13 +124,13 @@ func newWorld(c Config) *world {
 // services are the services of the space, of the two layouts.
 func (w *world) services() []machineid.ServiceConfig {
 	var services []machineid.ServiceConfig
-	for _, name := range []string{narrow, wide, earlier, standing} {
+	for _, name := range []string{narrow, wide, earlier, lasting} {
 		s := machineid.ServiceConfig{ServiceID: name, Layout: w.layout, LeaseDuration: duration.Milliseconds()}
 		switch name {
 		case wide:
 			s.BitID, s.BitSeq = s.BitID-1, s.BitSeq+1
 			s.LeaseDuration += s.LeaseDuration / 2
-		case standing:
+		case lasting:
 			s.LeaseDuration = (24 * time.Hour).Milliseconds()
 		}
 		services = append(services, s)
@@ -186,7 +186,7 @@ func (w *world) fill(t *testing.T, units, demand int) {
 	killed := demand * 9 / 10
 	const many, few = 100, 4 // a page has 128 units
 	for left := units*99/100 - killed; left > 0; left -= many {
-		lease(standing, min(left, many))
+		lease(lasting, min(left, many))
 	}
 	for left := killed; left > 0; left -= few {
 		lease(earlier, min(left, few))
