@@ -33,13 +33,14 @@ var imports = map[string][]string{
 	"client":                        {"contracts", "internal/backoff", "kazahana", "once"},
 
 	// Rules, and the port through which they touch storage.
-	"repo/analysis":              {"repo/docstore", "repo/field"},
+	"repo/analysis":              {"repo/docstore", "repo/field", "repo/rule"},
 	"repo/docstore":              {},
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
-	"repo/lock":                  {"repo/docstore", "repo/field"},
+	"repo/lock":                  {"repo/docstore", "repo/field", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
+	"repo/rule":                  {"repo/docstore"},
 
 	"adapters/internal/awsconfig": {"github.com/aws"},
 	"adapters/awsdynamodb":        {"adapters/internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},

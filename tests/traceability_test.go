@@ -38,7 +38,7 @@ const unnamed = "IDS-"
 // row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by <br>.
 var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
 
-// place is "`path/to/file.go`: `Name`".
+// place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`".
 var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
 
 // TestTraceability: every requirement has its row; what the row names exists; and the named test mentions the requirement.
@@ -90,7 +90,11 @@ func mentions(id, where string, test bool) error {
 	if err != nil {
 		return err
 	}
-	if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + regexp.QuoteMeta(name) + `\(`).Match(source) {
+	receiver := `(\([^)]*\) )?`
+	if typ, method, ok := strings.Cut(name, "."); ok {
+		receiver, name = `\(\w* ?\*?`+typ+`\) `, method
+	}
+	if !regexp.MustCompile(`(?m)^func ` + receiver + regexp.QuoteMeta(name) + `(\[[^\]]*\])?\(`).Match(source) {
 		return fmt.Errorf("%s has no function %s", file, name)
 	}
 	if test && !strings.HasPrefix(id, unnamed) && !strings.Contains(string(source), id) {

@@ -27,22 +27,23 @@ type Options struct {
 
 	// MachineIDs leases machine IDs; nil stands for the default service on the store.
 	MachineIDs *machineid.Service
+
+	// Now measures how long the store takes to respond: it must be monotonic. nil means time.Now.
+	Now func() time.Time
 }
 
 // New returns the handler of the whole API over one store. Options may be nil.
 func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	f := newFrame(o)
 	a := &api{
-		frame: f, store: store, identity: identity,
-		locks: lock.New(store, nil), guard: lock.NewGuard(store), analyses: analysis.New(store, nil),
+		frame: f, store: store, identity: identity, guard: lock.NewGuard(store),
 	}
-	routes := a.routes()
-	if o != nil {
-		routes = append(routes, o.Routes...)
+	if o == nil {
+		o = &Options{}
 	}
-	if o != nil {
-		a.machineIDs = o.MachineIDs
-	}
+	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now}), analysis.New(store, &analysis.Options{Now: o.Now})
+	a.machineIDs = o.MachineIDs
+	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
 		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log})
 	}

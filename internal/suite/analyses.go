@@ -8,11 +8,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Analyses proves that the analysis gate can stand on a store: random programs compared with an oracle that is written
-// from BE-041, concurrent histories, and planted faults that both must notice. newStore is as for [Locks].
+// Analyses proves that the analysis gate works on a store: random programs compared with an oracle that is written from
+// BE-041, and concurrent histories. newStore is as for [Locks].
 func Analyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
-	proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants}.of(t, newStore)
+	analysesProof.of(t, newStore)
 }
+
+// AnalysesChecksBite shows that the checks of [Analyses] notice faults.
+func AnalysesChecksBite(t *testing.T) { analysesProof.bites(t) }
+
+var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants}
 
 // AnalysisMutants are faults to plant between the rule of the gate and its store.
 var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{

@@ -3,38 +3,44 @@ package suite
 import (
 	"context"
 	"errors"
-	"time"
+
+	"github.com/anishathalye/porcupine"
 
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// AnalysisHistory is [History] for one analysis and the rule of the gate, without HTTP in between.
+// AnalysisHistory is [History] for one analysis and the rules of the gate, without HTTP in between.
 func AnalysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
-	id := analysis.ID(name)
-	r, err := store.Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{}, Set: docstore.Doc{"status": docstore.String("PENDING")},
-	})
+	return analysisHistory(ctx, store, clock, name, seed, measure{clock.Now, true})
+}
+
+func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64, m measure) error {
+	id, first := analysis.ID(name), docstore.Doc{"status": docstore.String("PENDING")}
+	r, err := store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{}, Set: first})
 	if err != nil || !r.Applied {
 		return errors.Join(err, errors.New("there is such an analysis"))
 	}
-	analyses := analysis.New(newFaultyStore(store, seed), nil) // by the machine's clock every answer is in time
-	m := model(func(s analysis.State, command any, now time.Time) (analysis.State, output) {
-		if !s.Exists {
-			s = analysis.State{Exists: true, Status: "PENDING"} // the first
-		}
-		next, o := command.(decider).Decide(s, now)
-		return next, shownOutcome(o)
-	})
-	return record(clock, seed, m, func(c *caller) func() error {
+	analyses := analysis.New(newFaultyStore(store, seed), &analysis.Options{Now: m.now})
+	return record(clock, seed, analysesModel(first, m.late), func(c *caller) func() error {
 		w := &worker{caller: c, analyses: analyses, id: id}
 		return func() error { return w.command(ctx) }
 	})
 }
 
-type decider interface {
-	Decide(s analysis.State, now time.Time) (analysis.State, analysis.Outcome)
+func analysesModel(first docstore.Doc, late bool) porcupine.Model {
+	return model(first, late, func(d docstore.Doc, command any, w rule.When) (docstore.Doc, output) {
+		after, o, err := rule.Step(command.(gateCommand), d, w)
+		if err != nil {
+			return d, output{known: true, code: err.Error()} // no outcome
+		}
+		delete(after, "lockHeartbeatAt") // plays no part in later outcomes, and would only multiply states
+		return after, shownOutcome(o)
+	})
 }
+
+type gateCommand = rule.Command[analysis.State, analysis.Outcome]
 
 // worker is a caller of the gate.
 type worker struct {
@@ -47,7 +53,7 @@ type worker struct {
 func (w *worker) command(ctx context.Context) error {
 	owner, request, token := w.owner(), w.request(), w.anyToken()
 	var (
-		c  decider
+		c  gateCommand
 		do func() (analysis.Outcome, error)
 	)
 	switch n := w.random.IntN(40); {

@@ -21,16 +21,28 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// History lets clients contend for one lock of a store through the HTTP API, loses requests and answers on the way and
-// lets the store fail, and then asks whether what the clients saw can be explained by the rule carried out one command at
-// a time (linearizability; Herlihy and Wing, 1990). The same seed makes the same choices. The error is what cannot be
-// explained.
+// History lets clients contend for one lock of a store through the HTTP API, loses requests and responses and lets the store
+// fail, and then asks whether what the clients saw can be explained by the rule carried out one command at a time
+// (linearizability; Herlihy and Wing, 1990). The same seed makes the same choices. The error is what cannot be explained.
+//
+// Time is the clock's, also for how long the store takes: the speed of the machine plays no part.
 func History(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
-	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{}, nil))
+	return lockHistory(ctx, store, clock, tenant, seed, measure{clock.Now, true})
+}
+
+// measure is how the rules under test measure the time that a store takes, and whether the model expects late grants.
+type measure struct {
+	now  func() time.Time
+	late bool
+}
+
+func lockHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64, m measure) error {
+	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{}, &httpapi.Options{Now: m.now}))
 	defer server.Close()
-	return record(clock, seed, locksModel(tenant), func(c *caller) func() error {
+	return record(clock, seed, locksModel(m.late), func(c *caller) func() error {
 		l := &client{caller: c, url: server.URL + "/v1/tenants/" + url.PathEscape(tenant) + "/locks/k/", http: server.Client()}
 		return func() error { return l.command(ctx) }
 	})
@@ -133,7 +145,7 @@ func (c *caller) anyToken() int64 {
 func (c *caller) send(command any, grants bool, once func() (output, error)) error {
 	for {
 		if c.random.IntN(4) == 0 {
-			c.clock.Advance(250 * time.Millisecond)
+			c.clock.Advance(tick)
 		}
 		if c.random.IntN(8) == 0 {
 			continue // the request was lost on the way: nobody ever saw it
@@ -163,6 +175,9 @@ func (c *caller) send(command any, grants bool, once func() (output, error)) err
 	}
 }
 
+// modelled is the lock's name in the model, where it has no meaning.
+var modelled = lock.ID{Tenant: "t", Key: "k"}
+
 // client is a caller of locks over HTTP.
 type client struct {
 	*caller
@@ -180,13 +195,13 @@ func (c *client) command(ctx context.Context) error {
 	switch n := c.random.IntN(10); {
 	case n < 5 || token == 0:
 		verb, body = "acquire", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 1}
-		cmd = lock.Acquire{Owner: owner, RequestID: request, TTLSeconds: 1}
+		cmd = lock.Acquire{ID: modelled, Owner: owner, RequestID: request, TTLSeconds: 1}
 	case n < 7:
 		verb, body = "renew", contracts.RenewRequest{RequestID: request, OwnerID: owner, TTLSeconds: 2, FencingToken: token}
-		cmd = lock.Renew{Owner: owner, RequestID: request, TTLSeconds: 2, Token: token}
+		cmd = lock.Renew{ID: modelled, Owner: owner, RequestID: request, TTLSeconds: 2, Token: token}
 	default:
 		verb, body = "release", contracts.ReleaseRequest{RequestID: request, OwnerID: owner, FencingToken: token}
-		cmd = lock.Release{Owner: owner, RequestID: request, Token: token}
+		cmd = lock.Release{ID: modelled, Owner: owner, RequestID: request, Token: token}
 	}
 	payload, err := json.Marshal(body)
 	if err != nil {
@@ -227,29 +242,36 @@ func read(status int, content []byte) (output, error) {
 	return output{known: true, code: string(p.Code), holder: p.OwnerID, expires: p.ExpiresAt}, nil
 }
 
-// model is a rule itself, one command at a time, from its first state on. What the store's clock showed is known only within
-// bounds, and whether a command without an answer was carried out is not known at all, so a step may lead to several states.
-func model[State any](decide func(s State, command any, now time.Time) (State, output)) porcupine.Model {
+// model is the rules themselves, one command at a time, from the first document on. The store's time of a decision and how
+// long it took are known only within bounds, and whether a command without a response was carried out is not known at all, so
+// a step may lead to several documents. Without late, grants are never too late.
+func model(first docstore.Doc, late bool, step func(docstore.Doc, any, rule.When) (docstore.Doc, output)) porcupine.Model {
 	return (&porcupine.NondeterministicModel{
-		Init: func() []any { var first State; return []any{first} },
+		Init: func() []any { return []any{first} },
 		Step: func(state, in, out any) []any {
-			s, i, o := state.(State), in.(input), out.(output)
+			d, i, o := state.(docstore.Doc), in.(input), out.(output)
 			var next []any
-			add := func(s State) {
+			add := func(d docstore.Doc) {
 				for _, n := range next {
-					if reflect.DeepEqual(n, s) {
+					if reflect.DeepEqual(n, d) {
 						return
 					}
 				}
-				next = append(next, s)
+				next = append(next, d)
 			}
 			if !o.known {
-				add(s) // a store that failed may have done nothing
+				add(d) // a store that failed may have done nothing
 			}
-			for now := i.from; !now.After(i.to); now = now.Add(250 * time.Millisecond) {
-				after, shown := decide(s, i.command, now)
-				if !o.known || shown == o {
-					add(after)
+			waits := []time.Duration{0}
+			if late && i.to.After(i.from) {
+				waits = append(waits, i.to.Sub(i.from))
+			}
+			for at := i.from; !at.After(i.to); at = at.Add(tick) {
+				for _, took := range waits {
+					after, shown := step(d, i.command, rule.When{At: at, Took: took})
+					if !o.known || shown == o {
+						add(after)
+					}
 				}
 			}
 			return next
@@ -261,26 +283,17 @@ func model[State any](decide func(s State, command any, now time.Time) (State, o
 	}).ToModel()
 }
 
-func locksModel(tenant string) porcupine.Model {
-	id := lock.ID{Tenant: tenant, Key: "k"}
-	return model(func(s lock.State, command any, now time.Time) (lock.State, output) {
-		var (
-			next lock.State
-			o    lock.Outcome
-		)
-		switch c := command.(type) {
-		case lock.Acquire:
-			c.ID = id
-			next, o = c.Decide(s, now)
-		case lock.Renew:
-			c.ID = id
-			next, o = c.Decide(s, now)
-		case lock.Release:
-			c.ID = id
-			next, o = c.Decide(s, now)
+// tick is what the clock of a history advances by: a model has to try few times.
+const tick = 250 * time.Millisecond
+
+func locksModel(late bool) porcupine.Model {
+	return model(nil, late, func(d docstore.Doc, command any, w rule.When) (docstore.Doc, output) {
+		after, o, err := rule.Step(command.(rule.Command[lock.State, lock.Outcome]), d, w)
+		if err != nil {
+			return d, output{known: true, code: err.Error()} // no outcome
 		}
-		next.ReleasedAt = time.Time{} // plays no part in later answers, and would only multiply states
-		return next, shown(o)
+		delete(after, "released_at") // plays no part in later outcomes, and would only multiply states
+		return after, shown(o)
 	})
 }
 

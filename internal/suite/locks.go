@@ -14,12 +14,17 @@ import (
 //
 //	suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store { return … })
 func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
-	proof[Step]{Program, Run, History, Mutants}.of(t, newStore)
+	locksProof.of(t, newStore)
 	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
 	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
 }
 
-// OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 hear who has it.
+// LocksChecksBite shows that the checks of [Locks] notice faults.
+func LocksChecksBite(t *testing.T) { locksProof.bites(t) }
+
+var locksProof = proof[Step]{Program, Run, History, Mutants}
+
+// OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 learn who has it.
 func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	const callers = 50
 	locks := lock.New(newStore(t, NewClock().Now), nil)

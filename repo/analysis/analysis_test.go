@@ -116,9 +116,9 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	b := begin(t)
 	const (
 		gone     = "there is no such analysis; its document may have been deleted"
-		ended    = "the lock ended by time; stop the work, or acquire again"
+		ended    = "the lock expired; stop the work, or acquire again"
 		notYours = "the lock belongs to another owner_id"
-		over     = "somebody took the analysis over; stop the work that this token protects"
+		over     = "another worker took the analysis over; stop the work that this token protects"
 		never    = "this token was never granted"
 	)
 	grant := func(owner string, token int64, until int, runs, failures int64) analysis.Grant {
@@ -157,9 +157,9 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		{"BE-041-DOD-4: release after a failed run", 0, release("ann", 1, "no disk"), outcome{Code: analysis.OK, Grant: free(1, 1)}},
 		{"release again", 0, release("ann", 1, "no disk"), outcome{Code: analysis.OK, Replayed: true, Grant: free(1, 1)}},
 		{"refresh what was released", 0, refresh("ann", 1, 300),
-			outcome{Code: analysis.Released, Detail: "the lock was given back; acquire again"}},
+			outcome{Code: analysis.Released, Detail: "the lock was released; acquire again"}},
 		{"finish what was released", 0, ready("ann", 1, ""),
-			outcome{Code: analysis.Released, Detail: "the lock was given back; acquire again"}},
+			outcome{Code: analysis.Released, Detail: "the lock was released; acquire again"}},
 		{"acquire what was released: no takeover", 0, acquire("bob", "r2", 10), outcome{Code: analysis.OK, Grant: grant("bob", 2, 110_000, 1, 1)}},
 		{"refresh at lockExpiresAt", 10 * time.Second, refresh("bob", 2, 10), outcome{Code: analysis.Expired, Detail: ended}},
 		{"BE-041-RULE-3, BE-041-DOD-3: acquire at lockExpiresAt, a takeover", 0, acquire("cy", "r4", 10),
@@ -525,7 +525,7 @@ func TestAnswersThatCameTooLate(t *testing.T) {
 				return r, err
 			}
 			o := b.gets(c.do, c.code, c.replayed)
-			want := "the store took " + c.took.String() + " to answer, longer than the lock lasts; ask for a longer ttlSec"
+			want := "the store took " + c.took.String() + " to respond, longer than the lock lasts; ask for a longer ttl_seconds"
 			if c.code == analysis.Expired && (o.Detail != want || o.Grant != (analysis.Grant{})) {
 				t.Errorf("got %+v\nwant no grant and %q", o, want)
 			}
@@ -570,7 +570,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		b.store.Err = fmt.Errorf("%w: as planned", cause)
 		for _, c := range []any{acquire("ann", "r1", 30), refresh("ann", 1, 30), release("ann", 1, ""), ready("ann", 1, "")} {
 			o, err := b.do(c)
-			if !errors.Is(err, cause) || err.Error() != "analysis a1: "+cause.Error()+": as planned" || o != (analysis.Outcome{}) {
+			if !errors.Is(err, cause) || err.Error() != "analyses//a1: "+cause.Error()+": as planned" || o != (analysis.Outcome{}) {
 				t.Errorf("%T: got %+v, %v", c, o, err)
 			}
 		}

@@ -1,26 +1,26 @@
 package analysis
 
 import (
+	"fmt"
 	"time"
-	"unicode/utf8"
 
-	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Code says how a command ended. Refusals are outcomes, not errors; the HTTP contract uses the same words.
+// Code says how a command ended. Rejections are outcomes, not errors; the HTTP contract uses the same words.
 type Code string
 
 // The outcomes of the commands.
 const (
 	OK              Code = "OK"
 	AlreadyFinished Code = "ALREADY_FINISHED" // the status is READY or FAILED
-	Locked          Code = "ANALYSIS_LOCKED"  // somebody runs it: Outcome.Grant says who and until when
+	Locked          Code = "ANALYSIS_LOCKED"  // another worker runs it: Outcome.Grant says who and until when
 	NotFound        Code = "NOT_FOUND"        // there is no such document
-	Lost            Code = "LEASE_LOST"       // the token is not the current one: somebody took over
-	NotOwner        Code = "NOT_OWNER"        // the token is somebody else's
-	Released        Code = "LEASE_RELEASED"   // the lock of this token was given back
-	Expired         Code = "LEASE_EXPIRED"    // the lock ended by time
-	NotStale        Code = "NOT_STALE"        // the sweep came late: the lock is not what it found
+	Lost            Code = "LEASE_LOST"       // the token is not the current one: another worker took over
+	NotOwner        Code = "NOT_OWNER"        // the token belongs to another owner
+	Released        Code = "LEASE_RELEASED"   // the lock of this token was released
+	Expired         Code = "LEASE_EXPIRED"    // the lock expired
+	NotStale        Code = "NOT_STALE"        // the lock is no longer the one that the sweep found
 )
 
 // Grant is the lock as its holder sees it.
@@ -33,7 +33,7 @@ type Grant struct {
 	Failures  int64 // runs that failed so far
 }
 
-// Outcome is the answer to a command.
+// Outcome is the result of a command.
 type Outcome struct {
 	Code     Code
 	Replayed bool // the command had been carried out before, nothing was changed now
@@ -52,9 +52,29 @@ func (s State) grant() Grant {
 	return Grant{Status: s.Status, Owner: s.Owner, Token: s.Token, ExpiresAt: end, Runs: s.Runs, Failures: s.Failures}
 }
 
-// refused answers that the lock of a token is not, or no longer, the caller's.
-func (s State) refused(code Code, token int64, now time.Time) Outcome {
-	o := Outcome{Code: code, At: now}
+// ok is the caller's lock, or what it left behind. What is left of the lock counts from Outcome.At.
+func (s State) ok(w rule.When) Outcome { return Outcome{Code: OK, At: w.Now(), Grant: s.grant()} }
+
+// replayed is the outcome of a repeated command.
+func (s State) replayed(w rule.When) Outcome {
+	o := s.ok(w)
+	o.Replayed = true
+	return o
+}
+
+// rejectLate turns a grant into [Expired] if the lock was over before the response arrived: its holder would begin its work
+// unprotected.
+func (o Outcome) rejectLate(w rule.When) Outcome {
+	if o.Code != OK || !w.Late(o.Grant.ExpiresAt) {
+		return o
+	}
+	return Outcome{Code: Expired, At: o.At, Detail: fmt.Sprintf(
+		"the store took %v to respond, longer than the lock lasts; ask for a longer ttl_seconds", w.Took.Round(time.Millisecond))}
+}
+
+// refused says that the lock of a token is not, or no longer, the caller's.
+func (s State) refused(code Code, token int64, w rule.When) Outcome {
+	o := Outcome{Code: code, At: w.Now()}
 	switch code {
 	case AlreadyFinished:
 		o.Grant.Status = s.Status
@@ -62,25 +82,17 @@ func (s State) refused(code Code, token int64, now time.Time) Outcome {
 	case NotFound:
 		o.Detail = "there is no such analysis; its document may have been deleted"
 	case Expired:
-		o.Detail = "the lock ended by time; stop the work, or acquire again"
+		o.Detail = "the lock expired; stop the work, or acquire again"
 	case Released:
-		o.Detail = "the lock was given back; acquire again"
+		o.Detail = "the lock was released; acquire again"
 	case NotOwner:
 		o.Detail = "the lock belongs to another owner_id"
 	case Lost:
-		o.Detail = "somebody took the analysis over; stop the work that this token protects"
+		o.Detail = "another worker took the analysis over; stop the work that this token protects"
 		if token > s.Token {
 			o.Detail = "this token was never granted"
 		}
 	default: // the other codes say it all
 	}
 	return o
-}
-
-// validText checks text that may have line breaks.
-func validText(name, s string) error {
-	if !utf8.ValidString(s) {
-		return field.Errorf(name, "is not valid UTF-8")
-	}
-	return nil
 }

@@ -56,13 +56,12 @@ type State struct {
 	Runs      int64  // runs begun since the last that ended with a release or finish
 	Failures  int64  // releases of runs that failed
 	Requeued  string // when the sweep queued it again, as it stands; empty if it has not since the lock went stale
-	RequeueID string // of the [Requeue] that did
+	RequeueID string // of the sweep that did
 	Result    string
 	Reason    string // of the last failure
 }
 
-// Locked reports whether somebody runs the analysis at the time now: there is an owner, and its lock has not ended
-// (BE-041-RULE-2 to 4). It is the one place that says so.
+// Locked reports whether a worker runs the analysis at the time now: there is an owner, and its lock has not expired.
 func (s State) Locked(now time.Time) bool {
 	if s.Owner == "" {
 		return false
@@ -89,11 +88,11 @@ func (s State) ExpiresAt() (end time.Time, ok bool) {
 // begun yet: a stale lock of the first run counts as none.
 func (s State) Takeovers() int64 { return max(0, s.Runs-1) }
 
-// stateOf reads an analysis' document; nil is the zero State. The error is [docstore.ErrDamaged] and names the field.
+// State reads an analysis' document; nil is the zero State. The error is [docstore.ErrDamaged] and names the field.
 //
-// What a stranger can have written into the lock's text fields is taken as it comes; a status or a number that cannot be
-// read is refused: an analysis that may be finished must not be run again.
-func stateOf(k docstore.Key, d docstore.Doc) (State, error) {
+// Other writers may have written anything into the lock's text fields, and it is taken as it is. A status or a number that
+// cannot be read is an error: an analysis that may be finished must not be run again.
+func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil
 	}
@@ -106,12 +105,12 @@ func stateOf(k docstore.Key, d docstore.Doc) (State, error) {
 		s.Owner = unreadable
 	}
 	if v := d[fStatus]; v != nil && (s.Status == "" && v != docstore.String("") || s.Status > Status(lastText)) {
-		return State{}, fmt.Errorf("%w: %s: field %q is not text: it must say whether the analysis is finished", docstore.ErrDamaged, k, fStatus)
+		return State{}, fmt.Errorf("%w: %s: field %q is not text: it must say whether the analysis is finished", docstore.ErrDamaged, id.key(), fStatus)
 	}
 	for i, n := range []*int64{&s.Token, &s.Runs, &s.Failures} {
 		v, ok := d[counts[i]].(docstore.Int)
 		if v < 0 || !ok && d[counts[i]] != nil {
-			return State{}, fmt.Errorf("%w: %s: field %q is not a whole number from 0 on", docstore.ErrDamaged, k, counts[i])
+			return State{}, fmt.Errorf("%w: %s: field %q is not a whole number from 0 on", docstore.ErrDamaged, id.key(), counts[i])
 		}
 		*n = int64(v)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // Queue is where the sweep puts analyses that somebody has to run again.
@@ -18,36 +19,20 @@ type Queue interface {
 	Enqueue(ctx context.Context, id ID, name string) error
 }
 
-// Requeue marks a stale analysis as queued again, so that of several sweeps one does it. The mark wears off: a sweep that
-// died between mark and queue is made good by a later one.
-type Requeue struct {
+// requeue marks a stale analysis as queued again, so that of several sweeps one does it. The mark expires: a sweep that died
+// between the mark and the queue is made good by a later one.
+type requeue struct {
 	ID
 	RequestID string        // of the mark, another for every attempt: a sweep must know its own mark from another's
 	Token     int64         // of the lock that was found
-	Every     time.Duration // after this the mark counts no more; whole milliseconds
+	Every     time.Duration // the mark expires after this; whole milliseconds
 }
 
-// Decide marks an unfinished analysis whose lock is stale and is the one that was found. A mark of the same request is
-// the command's own, whose answer got lost.
-func (c Requeue) Decide(s State, now time.Time) (State, Outcome) {
-	if code := c.stale(s, c.Token, now); code != OK {
-		return s, s.refused(code, c.Token, now)
-	}
-	if s.Requeued != "" && s.Requeued > string(docstore.FormatTime(now.Add(-c.Every))) && s.Requeued <= string(lastTime) {
-		if s.RequeueID == c.RequestID {
-			return s, Outcome{Code: OK, Replayed: true, At: now, Grant: s.grant()}
-		}
-		return s, s.refused(NotStale, c.Token, now)
-	}
-	s.Requeued, s.RequeueID = string(docstore.FormatTime(now)), c.RequestID
-	return s, Outcome{Code: OK, At: now, Grant: s.grant()}
-}
-
-// Write is the granting branch of Decide.
-func (c Requeue) Write() docstore.Write {
+// Write applies to an unfinished analysis whose lock is stale and is the one that was found, if no mark is recent.
+func (c requeue) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
-		If: append(c.isStale(c.Token), docstore.Any{
+		If: append(isStale(c.Token), docstore.Any{
 			docstore.LE{Field: fRequeuedAt, Value: docstore.Now.Add(-c.Every)},
 			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: lastTime}},
 		}),
@@ -55,8 +40,23 @@ func (c Requeue) Write() docstore.Write {
 	}
 }
 
-// unmark takes the mark of a [Requeue] back whose analysis could not be queued.
-func (c Requeue) unmark() docstore.Write {
+// Granted is the marked analysis.
+func (c requeue) Granted(s State, w rule.When) Outcome { return s.ok(w) }
+
+// Refusal recognises the command's own mark.
+func (c requeue) Refusal(s State, w rule.When) Outcome {
+	switch code := s.checkStale(c.Token, w.At); {
+	case code != OK:
+		return s.refused(code, c.Token, w)
+	case s.RequeueID == c.RequestID:
+		return s.replayed(w)
+	default:
+		return s.refused(NotStale, c.Token, w)
+	}
+}
+
+// unmark removes the mark of an analysis that could not be queued.
+func (c requeue) unmark() docstore.Write {
 	return docstore.Write{
 		Key:   c.key(),
 		If:    docstore.Eq{Field: fRequeueID, Value: docstore.String(c.RequestID)},
@@ -64,39 +64,49 @@ func (c Requeue) unmark() docstore.Write {
 	}
 }
 
-// Abandon turns an analysis FAILED whose workers have died again and again. It takes the next token, so that a worker that
-// was only slow is told that it lost the lock.
-type Abandon struct {
+// abandon turns an analysis FAILED whose workers have died again and again. It takes the next token, so that a worker that
+// was only slow learns that it lost the lock.
+type abandon struct {
 	ID
 	Token  int64  // of the lock that was found
 	Reason string // for people
 }
 
-// Decide fails an unfinished analysis whose lock is stale and is the one that was found.
-func (c Abandon) Decide(s State, now time.Time) (State, Outcome) {
-	if code := c.stale(s, c.Token, now); code != OK {
-		return s, s.refused(code, c.Token, now)
-	}
-	s = s.unlocked()
-	s.Status, s.Reason = Failed, c.Reason
-	s.Token++
-	return s, Outcome{Code: OK, At: now, Grant: s.grant()}
-}
-
-// Write is the granting branch of Decide.
-func (c Abandon) Write() docstore.Write {
+// Write applies to an unfinished analysis whose lock is stale and is the one that was found.
+func (c abandon) Write() docstore.Write {
 	return docstore.Write{
 		Key:   c.key(),
-		If:    c.isStale(c.Token),
+		If:    isStale(c.Token),
 		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(c.Reason)},
 		Add:   map[string]int64{fToken: 1},
 		Unset: unlock(),
 	}
 }
 
-// stale says whether the analysis still has the stale lock that a sweep found. Only a time that has passed counts: what
-// is no time is no business of the sweep, which finds analyses by that time.
-func (ID) stale(s State, token int64, now time.Time) Code {
+// Granted is the failed analysis.
+func (c abandon) Granted(s State, w rule.When) Outcome { return s.ok(w) }
+
+// Refusal says why the analysis is left alone.
+func (c abandon) Refusal(s State, w rule.When) Outcome {
+	return s.refused(s.checkStale(c.Token, w.At), c.Token, w)
+}
+
+// isStale holds while an unfinished analysis has the stale lock with the token. Only a time that has passed counts: the sweep
+// finds analyses by that time.
+func isStale(token int64) docstore.All {
+	same := docstore.Cond(docstore.Eq{Field: fToken, Value: docstore.Int(token)})
+	if token == 0 { // a lock that was taken without the gate has none
+		same = docstore.Any{same, docstore.Not{Cond: docstore.Has{Field: fToken}}}
+	}
+	return docstore.All{
+		readable(), unfinished(), owned(), same,
+		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
+		docstore.Not{Cond: docstore.Eq{Field: fExpiresAt, Value: docstore.String("")}},
+	}
+}
+
+// checkStale says why [isStale] does not hold, or OK.
+func (s State) checkStale(token int64, now time.Time) Code {
 	switch {
 	case !s.Exists:
 		return NotFound
@@ -106,19 +116,6 @@ func (ID) stale(s State, token int64, now time.Time) Code {
 		return NotStale
 	default:
 		return OK
-	}
-}
-
-// isStale is [ID.stale] as a condition.
-func (ID) isStale(token int64) docstore.All {
-	same := docstore.Cond(docstore.Eq{Field: fToken, Value: docstore.Int(token)})
-	if token == 0 { // a lock that was taken without the gate has none
-		same = docstore.Any{same, docstore.Not{Cond: docstore.Has{Field: fToken}}}
-	}
-	return docstore.All{
-		legible(), unfinished(), owned(), same,
-		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
-		docstore.Not{Cond: docstore.Eq{Field: fExpiresAt, Value: docstore.String("")}},
 	}
 }
 
@@ -236,7 +233,7 @@ type sweep struct {
 // one does what there is to do about one analysis. An index gave it as it was at a time, and may be older than its document.
 func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	id := ID(e.Key.ID)
-	found, err := stateOf(e.Key, e.Doc)
+	found, err := id.State(e.Doc)
 	if err == nil {
 		err = id.Validate()
 	}
@@ -249,10 +246,10 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	}
 	s.done.Stale++
 	if found.Takeovers() >= s.MaxTakeovers {
-		o, err := s.analyses.do(ctx, Abandon{
+		o, err := rule.Run(ctx, s.analyses.store, s.analyses.now, abandon{
 			ID: id, Token: found.Token,
 			Reason: fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", found.Takeovers()),
-		}, id)
+		})
 		switch {
 		case err != nil:
 			return err
@@ -263,12 +260,13 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		}
 		return nil
 	}
-	mark := Requeue{ID: id, RequestID: s.name, Token: found.Token, Every: s.RequeueEvery}
-	_, o := mark.Decide(found, at) // saves the write that would only be refused
-	if o.Code == OK {
-		if o, err = s.analyses.do(ctx, mark, id); err != nil {
-			return err
-		}
+	mark := requeue{ID: id, RequestID: s.name, Token: found.Token, Every: s.RequeueEvery}
+	_, o, err := rule.Step(mark, e.Doc, rule.When{At: at}) // saves a write that would only be refused
+	if err == nil && o.Code == OK {
+		o, err = rule.Run(ctx, s.analyses.store, s.analyses.now, mark)
+	}
+	if err != nil {
+		return err
 	}
 	if o.Code != OK {
 		s.done.Skipped++

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // FenceKind is the kind of document in which [Guard] remembers the highest token of a resource.
@@ -42,22 +43,33 @@ func (c Fence) Validate() error {
 	return first(name("tenant_id", c.Tenant, MaxTenantBytes), name("resource", c.Resource, MaxKeyBytes), checkToken(c.Token))
 }
 
-// Decide lets a token pass that is not older than the highest so far. The same token passes any number of times: a
-// holder does more than one thing.
-func (c Fence) Decide(highest int64, _ time.Time) (int64, FenceOutcome) {
-	if c.Token < highest {
-		return highest, FenceOutcome{Highest: highest}
-	}
-	return c.Token, FenceOutcome{Passed: true, Highest: c.Token}
-}
-
-// Write is the passing branch of Decide.
+// Write applies to a token that is not older than the highest so far. The same token passes any number of times: a holder
+// does more than one thing.
 func (c Fence) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
 		If:  FenceCond(fToken, c.Token),
 		Set: map[string]docstore.Value{fToken: docstore.Int(c.Token)},
 	}
+}
+
+// State reads the highest token so far, 0 if there is none.
+func (c Fence) State(d docstore.Doc) (highest int64, err error) {
+	v, ok := d[fToken].(docstore.Int)
+	if d != nil && !ok {
+		return 0, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, c.key(), fToken)
+	}
+	return int64(v), nil
+}
+
+// Granted lets the token pass.
+func (c Fence) Granted(highest int64, _ rule.When) FenceOutcome {
+	return FenceOutcome{Passed: true, Highest: highest}
+}
+
+// Refusal rejects the token.
+func (c Fence) Refusal(highest int64, _ rule.When) FenceOutcome {
+	return FenceOutcome{Highest: highest}
 }
 
 func (c Fence) key() docstore.Key {
@@ -76,7 +88,7 @@ func FenceCond(fieldName string, token int64) docstore.Cond {
 // WhileHeld is a write that changes nothing and holds while the lease named by owner and token is held (LS-FENCE-001). In one
 // step with the writes of an effect, it makes sure that the lease is held at the moment of the effect.
 func WhileHeld(id ID, owner string, token int64) docstore.Write {
-	return docstore.Write{Key: id.key(), If: holds(owner, token)}
+	return docstore.Write{Key: id.key(), If: heldBy(owner, token)}
 }
 
 // Check lets a token pass or refuses it. One request to the store. After an error nothing must be done on the strength
@@ -85,17 +97,5 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceOutcome{}, err
 	}
-	r, err := g.store.Write(ctx, c.Write())
-	if err != nil {
-		return FenceOutcome{}, fmt.Errorf("fence %s: %w", c.key(), err)
-	}
-	highest, ok := r.Docs[0][fToken].(docstore.Int)
-	if !ok {
-		return FenceOutcome{}, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, c.key(), fToken)
-	}
-	_, o := c.Decide(int64(highest), r.At)
-	if o.Passed != r.Applied {
-		return FenceOutcome{}, fmt.Errorf("%w: %s: the store does not decide as the rule does", docstore.ErrDamaged, c.key())
-	}
-	return o, nil
+	return rule.Run(ctx, g.store, time.Now, c)
 }

@@ -138,7 +138,7 @@ func TestGuardErrors(t *testing.T) {
 	t.Run("store", func(t *testing.T) {
 		for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClosed, context.DeadlineExceeded} {
 			o, err := lock.NewGuard(failing{err: cause}).Check(t.Context(), c)
-			if !errors.Is(err, cause) || err.Error() != "fence fences/acme/db: "+cause.Error() || o != (lock.FenceOutcome{}) {
+			if !errors.Is(err, cause) || err.Error() != "fences/acme/db: "+cause.Error() || o != (lock.FenceOutcome{}) {
 				t.Errorf("%v: got %+v, %v", cause, o, err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestGuardErrors(t *testing.T) {
 			return docstore.Result{Docs: []docstore.Doc{{"token": docstore.Int(4)}}, Refused: []int{0}}, nil
 		}
 		o, err := lock.NewGuard(store).Check(t.Context(), c)
-		want := "docstore: damaged document: fences/acme/db: the store does not decide as the rule does"
+		want := "docstore: damaged document: fences/acme/db: the store refused what the rule grants"
 		if !errors.Is(err, docstore.ErrDamaged) || err.Error() != want || o != (lock.FenceOutcome{}) {
 			t.Errorf("got %+v, %v", o, err)
 		}

@@ -176,7 +176,7 @@ func TestLifeOfALock(t *testing.T) {
 		{"LS-INV-004: renew before the first grant", 0, renew("ann", 1, "n0", 30),
 			lock.Outcome{Code: lock.LeaseLost, Lease: named(1), Detail: "this token was never granted"}},
 		{"force-release before the first grant", 0, force("f0"),
-			lock.Outcome{Code: lock.NotHeld, Lease: named(0), Detail: "nobody holds the lock"}},
+			lock.Outcome{Code: lock.NotHeld, Lease: named(0), Detail: "no one holds the lock"}},
 		{"LS-ACQ-002, LS-ACQ-003: acquire what is free", 0, acquire("ann", "a1", 30), lock.Outcome{Code: lock.OK, Lease: ann}},
 		{"LS-ACQ-004: acquire again", 10 * time.Second, acquire("ann", "a1", 30), lock.Outcome{Code: lock.OK, Replayed: true, Lease: ann}},
 		{"LS-ACQ-001: acquire what is held", 0, acquire("bob", "a2", 5),
@@ -185,7 +185,7 @@ func TestLifeOfALock(t *testing.T) {
 		{"LS-RNW-003: renew again", time.Second, renew("ann", 1, "n1", 60), lock.Outcome{Code: lock.OK, Replayed: true, Lease: renewed}},
 		{"renew again for another time", 0, renew("ann", 1, "n1", 61), lock.Outcome{
 			Code: lock.RequestIDReused, Lease: named(1),
-			Detail: "this request_id renewed the lease with another ttl_seconds; use a new request_id for a new renewal",
+			Detail: "this request_id renewed the lease with another ttl_seconds; use a new request_id",
 		}},
 		{"LS-RNW-001: renew by another", 0, renew("bob", 1, "n2", 60),
 			lock.Outcome{Code: lock.NotOwner, Lease: named(1), Detail: "the lease belongs to another owner_id"}},
@@ -207,14 +207,14 @@ func TestLifeOfALock(t *testing.T) {
 			lock.Outcome{Code: lock.LeaseLost, Lease: named(1), Detail: "a later lease has been granted; stop the work that this token protects"}},
 		{"LS-EXP-001, LS-INV-004: renew at expires_at", 5 * time.Second, renew("bob", 2, "n4", 60), lock.Outcome{
 			Code: lock.LeaseExpired, Lease: with(named(2), func(l *lock.Lease) { l.ExpiresAt = at(17) }),
-			Detail: "the lease ended at 2026-01-01T00:00:17.000Z; acquire the lock again",
+			Detail: "the lease expired at 2026-01-01T00:00:17.000Z; acquire the lock again",
 		}},
 		{"LS-INV-004: release at expires_at", 0, release("bob", 2, "e2"), lock.Outcome{
 			Code: lock.LeaseExpired, Lease: with(named(2), func(l *lock.Lease) { l.ExpiresAt = at(17) }),
-			Detail: "the lease ended at 2026-01-01T00:00:17.000Z; acquire the lock again",
+			Detail: "the lease expired at 2026-01-01T00:00:17.000Z; acquire the lock again",
 		}},
 		{"force-release at expires_at", 0, force("f0"), lock.Outcome{
-			Code: lock.NotHeld, Lease: with(bob, func(l *lock.Lease) { l.Phase = lock.Expired }), Detail: "nobody holds the lock",
+			Code: lock.NotHeld, Lease: with(bob, func(l *lock.Lease) { l.Phase = lock.Expired }), Detail: "no one holds the lock",
 		}},
 		{"LS-ACQ-002: acquire at expires_at", 0, acquire("cy", "a4", 30), lock.Outcome{Code: lock.OK, Lease: cy}},
 		{"force-release another lease", time.Second, lock.ForceRelease{ID: deploy, By: "root", Reason: "hangs", RequestID: "f1", LeaseID: "l4"},
@@ -238,7 +238,7 @@ func TestLifeOfALock(t *testing.T) {
 		}},
 		{"acquire again with other metadata", 0, lock.Acquire{ID: deploy, Owner: "cy", RequestID: "a4", TTLSeconds: 30}, lock.Outcome{
 			Code: lock.RequestIDReused, Lease: named(0),
-			Detail: "this request_id obtained the lock with another ttl_seconds or metadata; use a new request_id for a new intention",
+			Detail: "this request_id obtained the lock with another ttl_seconds or metadata; use a new request_id",
 		}},
 	}
 	for _, s := range steps {
@@ -303,7 +303,7 @@ func TestLeaseIDs(t *testing.T) {
 // TestAnswersThatCameTooLate: a lease that ran out while the store answered is no grant. The boundary belongs to the
 // late side: a lease of 30 s is over after 30 s.
 func TestAnswersThatCameTooLate(t *testing.T) {
-	const late = "the store took %v to answer, longer than the lease lasts; ask for a longer ttl_seconds"
+	const late = "the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds"
 	cases := []struct {
 		name     string
 		age      time.Duration // of ann's lease with token 1, acquired for 30 s; negative: there is none
@@ -394,7 +394,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		t.Run(cause.Error(), func(t *testing.T) {
 			b := begin(t)
 			b.locks = lock.New(failing{err: fmt.Errorf("%w: as planned", cause)}, nil)
-			lockErr := "lock locks/acme/deploy: " + cause.Error() + ": as planned"
+			lockErr := "locks/acme/deploy: " + cause.Error() + ": as planned"
 			for _, c := range []any{acquire("ann", "a1", 30), renew("ann", 1, "n1", 30), release("ann", 1, "e1"), force("f1")} {
 				o, err := b.do(c)
 				if !errors.Is(err, cause) || err.Error() != lockErr || !reflect.DeepEqual(o, lock.Outcome{}) {
@@ -476,8 +476,8 @@ func TestDamagedDocuments(t *testing.T) {
 	}
 }
 
-// TestStoreThatRefusesWhatTheRuleGrants: the rule is stated twice, and a store that evaluates the write otherwise than
-// Decide is broken; nobody is told that they hold the lock.
+// TestStoreThatRefusesWhatTheRuleGrants: a store that evaluates a condition otherwise than Go does is broken; no one is told
+// that they hold the lock.
 func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	for _, c := range []any{acquire("bob", "a2", 30), renew("ann", 1, "n1", 30), release("ann", 1, "e1"), force("f1")} {
 		t.Run(fmt.Sprintf("%T", c), func(t *testing.T) {

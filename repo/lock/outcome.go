@@ -1,28 +1,30 @@
 package lock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Code says how a command ended. Refusals are outcomes, not errors; the HTTP contract uses the same words.
+// Code says how a command ended. Rejections are outcomes, not errors; the HTTP contract uses the same words.
 type Code string
 
 // The outcomes of the lock commands.
 const (
 	OK              Code = "OK"
-	Held            Code = "LOCK_HELD"         // somebody holds the lock: Outcome.Lease says who and until when
+	Held            Code = "LOCK_HELD"         // another request holds the lock: Outcome.Lease says who and until when
 	LeaseLost       Code = "LEASE_LOST"        // the token is not the current one
-	LeaseExpired    Code = "LEASE_EXPIRED"     // the lease ended by time
+	LeaseExpired    Code = "LEASE_EXPIRED"     // the lease expired
 	LeaseReleased   Code = "LEASE_RELEASED"    // the lease was released, by its owner or by force
-	NotOwner        Code = "NOT_OWNER"         // the current lease belongs to somebody else
+	NotOwner        Code = "NOT_OWNER"         // the current lease belongs to another owner
 	NotHeld         Code = "LOCK_NOT_HELD"     // there is no lease to end by force
 	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used with other parameters
 )
 
-// Status is a lock with its latest lease, as anybody in its tenant may see it: no token, so that reading never gives the
-// right to write.
+// Status is a lock with its latest lease, as everyone in its tenant may see it: without the token, so that reading never
+// gives the right to write.
 type Status struct {
 	Tenant     string
 	Key        string
@@ -69,41 +71,58 @@ func (id ID) lease(s State, now time.Time) Lease {
 	}}
 }
 
-// named is a lease of which nothing is shown but its name.
+// named is a lease with nothing but its name.
 func (id ID) named(token int64) Lease {
 	return Lease{Token: token, Status: Status{Tenant: id.Tenant, Key: id.Key}}
 }
 
-// ok answers with the caller's lease as the state has it.
-func (id ID) ok(s State, now time.Time) Outcome {
-	return Outcome{Code: OK, Lease: id.lease(s, now), At: now}
+// ok is the caller's lease as the state has it.
+func (id ID) ok(s State, w rule.When) Outcome {
+	return Outcome{Code: OK, Lease: id.lease(s, w.Now()), At: w.Now()}
 }
 
-// replayed answers a repeated command with the lease that its first delivery obtained.
-func (id ID) replayed(s State, now time.Time) Outcome {
-	o := id.ok(s, now)
+// replayed is the outcome of a repeated command: the lease that its first delivery obtained.
+func (id ID) replayed(s State, w rule.When) Outcome {
+	o := id.ok(s, w)
 	o.Replayed = true
 	return o
 }
 
-// held answers that somebody else has the lock.
-func (id ID) held(s State, now time.Time) Outcome {
-	l := id.lease(s, now)
-	l.Token = 0
-	return Outcome{Code: Held, Lease: l, At: now, RetryAfter: s.ExpiresAt.Sub(now)}
+// rejectLate turns a grant into [LeaseExpired] if the lease was over before the response arrived: its holder would begin
+// its work unprotected. The token is shown, so that the lease can be released.
+func (o Outcome) rejectLate(w rule.When) Outcome {
+	if o.Code != OK || !w.Late(o.Lease.ExpiresAt) {
+		return o
+	}
+	l := ID{Tenant: o.Lease.Tenant, Key: o.Lease.Key}.named(o.Lease.Token)
+	l.ExpiresAt = o.Lease.ExpiresAt
+	return Outcome{Code: LeaseExpired, At: o.At, Lease: l, Detail: fmt.Sprintf(
+		"the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds", w.Took.Round(time.Millisecond))}
 }
 
-// refused answers that the lease named by token is not, or no longer, the caller's to change. It shows the caller
-// nothing of anybody else's lease.
-func (id ID) refused(code Code, token int64, s State, now time.Time) Outcome {
-	l := id.named(token)
-	o := Outcome{Code: code, At: now}
+// held is the lease of the current holder, without its token. The lock can be acquired when the lease has ended by the
+// earliest that the store's time can be.
+func (id ID) held(s State, w rule.When) Outcome {
+	l := id.lease(s, w.At)
+	l.Token = 0
+	return Outcome{Code: Held, Lease: l, At: w.At, RetryAfter: s.ExpiresAt.Sub(w.At)}
+}
+
+// reused is the outcome of a request_id that was used with other parameters.
+func (id ID) reused(w rule.When, token int64, detail string) Outcome {
+	return Outcome{Code: RequestIDReused, At: w.Now(), Lease: id.named(token), Detail: detail}
+}
+
+// refused says that the lease named by token is not, or no longer, the caller's to change. It shows nothing of the lease of
+// another owner.
+func (id ID) refused(code Code, token int64, s State, w rule.When) Outcome {
+	o := Outcome{Code: code, At: w.Now(), Lease: id.named(token)}
 	switch code {
 	case LeaseExpired:
-		l.ExpiresAt = s.ExpiresAt
-		o.Detail = "the lease ended at " + string(docstore.FormatTime(s.ExpiresAt)) + "; acquire the lock again"
+		o.Lease.ExpiresAt = s.ExpiresAt
+		o.Detail = "the lease expired at " + string(docstore.FormatTime(s.ExpiresAt)) + "; acquire the lock again"
 	case LeaseReleased:
-		l.ReleasedAt = s.ReleasedAt
+		o.Lease.ReleasedAt = s.ReleasedAt
 		o.Detail = "the lease was released at " + string(docstore.FormatTime(s.ReleasedAt)) + "; acquire the lock again"
 		if s.wasForced() {
 			o.Detail = "the lease was ended by " + s.Forced.By + ": " + s.Forced.Reason
@@ -117,6 +136,5 @@ func (id ID) refused(code Code, token int64, s State, now time.Time) Outcome {
 		o.Detail = "the lease belongs to another owner_id"
 	default: // the other codes are not about a lease that the caller names
 	}
-	o.Lease = l
 	return o
 }

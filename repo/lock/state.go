@@ -83,8 +83,7 @@ type Forced struct {
 	At        time.Time
 }
 
-// PhaseAt is the phase at the time now: an Active lease is Expired from expires_at on. Nothing is written for that, so
-// that it can happen any number of times (LS-EXP-001).
+// PhaseAt is the phase at the time now: an Active lease is Expired from expires_at on. Nothing is written for that.
 func (s State) PhaseAt(now time.Time) Phase {
 	if s.Phase == Active && !now.Before(s.ExpiresAt) {
 		return Expired
@@ -97,13 +96,13 @@ func (s State) wasForced() bool {
 	return s.Phase == Released && s.Forced.RequestID != "" && s.Forced.At.Equal(s.ReleasedAt)
 }
 
-// stateOf reads the document of a lock; nil is the zero State. The error is [docstore.ErrDamaged] and names the field:
-// a document that says less than the rules wrote must not be taken for a free lock.
-func stateOf(k docstore.Key, d docstore.Doc) (State, error) {
+// State reads the document of a lock; nil is the zero State. The error is [docstore.ErrDamaged] and names the field: a
+// document that says less than the rules wrote must not be taken for a free lock.
+func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil
 	}
-	r := reader{key: k, doc: d}
+	r := reader{key: id.key(), doc: d}
 	s := State{
 		Token:          r.number(fToken),
 		Phase:          Phase(r.text(fState)),

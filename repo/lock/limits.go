@@ -1,8 +1,6 @@
 package lock
 
 import (
-	"time"
-
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
@@ -34,8 +32,8 @@ func (id ID) Validate() error {
 	return name("lock_key", id.Key, MaxKeyBytes)
 }
 
-// name checks a text that is a segment of a URL's path: browsers, proxies and HTTP libraries fold "." and ".." away, even
-// when they are escaped, and routers take a "/" alone for the end of a path, so a lock of that name could not be reached.
+// name checks a text that is a segment of a URL's path. Browsers, proxies and HTTP libraries remove "." and "..", even
+// escaped, and routers take a lone "/" for the end of a path, so that a lock of that name would be unreachable.
 func name(fieldName, s string, most int) error {
 	if s == "." || s == ".." || s == "/" {
 		return field.Errorf(fieldName, "cannot be %q, which URLs drop: choose another name", s)
@@ -45,50 +43,6 @@ func name(fieldName, s string, most int) error {
 
 func (id ID) key() docstore.Key { return docstore.Key{Kind: Kind, Tenant: id.Tenant, ID: id.Key} }
 
-// standing decides whether the lease named by owner and token is held at the time now. It is the one place that says
-// who may renew and release (LS-INV-003, LS-RNW-001, LS-REL-001), and the code says why not (LS-INV-004). The token is
-// looked at first: it alone tells one lease of an owner from the next.
-func (s State) standing(owner string, token int64, now time.Time) Code {
-	switch {
-	case token != s.Token:
-		return LeaseLost
-	case owner != s.Owner:
-		return NotOwner
-	case s.Phase == Released:
-		return LeaseReleased
-	case s.PhaseAt(now) != Active:
-		return LeaseExpired
-	default:
-		return OK
-	}
-}
-
-// holds is [State.standing] as a condition: it holds exactly when standing answers OK (LS-ACC-02).
-func holds(owner string, token int64) docstore.All {
-	return append(unexpired(),
-		docstore.Eq{Field: fOwner, Value: docstore.String(owner)},
-		docstore.Eq{Field: fToken, Value: docstore.Int(token)},
-	)
-}
-
-// unexpired holds while the lock is held by anybody: now < expires_at.
-func unexpired() docstore.All {
-	return docstore.All{
-		docstore.Eq{Field: fState, Value: docstore.String(Active)},
-		docstore.Not{Cond: docstore.LE{Field: fExpiresAt, Value: docstore.Now}},
-	}
-}
-
-// after is the symbolic time that lies ttl seconds after the store's now.
-func after(ttlSeconds int64) docstore.Instant {
-	return docstore.Now.Add(time.Duration(ttlSeconds) * time.Second)
-}
-
-// deadline is [after] for a known now, in the precision of the stores.
-func deadline(now time.Time, ttlSeconds int64) time.Time {
-	return docstore.TruncateMilli(now).Add(time.Duration(ttlSeconds) * time.Second)
-}
-
 func checkRequestID(s string) error { return field.Text("request_id", s, MaxRequestIDBytes) }
 
 func checkOwner(s string) error { return field.Text("owner_id", s, MaxOwnerBytes) }
@@ -96,6 +50,10 @@ func checkOwner(s string) error { return field.Text("owner_id", s, MaxOwnerBytes
 func checkTTL(n int64) error { return field.Range("ttl_seconds", n, 1, MaxTTLSeconds) }
 
 func checkToken(n int64) error { return field.Range("fencing_token", n, 1, docstore.MaxInt) }
+
+func checkReason(s string) error { return field.Text("reason", s, MaxReasonBytes) }
+
+func checkLeaseID(s string) error { return field.OptionalText("lease_id", s, MaxRequestIDBytes) }
 
 func checkMetadata(m map[string]string) error {
 	if len(m) > MaxMetadata {

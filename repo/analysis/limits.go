@@ -1,0 +1,71 @@
+package analysis
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// Bounds of what a command may carry. Lengths are in bytes of UTF-8.
+const (
+	MaxIDBytes        = 256
+	MaxOwnerBytes     = 256
+	MaxRequestIDBytes = 128
+	MaxReasonBytes    = 1024
+	MaxResultBytes    = 32 << 10 // store a larger result elsewhere, and its address here
+	MaxTTLSeconds     = 86_400   // a day
+
+	// DefaultTTLSeconds is how long a lock lasts by default.
+	DefaultTTLSeconds = 300
+)
+
+// ID names an analysis: the ID of its document.
+type ID string
+
+// Validate reports whether the ID can name an analysis. The error is a [field.Error].
+func (id ID) Validate() error {
+	if strings.ContainsRune(string(id), '/') || id == "." || id == ".." {
+		return field.Errorf("analysis_id", "cannot be %q: it is the name of one document, without %q", string(id), "/")
+	}
+	return field.Text("analysis_id", string(id), MaxIDBytes)
+}
+
+func (id ID) key() docstore.Key { return docstore.Key{Kind: Kind, ID: string(id)} }
+
+func checkOwner(s string) error {
+	if s == unreadable {
+		return field.Errorf("owner_id", "cannot be %q: it is reserved for an owner that is not text", s)
+	}
+	return field.Text("owner_id", s, MaxOwnerBytes)
+}
+
+func checkToken(n int64) error { return field.Range("fencing_token", n, 1, docstore.MaxInt) }
+
+func checkTTL(n int64) error { return field.Range("ttl_seconds", n, 1, MaxTTLSeconds) }
+
+func checkReason(s string) error {
+	if len(s) > MaxReasonBytes {
+		return field.Errorf("failure_reason", "has %d bytes, %d at most", len(s), MaxReasonBytes)
+	}
+	return validText("failure_reason", s)
+}
+
+// validText checks text that may have line breaks.
+func validText(name, s string) error {
+	if !utf8.ValidString(s) {
+		return field.Errorf(name, "is not valid UTF-8")
+	}
+	return nil
+}
+
+// first returns the first error.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Package rule is the form in which Leasehold states its rules: who may do what to a lease, and when.
+//
+// A rule is a command type ([Command]). It says everything once:
+//
+//	Write    the rule itself, as data: the condition under which the command is granted, and what it changes
+//	State    how a document is read
+//	Granted  the outcome after the write was applied
+//	Refusal  the outcome after the condition failed: the reason, or the command's own earlier delivery
+//
+// The condition alone decides. Refusal never grants anything that the condition did not: it explains the document that the
+// store found, and recognises a request that was applied before and whose response was lost.
+//
+// [Run] carries a command out on a store, in one conditional write. [Step] does the same in Go on a document, for
+// properties and models: both read the same Write.
+//
+//	command ──Write──▶ store ──┬─ applied ──▶ document after ──State──▶ Granted ─┐
+//	                           └─ refused ──▶ document found ──State──▶ Refusal ─┴─▶ outcome
+//
+// # Time
+//
+// Conditions compare with the store's time ([docstore.Now]). [When] is what a rule knows of time once the store has decided:
+// the time of the decision, the margin of stores without a clock of their own, and how long the store took. Both appear in the
+// rules that hand out time: a lease that ends within the margin is not handed out again, and a lease that is over by the time
+// the response arrives is not a grant.
+package rule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Command is one command on one document, with the rule that grants it. S is what the document says, O is the outcome.
+type Command[S, O any] interface {
+	// Write is the rule: it applies exactly when the command is granted, except for what [Second] adds.
+	Write() docstore.Write
+
+	// State reads a document; nil means that there is none. The error is [docstore.ErrDamaged] and names the field.
+	State(docstore.Doc) (S, error)
+
+	// Granted is the outcome of an applied write. The state is the one after it.
+	Granted(S, When) O
+
+	// Refusal is the outcome of a write whose condition did not hold for the state.
+	Refusal(S, When) O
+}
+
+// Second is for a command that is also granted in states which one condition cannot describe.
+type Second[S any] interface {
+	// Second returns the write for a state that Write did not apply to; ok is false where there is nothing to grant. Its
+	// condition must compare what the decision rests on with what the state says.
+	Second(S, When) (w docstore.Write, ok bool)
+}
+
+// When is what is known of the time of a decision.
+type When struct {
+	At     time.Time     // the store's time of the decision; in a refusal the earliest that it can be
+	Margin time.Duration // see [docstore.Result].Margin
+	Took   time.Duration // from before the request to after the response, by a monotonic clock of the caller
+}
+
+// Now is the latest that the store's time can have been: what is left of a lease counts from here.
+func (w When) Now() time.Time { return w.At.Add(w.Margin) }
+
+// Ended reports whether a lease had ended at the decision, by the latest that the store's time can have been.
+func (w When) Ended(end time.Time) bool { return !w.Now().Before(end) }
+
+// Late reports whether a lease had ended when the response arrived. The time is measured from before the request, so that
+// it errs on the early side for the holder.
+func (w When) Late(end time.Time) bool { return end.Sub(w.Now()) <= w.Took }
+
+// Run carries out a command on a store: one request, two for a command with a [Second] write that is needed. now measures how
+// long the store took; it must be monotonic and need not show the right time.
+//
+// An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged] for a
+// document that cannot be read, and for a store that refuses a write whose condition holds.
+func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
+	var none O
+	begin := now()
+	for w, first := c.Write(), true; ; first = false {
+		r, err := store.Write(ctx, w)
+		if err != nil {
+			return none, fmt.Errorf("%s: %w", w.Key, err)
+		}
+		when := When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
+		s, err := c.State(r.Docs[0])
+		if err != nil {
+			return none, err
+		}
+		if r.Applied {
+			return c.Granted(s, when), nil
+		}
+		if w.Holds(r.Docs[0], r.At) {
+			return none, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, w.Key)
+		}
+		second, ok := secondWrite(c, s, when)
+		if !ok {
+			return c.Refusal(s, when), nil
+		}
+		if !first {
+			return none, fmt.Errorf("%w: %s changed between two writes; try again", docstore.ErrUnavailable, w.Key)
+		}
+		w = second
+	}
+}
+
+// Step is [Run] in Go: it returns the document that the command leaves (the one found, if the command is not granted), and
+// the outcome. It does not change found.
+func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Doc, O, error) {
+	var none O
+	w := c.Write()
+	if !w.Holds(found, when.At) {
+		s, err := c.State(found)
+		if err != nil {
+			return found, none, err
+		}
+		second, ok := secondWrite(c, s, when)
+		if !ok || !second.Holds(found, when.At) {
+			return found, c.Refusal(s, when), nil
+		}
+		w = second
+	}
+	after, err := w.Apply(found, when.At)
+	if err != nil {
+		return found, none, err
+	}
+	s, err := c.State(after)
+	if err != nil {
+		return found, none, err
+	}
+	return after, c.Granted(s, when), nil
+}
+
+func secondWrite[S, O any](c Command[S, O], s S, when When) (docstore.Write, bool) {
+	if c, ok := c.(Second[S]); ok {
+		return c.Second(s, when)
+	}
+	return docstore.Write{}, false
+}
