@@ -188,6 +188,28 @@ func TestLambda(t *testing.T) {
 		checkLambdaLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "Bearer x")
 	})
 
+	t.Run("one tenant for tokens without a claim and for IAM", func(t *testing.T) {
+		const role = "arn:aws:sts::123456789012:assumed-role/Deployer"
+		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_SUBJECTS=svc-deploy,"+role, "LEASEHOLD_AUTH_ADMINS="+role)...)
+		withoutTenant := []string{"tenant_id", "org"}
+		for _, c := range []struct {
+			name   string
+			event  []byte
+			status int
+			says   string
+		}{
+			{"a token without a tenant", lambdaFile(t, "apigw_jwt.json", append(withoutTenant, "locks/deploy", "locks/one")...), 200, `"owner_id":"svc-deploy"`},
+			{"another subject", lambdaFile(t, "apigw_jwt.json", append(withoutTenant, "svc-deploy", "svc-other")...), 401, "LEASEHOLD_AUTH_SUBJECTS"},
+			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, `"code":"PERMISSION_DENIED"`},
+			{"a role", lambdaFile(t, "apigw_iam.json", "locks/deploy", "locks/two"), 200, `"owner_id":"` + role},
+			{"another ARN", lambdaFile(t, "apigw_iam.json", "assumed-role/Deployer", "assumed-role/Other"), 401, "LEASEHOLD_AUTH_SUBJECTS"},
+		} {
+			if status, body := l.http(t, c.event); status != c.status || !strings.Contains(body, c.says) {
+				t.Errorf("%s: %d %s, want %d with %s", c.name, status, body, c.status, c.says)
+			}
+		}
+	})
+
 	t.Run("deadline", func(t *testing.T) {
 		l := startLambda(t, bootstrap, "api", env...)
 		event := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/slow")
