@@ -113,8 +113,8 @@ func TestWaitingForALock(t *testing.T) {
 	}
 }
 
-// TestRefusedSettings: settings that cannot work end with exit code 2 or 1 and a sentence that says what to do.
-func TestRefusedSettings(t *testing.T) {
+// TestRejectedSettings: settings that cannot work end with exit code 2 or 1 and a sentence that says what to do.
+func TestRejectedSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("this is no database, whatever its name says; it has text in it"), 0o600); err != nil {

@@ -7,7 +7,7 @@
 //
 //	event (JSON) ─▶ is it payload format 2.0? ──no──▶ the invocation fails, its error says what to configure
 //	  ─▶ method, path with its escapes, query, headers, cookies, body ──malformed──▶ 400 with a problem
-//	  ─▶ context: the invocation's deadline, less [AnswerMargin]
+//	  ─▶ context: the invocation's deadline, less [ResponseMargin]
 //	  ─▶ http.Handler ─▶ status, headers, cookies, body (base64 only if it is not UTF-8)
 //
 // # A batch
@@ -35,6 +35,6 @@
 // # Errors
 //
 // A panic of the handler becomes INTERNAL and is logged, and the instance goes on. An event that is not an HTTP request fails
-// the invocation, so that a queue that was attached by mistake keeps its messages. A response beyond [MaxAnswerBytes], which
+// the invocation, so that a queue that was attached by mistake keeps its messages. A response beyond [MaxResponseBytes], which
 // Lambda would drop, is replaced by a problem.
 package aws

@@ -38,11 +38,11 @@ func ExampleNewWorker() {
 
 	event := `{"Records":[{"messageId":"m1","receiptHandle":"r1","body":"{\"analysisId\":\"a1\"}","eventSource":"aws:sqs"}]}`
 	for range 2 { // a queue delivers at least once
-		answer, err := worker.Invoke(ctx, []byte(event))
+		response, err := worker.Invoke(ctx, []byte(event))
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(strings.TrimSpace(string(answer)))
+		fmt.Println(strings.TrimSpace(string(response)))
 	}
 	// Output:
 	// running a1 with the fence 1

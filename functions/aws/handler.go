@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// AnswerMargin is how long before the end of its invocation a request is cancelled, so that the response is still sent.
-	AnswerMargin = 500 * time.Millisecond
+	// ResponseMargin is how long before the end of its invocation a request is cancelled, so that the response is still sent.
+	ResponseMargin = 500 * time.Millisecond
 
-	// MaxAnswerBytes is the size of the largest response that Lambda accepts, less a little: it drops those beyond 6 MB.
-	MaxAnswerBytes = 6_000_000
+	// MaxResponseBytes is the size of the largest response that Lambda accepts, less a little: it drops those beyond 6 MB.
+	MaxResponseBytes = 6_000_000
 )
 
 // Handler serves invocations with an [http.Handler]. It is a lambda.Handler of aws-lambda-go.
@@ -55,7 +55,7 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-AnswerMargin))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-ResponseMargin))
 		defer cancel()
 	}
 	response, err := h.serve(withEvent(ctx, event), event)
@@ -63,12 +63,12 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	encoded, err := json.Marshal(response)
-	if err != nil || len(encoded) <= MaxAnswerBytes {
+	if err != nil || len(encoded) <= MaxResponseBytes {
 		return encoded, err
 	}
 	h.log.ErrorContext(ctx, "the response is too large for Lambda", "path", event.RawPath, "bytes", len(encoded))
 	response, err = problem(contracts.Errorf(contracts.CodeInternal,
-		"the response has %d bytes, Lambda accepts %d: request a smaller page", len(encoded), MaxAnswerBytes))
+		"the response has %d bytes, Lambda accepts %d: request a smaller page", len(encoded), MaxResponseBytes))
 	if err != nil {
 		return nil, err
 	}

@@ -35,18 +35,18 @@ func file(t *testing.T, name string) []byte {
 	return b
 }
 
-// invoke hands an event to a handler and decodes its answer.
+// invoke hands an event to a handler and decodes its response.
 func invoke(t *testing.T, h http.HandlerFunc, event []byte) events.LambdaFunctionURLResponse {
 	t.Helper()
 	out, err := aws.New(h, nil).Invoke(t.Context(), event)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var answer events.LambdaFunctionURLResponse
-	if err := json.Unmarshal(out, &answer); err != nil {
+	var response events.LambdaFunctionURLResponse
+	if err := json.Unmarshal(out, &response); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	return answer
+	return response
 }
 
 // TestRequests: what was sent to the platform arrives at the handler, byte for byte.
@@ -88,7 +88,7 @@ func TestRequests(t *testing.T) {
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			called := false
-			answer := invoke(t, func(w http.ResponseWriter, r *http.Request) {
+			response := invoke(t, func(w http.ResponseWriter, r *http.Request) {
 				called = true
 				if got := r.Method + " " + r.URL.RequestURI(); got != c.uri || r.URL.Path != c.path || r.Method+" "+r.RequestURI != c.uri {
 					t.Errorf("got %s (%s), want %s (%s)", got, r.URL.Path, c.uri, c.path)
@@ -110,8 +110,8 @@ func TestRequests(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusNoContent)
 			}, file(t, c.file))
-			if !called || answer.StatusCode != http.StatusNoContent {
-				t.Errorf("called %v, answered %+v", called, answer)
+			if !called || response.StatusCode != http.StatusNoContent {
+				t.Errorf("called %v, got %+v", called, response)
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestNotAnHTTPRequest(t *testing.T) {
 			h := aws.New(http.NotFoundHandler(), nil)
 			out, err := h.Invoke(t.Context(), file(t, name))
 			if err == nil || !strings.Contains(err.Error(), says) || out != nil {
-				t.Errorf("answered %s, %v; want an error that says %s", out, err, says)
+				t.Errorf("got %s, %v; want an error that says %s", out, err, says)
 			}
 		})
 	}
@@ -183,8 +183,8 @@ func TestMalformedRequests(t *testing.T) {
 		"bad_method.json":        {Field: "method", Detail: "method is not an HTTP method"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := invoke(t, func(http.ResponseWriter, *http.Request) { t.Error("called") }, file(t, name))
-			got := problemIn(t, answer)
+			response := invoke(t, func(http.ResponseWriter, *http.Request) { t.Error("called") }, file(t, name))
+			got := problemIn(t, response)
 			want.Code, want.Status, want.Title = contracts.CodeInvalidArgument, 400, "invalid field"
 			want.Type = contracts.CodeInvalidArgument.TypeURI()
 			if got != want {
@@ -194,33 +194,33 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-func problemIn(t *testing.T, answer events.LambdaFunctionURLResponse) contracts.Problem {
+func problemIn(t *testing.T, response events.LambdaFunctionURLResponse) contracts.Problem {
 	t.Helper()
 	var p contracts.Problem
-	if err := json.Unmarshal([]byte(answer.Body), &p); err != nil {
-		t.Fatalf("%v in %+v", err, answer)
+	if err := json.Unmarshal([]byte(response.Body), &p); err != nil {
+		t.Fatalf("%v in %+v", err, response)
 	}
-	if p.Status != answer.StatusCode || answer.Headers["Content-Type"] != "application/problem+json" || answer.IsBase64Encoded {
-		t.Errorf("answered %+v", answer)
+	if p.Status != response.StatusCode || response.Headers["Content-Type"] != "application/problem+json" || response.IsBase64Encoded {
+		t.Errorf("got %+v", response)
 	}
 	return p
 }
 
 // TestAnswers: what a handler writes is what the platform gets.
 func TestAnswers(t *testing.T) {
-	type answer = events.LambdaFunctionURLResponse
+	type response = events.LambdaFunctionURLResponse
 	const plain = "text/plain; charset=utf-8"
 	for name, c := range map[string]struct {
 		do   http.HandlerFunc
-		want answer
+		want response
 	}{
 		"nothing": {
 			func(http.ResponseWriter, *http.Request) {},
-			answer{StatusCode: 200, Headers: map[string]string{}},
+			response{StatusCode: 200, Headers: map[string]string{}},
 		},
 		"status alone": {
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-			answer{StatusCode: 204, Headers: map[string]string{}},
+			response{StatusCode: 204, Headers: map[string]string{}},
 		},
 		"the first final status counts": {
 			func(w http.ResponseWriter, _ *http.Request) {
@@ -228,21 +228,21 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(http.StatusConflict)
 				w.WriteHeader(http.StatusOK)
 			},
-			answer{StatusCode: 409, Headers: map[string]string{}},
+			response{StatusCode: 409, Headers: map[string]string{}},
 		},
 		"text in pieces": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "né")
 				_, _ = io.WriteString(w, "e <\n")
 			},
-			answer{StatusCode: 200, Headers: map[string]string{"Content-Type": plain}, Body: "née <\n"},
+			response{StatusCode: 200, Headers: map[string]string{"Content-Type": plain}, Body: "née <\n"},
 		},
 		"bytes": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "image/x")
 				_, _ = w.Write([]byte{0xff, 0})
 			},
-			answer{StatusCode: 200, Headers: map[string]string{"Content-Type": "image/x"}, Body: "/wA=", IsBase64Encoded: true},
+			response{StatusCode: 200, Headers: map[string]string{"Content-Type": "image/x"}, Body: "/wA=", IsBase64Encoded: true},
 		},
 		"several values": {
 			func(w http.ResponseWriter, _ *http.Request) {
@@ -250,21 +250,21 @@ func TestAnswers(t *testing.T) {
 				w.Header().Add("Vary", "B")
 				w.WriteHeader(http.StatusOK)
 			},
-			answer{StatusCode: 200, Headers: map[string]string{"Vary": "A, B"}},
+			response{StatusCode: 200, Headers: map[string]string{"Vary": "A, B"}},
 		},
 		"cookies": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				http.SetCookie(w, &http.Cookie{Name: "a", Value: "1", MaxAge: 5})
 				http.SetCookie(w, &http.Cookie{Name: "b", Value: "2"})
 			},
-			answer{StatusCode: 200, Headers: map[string]string{}, Cookies: []string{"a=1; Max-Age=5", "b=2"}},
+			response{StatusCode: 200, Headers: map[string]string{}, Cookies: []string{"a=1; Max-Age=5", "b=2"}},
 		},
 		"header after the status": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusOK)
 				w.Header().Set("X-Late", "x")
 			},
-			answer{StatusCode: 200, Headers: map[string]string{}},
+			response{StatusCode: 200, Headers: map[string]string{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestHead: the answer to HEAD has the header of the one to GET and no body.
+// TestHead: the response to HEAD has the header of the one to GET and no body.
 func TestHead(t *testing.T) {
 	event := bytes.Replace(file(t, "url_cookies.json"), []byte(`"GET"`), []byte(`"HEAD"`), 1)
 	got := invoke(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") }, event)
@@ -288,7 +288,7 @@ func TestHead(t *testing.T) {
 
 // TestPanic: it ends one request with a problem, whatever was written before, and the log has the stack.
 func TestPanic(t *testing.T) {
-	for name, value := range map[string]any{"value": "boom", "half an answer": http.ErrAbortHandler} {
+	for name, value := range map[string]any{"value": "boom", "half an response": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			h := aws.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -300,11 +300,11 @@ func TestPanic(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var answer events.LambdaFunctionURLResponse
-				if err := json.Unmarshal(out, &answer); err != nil {
+				var response events.LambdaFunctionURLResponse
+				if err := json.Unmarshal(out, &response); err != nil {
 					t.Fatal(err)
 				}
-				if p := problemIn(t, answer); p.Code != contracts.CodeInternal || p.Status != 500 {
+				if p := problemIn(t, response); p.Code != contracts.CodeInternal || p.Status != 500 {
 					t.Errorf("got %+v", p)
 				}
 			}
@@ -315,16 +315,16 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLargeAnswer: Lambda would drop it and blame nobody.
-func TestLargeAnswer(t *testing.T) {
+// TestLargeResponse: Lambda would drop it without an error.
+func TestLargeResponse(t *testing.T) {
 	body := func(n int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", n)) }
 	}
 	event := file(t, "url_cookies.json")
-	if got := invoke(t, body(aws.MaxAnswerBytes-1000), event); got.StatusCode != http.StatusOK || len(got.Body) != aws.MaxAnswerBytes-1000 {
+	if got := invoke(t, body(aws.MaxResponseBytes-1000), event); got.StatusCode != http.StatusOK || len(got.Body) != aws.MaxResponseBytes-1000 {
 		t.Errorf("below the bound: status %d, %d bytes", got.StatusCode, len(got.Body))
 	}
-	got := problemIn(t, invoke(t, body(aws.MaxAnswerBytes), event))
+	got := problemIn(t, invoke(t, body(aws.MaxResponseBytes), event))
 	if got.Code != contracts.CodeInternal || !strings.Contains(got.Detail, "smaller page") {
 		t.Errorf("above it: %+v", got)
 	}

@@ -43,7 +43,7 @@ func TestCallersInEvents(t *testing.T) {
 	}
 }
 
-// TestForgedHeaders: whatever a caller writes into headers, without an authorizer it is nobody.
+// TestForgedHeaders: whatever a caller writes into headers, without an authorizer it has no identity.
 func TestForgedHeaders(t *testing.T) {
 	got, err := identify(t, aws.Authorizer{IAMTenant: "acme"}, file(t, "forged_headers.json"))
 	if !errors.Is(err, httpapi.ErrUnauthenticated) || got != (httpapi.Caller{}) {

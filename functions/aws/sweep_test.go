@@ -72,7 +72,7 @@ func TestSweep(t *testing.T) {
 			t.Error("a sweep without time succeeded")
 		}
 	})
-	// Without a log, too, which stands for none.
+	// Without a log, too, which means none.
 	s, err := aws.NewSweeper(analysis.New(docstore.NewMemory(nil), nil), analysis.Sweep{Queue: &queue{}}, nil)
 	if err != nil {
 		t.Fatal(err)

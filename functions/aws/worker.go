@@ -70,7 +70,7 @@ func (w *Worker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	telling, working := ctx, ctx // deadlines of requests to the queue, and of the work
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel, stop context.CancelFunc
-		telling, cancel = context.WithDeadline(ctx, deadline.Add(-AnswerMargin))
+		telling, cancel = context.WithDeadline(ctx, deadline.Add(-ResponseMargin))
 		defer cancel()
 		working, stop = context.WithDeadline(ctx, deadline.Add(-min(WorkerMargin, time.Until(deadline)/4)))
 		defer stop()

@@ -115,11 +115,11 @@ func (b *bench) invoke(event []byte, timeout time.Duration) string {
 	return failures(b.t, out)
 }
 
-func failures(t *testing.T, answer []byte) string {
+func failures(t *testing.T, response []byte) string {
 	t.Helper()
 	var a events.SQSEventResponse
-	if err := json.Unmarshal(answer, &a); err != nil || a.BatchItemFailures == nil {
-		t.Fatalf("%v in %s", err, answer)
+	if err := json.Unmarshal(response, &a); err != nil || a.BatchItemFailures == nil {
+		t.Fatalf("%v in %s", err, response)
 	}
 	var ids []string
 	for _, f := range a.BatchItemFailures {
@@ -142,7 +142,7 @@ func one() []byte {
 
 func done(context.Context, once.Lock) (string, error) { return "", nil }
 
-// TestBatch: exactly the message that shall come again is named as failed, and comes again when the lock in its way ends.
+// TestBatch: exactly the message that shall come again is named as failed, and is retried when the lock in its way ends.
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, done)
@@ -160,7 +160,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestGroups: behind a message of a FIFO group that comes again, the later ones of its group go back untouched.
+// TestGroups: behind a message of a FIFO group that is retried, the later ones of its group go back untouched.
 func TestGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := map[string]int{}
@@ -266,7 +266,7 @@ func TestDeadlines(t *testing.T) {
 			},
 			time.Minute, 59500 * time.Millisecond, "m", []string{"r for 5m0s @0s"}, "locked:true failures:0",
 		},
-		{"no time at all", done, aws.AnswerMargin, 0, "m", nil, "locked:false failures:0"},
+		{"no time at all", done, aws.ResponseMargin, 0, "m", nil, "locked:false failures:0"},
 		{
 			"no deadline", func(context.Context, once.Lock) (string, error) { time.Sleep(59 * time.Second); return "", nil },
 			0, 59 * time.Second, "", []string{"r for 5m0s @0s"}, "READY locked:false failures:0",
@@ -312,7 +312,7 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// TestDuplicates: a message that is delivered twice at once runs once; the other delivery comes again, and is acknowledged when the
+// TestDuplicates: a message that is delivered twice at once runs once; the other delivery is retried, and is acknowledged when the
 // analysis is READY.
 func TestDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestDuplicates(t *testing.T) {
 			go func() { answers <- b.invoke(one(), 5*time.Minute) }()
 		}
 		if first, second := <-answers, <-answers; first != "m" || second != "" {
-			t.Errorf("failed: %q of the refused, %q of the run", first, second)
+			t.Errorf("failed: %q of the rejected, %q of the run", first, second)
 		}
 		b.wantHides("r for 5m0s @0s", "r for 5m0s @0s") // the begin of the run, and the time until its lock ends
 		if got := b.invoke(one(), 5*time.Minute); got != "" || runs != 1 {
@@ -336,12 +336,12 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// TestFailures: a target that answers 500, one that hangs, and work that panics: the message comes again, until the analysis is
+// TestFailures: a target that responds 500, one that hangs, and work that panics: the message is retried, until the analysis is
 // FAILED after so many and the message is done.
 func TestFailures(t *testing.T) {
-	target := func(answer func(*http.Request) (*http.Response, error)) once.Work {
+	target := func(response func(*http.Request) (*http.Response, error)) once.Work {
 		t.Helper()
-		target, err := tasks.NewTarget("https://worker.example/run", &tasks.TargetOptions{Client: &http.Client{Transport: roundTripper(answer)}})
+		target, err := tasks.NewTarget("https://worker.example/run", &tasks.TargetOptions{Client: &http.Client{Transport: roundTripper(response)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,7 +399,7 @@ func TestGateTrouble(t *testing.T) {
 	})
 }
 
-func TestNewWorkerRefuses(t *testing.T) {
+func TestNewWorkerRejects(t *testing.T) {
 	if w, err := aws.NewWorker(&tasks.Worker{Gate: tasks.Local(nil)}, nil); w != nil || err == nil || !strings.Contains(err.Error(), "Work is required") {
 		t.Errorf("%v", err)
 	}

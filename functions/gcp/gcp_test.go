@@ -126,7 +126,7 @@ func TestOpenedOnce(t *testing.T) {
 	})
 }
 
-// TestFailedOpen: the request hears of it without the reason, the log has it, and the next request tries again.
+// TestFailedOpen: the response does not have the reason, the log has it, and the next request tries again.
 func TestFailedOpen(t *testing.T) {
 	var log bytes.Buffer
 	attempts := 0

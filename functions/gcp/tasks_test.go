@@ -119,7 +119,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsNotSetUp: the functions answer, and say what is missing.
+// TestFunctionsNotSetUp: the functions respond, and say what is missing.
 func TestFunctionsNotSetUp(t *testing.T) {
 	for path, serve := range map[string]server{tasks.TaskPath: taskEndpoint, tasks.SweepPath: sweepEndpoint} {
 		w := httptest.NewRecorder()

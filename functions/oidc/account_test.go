@@ -14,7 +14,7 @@ import (
 func TestAccount(t *testing.T) {
 	const email = "queue@p.iam.gserviceaccount.com"
 	i := newIssuer(t, public(p256(), "a"))
-	door, err := oidc.NewAccount(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", Now: newClock().now}, email)
+	account, err := oidc.NewAccount(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", Now: newClock().now}, email)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,17 +52,17 @@ func TestAccount(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		r.Header.Set("Authorization", "Bearer "+i.token(t, c.changes))
-		err := door.Verify(r)
+		err := account.Verify(r)
 		if c.want == "" != (err == nil) || err != nil && (err.Error() != c.want || !errors.Is(err, c.kind)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if err := door.Verify(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)); !errors.Is(err, httpapi.ErrUnauthenticated) {
+	if err := account.Verify(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)); !errors.Is(err, httpapi.ErrUnauthenticated) {
 		t.Errorf("no token: %v", err)
 	}
 }
 
-func TestNewAccountRefuses(t *testing.T) {
+func TestNewAccountRejects(t *testing.T) {
 	for name, c := range map[string]struct {
 		config oidc.Config
 		email  string

@@ -177,7 +177,7 @@ func TestClaims(t *testing.T) {
 			if c.want == "" {
 				wantCaller(t, id, i.token(t, c.changes))
 			} else {
-				wantRefused(t, id, i.token(t, c.changes), c.want)
+				wantUnauthenticated(t, id, i.token(t, c.changes), c.want)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestPayload(t *testing.T) {
 			if c.want == "" {
 				wantCaller(t, id, token)
 			} else {
-				wantRefused(t, id, token, c.want)
+				wantUnauthenticated(t, id, token, c.want)
 			}
 		})
 	}
@@ -241,11 +241,11 @@ func TestLeewayOfTheConfiguration(t *testing.T) {
 		}
 		end := noon.Add(leeway)
 		wantCaller(t, at(end.Add(-1)), expires)
-		wantRefused(t, at(end), expires, "the token expired at 2026-01-01T12:00:00Z, it is now "+end.Format(time.RFC3339))
+		wantUnauthenticated(t, at(end), expires, "the token expired at 2026-01-01T12:00:00Z, it is now "+end.Format(time.RFC3339))
 		// go-oidc by itself allows 5 minutes for nbf, whatever was configured.
 		begin := noon.Add(5*time.Minute - leeway)
 		wantCaller(t, at(begin), begins)
-		wantRefused(t, at(begin.Add(-1)), begins,
+		wantUnauthenticated(t, at(begin.Add(-1)), begins,
 			"the token is not valid before 2026-01-01T12:05:00Z, it is now "+begin.Add(-1).Format(time.RFC3339))
 	}
 }
@@ -258,7 +258,7 @@ func TestTenantClaimOfTheConfiguration(t *testing.T) {
 	if want := (httpapi.Caller{Subject: "ci-42", Tenant: "blue"}); err != nil || caller != want {
 		t.Errorf("Identify = %+v, %v, want %+v", caller, err, want)
 	}
-	wantRefused(t, id, i.token(t, nil),
+	wantUnauthenticated(t, id, i.token(t, nil),
 		`the token has no claim "https://example.com/tenant" with a text: it must name the caller's tenant`)
 }
 
@@ -357,7 +357,7 @@ func TestAlgorithms(t *testing.T) {
 			if c.want == "" {
 				wantCaller(t, id, token)
 			} else {
-				wantRefused(t, id, token, c.want)
+				wantUnauthenticated(t, id, token, c.want)
 			}
 		})
 	}
@@ -418,7 +418,7 @@ func TestForgeries(t *testing.T) {
 		{"no key name, other key", sign(t, jose.ES256, p256New(), "", admin),
 			"the token does not name its key, and no key of this server's issuer has signed it"},
 	} {
-		t.Run(c.name, func(t *testing.T) { wantRefused(t, id, c.token, c.want) })
+		t.Run(c.name, func(t *testing.T) { wantUnauthenticated(t, id, c.token, c.want) })
 	}
 	t.Run("no key name, right key", func(t *testing.T) {
 		wantCaller(t, id, sign(t, jose.ES256, p256(), "", i.claims(nil)))

@@ -70,7 +70,7 @@ func (c *clock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// issuer is an OpenID Connect issuer on a loopback port. What it answers may be changed at any time.
+// issuer is an OpenID Connect issuer on a loopback port. Its responses may be changed at any time.
 type issuer struct {
 	url string
 
@@ -253,8 +253,8 @@ func wantCaller(t *testing.T, id *oidc.Identity, token string) {
 	}
 }
 
-// wantRefused asserts a refusal of the caller, with exactly this sentence.
-func wantRefused(t *testing.T, id *oidc.Identity, token, sentence string) {
+// wantUnauthenticated asserts that the caller is unauthenticated, with exactly this sentence.
+func wantUnauthenticated(t *testing.T, id *oidc.Identity, token, sentence string) {
 	t.Helper()
 	caller, err := identify(t, id, token)
 	if caller != (httpapi.Caller{}) || !errors.Is(err, httpapi.ErrUnauthenticated) || err.Error() != sentence {
@@ -262,7 +262,7 @@ func wantRefused(t *testing.T, id *oidc.Identity, token, sentence string) {
 	}
 }
 
-// wantUnavailable asserts that nobody could find out who the caller is, because of something.
+// wantUnavailable asserts that it could not be found out who the caller is.
 func wantUnavailable(t *testing.T, id *oidc.Identity, token, because string) {
 	t.Helper()
 	caller, err := identify(t, id, token)

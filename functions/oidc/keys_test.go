@@ -65,7 +65,7 @@ func TestRotation(t *testing.T) {
 	i.wantFetches(t, 1)
 	wantCaller(t, id, tokenNew)
 	i.wantFetches(t, 2)
-	wantRefused(t, id, tokenOld, unknownKey("a"))
+	wantUnauthenticated(t, id, tokenOld, unknownKey("a"))
 	i.wantFetches(t, 2)
 }
 
@@ -102,7 +102,7 @@ func TestRemovedKey(t *testing.T) {
 			wantCaller(t, id, token)
 			i.wantFetches(t, 1)
 			clock.advance(c.life - c.life/2 + 1)
-			wantRefused(t, id, token, unknownKey("a"))
+			wantUnauthenticated(t, id, token, unknownKey("a"))
 			i.wantFetches(t, 2)
 		})
 	}
@@ -119,7 +119,7 @@ func TestIssuerIsDownForAWhile(t *testing.T) {
 	i.answerKeys(fail(http.StatusBadGateway))
 
 	c.advance(time.Minute)
-	wantUnavailable(t, id, made, "/keys responded with status 502") // it may be a new key: nobody could find out
+	wantUnavailable(t, id, made, "/keys responded with status 502") // it may be a new key: it cannot be found out
 	i.wantFetches(t, 2)
 	wantUnavailable(t, id, made, "/keys responded with status 502")
 	i.wantFetches(t, 2)
@@ -138,7 +138,7 @@ func TestIssuerIsDownForAWhile(t *testing.T) {
 	c.advance(1)
 	wantCaller(t, id, token)
 	i.wantFetches(t, 4)
-	wantRefused(t, id, made, unknownKey("made up"))
+	wantUnauthenticated(t, id, made, unknownKey("made up"))
 	i.wantFetches(t, 4)
 }
 
@@ -166,7 +166,7 @@ func TestIssuerIsDownAtTheStart(t *testing.T) {
 	i.wantFetches(t, 1)
 }
 
-// TestFlood sends tokens with made-up key names: the issuer hears of one in 10 seconds.
+// TestFlood sends tokens with made-up key names: the issuer receives one request in 10 seconds.
 func TestFlood(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
 	c := newClock()
@@ -197,7 +197,7 @@ func TestFlood(t *testing.T) {
 	wantCaller(t, id, i.token(t, nil))
 	// Wrong signatures under a known name ask nothing of the issuer.
 	c.advance(time.Minute)
-	wantRefused(t, id, sign(t, jose.ES256, p256New(), "a", i.claims(nil)), "the token's signature is wrong")
+	wantUnauthenticated(t, id, sign(t, jose.ES256, p256New(), "a", i.claims(nil)), "the token's signature is wrong")
 	i.wantFetches(t, 4)
 }
 
@@ -256,7 +256,7 @@ func TestKeySets(t *testing.T) {
 				}
 			}
 		}, "/keys has more than 1048576 bytes"},
-		{"redirect to where anybody could answer", func(w http.ResponseWriter, r *http.Request) {
+		{"redirect to a URL without TLS", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://issuer.example/keys", http.StatusFound)
 		}, "the URL that it redirects to must begin with https://"},
 		{"redirect for ever", func(w http.ResponseWriter, r *http.Request) {
@@ -349,12 +349,12 @@ func TestMovedKeys(t *testing.T) {
 	wantCaller(t, id, sign(t, jose.ES256, p256New(), "b", i.claims(nil)))
 }
 
-// roundTripper answers requests without a socket, so that a synctest bubble knows when everybody waits.
+// roundTripper serves requests without a socket, so that a synctest bubble knows when all goroutines wait.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// silent is an issuer without sockets that does not answer until the gate is open.
+// silent is an issuer without sockets that does not respond until the gate is open.
 type silent struct {
 	gate    chan struct{}
 	begun   atomic.Int64
