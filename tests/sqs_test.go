@@ -340,7 +340,7 @@ func TestPoison(t *testing.T) {
 				}
 			}
 			code, stderr := p.cmd.ProcessState.ExitCode(), p.stderr.String()
-			if code != 0 || strings.Contains(stderr, "gives a message up after 3 deliveries") != (c.letter != "") {
+			if code != 0 || strings.Contains(stderr, "drops a message after 3 deliveries") != (c.letter != "") {
 				t.Errorf("%d\n%s", code, stderr)
 			}
 			g.want("a", c.state, c.runs...)

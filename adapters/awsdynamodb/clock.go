@@ -24,20 +24,20 @@ const (
 	// drift is how much a clock may gain or lose in a second: the most by which Linux slews one (adjtime), 500 µs.
 	drift = 2000
 
-	// again is how long a clock that was found off is believed to be off before it is measured again.
-	again = time.Second
+	// remeasureAfter is how long a clock that is off is not measured again.
+	remeasureAfter = time.Second
 )
 
-// clock is the caller's clock, corrected as far as the service's answers prove it wrong.
+// clock is the caller's clock, corrected as far as the service's responses prove it wrong.
 //
-// An answer with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves that
+// A response with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves that
 // the service's clock was somewhere in [D, D+1s) while the caller's was somewhere in [a, b]: it is ahead of the caller's
-// by D-b at least and D+1s-a at most. Each answer gives such bounds, and together they close in on the true offset.
+// by D-b at least and D+1s-a at most. Each response gives such bounds, and together they close in on the true offset.
 // The correction is the smallest that the bounds allow, so that it never makes an error larger, and a clock that is
 // right is left alone.
 type clock struct {
-	// read returns the caller's time, and a duration that grows steadily whatever somebody does to that.
-	read func() (wall time.Time, steady time.Duration)
+	// read returns the caller's time, and a monotonic reading that does not change when that time is set.
+	read func() (wall time.Time, monotonic time.Duration)
 
 	bound time.Duration // largest offset; negative: the clock is trusted
 
@@ -47,11 +47,11 @@ type clock struct {
 	last      reading       // when that was measured
 }
 
-// reading is one look at the clock.
+// reading is one reading of the clock.
 type reading struct {
-	wall   time.Time // what the caller's clock shows
-	steady time.Duration
-	now    time.Time // the corrected time
+	wall      time.Time // what the caller's clock shows
+	monotonic time.Duration
+	now       time.Time // the corrected time
 }
 
 // Skew is what is known of the caller's clock.
@@ -78,7 +78,7 @@ func newClock(now func() time.Time, bound time.Duration) *clock {
 
 func (c *clock) trusted() bool { return c.bound < 0 }
 
-// margin is the time by which something must have passed before it counts.
+// margin is by how much a time must have passed before it counts as passed.
 func (c *clock) margin() time.Duration { return max(c.bound, 0) }
 
 var (
@@ -88,8 +88,8 @@ var (
 
 // look reads the clock. The error is errUnmeasured or errOff.
 func (c *clock) look() (reading, error) {
-	wall, steady := c.read()
-	r := reading{wall: wall, steady: steady, now: wall}
+	wall, monotonic := c.read()
+	r := reading{wall: wall, monotonic: monotonic, now: wall}
 	if c.trusted() {
 		return r, nil
 	}
@@ -112,19 +112,19 @@ func (c *clock) look() (reading, error) {
 // jumped reports whether the clock was set between two readings, or the machine slept: either way what was measured
 // before no longer holds.
 func (c *clock) jumped(from, to reading) bool {
-	return (to.wall.Sub(from.wall) - (to.steady - from.steady)).Abs() > c.bound/4
+	return (to.wall.Sub(from.wall) - (to.monotonic - from.monotonic)).Abs() > c.bound/4
 }
 
 // offset is the smallest correction that the bounds allow. c.mu is held.
 func (c *clock) offset() time.Duration { return max(c.low, min(c.high, 0)) }
 
-// learn takes in the Date of the answer to a request that was sent at begin, and was received just now.
+// learn takes in the Date of the response to a request that was sent at begin, and was received just now.
 func (c *clock) learn(begin reading, date time.Time) {
 	if c.trusted() || date.IsZero() {
 		return
 	}
-	wall, steady := c.read()
-	end := reading{wall: wall, steady: steady}
+	wall, monotonic := c.read()
+	end := reading{wall: wall, monotonic: monotonic}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.jumped(begin, end) {
@@ -133,12 +133,12 @@ func (c *clock) learn(begin reading, date time.Time) {
 	}
 	low, high := date.Sub(wall), date.Add(dateUnit).Sub(begin.wall)
 	if c.known && !c.jumped(c.last, end) {
-		aged := (steady - c.last.steady) / drift
+		aged := (monotonic - c.last.monotonic) / drift
 		l, h := max(low, c.low-aged), min(high, c.high+aged)
 		if l <= h {
 			low, high = l, h
 		}
-		// Otherwise the two contradict each other: one of the clocks was set, and the newer answer knows of it.
+		// Otherwise the two contradict each other: one of the clocks was set, and the newer response knows of it.
 	}
 	c.known, c.low, c.high, c.last = true, low, high, end
 }
@@ -152,15 +152,14 @@ func (c *clock) skew() Skew {
 	return Skew{Known: true, Offset: c.offset(), Low: c.low, High: c.high}
 }
 
-// fresh reports whether the clock was measured so short a time ago that it need not be measured again.
+// fresh reports whether the clock was measured so recently that it need not be measured again.
 func (c *clock) fresh(r reading) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return r.steady-c.last.steady < again
+	return r.monotonic-c.last.monotonic < remeasureAfter
 }
 
-// now reads the clock for a call, and measures it first where nothing is known of it, or where it was off when it was
-// last looked at. The error is [docstore.ErrClockSkew], or that of the measuring request.
+// now reads the clock for a call, and measures it first if nothing is known of it, or if it was off at the last reading. The error is [docstore.ErrClockSkew], or that of the measuring request.
 func (s *Store) now(ctx context.Context) (reading, error) {
 	r, err := s.clock.look()
 	if errors.Is(err, errUnmeasured) || errors.Is(err, errOff) && !s.clock.fresh(r) {
@@ -172,7 +171,7 @@ func (s *Store) now(ctx context.Context) (reading, error) {
 	switch {
 	case errors.Is(err, errUnmeasured):
 		s.skewed.Add(1)
-		return reading{}, fmt.Errorf("%w: it could not be measured: the answers for table %s carry no Date header, or the clock "+
+		return reading{}, fmt.Errorf("%w: it could not be measured: the responses for table %s carry no Date header, or the clock "+
 			"was set meanwhile", docstore.ErrClockSkew, s.table)
 	case errors.Is(err, errOff):
 		s.skewed.Add(1)
@@ -192,7 +191,7 @@ func (c *clock) describe() string {
 		offset.Abs().Round(time.Millisecond), direction, c.bound)
 }
 
-// measure sends a request that touches no document, for the Date of its answer.
+// measure sends a request that touches no document, for the Date of its response.
 func (s *Store) measure(ctx context.Context) error {
 	s.measured.Add(1)
 	begin := s.clock.start()
@@ -205,19 +204,19 @@ func (s *Store) measure(ctx context.Context) error {
 	return nil
 }
 
-// start reads the clock before a request whose answer will only be measured.
+// start reads the clock before a request that only measures.
 func (c *clock) start() reading {
-	wall, steady := c.read()
-	return reading{wall: wall, steady: steady, now: wall}
+	wall, monotonic := c.read()
+	return reading{wall: wall, monotonic: monotonic, now: wall}
 }
 
-// dateOf is the Date of an answer, zero if there is none.
+// dateOf is the Date of a response, zero if there is none.
 func dateOf(m middleware.Metadata) time.Time {
 	t, _ := awsmiddleware.GetServerTime(m)
 	return t
 }
 
-// learnFrom takes in the Date of an error's answer.
+// learnFrom takes in the Date of an error's response.
 func (s *Store) learnFrom(begin reading, err error) {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.Response != nil && r.Response.Response != nil {
 		if t, err := http.ParseTime(r.Response.Header.Get("Date")); err == nil {
@@ -226,7 +225,7 @@ func (s *Store) learnFrom(begin reading, err error) {
 	}
 }
 
-// after is the corrected time once an answer is there: never before the time of a write that the answer shows, if that
+// after is the corrected time once a response is there: never before the time of a write that the response shows, if that
 // was this caller's.
 func (c *clock) after() time.Time {
 	wall, _ := c.read()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fakeClock is a caller's clock that is off from the true time, and a steady one that is not.
+// fakeClock is a caller's clock that is off from the true time, and a monotonic one that is not.
 type fakeClock struct {
 	truth time.Time
 	off   time.Duration // what the caller's clock shows beyond the truth
@@ -63,7 +63,7 @@ func TestClockBounds(t *testing.T) {
 				t.Fatalf("seed %d: %v: %+v", seed, err, c.skew())
 			}
 			s := c.skew()
-			aged := (r.steady - c.last.steady) / drift
+			aged := (r.monotonic - c.last.monotonic) / drift
 			if -f.off < s.Low-aged || -f.off > s.High+aged {
 				t.Fatalf("seed %d: the truth %v is not between %v and %v", seed, -f.off, s.Low, s.High)
 			}
@@ -85,7 +85,7 @@ func TestClockOff(t *testing.T) {
 		if _, err := c.look(); !errors.Is(err, errOff) {
 			t.Errorf("off by %v: %v", off, err)
 		}
-		// It is set: what was measured no longer holds, and the next answer makes it good.
+		// It is set: what was measured no longer holds, and the next response makes it good.
 		f.off = 0
 		if _, err := c.look(); !errors.Is(err, errUnmeasured) {
 			t.Errorf("off by %v, after it was set: %v", off, err)
@@ -97,7 +97,7 @@ func TestClockOff(t *testing.T) {
 	}
 }
 
-// TestClockSetWhileRunning: a clock that is set is noticed before the next request, by the steady one.
+// TestClockSetWhileRunning: a clock that is set is noticed before the next request, by the monotonic one.
 func TestClockSetWhileRunning(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour, time.Second, -300 * time.Millisecond} {
 		f := &fakeClock{truth: noon}
@@ -108,7 +108,7 @@ func TestClockSetWhileRunning(t *testing.T) {
 			t.Errorf("set by %v: %v", by, err)
 		}
 	}
-	// While a request is under way: its answer proves nothing.
+	// While a request is under way: its response proves nothing.
 	f := &fakeClock{truth: noon}
 	c := f.clock(time.Second)
 	begin := c.start()
@@ -129,7 +129,7 @@ func TestServiceDateWrong(t *testing.T) {
 	if !errors.Is(err, errOff) || !c.fresh(r) {
 		t.Errorf("after a wrong Date: %v, fresh %v", err, c.fresh(r))
 	}
-	f.truth = f.truth.Add(again)
+	f.truth = f.truth.Add(remeasureAfter)
 	if r, _ := c.look(); c.fresh(r) {
 		t.Error("a clock that is off is not measured again")
 	}

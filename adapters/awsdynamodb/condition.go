@@ -8,9 +8,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// moments are the instants that [docstore.Now] stands for in one call.
-type moments struct {
-	now    time.Time     // what is written, and what has not passed yet is compared with
+// instants are what [docstore.Now] means in one call.
+type instants struct {
+	now    time.Time     // what is written, and compared with what has not passed yet
 	margin time.Duration // what has passed must have passed by this much
 }
 
@@ -18,13 +18,13 @@ type moments struct {
 type fixed struct {
 	docstore.Cond
 
-	// margin is the distance to Now of the instant by which a refusal is explained: 0 unless the condition asks whether
+	// margin is the distance to Now of the instant by which a rejection is explained: 0 unless the condition asks whether
 	// a time has passed.
 	margin time.Duration
 }
 
 // fix resolves the times of a condition; nil is the condition that always holds.
-func (m moments) fix(c docstore.Cond) fixed {
+func (m instants) fix(c docstore.Cond) fixed {
 	if c == nil {
 		return fixed{Cond: docstore.All{}}
 	}
@@ -35,7 +35,7 @@ func (m moments) fix(c docstore.Cond) fixed {
 
 // resolve replaces times by texts. "Has this time passed?", an LE with a time, is asked with the margin, unless a Not
 // around it makes it "has this time not passed yet?".
-func (m moments) resolve(c docstore.Cond, negated bool, margin *time.Duration) docstore.Cond {
+func (m instants) resolve(c docstore.Cond, negated bool, margin *time.Duration) docstore.Cond {
 	each := func(cs []docstore.Cond) []docstore.Cond {
 		out := make([]docstore.Cond, len(cs))
 		for i, c := range cs {
@@ -92,10 +92,10 @@ func (t truth) not() truth {
 	}
 }
 
-// refusesItself reports whether a write, once applied, is sure to fail its own condition when it arrives again before
-// anybody else has changed the document. That is what makes sending it again harmless. The times of the write and of
+// rejectsRepeat reports whether a write, once applied, certainly fails its own condition when it arrives again before
+// another caller changes the document: then it is safe to send it again. The times of the write and of
 // the condition must have been resolved.
-func refusesItself(w docstore.Write, c docstore.Cond) bool { return after(w, c) == no }
+func rejectsRepeat(w docstore.Write, c docstore.Cond) bool { return after(w, c) == no }
 
 // after evaluates a condition on the document that the write leaves, of which only the fields that it changes are known.
 func after(w docstore.Write, c docstore.Cond) truth {

@@ -35,8 +35,8 @@ func indexesOf(t *types.TableDescription) map[string]string {
 	return found
 }
 
-// Due implements [docstore.DueLister]: one Query of the index on the field, if [Open] found one. An index follows its table after a moment, mostly within a second: a document may be found as it
-// was, or later than it could be.
+// Due implements [docstore.DueLister]: one Query of the index on the field, if [Open] found one. An index follows its table
+// with a delay, mostly below a second: a document may be found as it was, or later than it could be.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -82,7 +82,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 			Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id.Value}, Doc: decode(item),
 		})
 	}
-	// One more than asked for was looked for, so that the last page can say that it is the last. A page of large documents
+	// The query asks for one more, so that the last page can say that it is the last. A page of large documents
 	// ends before that, after a megabyte.
 	n := len(page.Entries)
 	if n > q.Size() {

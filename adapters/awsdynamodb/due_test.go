@@ -167,7 +167,7 @@ func TestIndexesThatCanBeUsed(t *testing.T) {
 	}
 }
 
-// TestIndexRefuses: what an index cannot order is refused with the reason, and nothing is written.
+// TestIndexRefuses: what an index cannot order is rejected with the reason, and nothing is written.
 func TestIndexRefuses(t *testing.T) {
 	server := dynamodbtest.Start(t, nil)
 	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: dial(server), CreateTable: true, Indexes: []string{"until"}})

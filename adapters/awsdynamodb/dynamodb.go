@@ -29,44 +29,44 @@ var _ Client = (*sdk.Client)(nil)
 
 // Defaults of [Options].
 const (
-	DefaultMaxSkew  = time.Second
-	DefaultPatience = 5 * time.Second
+	DefaultMaxSkew      = time.Second
+	DefaultRetryTimeout = 5 * time.Second
 )
 
-// minSkew is the least that [Options].MaxSkew may be: answers are dated in whole seconds, and a busy process looks at its
+// minSkew is the least that [Options].MaxSkew may be: responses are dated in whole seconds, and a busy process reads its
 // clock some milliseconds late.
 const minSkew = 100 * time.Millisecond
 
 // maxIndexes is how many global secondary indexes a table may have, unless AWS has raised the quota.
 const maxIndexes = 20
 
-// TrustClock as [Options].MaxSkew takes the caller's clock as it is: nothing is measured, nothing refused and no margin
-// kept. It is for tests with a clock of their own, and for machines whose clocks something else keeps together and watches.
+// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured, nothing rejected and no margin kept. It
+// is for tests with a clock of their own, and for machines whose clocks are synchronized and monitored otherwise.
 const TrustClock time.Duration = -1
 
 // Options are the settings of [Open]. The zero value works where the environment names a region and credentials.
 type Options struct {
-	// Region is the AWS region; empty stands for that of the environment or the shared configuration.
+	// Region is the AWS region; empty means that of the environment or the shared configuration.
 	Region string
 
-	// Endpoint is the URL of the service; empty stands for that of the region. An endpoint on this machine is an
+	// Endpoint is the URL of the service; empty means that of the region. An endpoint on this machine is an
 	// emulator: without a region or credentials in the environment it gets made-up ones.
 	Endpoint string
 
-	// Client talks to the service instead of one made of Region and Endpoint. The store brings its own rules for
-	// trying again; the client's do not apply.
+	// Client talks to the service instead of one made of Region and Endpoint. The store has its own rules for
+	// retries; the client's do not apply.
 	Client Client
 
 	// MaxSkew is how far the caller's clock may be off, at least 100 ms; see the package comment. It is also the margin
-	// that is kept before an expired lease may be taken over. 0 stands for [DefaultMaxSkew]; see [TrustClock], too.
+	// that is kept before an expired lease may be taken over. 0 means [DefaultMaxSkew]; see [TrustClock], too.
 	MaxSkew time.Duration
 
-	// Patience is how long a call goes on against throttling and conflicts before it ends with
-	// [docstore.ErrUnavailable]; 0 stands for [DefaultPatience]. The context may end it earlier.
-	Patience time.Duration
+	// RetryTimeout is how long a call retries after throttling and conflicts before it ends with
+	// [docstore.ErrUnavailable]; 0 means [DefaultRetryTimeout]. The context may end it earlier.
+	RetryTimeout time.Duration
 
-	// CreateTable creates the table if it is missing, paid per request. It is for development: in production let
-	// Terraform keep what must not be lost.
+	// CreateTable creates the table if it is missing, paid per request. It is for development: in production use
+	// Terraform.
 	CreateTable bool
 
 	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField: CreateTable
@@ -75,19 +75,19 @@ type Options struct {
 	// that has it.
 	Indexes []string
 
-	// Now is the caller's clock; nil stands for time.Now.
+	// Now is the caller's clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // Store is a [docstore.Store] in a DynamoDB table.
 type Store struct {
-	table    string
-	client   Client
-	patience time.Duration
-	clock    *clock
-	indexes  map[string]string // the name of the index on a field
-	warnings []string
-	calls    driver.InFlight
+	table        string
+	client       Client
+	retryTimeout time.Duration
+	clock        *clock
+	indexes      map[string]string // the name of the index on a field
+	warnings     []string
+	calls        driver.InFlight
 
 	applied, refused, skewed, measured atomic.Int64
 }
@@ -96,7 +96,7 @@ var _ docstore.Store = (*Store)(nil)
 
 // Open returns a store in a table. Options may be nil. The context bounds the opening only.
 //
-// It sends one DescribeTable. It refuses, with an error that says what to do: a region or credentials that are not
+// It sends one DescribeTable. It rejects, with an error that says what to do: a region or credentials that are not
 // there, a service that cannot be reached, a table that is missing or has other keys. What it lets pass although it is
 // suspicious is in [Store.Warnings].
 func Open(ctx context.Context, table string, o *Options) (*Store, error) {
@@ -107,10 +107,10 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		table: table, client: o.Client, patience: o.Patience, clock: newClock(o.Now, o.MaxSkew),
+		table: table, client: o.Client, retryTimeout: o.RetryTimeout, clock: newClock(o.Now, o.MaxSkew),
 	}
-	if s.patience == 0 {
-		s.patience = DefaultPatience
+	if s.retryTimeout == 0 {
+		s.retryTimeout = DefaultRetryTimeout
 	}
 	if s.client == nil {
 		c, err := connect(ctx, o)
@@ -128,12 +128,12 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 func (o *Options) validate(table string) error {
 	switch {
 	case table == "":
-		return errors.New("dynamodb: the table has no name")
+		return errors.New("dynamodb: the name of the table is empty: name one (--table)")
 	case o.MaxSkew > 0 && o.MaxSkew < minSkew:
-		return fmt.Errorf("dynamodb: MaxSkew is %v: answers are dated in whole seconds, less than %v cannot be watched",
+		return fmt.Errorf("dynamodb: MaxSkew is %v: responses are dated in whole seconds, use %v or more",
 			o.MaxSkew, minSkew)
-	case o.Patience < 0:
-		return fmt.Errorf("dynamodb: Patience is %v: name a positive time, or 0 for %v", o.Patience, DefaultPatience)
+	case o.RetryTimeout < 0:
+		return fmt.Errorf("dynamodb: RetryTimeout is %v: use a positive time, or 0 for %v", o.RetryTimeout, DefaultRetryTimeout)
 	case o.Client != nil && (o.Region != "" || o.Endpoint != ""):
 		return errors.New("dynamodb: Client has a region and an endpoint of its own: leave out Region and Endpoint")
 	}
@@ -154,7 +154,7 @@ func (o *Options) validate(table string) error {
 // Warnings are sentences for the log about what [Open] found.
 func (s *Store) Warnings() []string { return slices.Clone(s.warnings) }
 
-// Close implements [docstore.Store]. It lets calls in progress end. Connections that nobody uses close by themselves.
+// Close implements [docstore.Store]. It lets calls in progress end. Idle connections close by themselves.
 func (s *Store) Close() error { return s.calls.Close(nil) }
 
 // Stats is what a store did since it was opened, and what it knows of its clock.

@@ -30,12 +30,12 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		if throttled(err) {
 			reason = "it is throttled: the table's capacity, or that of one partition, is used up"
 		}
-		return fmt.Errorf("%w: %s: %s for longer than %v (Options.Patience): %w", docstore.ErrUnavailable, subject, reason, s.patience, err)
+		return fmt.Errorf("%w: %s: %s for longer than %v (Options.RetryTimeout): %w", docstore.ErrUnavailable, subject, reason, s.retryTimeout, err)
 	}
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
-		// The network, or who provides the credentials.
-		return fmt.Errorf("%w: %s: there was no answer that could be read: check the endpoint, the network and the credentials: %w",
+		// The network, or the provider of the credentials.
+		return fmt.Errorf("%w: %s: no readable response: check the endpoint, the network and the credentials: %w",
 			docstore.ErrUnavailable, subject, err)
 	}
 	switch api.ErrorCode() {

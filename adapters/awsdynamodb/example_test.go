@@ -22,7 +22,7 @@ func inMemory() *sdk.Client { return dial(dynamodbtest.New(nil)) }
 var anybody = credentials.NewStaticCredentialsProvider("local", "local", "")
 
 // A table of one's own remembers, in each item, the highest fencing token that wrote it. A writer whose lease was taken
-// over carries an older token and is refused by the service.
+// over carries an older token and is rejected by the service.
 func ExampleCondition() {
 	ctx, client := context.Background(), inMemory()
 	_, err := client.CreateTable(ctx, &sdk.CreateTableInput{
@@ -68,7 +68,7 @@ func ExampleCondition() {
 }
 
 // A transaction of one's own contains the proof that the lease still stands: the service checks the lock's document and
-// writes in one step (LS-FENCE-001).
+// writes in one step .
 func ExampleStore_Check() {
 	ctx, client := context.Background(), inMemory()
 	store, err := awsdynamodb.Open(ctx, "leasehold", &awsdynamodb.Options{Client: client, CreateTable: true})

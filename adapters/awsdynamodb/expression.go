@@ -45,7 +45,7 @@ func (e *expressions) value(v docstore.Value) string {
 	return e.valueMark + strconv.Itoa(i)
 }
 
-// attributeNames is the member of a request; nil if there are none, because the service refuses an empty one.
+// attributeNames is the member of a request; nil if there are none, because the service rejects an empty one.
 func (e *expressions) attributeNames() map[string]string {
 	if len(e.names) == 0 {
 		return nil

@@ -42,7 +42,7 @@ func TestConditionExpressions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newExpressions()
-			if got := e.conditions(moments{now: noon}.fix(c.cond).Cond, c.add); got != c.want {
+			if got := e.conditions(instants{now: noon}.fix(c.cond).Cond, c.add); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -72,7 +72,7 @@ func TestGuardBounds(t *testing.T) {
 
 // TestFixTimes: what has passed must have passed by the margin; what has not passed yet is asked for now.
 func TestFixTimes(t *testing.T) {
-	m := moments{now: noon, margin: time.Second}
+	m := instants{now: noon, margin: time.Second}
 	passed := docstore.LE{Field: "t", Value: docstore.Now}
 	at := func(d time.Duration) docstore.Doc { return docstore.Doc{"t": docstore.FormatTime(noon.Add(d))} }
 	for name, c := range map[string]struct {
@@ -122,14 +122,14 @@ func TestWritesOfLocksRefuseThemselves(t *testing.T) {
 		"never":            {docstore.Write{If: docstore.Any{}}, true},
 		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, false},
 	} {
-		p := prepare(c.write, moments{now: noon, margin: time.Second})
-		if got := refusesItself(p.Write, p.cond.Cond); got != c.want {
+		p := prepare(c.write, instants{now: noon, margin: time.Second})
+		if got := rejectsRepeat(p.Write, p.cond.Cond); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// TestRefusesItselfIsTrue: whatever the document was, a write that is said to refuse itself does.
+// TestRefusesItselfIsTrue: whatever the document was, a write that is said to reject itself does.
 func TestRefusesItselfIsTrue(t *testing.T) {
 	fields := []string{"a", "b"}
 	value := rapid.SampledFrom([]docstore.Value{docstore.Int(0), docstore.Int(1), docstore.Int(2), docstore.String("x")})
@@ -171,7 +171,7 @@ func TestRefusesItselfIsTrue(t *testing.T) {
 				w.Unset = append(w.Unset, f)
 			}
 		}
-		if !refusesItself(w, w.If) {
+		if !rejectsRepeat(w, w.If) {
 			return
 		}
 		claims++

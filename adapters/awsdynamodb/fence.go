@@ -21,10 +21,10 @@ type Expression struct {
 }
 
 // Condition compiles a condition on the attributes of an item of one's own, in whatever table. With lock.FenceCond it
-// makes a write refuse an older fencing token than the one that the item remembers (LS-FENCE-001); the write must then
+// makes a write reject an older fencing token than the one that the item remembers ; the write must then
 // set that attribute to its token.
 //
-// Times and [docstore.Absent] are refused: what they mean depends on this store's clock and keys. See [Store.Check].
+// Times and [docstore.Absent] are rejected: what they mean depends on this store's clock and keys. See [Store.Check].
 func Condition(c docstore.Cond) (Expression, error) {
 	// Any valid key will do: what is validated is the condition.
 	if err := (docstore.Write{Key: docstore.Key{Kind: "any", ID: "any"}, If: c}).Validate(); err != nil {
@@ -77,7 +77,7 @@ func portable(c docstore.Cond) error {
 // Check is an element for a TransactWriteItems of one's own that lets the transaction pass only if the condition holds on
 // a document of this store. With the key and the condition of lock.WhileHeld the effect and the proof that the lease still stands
 // are one atomic step: a holder that was paused too long is stopped by the service, with nothing left to chance
-// (LS-FENCE-001).
+// .
 //
 // Times are resolved now, by this store's clock: send the transaction at once. The transaction must be sent to the same
 // region and account as this store's requests. The error is [docstore.ErrInvalid], [docstore.ErrClockSkew],
@@ -94,7 +94,7 @@ func (s *Store) Check(ctx context.Context, k docstore.Key, c docstore.Cond) (typ
 		return types.TransactWriteItem{}, err
 	}
 	defer s.calls.End()
-	m := moments{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
+	m := instants{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
 	e := newExpressions()
 	condition := e.condition(m.fix(c).Cond)
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{

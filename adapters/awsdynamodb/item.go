@@ -33,7 +33,7 @@ func itemKey(k docstore.Key) map[string]types.AttributeValue {
 	}
 }
 
-// encode writes a value. Times have been resolved by then, and the port refuses to write what is opaque.
+// encode writes a value. Times have been resolved by then, and the port rejects to write what is opaque.
 func encode(v docstore.Value) types.AttributeValue {
 	switch v := v.(type) {
 	case docstore.String:

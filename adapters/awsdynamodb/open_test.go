@@ -85,7 +85,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no sort key", "hash-only", awsdynamodb.Options{Client: client}, []string{"key is _pk (HASH, S)", "must be _pk (HASH, S) and _sk (RANGE, S)"}, nil},
 		{"sort key of numbers", "numbers", awsdynamodb.Options{Client: client}, []string{"_sk (RANGE, N)"}, nil},
 		{"other names", "names", awsdynamodb.Options{Client: client}, []string{"pk (HASH, S) and sk (RANGE, S)"}, nil},
-		{"patience", "t", awsdynamodb.Options{Patience: -1}, []string{"Patience"}, nil},
+		{"retryTimeout", "t", awsdynamodb.Options{RetryTimeout: -1}, []string{"RetryTimeout"}, nil},
 		{"skew too small", "t", awsdynamodb.Options{MaxSkew: time.Millisecond}, []string{"MaxSkew", "100ms"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestServiceErrors(t *testing.T) {
 	}
 }
 
-// TestServerThatKeepsWhatItFound: dynalite refuses without returning the item. Where the refusal proves that there is one,
+// TestServerThatKeepsWhatItFound: dynalite rejects without returning the item. Where the rejection proves that there is one,
 // it is read.
 func TestServerThatKeepsWhatItFound(t *testing.T) {
 	client := inMemory()
@@ -301,7 +301,7 @@ func (g *garbled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w, err
 }
 
-// TestAnswerBreaksOff: a refusal whose reason cannot be read changed nothing, and the write is sent again. A success that
+// TestAnswerBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success that
 // cannot be read may not be repeated: the outcome is unknown.
 func TestAnswerBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)

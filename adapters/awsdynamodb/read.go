@@ -144,7 +144,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 			in = nil
 		}
 	}
-	// One entry more than asked for was looked for, so that the last page can say that it is the last.
+	// The query asks for one more, so that the last page can say that it is the last.
 	if n := q.Size(); len(page.Entries) > n {
 		page.Entries = page.Entries[:n:n]
 		page.Next = page.Entries[n-1].Key.ID
@@ -153,7 +153,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	return page, nil
 }
 
-// query is the request for a page; nil when no ID can be on it. The service refuses to start outside of the prefix.
+// query is the request for a page; nil when no ID can be on it. The service rejects to start outside of the prefix.
 func (s *Store) query(q docstore.Query) *sdk.QueryInput {
 	e := newExpressions()
 	condition := e.name(attrPartition) + " = " + e.value(docstore.String(partition(q.Kind, q.Tenant)))

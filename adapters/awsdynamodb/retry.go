@@ -22,31 +22,31 @@ const tries = 3
 var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 
 // attempts makes the SDK send a request again by the store's rules instead of its own. repeatable says that a request
-// which may have been carried out can be sent again all the same.
+// which may have been executed can be sent again all the same.
 //
-// The SDK by itself does so always. A write whose answer was lost, or that was applied by a server which then said 500,
-// thus arrives twice. Most writes of Leasehold are refused the second time by what the first has done, and the rule
-// above knows them again by their request_id. A write that would be carried out twice, such as an Add without a
+// The SDK by itself does so always. A write whose response was lost, or that was applied by a server which then said 500,
+// thus arrives twice. Most writes of Leasehold are rejected the second time because of the first, and the rule
+// recognises them by their request_id. A write that would be executed twice, such as an Add without a
 // condition, is not sent again after such a failure: the caller gets [docstore.ErrUnavailable], which says that the
 // outcome is unknown, and it alone knows what sending it again would mean. A transaction carries a token by which the
-// service knows it again. What was surely not carried out (throttling, a conflict, a connection that could not be made, a
-// refusal that could not be read) is sent again in any case.
+// service knows it again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a
+// rejection that could not be read) is sent again in any case.
 func (s *Store) attempts(repeatable bool) func(*sdk.Options) {
 	return func(o *sdk.Options) {
-		o.Retryer = &retryer{repeatable: repeatable, patience: s.patience, begin: time.Now()}
+		o.Retryer = &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now()}
 	}
 }
 
 // passing knows the errors that often pass by themselves: 500 and its kin, connections that broke, attempts that took too
-// long. It also knows a signature that was refused for its time; the SDK corrects that.
+// long. It also knows a signature that was rejected for its time; the SDK corrects that.
 var passing = retry.IsErrorRetryables(retry.DefaultRetryables)
 
 // retryer decides for one call. The SDK asks it from one goroutine.
 type retryer struct {
-	repeatable bool
-	patience   time.Duration
-	begin      time.Time
-	failed     int // attempts that failed for other reasons than throttling and conflicts
+	repeatable   bool
+	retryTimeout time.Duration
+	begin        time.Time
+	failed       int // attempts that failed for other reasons than throttling and conflicts
 }
 
 var _ aws.RetryerV2 = (*retryer)(nil)
@@ -54,7 +54,7 @@ var _ aws.RetryerV2 = (*retryer)(nil)
 // IsErrorRetryable implements [aws.Retryer].
 func (r *retryer) IsErrorRetryable(err error) bool {
 	if isBusy(err) {
-		return time.Since(r.begin) < r.patience
+		return time.Since(r.begin) < r.retryTimeout
 	}
 	r.failed++
 	if r.failed >= tries {
@@ -85,7 +85,7 @@ func (*retryer) GetAttemptToken(context.Context) (func(error) error, error) { re
 
 func noToken(error) error { return nil }
 
-// isBusy reports whether the service turned the request away for the moment, without carrying it out.
+// isBusy reports whether the service rejected the request for now, without executing it.
 func isBusy(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		busy := false
@@ -117,8 +117,8 @@ func isThrottling(code string) bool {
 	}
 }
 
-// changedNothing reports whether an attempt that failed was surely not carried out: no connection could be made, or the
-// service refused it (a status of 4xx) and only the reason could not be read.
+// changedNothing reports whether an attempt that failed was surely not executed: no connection could be made, or the
+// service rejected it (a status of 4xx) and only the reason could not be read.
 func changedNothing(err error) bool {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return true

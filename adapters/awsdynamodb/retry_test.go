@@ -15,8 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestSendsOnlyOnce: a write that would be carried out twice is not sent again after an answer was lost, and one
-// that refuses itself is.
+// TestSendsOnlyOnce: a write that would be executed twice is not sent again after a response was lost, and one
+// that rejects itself is.
 func TestSendsOnlyOnce(t *testing.T) {
 	k := docstore.Key{Kind: "k", ID: "x"}
 	count := docstore.Write{Key: k, Add: map[string]int64{"n": 1}}
@@ -26,7 +26,7 @@ func TestSendsOnlyOnce(t *testing.T) {
 		write    docstore.Write
 		fault    dynamodbtest.Kind
 		times    int
-		unknown  bool // the answer is ErrUnavailable
+		unknown  bool // the response is ErrUnavailable
 		refused  bool // by what it wrote itself
 		requests int
 		n        docstore.Int // afterwards
@@ -90,7 +90,7 @@ func TestTransactionsOnce(t *testing.T) {
 	}
 }
 
-// TestPatience: throttling is waited for, up to Options.Patience and the caller's deadline.
+// TestPatience: throttling is waited for, up to Options.RetryTimeout and the caller's deadline.
 func TestPatience(t *testing.T) {
 	k := docstore.Key{Kind: "k", ID: "x"}
 	write := docstore.Write{Key: k, Add: map[string]int64{"n": 1}}
@@ -115,7 +115,7 @@ func TestPatience(t *testing.T) {
 	})
 	t.Run("without end", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
-			store := openWith(t, client, awsdynamodb.Options{Patience: 2 * time.Second})
+			store := openWith(t, client, awsdynamodb.Options{RetryTimeout: 2 * time.Second})
 			for _, kind := range []dynamodbtest.Kind{dynamodbtest.Throttle, dynamodbtest.Conflict} {
 				fault := server.Inject(dynamodbtest.Fault{Kind: kind})
 				want := map[dynamodbtest.Kind]string{dynamodbtest.Throttle: "throttled", dynamodbtest.Conflict: "other transactions"}[kind]

@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestMargin: a lease ends at expires_at for its holder, and not before expires_at + MaxSkew for everybody else.
+// TestMargin: a lease ends at expires_at for its holder, and not before expires_at + MaxSkew for everyone else.
 func TestMargin(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, client, awsdynamodb.Options{MaxSkew: 2 * time.Second})
@@ -67,7 +67,7 @@ func TestMargin(t *testing.T) {
 	})
 }
 
-// caller is somebody with a clock of its own. The tests with callers run in bubbles, so that a busy machine takes no time
+// caller is someone with a clock of its own. The tests with callers run in bubbles, so that a busy machine takes no time
 // that a clock of theirs would not show.
 type caller struct {
 	name   string
@@ -193,7 +193,7 @@ func TestClockOff(t *testing.T) {
 				t.Errorf("the statistics say %+v", s)
 			}
 
-			wrong.offset.Store(0) // somebody sets the clock
+			wrong.offset.Store(0) // someone sets the clock
 			o, err := wrong.locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "wrong", RequestID: "r2", TTLSeconds: 60})
 			if err != nil || o.Code != lock.Held || o.Lease.Owner != "right" {
 				t.Errorf("after the clock was set: %+v, %v", o, err)
@@ -204,7 +204,7 @@ func TestClockOff(t *testing.T) {
 	}
 }
 
-// TestServiceDateWrong: an answer with a wrong Date stops the caller until an answer is right again, a second
+// TestServiceDateWrong: a response with a wrong Date stops the caller until a response is right again, a second
 // later, at the price of one request.
 func TestServiceDateWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {

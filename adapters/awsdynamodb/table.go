@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
-// openTable looks at the table, or creates it, and measures the clock by the answer.
+// openTable looks at the table, or creates it, and measures the clock by the response.
 func (s *Store) openTable(ctx context.Context, o *Options) error {
 	t, err := s.describe(ctx)
 	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing && o.CreateTable {
@@ -47,12 +47,12 @@ func (s *Store) describe(ctx context.Context) (*types.TableDescription, error) {
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))
 	if out.Table == nil {
-		return nil, errors.New("the answer to DescribeTable has no table")
+		return nil, errors.New("the response to DescribeTable has no table")
 	}
 	return out.Table, nil
 }
 
-// create makes the table and waits until it can be used. Somebody else may be doing the same.
+// create makes the table and waits until it can be used. Another process may be doing the same.
 func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescription, error) {
 	in := &sdk.CreateTableInput{
 		TableName:            aws.String(s.table),
@@ -91,7 +91,7 @@ func text(name string) types.AttributeDefinition {
 	return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
 }
 
-// check refuses a table that cannot hold documents.
+// check rejects a table that cannot hold documents.
 func (s *Store) check(t *types.TableDescription) error {
 	switch t.TableStatus {
 	case types.TableStatusActive, types.TableStatusUpdating, "":
@@ -123,7 +123,7 @@ func keysOf(schema []types.KeySchemaElement, definitions []types.AttributeDefini
 	return strings.Join(parts, " and ")
 }
 
-// warn notes what is suspicious about a table, and about the clock.
+// warn adds warnings about the table and the clock.
 func (s *Store) warn(t *types.TableDescription) {
 	if len(t.Replicas) > 0 || t.GlobalTableVersion != nil {
 		if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {

@@ -24,7 +24,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	m := moments{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
+	m := instants{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
 	prepared := make([]prepared, len(writes))
 	for i, w := range writes {
 		prepared[i] = prepare(w, m)
@@ -56,7 +56,7 @@ type prepared struct {
 	values         map[string]types.AttributeValue
 }
 
-func prepare(w docstore.Write, m moments) prepared {
+func prepare(w docstore.Write, m instants) prepared {
 	p := prepared{Write: w, cond: m.fix(w.If)}
 	p.Set = make(docstore.Doc, len(w.Set)+1)
 	for f, v := range w.Set {
@@ -81,8 +81,8 @@ func optional(text string) *string {
 	return &text
 }
 
-// refusal is what the service's refusal of one write comes to, given the document that it found.
-func (p *prepared) refusal(found docstore.Doc, m moments) error {
+// rejection is the error, if any, behind the service's rejection of one write, given the document that it found.
+func (p *prepared) rejection(found docstore.Doc, m instants) error {
 	if !p.cond.Holds(found, m.now) {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (p *prepared) refusal(found docstore.Doc, m moments) error {
 	return err
 }
 
-func (s *Store) writeOne(ctx context.Context, begin reading, m moments, p prepared) (docstore.Result, error) {
+func (s *Store) writeOne(ctx context.Context, begin reading, m instants, p prepared) (docstore.Result, error) {
 	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
 		TableName:                           aws.String(s.table),
 		Key:                                 itemKey(p.Key),
@@ -100,7 +100,7 @@ func (s *Store) writeOne(ctx context.Context, begin reading, m moments, p prepar
 		ExpressionAttributeValues:           p.values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, s.attempts(refusesItself(p.Write, p.cond.Cond)))
+	}, s.attempts(rejectsRepeat(p.Write, p.cond.Cond)))
 	if err == nil {
 		s.clock.learn(begin, dateOf(out.ResultMetadata))
 		doc := decode(out.Attributes)
@@ -124,7 +124,7 @@ func (s *Store) writeOne(ctx context.Context, begin reading, m moments, p prepar
 			return docstore.Result{}, err
 		}
 	}
-	if err := p.refusal(found, m); err != nil {
+	if err := p.rejection(found, m); err != nil {
 		return docstore.Result{}, err
 	}
 	return docstore.Result{
@@ -132,21 +132,21 @@ func (s *Store) writeOne(ctx context.Context, begin reading, m moments, p prepar
 	}, nil
 }
 
-// foundBy reads the document that refused a write, for servers that do not return it (dynalite).
-func (s *Store) foundBy(ctx context.Context, p prepared, m moments) (docstore.Doc, error) {
+// foundBy reads the document that rejected a write, for servers that do not return it (dynalite).
+func (s *Store) foundBy(ctx context.Context, p prepared, m instants) (docstore.Doc, error) {
 	item, err := s.getItem(ctx, s.clock.start(), p.Key)
 	if err != nil {
 		return nil, err
 	}
 	found := decode(item)
-	if p.cond.Holds(found, m.now) && p.refusal(found, m) == nil {
-		return nil, fmt.Errorf("%w: dynamodb: write to table %s: %s changed while the refusal was looked into: nothing was written",
+	if p.cond.Holds(found, m.now) && p.rejection(found, m) == nil {
+		return nil, fmt.Errorf("%w: dynamodb: write to table %s: %s changed while the rejection was examined: nothing was written",
 			docstore.ErrUnavailable, s.table, p.Key)
 	}
 	return found, nil
 }
 
-func (s *Store) writeSeveral(ctx context.Context, begin reading, m moments, ps []prepared) (docstore.Result, error) {
+func (s *Store) writeSeveral(ctx context.Context, begin reading, m instants, ps []prepared) (docstore.Result, error) {
 	in := &sdk.TransactWriteItemsInput{
 		TransactItems:      make([]types.TransactWriteItem, len(ps)),
 		ClientRequestToken: aws.String(rand.Text()), // the same for every attempt
@@ -172,7 +172,7 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, m moments, ps [
 			continue
 		}
 		found := decode(reason.Item)
-		if e := ps[i].refusal(found, m); e != nil {
+		if e := ps[i].rejection(found, m); e != nil {
 			damaged = e
 			continue
 		}

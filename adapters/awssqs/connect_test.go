@@ -39,7 +39,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestOpenSaysWhatIsMissing: settings that cannot work are refused before anything is sent.
+// TestOpenSaysWhatIsMissing: settings that cannot work are rejected before anything is sent.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	for _, v := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(v, "")

@@ -1,30 +1,30 @@
-// Package awssqs is Amazon SQS at both ends of the analysis gate: [Queue.Enqueue] is where the sweep puts analyses, and
-// [Queue.Poll] takes messages to a worker in a container. A Lambda function gets its messages from the platform and needs
-// [Hider] alone.
+// Package awssqs connects the run-once guard of analyses with Amazon SQS: the sweep puts analyses into a queue with
+// [Queue.Enqueue], and [Queue.Poll] delivers messages to a worker in a container. A Lambda function receives its messages from
+// the platform and needs only [Hider].
 //
 // # Who decides
 //
-// Whether an analysis runs is the gate's business, never the queue's: SQS delivers at least once, and a message that is seen
-// twice at once is refused by the lock. The queue decides when a message is seen again. Three things move that time:
+// The lock of an analysis decides whether it runs, never the queue: SQS delivers at least once, and the lock rejects a second
+// delivery while the first is handled. The queue decides when a message becomes visible again. Three things change that time:
 //
 //	receive ──▶ hidden ──── handler says done ─────────▶ deleted
 //	              │ ▲
 //	              │ └── each heartbeat: hidden for as long as the lock lasts
-//	              ├──── "come again after d" ──────────▶ hidden for d, then seen again
-//	              ├──── stopping: handed back ─────────▶ seen again at once
-//	              ├──── killed, or panicked ───────────▶ seen again when the time is over
+//	              ├──── retry after d ─────────────────▶ hidden for d, then visible
+//	              ├──── stopping ──────────────────────▶ visible at once
+//	              ├──── killed, or panicked ───────────▶ visible when the visibility timeout ends
 //	              └──── received too often ────────────▶ dead-letter queue
 //
 // # What can go wrong
 //
-// A queue that does not answer is asked again, with pauses that grow to [MaxPause] and are drawn at random. A message whose
-// deletion got lost comes again and is acknowledged then, for its analysis is finished. A receipt handle that has expired is
-// logged, no more: somebody else has the message. SQS hides a message for twelve hours from its receive at most; a run
-// that lasts longer goes on, and its message is seen by others, whom the lock refuses. When the process stops, the request
-// that waits for messages is given up, and a message that was on its way then is seen again after [PollOptions].Visibility.
+// A queue that does not respond is polled again, with random pauses that grow to [MaxPause]. A message whose deletion was lost
+// is delivered again and then acknowledged, because its analysis is finished. An expired receipt handle is only logged: another
+// worker has the message. SQS hides a message for at most twelve hours from its receive; a longer run continues, and the lock
+// rejects other deliveries of its message. When the process stops, it cancels the pending receive; a message in transit becomes
+// visible again after [PollOptions].Visibility.
 //
 // # FIFO queues
 //
 // A queue whose name ends with ".fifo" gets the analysis ID as message group and the name of the call as deduplication ID. Its
-// messages are received one by one, so that one that comes again is not overtaken by the next of its group.
+// messages are received one by one, so that a redelivered one is not overtaken by the next of its group.
 package awssqs

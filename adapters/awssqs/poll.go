@@ -27,49 +27,49 @@ type Delivery struct {
 	Extend func(ctx context.Context, d time.Duration) error
 }
 
-// Result is what becomes of a delivery.
+// Result says what to do with a delivery.
 type Result struct {
-	Done       bool          // the message has nothing left to do: delete it
-	RetryAfter time.Duration // unless Done: let it be seen again then; 0: when the time it is hidden for is over
+	Done       bool          // the work is done: delete the message
+	RetryAfter time.Duration // unless Done: when it becomes visible again; 0 means when its visibility timeout ends
 }
 
-// Handler does what a message asks for. Its context is cancelled with the cause [ErrStopping] when the process has to end; a
-// message that is not done then is handed back to be seen at once. A panic is logged, and the message comes again when the time
-// it is hidden for is over.
+// Handler handles one delivery. Its context is cancelled with the cause [ErrStopping] when the process has to end; a message
+// that is not done then becomes visible at once. A panic is logged, and the message becomes visible when its visibility
+// timeout ends.
 type Handler func(ctx context.Context, d Delivery) Result
 
-// ErrStopping is the cause with which handlers are cancelled when [PollOptions].Grace is over.
+// ErrStopping is the cause with which handlers are cancelled when [PollOptions].Grace has passed.
 var ErrStopping = errors.New("the process is stopping")
 
 // PollOptions are the settings of [Queue.Poll]. The zero value works.
 type PollOptions struct {
-	Concurrency int           // messages worked on at once; 0 stands for DefaultConcurrency
-	Visibility  time.Duration // how long a message is hidden from its receive on, until Extend; 0 stands for the queue's time-out
-	Grace       time.Duration // how long handlers may go on when the context has ended; 0 stands for DefaultGrace
+	Concurrency int           // messages worked on at once; 0 means DefaultConcurrency
+	Visibility  time.Duration // how long a message is hidden from its receive on, until Extend; 0 means the queue's time-out
+	Grace       time.Duration // how long handlers may go on when the context has ended; 0 means DefaultGrace
 	Most        int           // messages to receive in all, waiting once for them; 0: no bound
 	Drain       bool          // end when the queue is empty: nothing waits, nothing is in flight, nothing is delayed
-	Log         *slog.Logger  // nil drops what there is to say
+	Log         *slog.Logger  // nil means no log
 }
 
 // Defaults and bounds of polling.
 const (
 	DefaultConcurrency = 4
 	DefaultGrace       = 20 * time.Second
-	MaxPause           = 20 * time.Second // the longest pause between attempts at a queue that does not answer
+	MaxPause           = 20 * time.Second // the longest pause between attempts at a queue that does not respond
 
 	maxWait       = 20 * time.Second // the longest poll that SQS knows
-	drainWait     = time.Second      // of a poll that shall find out soon that there is nothing
+	drainWait     = time.Second      // of a poll while draining
 	maxBatch      = 10               // messages in one receive
-	settleTimeout = 10 * time.Second // for telling the queue what became of a message, and for cancelled handlers to return
-	maxAttempts   = 5                // at a queue that does not answer, when draining
+	settleTimeout = 10 * time.Second // to delete or hide a message, and for cancelled handlers to return
+	maxAttempts   = 5                // at a queue that does not respond, when draining
 )
 
 var pauses = backoff.Policy{First: 300 * time.Millisecond, Max: MaxPause}
 
-// Poll takes messages to the handler until the context ends, or until there is nothing more to do if the options say so.
-// Then it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more. Handlers that
-// are not back by then are an error. So is a queue that does not answer while it is drained or while Most messages are waited
-// for; otherwise it is asked again for ever.
+// Poll passes messages to the handler until the context ends, or until there is nothing more to do if the options say so. Then
+// it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more. Handlers that have
+// not returned by then are an error. So is a queue that does not respond while it is drained or while Most messages are
+// expected; otherwise Poll retries for ever.
 func (q *Queue) Poll(ctx context.Context, h Handler, o *PollOptions) error {
 	p, err := q.poller(h, o)
 	if err != nil {
@@ -135,17 +135,17 @@ func (p *poller) receive(ctx, handlers context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the receive was given up because it was asked to
+			return nil //nolint:nilerr // the receive was cancelled by the caller
 		case err != nil:
 			failures++
-			p.o.Log.ErrorContext(ctx, "the queue does not answer", "queue", p.url, "attempt", failures, "err", err)
+			p.o.Log.ErrorContext(ctx, "the queue does not respond", "queue", p.url, "attempt", failures, "err", err)
 			if failures >= maxAttempts && (p.o.Drain || p.o.Most > 0) {
 				return err
 			}
 			_ = pauses.Sleep(ctx, failures-1) // the loop looks at ctx
 			continue
 		case failures > 0:
-			p.o.Log.InfoContext(ctx, "the queue answers again", "queue", p.url, "attempts", failures)
+			p.o.Log.InfoContext(ctx, "the queue responds again", "queue", p.url, "attempts", failures)
 			failures = 0
 		}
 		if p.o.Most > 0 && (p.received >= p.o.Most || len(messages) == 0) {
@@ -162,7 +162,7 @@ func (p *poller) receive(ctx, handlers context.Context) error {
 }
 
 // claim waits for a free slot and takes as many as one receive can fill; 0 when the context has ended. A FIFO queue's messages
-// come one by one: of several in one receive, those behind one that comes again would have to wait for it.
+// come one by one: of several in one receive, those behind a redelivered one would have to wait for it.
 func (p *poller) claim(ctx context.Context) int {
 	most := maxBatch
 	if p.fifo {
@@ -197,7 +197,7 @@ func (p *poller) free(n int) {
 	}
 }
 
-// ask asks the queue for up to n messages once, and waits for them.
+// ask sends one receive for up to n messages.
 func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 	wait := maxWait
 	if p.o.Drain {
@@ -215,7 +215,7 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 	return out.Messages, nil
 }
 
-// handle takes one message to the handler and tells the queue what became of it.
+// handle passes one message to the handler, and deletes or hides it.
 func (p *poller) handle(ctx context.Context, m types.Message, received time.Time) {
 	log := p.o.Log.With("message", aws.ToString(m.MessageId))
 	receipt := aws.ToString(m.ReceiptHandle)
@@ -241,7 +241,7 @@ func (p *poller) handle(ctx context.Context, m types.Message, received time.Time
 		err = d.Extend(ctx, result.RetryAfter)
 	}
 	if err != nil {
-		log.WarnContext(ctx, "the queue was not told what became of a message; it comes again by itself", "done", result.Done, "err", err)
+		log.WarnContext(ctx, "a message could not be deleted or hidden; it is delivered again", "done", result.Done, "err", err)
 	}
 }
 
@@ -269,13 +269,13 @@ func (p *poller) end(ctx context.Context, cancel context.CancelCauseFunc) error 
 		return nil
 	case <-ctx.Done():
 	}
-	p.o.Log.InfoContext(ctx, "stopping: messages in work may finish", "messages", len(p.slots), "within", p.o.Grace)
+	p.o.Log.InfoContext(ctx, "stopping: handlers may finish", "messages", len(p.slots), "within", p.o.Grace)
 	select {
 	case <-done:
 		return nil
 	case <-time.After(p.o.Grace):
 	}
-	p.o.Log.WarnContext(ctx, "stopping: messages in work are cancelled and handed back", "messages", len(p.slots))
+	p.o.Log.WarnContext(ctx, "stopping: messages in work are cancelled and become visible", "messages", len(p.slots))
 	cancel(ErrStopping)
 	select {
 	case <-done:

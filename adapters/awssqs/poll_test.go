@@ -221,10 +221,10 @@ func TestOutage(t *testing.T) {
 		if err != nil || took < 10*time.Minute || took > 11*time.Minute || b.counts() != "0 0 0" {
 			t.Errorf("%v after %v, %s", err, took, b.counts())
 		}
-		if n := down.Hits(); n < 60 || n > 250 { // three attempts of the SDK for each of ours, which are 10 to 20 s apart at last
+		if n := down.Hits(); n < 60 || n > 250 { // three attempts of the SDK for each of ours, which are 10 s apart on average at last
 			t.Errorf("%d requests in ten minutes", n)
 		}
-		if log := b.log.String(); strings.Count(log, "does not answer") < 20 || strings.Count(log, "answers again") != 1 {
+		if log := b.log.String(); strings.Count(log, "does not respond") < 20 || strings.Count(log, "responds again") != 1 {
 			t.Errorf("%s", log)
 		}
 	})
@@ -265,7 +265,7 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// TestExpiredReceipt: a message that took longer than it was hidden belongs to somebody else: that is logged, and no more.
+// TestExpiredReceipt: a message that took longer than it was hidden belongs to another caller: that is logged, and no more.
 func TestExpiredReceipt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q.fifo", nil)
@@ -330,7 +330,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestPollOptions: settings that cannot work are refused.
+// TestPollOptions: settings that cannot work are rejected.
 func TestPollOptions(t *testing.T) {
 	b := newBench(t, "q", nil)
 	for says, o := range map[string]awssqs.PollOptions{

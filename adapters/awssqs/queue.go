@@ -31,7 +31,7 @@ type Queue struct {
 
 var _ analysis.Queue = (*Queue)(nil)
 
-// Open connects to the queue at a URL and looks at its attributes. Options may be nil. The caller needs
+// Open connects to the queue at a URL and reads its attributes. Options may be nil. The caller needs
 // sqs:GetQueueAttributes beside what it does with the queue.
 func Open(ctx context.Context, url string, o *Options) (*Queue, error) {
 	if o == nil {
@@ -48,7 +48,7 @@ func Open(ctx context.Context, url string, o *Options) (*Queue, error) {
 	return New(ctx, client, url)
 }
 
-// New is [Open] with a client of one's own.
+// New is [Open] with a client of the caller's.
 func New(ctx context.Context, client Client, url string) (*Queue, error) {
 	out, err := client.GetQueueAttributes(ctx, &sdk.GetQueueAttributesInput{
 		QueueUrl: aws.String(url), AttributeNames: []types.QueueAttributeName{
@@ -59,13 +59,13 @@ func New(ctx context.Context, client Client, url string) (*Queue, error) {
 		if _, ok := errors.AsType[*types.QueueDoesNotExist](err); ok {
 			return nil, fmt.Errorf("sqs: there is no queue %s: check its region, account and name: %w", url, err)
 		}
-		return nil, fmt.Errorf("sqs: look at %s: %w", url, err)
+		return nil, fmt.Errorf("sqs: read the attributes of %s: %w", url, err)
 	}
 	q := &Queue{client: client, url: url, fifo: strings.HasSuffix(url, ".fifo")}
 	for name, into := range map[string]*time.Duration{"VisibilityTimeout": &q.visibility, "MessageRetentionPeriod": &q.retention} {
 		n, err := strconv.Atoi(out.Attributes[name])
 		if err != nil {
-			return nil, fmt.Errorf("sqs: %s has the attribute %s %q, which is no number of seconds", url, name, out.Attributes[name])
+			return nil, fmt.Errorf("sqs: %s has the attribute %s %q, which is not a number of seconds", url, name, out.Attributes[name])
 		}
 		*into = time.Duration(n) * time.Second
 	}
@@ -101,11 +101,11 @@ type Expect struct {
 // minRetention is the least time for which messages should be kept: an outage of the workers has to be noticed meanwhile.
 const minRetention = time.Hour
 
-// Warnings says what about the queue cannot work well with such workers, a sentence each.
+// Warnings are sentences about what of the queue does not fit such workers.
 func (q *Queue) Warnings(e Expect) []string {
 	var w []string
 	if q.visibility < e.Hidden {
-		w = append(w, fmt.Sprintf("the queue's visibility timeout of %v is over before a worker's first heartbeat after %v: messages are "+
+		w = append(w, fmt.Sprintf("the queue's visibility timeout of %v ends before a worker's first heartbeat after %v: messages are "+
 			"delivered again while they are worked on, and are refused; set it to the lock's ttl", q.visibility, e.Hidden))
 	}
 	switch {
@@ -113,7 +113,7 @@ func (q *Queue) Warnings(e Expect) []string {
 		w = append(w, "the queue has no dead-letter queue: a message that ends its worker again and again is delivered until its retention "+
 			"ends; set a RedrivePolicy")
 	case int64(q.receives) < e.Failures:
-		w = append(w, fmt.Sprintf("the queue gives a message up after %d deliveries, before its analysis turns FAILED after %d failed runs, "+
+		w = append(w, fmt.Sprintf("the queue drops a message after %d deliveries, before its analysis turns FAILED after %d failed runs, "+
 			"and deliveries that find the analysis locked count too; set maxReceiveCount to %d or more", q.receives, e.Failures, 2*e.Failures))
 	}
 	if q.retention < minRetention {

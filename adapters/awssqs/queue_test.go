@@ -94,7 +94,7 @@ func TestEnqueue(t *testing.T) {
 			if got := bodies(t, c, url); got != want+" "+want {
 				t.Errorf("a standard queue has %s", got)
 			}
-			if err := q.Enqueue(t.Context(), "a/b", "n"); err == nil || !strings.Contains(err.Error(), "analysisId") {
+			if err := q.Enqueue(t.Context(), "a/b", "n"); err == nil || !strings.Contains(err.Error(), "analysis_id") {
 				t.Errorf("an ID that is none: %v", err)
 			}
 
@@ -193,7 +193,7 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// TestUnreachable: a queue that does not answer keeps nobody waiting for long.
+// TestUnreachable: a queue that does not answer keeps no one waiting for long.
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(nil)

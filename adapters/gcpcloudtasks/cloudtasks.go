@@ -7,14 +7,14 @@
 // # Once, for each name
 //
 // A task is named after the message: a hash of its name, and as much of the name as a task's name may hold. Cloud Tasks
-// refuses a second task of the same name, also for some time after the first is done, and that refusal means that
+// rejects a second task of the same name, also for some time after the first is done, and that rejection means that
 // the message is queued. So a request whose answer was lost can be sent again, and the client does.
 //
 // # What can go wrong
 //
 // NOT_FOUND: the queue does not exist there. PERMISSION_DENIED: the caller lacks the role cloudtasks.enqueuer on the queue,
 // or iam.serviceAccountUser on the account whose token the task is to carry. Both are errors of every call until
-// somebody changes that.
+// someone changes that.
 package gcpcloudtasks
 
 import (
@@ -64,14 +64,14 @@ type Options struct {
 	// this machine.
 	Account string
 
-	// Audience is the claim aud of that token; empty stands for the URL.
+	// Audience is the claim aud of that token; empty means the URL.
 	Audience string
 
-	// Deadline is how long Cloud Tasks waits for an answer before it delivers again, MinDeadline to MaxDeadline; 0 leaves
+	// Deadline is how long Cloud Tasks waits for a response before it delivers again, MinDeadline to MaxDeadline; 0 leaves
 	// it to Cloud Tasks, which waits 10 minutes. Make it longer than the worker's own limit.
 	Deadline time.Duration
 
-	// Emulator is the address of an emulator, host:port on this machine; empty stands for the environment's
+	// Emulator is the address of an emulator, host:port on this machine; empty means the environment's
 	// CLOUD_TASKS_EMULATOR_HOST, and if that is empty too, Cloud Tasks itself.
 	Emulator string
 
@@ -90,7 +90,7 @@ type Queue struct {
 var _ analysis.Queue = (*Queue)(nil)
 
 // Open returns the queue "projects/P/locations/L/queues/Q", whose tasks are delivered to a URL. It sends nothing. ctx is
-// the lifetime of the credentials. Options may be nil. Settings that cannot work are refused.
+// the lifetime of the credentials. Options may be nil. Settings that cannot work are rejected.
 func Open(ctx context.Context, queue, target string, o *Options) (*Queue, error) {
 	q := &Queue{queue: queue, url: target}
 	if o != nil {
@@ -135,7 +135,7 @@ func (q *Queue) check() error {
 	u, err := url.Parse(q.url)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("URL %q is none: it must be that of the worker's door, such as https://worker.example.com/internal/tasks/analysis", q.url)
+		return fmt.Errorf("URL %q is none: it must be that of the worker's endpoint, such as https://worker.example.com/internal/tasks/analysis", q.url)
 	case u.User != nil:
 		return errors.New("the URL must not have a user or a password: set Account")
 	case loopback(u.Hostname()):

@@ -42,7 +42,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	defer leave()
 	req := dueRequest(s.layout.documents()+"/"+path, q, after)
 	var r queried
-	if err := s.patiently(ctx, bounded, "look for due documents", func() error {
+	if err := s.retry(ctx, bounded, "look for due documents", func() error {
 		r, err = s.runQuery(bounded, req)
 		return err
 	}); err != nil {

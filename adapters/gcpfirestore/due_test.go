@@ -34,7 +34,7 @@ func TestDue(t *testing.T) {
 		if root != "" {
 			path = root + "/" + path
 		}
-		for _, foreign := range []string{".x", "\u0001", "b.\uff0e"} { // escapes that nobody writes, and names of the user's own
+		for _, foreign := range []string{".x", "\u0001", "b.\uff0e"} { // escapes that no one writes, and names of the user's own
 			if _, err := user.Doc(path+foreign).Set(t.Context(), map[string]any{"until": "1970-01-01T00:00:00.000Z"}); err != nil {
 				t.Fatal(err)
 			}

@@ -21,8 +21,8 @@ const maxFailures = 10
 // pauses are drawn at random, so that callers that collided once do not collide again.
 var pauses = backoff.Policy{First: 20 * time.Millisecond, Max: time.Second}
 
-// patiently repeats do, which only reads, while it fails in a way that may pass.
-func (s *Store) patiently(ctx, bounded context.Context, doing string, do func() error) error {
+// retry repeats do, which only reads, while it fails in a way that may pass.
+func (s *Store) retry(ctx, bounded context.Context, doing string, do func() error) error {
 	var last error
 	for failures := 0; ; failures++ {
 		err := do()
@@ -45,7 +45,7 @@ func telling(before, err error) error {
 	return err
 }
 
-// transient reports whether a request that failed may succeed if it is repeated. As to whether it was carried out, it says
+// transient reports whether a request that failed may succeed if it is repeated. As to whether it was executed, it says
 // nothing.
 func transient(err error) bool {
 	switch status.Code(err) {

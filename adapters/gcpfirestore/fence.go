@@ -21,7 +21,7 @@ import (
 //	})
 //
 // The transaction then commits only if the lock's document is still as it was read, in both modes of a database: until
-// then nobody else was granted the lock, not even if the lease ran out in between. Firestore wants all reads of a transaction
+// then no one else was granted the lock, not even if the lease ran out in between. Firestore wants all reads of a transaction
 // before its writes. In pessimistic mode, who wants to change the lock waits for the transaction: keep it short.
 //
 // The client must be one of the same project and database as the store, root is the store's [Options].Root. w must not

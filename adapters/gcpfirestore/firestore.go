@@ -7,13 +7,13 @@
 // exist). A Commit is atomic over all its documents; if one of them has changed, nothing is written and the store reads
 // again.
 //
-//	Write ─▶ BatchGetDocuments ─▶ evaluate ─┬─ refused ──▶ the documents found           1 request
+//	Write ─▶ BatchGetDocuments ─▶ evaluate ─┬─ rejected ──▶ the documents found           1 request
 //	              ▲                         └─ Commit ─┬─▶ the document after            2 requests
-//	              └───── somebody was faster ──────────┘
+//	              └───── someone was faster ──────────┘
 //
 // # Why not RunTransaction
 //
-// It costs three requests, and four for a refusal that has to be rolled back. And a transaction of a database in
+// It costs three requests, and four for a rejection that has to be rolled back. And a transaction of a database in
 // pessimistic mode (the default of the Standard edition) locks what it reads: fifty callers who read one document in
 // order to write it all wait for one another until locks time out. A Commit on update times holds no locks between
 // requests, and of fifty callers one is through at once while the others find out with one more read. It is the same
@@ -24,20 +24,20 @@
 //
 // Firestore's. Now is the read time of the documents that the decision rests on, cut to milliseconds; the clocks of the
 // callers play no part. The change lands a moment later, at the commit time: a lease that was renewed in its last
-// milliseconds may be seen as expired by somebody who looks in between. Nobody can have taken it over, because that
+// milliseconds may be seen as expired by someone who looks in between. No one can have taken it over, because that
 // would have changed the document.
 //
-// # The answer that got lost
+// # The response that got lost
 //
-// A Commit may have been applied although its answer says UNAVAILABLE, or never comes. The store then reads again. If the
+// A Commit may have been applied although its response says UNAVAILABLE, or never comes. The store then reads again. If the
 // documents are as they were, the Commit is repeated: however many of the two arrive, only one can find the update time that
-// it names. If they have changed, it may have been us. When the conditions no longer hold, that is a refusal with the
+// it names. If they have changed, it may have been us. When the conditions no longer hold, that is a rejection with the
 // document found, in which the caller recognizes a write of its own (see repo/lock). When they still hold, as they do for a
 // write without a condition, writing again might be writing twice: that is [docstore.ErrUnavailable], outcome
 // unknown.
 //
 // The generated client repeats a Commit after UNAVAILABLE without saying so, after which a failed precondition could not be
-// told from somebody else's. The store therefore turns its retries off and has its own.
+// told from another caller's. The store therefore turns its retries off and has its own.
 //
 // # What is stored where
 //
@@ -49,7 +49,7 @@
 //
 // # What can go wrong
 //
-// Contention, quotas and lost connections are tried again with growing, jittered pauses, within the context's deadline
+// Contention, quotas and lost connections are retried with growing, jittered pauses, within the context's deadline
 // and [Options].Timeout; what remains is [docstore.ErrUnavailable]. A missing database, permission or credential is an
 // error at once, with a text that says what to do.
 package gcpfirestore
@@ -78,19 +78,19 @@ const DefaultDatabase = "(default)"
 
 // Options are the settings of [Open]. The zero value works where credentials name a project.
 type Options struct {
-	// Project is the ID of the Google Cloud project. Empty stands for the environment's GOOGLE_CLOUD_PROJECT, or else
+	// Project is the ID of the Google Cloud project. Empty means the environment's GOOGLE_CLOUD_PROJECT, or else
 	// for the project that the credentials belong to.
 	Project string
 
-	// Database is the ID of the database in the project; empty stands for [DefaultDatabase].
+	// Database is the ID of the database in the project; empty means [DefaultDatabase].
 	Database string
 
-	// Root is the path of a document below which everything lives, such as "leasehold/v1"; empty stands for the top level
+	// Root is the path of a document below which everything lives, such as "leasehold/v1"; empty means the top level
 	// of the database. The document itself need not exist. A document of kind K, tenant T and ID I is Root/K/I if T is
 	// empty, and otherwise Root/tenants/T/K/I.
 	Root string
 
-	// Timeout bounds a call whose context has no earlier deadline; 0 stands for [DefaultTimeout].
+	// Timeout bounds a call whose context has no earlier deadline; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
 	// ClientOptions are given to the client library: credentials, an endpoint, a connection.
@@ -145,7 +145,7 @@ func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		var errs []error
 		for _, release := range []func() error{s.client.Close, s.release} {
-			// Canceled: somebody has closed the connection before, the client that it was lent to or its owner.
+			// Canceled: someone has closed the connection before, the client that it was lent to or its owner.
 			if err := release(); err != nil && status.Code(err) != codes.Canceled {
 				errs = append(errs, fmt.Errorf("firestore: close: %w", err))
 			}

@@ -17,7 +17,7 @@ import (
 // "tenants".
 //
 // IDs are stored as they are, so that a document of the user's own has the ID that it always had, with two exceptions,
-// because Firestore refuses some IDs. Both keep the order of bytes: List can then be one query on a range of names.
+// because Firestore rejects some IDs. Both keep the order of bytes: List can then be one query on a range of names.
 //
 //   - A slash becomes ".／" (a full stop and U+FF0F). The only texts between those that begin with a full stop and those
 //     that begin with "0" begin with a slash or with a full stop and something high. What could be taken for an escaped
@@ -27,7 +27,7 @@ import (
 const (
 	slash     = '/'
 	stop      = '.'
-	highStop  = '\uff0e' // "．" after a full stop: the character that follows stands for itself
+	highStop  = '\uff0e' // "．" after a full stop: the character that follows means itself
 	highSlash = '\uff0f' // "／" after a full stop: the two are a slash
 	lowest    = '\u0001'
 )
@@ -93,7 +93,7 @@ func unescapeSlashes(s string) string {
 	return b.String()
 }
 
-// extend appends the lowest character to a text that is refused, and to one that would otherwise look like the result.
+// extend appends the lowest character to a text that is rejected, and to one that would otherwise look like the result.
 func extend(s string, refused func(core string) bool) string {
 	if refused(strings.TrimRight(s, string(lowest))) {
 		return s + string(lowest)

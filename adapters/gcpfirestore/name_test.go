@@ -101,7 +101,7 @@ func TestLowerBound(t *testing.T) {
 	}
 }
 
-// TestLongIDs: what does not fit is refused before anything is sent, and may still be asked for in a list.
+// TestLongIDs: what does not fit is rejected before anything is sent, and may still be asked for in a list.
 func TestLongIDs(t *testing.T) {
 	s := open(t, firestoretest.Start(t, nil), "")
 	long := strings.Repeat("/", docstore.SafeIDBytes+1)

@@ -46,7 +46,7 @@ func keyOf(kind, tenant, escaped string) (k docstore.Key, ok bool) {
 	return k, ok && k.Validate() == nil
 }
 
-// queried is the answer to a query.
+// queried is the response to a query.
 type queried struct {
 	docs []*pb.Document
 	at   *timestamppb.Timestamp

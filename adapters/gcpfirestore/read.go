@@ -35,7 +35,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 	}
 	defer leave()
 	var r reading
-	if err := s.patiently(ctx, bounded, "read", func() error {
+	if err := s.retry(ctx, bounded, "read", func() error {
 		r, err = s.read(bounded, names)
 		return err
 	}); err != nil {
@@ -133,7 +133,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	}
 	for !w.done {
 		var r queried
-		if err := s.patiently(ctx, bounded, "list", func() error {
+		if err := s.retry(ctx, bounded, "list", func() error {
 			r, err = s.runQuery(bounded, w.request())
 			return err
 		}); err != nil {

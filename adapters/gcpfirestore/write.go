@@ -14,8 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// Write implements [docstore.Store]. Two requests if it is applied and one if it is refused; two more each time that
-// somebody else changes a document in between, or that a request fails.
+// Write implements [docstore.Store]. Two requests if it is applied and one if it is rejected; two more each time that
+// another caller changes a document in between, or that a request fails.
 func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	if err := docstore.ValidateWrites(writes); err != nil {
 		return docstore.Result{}, err
@@ -33,22 +33,22 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	}
 	defer leave()
 
-	// lost is what the first Commit without an answer was based on, nil if all were answered. It may have been applied,
+	// lost is what the first Commit without a response was based on, nil if all were answered. It may have been applied,
 	// and it may still arrive: at most once, and only as long as the documents are as they were.
 	var lost *reading
 	var last error // of a Commit
 	failures := 0
 	for try := 0; ; try++ {
 		var r reading
-		if err := s.patiently(ctx, bounded, "read", func() error {
+		if err := s.retry(ctx, bounded, "read", func() error {
 			r, err = s.read(bounded, names)
 			return err
 		}); err != nil {
 			return docstore.Result{}, err
 		}
 		e, err := evaluate(writes, names, r)
-		// After a lost answer, documents that are as they were may be written again, and documents that have changed may
-		// be shown to the caller. All else would be a guess: a write that might be the second, a refusal that the first
+		// After a lost response, documents that are as they were may be written again, and documents that have changed may
+		// be shown to the caller. All else would be a guess: a write that might be the second, a rejection that the first
 		// one might overtake.
 		if lost != nil && (err != nil || e.Applied != lost.same(r)) {
 			return docstore.Result{}, errUnknown
@@ -61,7 +61,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		switch {
 		case err == nil:
 			return e.Result(), nil
-		case refuted(err): // somebody was faster: nothing was written
+		case refuted(err): // someone was faster: nothing was written
 			if pauses.Sleep(bounded, try) != nil {
 				return docstore.Result{}, s.contended(ctx, err)
 			}

@@ -90,16 +90,16 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestLostCommit: a Commit without an answer is repeated only where it cannot take effect twice.
+// TestLostCommit: a Commit without a response is repeated only where it cannot take effect twice.
 func TestLostCommit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		before  []docstore.Write // carried out at first
+		before  []docstore.Write // executed at first
 		write   docstore.Write
 		effect  firestoretest.Effect
-		meddle  []docstore.Write // carried out by somebody else while the Commit is under way
+		meddle  []docstore.Write // executed by another caller while the Commit is under way
 		applied bool
-		found   docstore.Value // owner in the document of a refusal
+		found   docstore.Value // owner in the document of a rejection
 		unknown bool           // the error says that the outcome is unknown
 		n       int64          // afterwards
 		commits int            // of this store
@@ -115,7 +115,7 @@ func TestLostCommit(t *testing.T) {
 		{name: "answer lost, no condition", write: increment, effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, unknown: true, n: 1, commits: 1},
 		{name: "answer lost, no condition, changed", before: []docstore.Write{create}, write: increment,
 			effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, unknown: true, n: 2, commits: 1},
-		// Whether the change that is seen is one's own or somebody else's cannot be told.
+		// Whether the change that is seen is one's own or another caller's cannot be told.
 		{name: "request lost, no condition, meddled", write: increment, effect: firestoretest.Fail{Code: codes.Unavailable},
 			meddle: []docstore.Write{increment}, unknown: true, n: 1, commits: 1},
 		{name: "request lost, meddled", write: create, effect: firestoretest.Fail{Code: codes.Unavailable},
@@ -169,8 +169,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// TestLostCommitOvertaken: the time has gone on after a lost answer, the condition no longer holds, and the documents are
-// as they were. The Commit may still arrive, so that a refusal would be a guess.
+// TestLostCommitOvertaken: the time has gone on after a lost response, the condition no longer holds, and the documents are
+// as they were. The Commit may still arrive, so that a rejection would be a guess.
 func TestLostCommitOvertaken(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s := open(t, server, "")
@@ -201,7 +201,7 @@ func TestLostCommitOvertaken(t *testing.T) {
 	}
 }
 
-// TestForeignTransaction: a transaction of somebody else has read the document. In pessimistic mode a Commit waits for it;
+// TestForeignTransaction: a transaction of another caller has read the document. In pessimistic mode a Commit waits for it;
 // when the wait takes too long for Firestore, the store begins again. In optimistic mode the transaction has to begin again.
 func TestForeignTransaction(t *testing.T) {
 	for name, mode := range modes {
@@ -238,7 +238,7 @@ func TestForeignTransaction(t *testing.T) {
 	}
 }
 
-// TestLostRead: reads that fail in a way that may pass are repeated, also when the answer breaks off in the middle.
+// TestLostRead: reads that fail in a way that may pass are repeated, also when the response breaks off in the middle.
 func TestLostRead(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.ResourceExhausted, codes.Unknown} {
 		t.Run(code.String(), func(t *testing.T) {

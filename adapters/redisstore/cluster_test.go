@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 )
 
-// TestCluster runs the whole suite on a cluster, which refuses a script whose keys are not all in one slot.
+// TestCluster runs the whole suite on a cluster, which rejects a script whose keys are not all in one slot.
 func TestCluster(t *testing.T) {
 	server := redistest.StartCluster(t)
 	s := open(t, server, nil)

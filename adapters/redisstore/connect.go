@@ -42,7 +42,7 @@ func (o *Options) settings() (*sdk.Options, error) {
 		c.DB = o.DB
 	}
 	c.ContextTimeoutEnabled = true
-	c.DialerRetries = 1 // the store has its own rules for trying again
+	c.DialerRetries = 1 // the store has its own rules for retrying
 	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return c, nil
 }

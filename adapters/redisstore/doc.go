@@ -4,15 +4,15 @@
 //
 // Redis does, in one Lua script for each write, of however many documents. Redis runs one script at a time and nothing
 // beside it. The script reads the documents, evaluates all conditions, and either changes everything or nothing; it
-// answers with the document after the write, or with the documents that refused it. A write is one round trip, a read of
+// answers with the document after the write, or with the documents that rejected it. A write is one round trip, a read of
 // several documents is one, a page of a list is two.
 //
-//	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ refused, damaged ─▶ the documents found
+//	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
 //	                                           └─ ZADD HSET HDEL ───▶ the document after
 //
 // A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
 // and Redis looks at its own memory, disk and role before it starts one. What remains is a user who may run some of
-// the commands only; [Open] refuses that.
+// the commands only; [Open] rejects that.
 //
 // # What is stored where
 //
@@ -27,7 +27,7 @@
 //
 //	s:ACTIVE   i:42   b:1   m:{"build":"991"}
 //
-// Whatever is spelled in another way is of somebody else: the port reads it as [docstore.Opaque] and leaves it alone.
+// Whatever is spelled in another way is of another caller: the port reads it as [docstore.Opaque] and leaves it alone.
 // Programs may keep fields of their own in a document, with HSET; one that they create themselves is found by its key
 // and appears in lists after the first write of Leasehold. No key ever gets an expiry: tokens would begin anew.
 //
@@ -46,11 +46,11 @@
 // after the fact: when one of them takes over, what it had not received yet is gone, whatever the disk of the
 // other holds. [Store.Warnings] says what [Open] found.
 //
-// # The answer that got lost
+// # The response that got lost
 //
 // A write whose answer does not come may have been applied. The store does not send it again, and keeps the library from
 // doing so: it answers [docstore.ErrUnavailable], and its caller, who knows a write of its own again in the document
-// found, decides. What was surely not carried out is sent again after a pause: no connection could be made, or
+// found, decides. What was surely not executed is sent again after a pause: no connection could be made, or
 // the server said that it is loading, not the primary, or busy. So is a read.
 //
 // # What else can go wrong

@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// oldest is the first version of Redis whose scripts say what they are going to do, so that the server can refuse one before
+// oldest is the first version of Redis whose scripts say what they are going to do, so that the server can reject one before
 // it starts: on a replica, without memory, without a disk.
 const oldest = 7
 
@@ -49,7 +49,7 @@ func (s *Store) inspect(ctx context.Context) error {
 
 // ask sends a command that is not of the store's everyday work.
 func ask(ctx context.Context, c sdk.UniversalClient, command ...any) (any, error) {
-	return patiently(ctx, true, func() (any, error) { return send(ctx, c, command) })
+	return retry(ctx, true, func() (any, error) { return send(ctx, c, command) })
 }
 
 func (s *Store) checkVersion(version string) error {
@@ -122,7 +122,7 @@ func (s *Store) warnf(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf("Redis on %s: ", s.addr)+fmt.Sprintf(format, args...))
 }
 
-// fields reads the answer to INFO: lines of name:value, and headings.
+// fields reads the response to INFO: lines of name:value, and headings.
 func fields(text string) map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -70,7 +70,7 @@ func TestKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// One write may have been applied and its answer lost with the server.
+			// One write may have been applied and its response lost with the server.
 			if token, _ := snap.Docs[0]["token"].(docstore.Int); token != most && token != most+1 {
 				t.Errorf("round %d: counter %d is %d, acknowledged was %d", round, n, token, most)
 			}

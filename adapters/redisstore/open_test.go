@@ -132,7 +132,7 @@ func says(t *testing.T, err error, want []string) {
 	}
 }
 
-// TestOptionsThatCannotWork are refused before anything is sent.
+// TestOptionsThatCannotWork are rejected before anything is sent.
 func TestOptionsThatCannotWork(t *testing.T) {
 	brought := sdk.NewClient(&sdk.Options{})
 	defer brought.Close()
@@ -190,7 +190,7 @@ func TestClientBroughtAlong(t *testing.T) {
 	})
 }
 
-// TestNobodyThere: neither an address where nobody listens nor one where somebody else does makes Open wait for long.
+// TestNobodyThere: neither an address where no one listens nor one where another caller does makes Open wait for long.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -90,7 +90,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	}
 	page.At = at
 	for i, k := range keys {
-		if docs[i] != nil { // somebody may have deleted it by hand, and left its ID
+		if docs[i] != nil { // someone may have deleted it by hand, and left its ID
 			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: docs[i]})
 		}
 	}

@@ -24,7 +24,7 @@ const (
 // Options are the settings of [Open]. The zero value works where a server listens on [DefaultAddr].
 type Options struct {
 	// Addr is the server's host:port, or a URL: redis://user:password@host:6379/0, rediss:// for TLS, unix:// for a
-	// socket. Empty stands for [DefaultAddr]. Of a cluster it is any member or its configuration endpoint: [Open] finds
+	// socket. Empty means [DefaultAddr]. Of a cluster it is any member or its configuration endpoint: [Open] finds
 	// out that it is one.
 	Addr string
 
@@ -35,15 +35,15 @@ type Options struct {
 	DB                 int
 
 	// Client talks to the server instead of one made of the options above. It stays open when the store is closed. The
-	// store brings its own rules for trying again; the client's do not apply.
+	// store brings its own rules for retrying; the client's do not apply.
 	Client sdk.UniversalClient
 
-	// Prefix begins the name of every key, in braces; empty stands for [DefaultPrefix]. Letters, digits and ._:- only, 64
+	// Prefix begins the name of every key, in braces; empty means [DefaultPrefix]. Letters, digits and ._:- only, 64
 	// at most. In a cluster it decides which shard holds the documents, all of them.
 	Prefix string
 
 	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be wherever
-	// several processes share a store, stands for the server's own clock.
+	// several processes share a store, means the server's own clock.
 	Now func() time.Time
 }
 
@@ -62,7 +62,7 @@ var _ docstore.Store = (*Store)(nil)
 
 // Open connects with a server and looks at its settings. Options may be nil. The context bounds the opening only.
 //
-// It refuses, with an error that says what to do: a server that cannot be reached or is older than version 7, a user or
+// It rejects, with an error that says what to do: a server that cannot be reached or is older than version 7, a user or
 // password that is not accepted, a user who may not run what the store needs. What it lets pass although
 // acknowledged writes may get lost there, or although it could not look, is in [Store.Warnings].
 func Open(ctx context.Context, o *Options) (*Store, error) {

@@ -105,7 +105,7 @@ func client(t testing.TB, server *redistest.Server) *sdk.Client {
 	return c
 }
 
-// TestLostWrites: a write that may have been carried out is not sent again, not by the library either, and ends with
+// TestLostWrites: a write that may have been executed is not sent again, not by the library either, and ends with
 // ErrUnavailable. A read is sent again.
 func TestLostWrites(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {

@@ -17,14 +17,14 @@ const tries = 6
 
 var pauses = backoff.Policy{First: 40 * time.Millisecond, Max: time.Second}
 
-// passing are the server's refusals that pass by themselves: it is loading its data, was or is about to become the
+// passing are the server's rejections that pass by themselves: it is loading its data, was or is about to become the
 // primary, moves the slot, runs a long script, has too many clients or too few replicas. Nothing was changed.
 var passing = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "max number of clients reached",
 }
 
-// patiently sends a request, and sends it again by the rules of [mayRepeat].
-func patiently(ctx context.Context, repeatable bool, request func() (any, error)) (any, error) {
+// retry sends a request, and sends it again by the rules of [mayRepeat].
+func retry(ctx context.Context, repeatable bool, request func() (any, error)) (any, error) {
 	for try := 1; ; try++ {
 		reply, err := request()
 		if err == nil || try == tries || !mayRepeat(err, repeatable) || pauses.Sleep(ctx, try-1) != nil {
@@ -33,11 +33,11 @@ func patiently(ctx context.Context, repeatable bool, request func() (any, error)
 	}
 }
 
-// mayRepeat reports whether a request that failed may be sent again. What was surely not carried out may: no connection
-// could be made or was free, or the server refused it for the moment. What has gone astray may have been carried
+// mayRepeat reports whether a request that failed may be sent again. What was surely not executed may: no connection
+// could be made or was free, or the server rejected it for the moment. What has gone astray may have been carried
 // out, and is sent again only if it is repeatable, which reads are.
 //
-// The library by itself would send everything again. A write of Leasehold that arrives twice is in most cases refused the
+// The library by itself would send everything again. A write of Leasehold that arrives twice is in most cases rejected the
 // second time by what the first has done, and the rule above knows it again by its request_id; but an Add without a
 // condition would be done twice, and the library cannot tell one from the other. The callers can, and do.
 func mayRepeat(err error, repeatable bool) bool {

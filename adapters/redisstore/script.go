@@ -36,7 +36,7 @@ var (
 	checkScript = newScript(checkText)
 )
 
-// run runs a script. The answer is a list.
+// run runs a script. The response is a list.
 func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []string, args ...string) ([]any, error) {
 	command := make([]any, 0, 3+len(keys)+len(args))
 	command = append(command, "EVALSHA", sc.sha, len(keys))
@@ -46,7 +46,7 @@ func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []stri
 	for _, a := range args {
 		command = append(command, a)
 	}
-	reply, err := patiently(ctx, repeatable, func() (any, error) {
+	reply, err := retry(ctx, repeatable, func() (any, error) {
 		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each start
 		// of the server.
 		command[0], command[1] = "EVALSHA", sc.sha
@@ -67,14 +67,14 @@ func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []stri
 	return list, nil
 }
 
-// once is a command that the library must not send again by itself when its answer does not come.
+// once is a command that the library must not send again by itself when its response does not come.
 type once struct{ *sdk.Cmd }
 
 // NoRetry implements [sdk.Cmder].
 func (once) NoRetry() bool { return true }
 
-// send sends a command and waits for its answer or for the end of the context. While it waits for the server the library
-// honors a deadline but not a cancellation, so that somebody else has to wait for it.
+// send sends a command and waits for its response or for the end of the context. While it waits for the server the library
+// honors a deadline but not a cancellation, so that another caller has to wait for it.
 func send(ctx context.Context, c sdk.UniversalClient, command []any) (any, error) {
 	cmd := once{sdk.NewCmd(ctx, command...)}
 	answered := make(chan error, 1)

@@ -104,7 +104,7 @@ func TestStrangersFields(t *testing.T) {
 		if got := c.HGetAll(t.Context(), hash).Val(); !maps.Equal(got, strange) {
 			t.Errorf("stored %q\nwant   %q", got, strange)
 		}
-		// An ID whose document somebody has deleted is passed over.
+		// An ID whose document someone has deleted is passed over.
 		if err := c.Del(t.Context(), hash).Err(); err != nil {
 			t.Fatal(err)
 		}

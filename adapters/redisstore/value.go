@@ -50,7 +50,7 @@ func object(m map[string]string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// decode reads a stored value. What encode would have written in another way was written by somebody else.
+// decode reads a stored value. What encode would have written in another way was written by another caller.
 func decode(stored string) docstore.Value {
 	opaque := docstore.Opaque{Raw: stored}
 	kind, text, _ := strings.Cut(stored, ":")

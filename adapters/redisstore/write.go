@@ -79,7 +79,7 @@ func appendCond(program []string, c docstore.Cond) []string {
 	}
 }
 
-// result reads the answer of write.lua.
+// result reads the response of write.lua.
 func (s *Store) result(reply []any, writes []docstore.Write) (docstore.Result, error) {
 	r, damaged, err := parseResult(reply, writes)
 	if err != nil {

@@ -21,7 +21,7 @@ type conn struct {
 }
 
 // openConn opens a connection that fails at once where it would have to wait for a lock: SQLite's own waiting cannot be
-// interrupted by a context, so that [Store.patiently] does it.
+// interrupted by a context, so that [Store.retry] does it.
 func openConn(path string) (*conn, error) {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {

@@ -130,7 +130,7 @@ func (s *Store) indexed(ctx context.Context, x dueIndex) (err error) {
 			err = s.explain("index", e)
 		}
 	}()
-	if err := s.patiently(ctx, func() error { return c.exec(x.create()) }); err != nil {
+	if err := s.retry(ctx, func() error { return c.exec(x.create()) }); err != nil {
 		return s.explain("index", err)
 	}
 	s.mu.Lock()

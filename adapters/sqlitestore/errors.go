@@ -21,7 +21,7 @@ func code(err error) int {
 	return 0
 }
 
-// isBusy reports whether somebody else holds a lock.
+// isBusy reports whether another caller holds a lock.
 func isBusy(err error) bool {
 	c := code(err)
 	return c == codes.SQLITE_BUSY || c == codes.SQLITE_LOCKED
@@ -61,9 +61,9 @@ func (s *Store) explain(doing string, err error) error {
 // process would lose the lock again and again to a process that asks more often.
 var pauses = backoff.Policy{First: 200 * time.Microsecond, Max: 2 * time.Millisecond}
 
-// patiently repeats do, which must be repeatable, for as long as somebody else holds a lock that it needs, up to the
+// retry repeats do, which must be repeatable, for as long as another caller holds a lock that it needs, up to the
 // busy timeout and the context's end.
-func (s *Store) patiently(ctx context.Context, do func() error) error {
+func (s *Store) retry(ctx context.Context, do func() error) error {
 	err := do()
 	if !isBusy(err) {
 		return err

@@ -278,7 +278,7 @@ func TestDamagedDocument(t *testing.T) {
 	}
 }
 
-// TestForeignFields patches a document in which somebody else keeps what the port cannot express.
+// TestForeignFields patches a document in which another caller keeps what the port cannot express.
 func TestForeignFields(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)

@@ -129,7 +129,7 @@ func TestWaitingWritesShareOneTransaction(t *testing.T) {
 			defer mu.Unlock()
 			tokens[r.Docs[0]["n"]] = true
 		})
-		wg.Go(func() { // refused, because one key of the two is there
+		wg.Go(func() { // rejected, because one key of the two is there
 			r, err := s.Write(t.Context(), increment(key("never")), docstore.Write{Key: key("text"), If: docstore.Absent{}})
 			if err != nil || r.Applied {
 				t.Errorf("refusal: applied %v, error %v", r.Applied, err)

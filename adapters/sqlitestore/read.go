@@ -61,7 +61,7 @@ func (s *Store) view(ctx context.Context, do func(*reader) error) error {
 		return ctx.Err()
 	}
 	defer func() { s.idle <- r }()
-	return s.explain("read", s.patiently(ctx, func() error {
+	return s.explain("read", s.retry(ctx, func() error {
 		if err := r.begin.exec(); err != nil {
 			return err
 		}

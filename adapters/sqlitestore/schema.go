@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// applicationID marks a file as ours ("LShd" in ASCII), so that a database of somebody else is never written to, and so
+// applicationID marks a file as ours ("LShd" in ASCII), so that a database of another caller is never written to, and so
 // that file(1) can tell what it is.
 const applicationID = 0x4c536864
 
@@ -88,7 +88,7 @@ func setDurable(path string, c *conn) error {
 			"between processes; put the file on a local disk", path, mode)
 	}
 	// FULL syncs the log at each commit. NORMAL, the usual advice for WAL, syncs at checkpoints only: a power cut would
-	// take back the last commits, and a fencing token that somebody already acts upon would be issued once more.
+	// take back the last commits, and a fencing token that someone already acts upon would be issued once more.
 	// fullfsync is for macOS, whose fsync does not reach through the drive's own cache.
 	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1} {
 		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", name, want)); err != nil {

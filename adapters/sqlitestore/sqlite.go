@@ -10,14 +10,14 @@
 //
 // A commit is expensive for one reason: the disk has to confirm it. One goroutine therefore owns the writing connection.
 // It takes the lock, gathers the calls that are waiting by then, applies each as a step of its own inside one
-// transaction, commits once and answers them all. Nobody waits on purpose: a lone call is committed at once, and while
+// transaction, commits once and answers them all. No one waits on purpose: a lone call is committed at once, and while
 // one commit is at the disk the next group collects by itself.
 //
 //	Write ─┐
 //	Write ─┼─▶ queue ─▶ BEGIN IMMEDIATE ─▶ evaluate each in turn ─▶ COMMIT (one sync) ─▶ answer each
 //	Write ─┘
 //
-// A later call of a group sees what the earlier ones changed. A call that is refused, or that meets a damaged document,
+// A later call of a group sees what the earlier ones changed. A call that is rejected, or that meets a damaged document,
 // changes nothing and does not disturb the others.
 //
 // # Whose clock
@@ -29,11 +29,11 @@
 //
 // Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file may
 // be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. A file that
-// is corrupt is an error of its own, because trying again does not help. What was acknowledged is on the disk before the
+// is corrupt is an error of its own, because retrying does not help. What was acknowledged is on the disk before the
 // answer is given, so that neither kill -9 nor a power cut takes a fencing token back.
 //
 // Put the file on a local disk. The write-ahead log needs memory that all processes share, which network file systems do
-// not have; [Open] refuses a file system where it does not work.
+// not have; [Open] rejects a file system where it does not work.
 package sqlitestore
 
 import (
@@ -57,11 +57,11 @@ const readers = 4
 
 // Options are the settings of [Open]. The zero value works.
 type Options struct {
-	// Now is the store's clock; nil stands for time.Now.
+	// Now is the store's clock; nil means time.Now.
 	Now func() time.Time
 
 	// BusyTimeout is how long to wait for another process that holds the file's lock before a call ends with
-	// [docstore.ErrUnavailable]; 0 stands for [DefaultBusyTimeout].
+	// [docstore.ErrUnavailable]; 0 means [DefaultBusyTimeout].
 	BusyTimeout time.Duration
 }
 
@@ -73,7 +73,7 @@ type Store struct {
 	opened os.FileInfo
 
 	writer *writer
-	idle   chan *reader // the readers that nobody uses
+	idle   chan *reader // the readers that no one uses
 	calls  driver.InFlight
 
 	mu      sync.Mutex
@@ -85,7 +85,7 @@ var _ docstore.Store = (*Store)(nil)
 // Open opens the file at path, or creates it with its parent folders, readable by this user alone. Options may be nil.
 // The context bounds the opening only.
 //
-// It refuses, with an error that says what to do: a path that cannot be written, a file that is no database, belongs to
+// It rejects, with an error that says what to do: a path that cannot be written, a file that is no database, belongs to
 // another application or was written by a newer version, and a file system on which commits would not be safe.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	s := &Store{now: time.Now, busy: DefaultBusyTimeout, idle: make(chan *reader, readers), indexes: map[dueIndex]bool{}}
@@ -122,7 +122,7 @@ func (s *Store) connect(ctx context.Context) error {
 		return s.explain("open", err)
 	}
 	s.writer = newWriter(s, c)
-	if err := s.patiently(ctx, func() error { return setUp(s.path, c) }); err != nil {
+	if err := s.retry(ctx, func() error { return setUp(s.path, c) }); err != nil {
 		return s.explain("open", err)
 	}
 	if err := s.writer.prepare(); err != nil {
@@ -156,7 +156,7 @@ func (s *Store) Close() error { return s.calls.Close(s.release) }
 func (s *Store) release() error {
 	s.writer.stop()
 	var errs []error
-	// Passive: it copies what no reader of another process still needs, and waits for nobody. What stays in the log
+	// Passive: it copies what no reader of another process still needs, and waits for no one. What stays in the log
 	// is safe there and is read by whoever opens the file next.
 	if err := s.writer.conn.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil && !isBusy(err) {
 		errs = append(errs, s.explain("close", err))

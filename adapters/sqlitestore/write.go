@@ -86,7 +86,7 @@ func (q *queue) size() int {
 	return len(q.calls)
 }
 
-// take removes up to most calls, the oldest first, and returns those that nobody gave up, each with its mu held.
+// take removes up to most calls, the oldest first, and returns those that no one gave up, each with its mu held.
 func (q *queue) take(most int) []*call {
 	q.mu.Lock()
 	n := min(most, len(q.calls))
@@ -169,7 +169,7 @@ func (w *writer) serve() {
 
 // lock begins a transaction.
 func (w *writer) lock() error {
-	if err := w.store.patiently(context.Background(), func() error { return w.begin.exec() }); err != nil {
+	if err := w.store.retry(context.Background(), func() error { return w.begin.exec() }); err != nil {
 		return err
 	}
 	if err := w.store.stillThere(); err != nil {
@@ -201,7 +201,7 @@ func (w *writer) apply(calls []*call) {
 		w.refused.Add(refused)
 	}
 	for _, c := range calls {
-		// Also a refusal counts only if the commit did: it may rest on what an earlier call of the group changed.
+		// Also a rejection counts only if the commit did: it may rest on what an earlier call of the group changed.
 		if err != nil {
 			c.result, c.err = docstore.Result{}, w.explain(err)
 		}
@@ -238,7 +238,7 @@ func (w *writer) evaluate(calls []*call) (applied, refused int64, err error) {
 }
 
 // separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so that
-// one that meets a broken page or is too large for the disk takes nobody with it.
+// one that meets a broken page or is too large for the disk takes no one with it.
 func (w *writer) separate(calls []*call, cause error) {
 	if err := w.abort(); err != nil {
 		w.fail(calls, errors.Join(cause, err))

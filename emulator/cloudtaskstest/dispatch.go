@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxAnswerBytes bounds what is kept of an answer.
+// maxAnswerBytes bounds what is kept of a response.
 const maxAnswerBytes = 64 << 10
 
 // run takes a task to its end.

@@ -14,7 +14,7 @@
 //   - queues: CreateQueue, GetQueue, PauseQueue, ResumeQueue, with rate limits and retry configuration; Options.Queues
 //     exist from the start
 //   - tasks: CreateTask, GetTask, ListTasks, DeleteTask, for HTTP requests to this machine
-//   - names: a task's name is refused with ALREADY_EXISTS while the task lives and after it is gone (the service forgets
+//   - names: a task's name is rejected with ALREADY_EXISTS while the task lives and after it is gone (the service forgets
 //     names after some time, the emulator never)
 //   - delivery: schedule time, dispatch deadline, tokens of a service account
 //
@@ -44,10 +44,10 @@
 // [Server.Inject] takes a rule: which calls or deliveries, how many of them, and what they meet.
 //
 //	Fail           a call is answered with an error, and nothing done
-//	ApplyThenFail  a call is carried out and then answered with an error: a lost answer
+//	ApplyThenFail  a call is carried out and then answered with an error: a lost response
 //	DeliverTwice   a task is delivered by two requests at once, as the service does now and then
 //	DeliverAgain   a task is delivered once more after it was acknowledged
-//	LoseAnswer     an answer gets lost on its way back: the task comes again
+//	LoseAnswer     a response gets lost on its way back: the task comes again
 //	ChangeToken    the claims of a token are changed before it is signed
 //	NoToken        a task comes without its token
 //

@@ -34,8 +34,8 @@ type Fail struct {
 	Message string
 }
 
-// ApplyThenFail carries the call out and then answers an error: the answer is lost. A call that is refused is answered with
-// the refusal.
+// ApplyThenFail carries the call out and then answers an error: the response is lost. A call that is rejected is answered with
+// the rejection.
 type ApplyThenFail struct {
 	Code    codes.Code
 	Message string
@@ -47,7 +47,7 @@ type DeliverTwice struct{}
 // DeliverAgain sends an equal request after the task was acknowledged. Its answer changes nothing.
 type DeliverAgain struct{}
 
-// LoseAnswer has the worker's answer get lost, whatever it was.
+// LoseAnswer has the worker's response get lost, whatever it was.
 type LoseAnswer struct{}
 
 // ChangeToken changes the claims of the token before it is signed.

@@ -31,10 +31,10 @@ type Options struct {
 	// DispatchDeadline cuts every delivery off after this, whatever its task says; 0 leaves it to the tasks.
 	DispatchDeadline time.Duration
 
-	// Log gets a line for each delivery; nil stands for none.
+	// Log gets a line for each delivery; nil means none.
 	Log *slog.Logger
 
-	// Now is the clock of the tokens; nil stands for time.Now. Waiting is not on this clock.
+	// Now is the clock of the tokens; nil means time.Now. Waiting is not on this clock.
 	Now func() time.Time
 }
 
@@ -50,7 +50,7 @@ type Server struct {
 	stop    sync.Once
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed, and replaced, whenever something that somebody may wait for has changed
+	changed  chan struct{} // closed, and replaced, whenever something that someone may wait for has changed
 	queues   map[string]*queue
 	counts   map[string]int
 	faults   []*Injection
@@ -59,7 +59,7 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port. Options
-// may be nil. Other addresses are refused, because the emulator lets everybody do everything.
+// may be nil. Other addresses are rejected, because the emulator lets everyone do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	s := &Server{
 		changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
@@ -140,7 +140,7 @@ func (s *Server) Token(account, audience string) (string, error) {
 // connection: call it once for each client.
 func (s *Server) ClientOptions() []option.ClientOption { return s.api.ClientOptions() }
 
-// Count returns how many calls of a method the server has seen, "CreateTask": refused, failed and retried ones too.
+// Count returns how many calls of a method the server has seen, "CreateTask": rejected, failed and retried ones too.
 // "Dispatch" counts requests to workers.
 func (s *Server) Count(method string) int {
 	s.mu.Lock()
@@ -160,9 +160,9 @@ type Attempt struct {
 	Task           string // its ID, the last part of the name
 	RetryCount     int    // X-CloudTasks-TaskRetryCount: earlier deliveries
 	ExecutionCount int    // X-CloudTasks-TaskExecutionCount: those of them that were answered
-	Status         int    // of the answer; 0 if there was none
+	Status         int    // of the response; 0 if there was none
 	Answer         string // its body, up to 64 KiB
-	Err            error  // why there was no answer
+	Err            error  // why there was no response
 	Begin, End     time.Time
 }
 
@@ -209,7 +209,7 @@ func (s *Server) waitFor(ctx context.Context, done func() bool) error {
 	}
 }
 
-// changedLocked wakes everybody who waits for something.
+// changedLocked wakes everyone who waits for something.
 func (s *Server) changedLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})

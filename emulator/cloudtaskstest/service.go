@@ -129,7 +129,7 @@ func (s *service) CreateTask(_ context.Context, r *pb.CreateTaskRequest) (*pb.Ta
 	return view(p, r.GetResponseView()), nil
 }
 
-// checkTask refuses what the service refuses, and what the emulator has not.
+// checkTask rejects what the service rejects, and what the emulator has not.
 func checkTask(t *pb.Task, now time.Time) error {
 	r := t.GetHttpRequest()
 	switch {

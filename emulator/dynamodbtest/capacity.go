@@ -63,7 +63,7 @@ func (u *usage) wrote(before, after attr.Map) {
 	}
 }
 
-// refused adds the cost of a write whose condition did not hold: it pays for the item that it looked at.
+// rejected adds the cost of a write whose condition did not hold: it pays for the item that it looked at.
 func (u *usage) refused(found attr.Map) {
 	u.base.Write += u.factor * ceilUnits(attr.Size(found), writeUnit)
 }
@@ -87,7 +87,7 @@ func (u *usage) total() Units {
 	return sum
 }
 
-// json is the ConsumedCapacity of an answer at the level asked for: TOTAL or INDEXES.
+// json is the ConsumedCapacity of a response at the level asked for: TOTAL or INDEXES.
 func (u *usage) json(level string) map[string]any {
 	out := u.units(u.total())
 	out["TableName"] = u.table.name

@@ -250,7 +250,7 @@ func (t *table) addIndex(spec indexSpec, local bool) *apiError {
 	return nil
 }
 
-// checkDefinitionsUsed refuses definitions of attributes that no key has.
+// checkDefinitionsUsed rejects definitions of attributes that no key has.
 func (t *table) checkDefinitionsUsed() *apiError {
 	for _, d := range t.definitions {
 		used := t.key.has(d.name)

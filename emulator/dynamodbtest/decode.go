@@ -11,7 +11,7 @@ import (
 )
 
 // decodeRequest fills the request type of an operation from a body. Members are matched by their exact names, and one
-// that the type does not have is refused by name: whatever this server would have to ignore is an error. A member that
+// that the type does not have is rejected by name: whatever this server would have to ignore is an error. A member that
 // is null counts as left out, as it does for the service.
 func decodeRequest(body []byte, into any) *apiError {
 	if !utf8.Valid(body) {

@@ -33,7 +33,7 @@ func (s step) String() string {
 	return s.Op + " " + string(body)
 }
 
-// endpoint speaks the protocol without the SDK, so that nothing of an answer is lost.
+// endpoint speaks the protocol without the SDK, so that nothing of a response is lost.
 type endpoint struct {
 	url    string
 	client *http.Client

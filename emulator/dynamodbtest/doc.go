@@ -30,7 +30,7 @@
 //     batch, 1 MB in a page, 4 KB and 300 operators in an expression;
 //   - ClientRequestToken, which makes a transaction idempotent for 10 minutes;
 //   - ReturnConsumedCapacity with the service's prices. [Server.Consumed] adds them up, including conditional writes that
-//     were refused, which cost as well.
+//     were rejected, which cost as well.
 //
 // # What is not
 //
@@ -44,9 +44,9 @@
 // # Faults
 //
 // [Server.Inject] takes a rule, [Fault]: which requests (operation, table, key, or a function of yours), how many of
-// them, and what happens. The answer or the connection can be lost after the write was applied, which is how an SDK
+// them, and what happens. The response or the connection can be lost after the write was applied, which is how an SDK
 // comes to repeat a conditional write against itself; transactions can conflict or be in progress; reads without
-// ConsistentRead can be stale; the Date header can be wrong; a request can be throttled, refused or delayed. See [Kind]
+// ConsistentRead can be stale; the Date header can be wrong; a request can be throttled, rejected or delayed. See [Kind]
 // for all of them.
 //
 //	s.Inject(dynamodb.Fault{Kind: dynamodb.DropAfter, Op: "UpdateItem", Times: 1})

@@ -17,7 +17,7 @@ const (
 	prefixLimits   = "com.amazon.coral.availability#"
 )
 
-// apiError is an answer that is not a success. It is no Go error on purpose: a nil of it must not turn into one.
+// apiError is a response that is not a success. It is no Go error on purpose: a nil of it must not turn into one.
 type apiError struct {
 	status int
 	kind   string // with its prefix
@@ -55,7 +55,7 @@ func newError(kind, format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: kind, msg: fmt.Sprintf(format, args...)}
 }
 
-// invalid is the service's answer to a request that makes no sense.
+// invalid is the service's response to a request that makes no sense.
 func invalid(format string, args ...any) *apiError {
 	return newError(prefixValidate+"ValidationException", format, args...)
 }
@@ -102,7 +102,7 @@ func canceled(causes []cause) *apiError {
 	return e
 }
 
-// valueError turns an error of decoding an attribute value into the answer that the service gives.
+// valueError turns an error of decoding an attribute value into the response that the service gives.
 func valueError(err error) *apiError {
 	if _, ok := errors.AsType[*attr.ShapeError](err); ok {
 		return badShape("%v", err)

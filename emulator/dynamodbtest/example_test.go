@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 )
 
-// The answer to a conditional write is lost, the SDK repeats the write, and the repetition fails on what the first
+// The response to a conditional write is lost, the SDK repeats the write, and the repetition fails on what the first
 // attempt wrote. A program that looks at the item found can tell. Inside a test, dynamodb.Start(t, nil) replaces the
 // first lines.
 func Example() {
@@ -53,6 +53,6 @@ func Example() {
 	}
 	fmt.Println(server.Count("PutItem"), "requests")
 	// Output:
-	// refused by attempt 7f1c
+	// rejected by attempt 7f1c
 	// 2 requests
 }

@@ -12,17 +12,17 @@ import (
 type Kind int
 
 const (
-	// FailBefore answers 500 InternalServerError without applying the request. The SDK tries again.
+	// FailBefore answers 500 InternalServerError without applying the request. The SDK retries.
 	FailBefore Kind = iota + 1
 
-	// FailAfter applies the request and then answers 500 InternalServerError. The SDK tries again, and a conditional
+	// FailAfter applies the request and then answers 500 InternalServerError. The SDK retries, and a conditional
 	// write may then fail on what it wrote itself.
 	FailAfter
 
 	// DropBefore closes the connection without applying the request: a request that was lost.
 	DropBefore
 
-	// DropAfter applies the request and then closes the connection without an answer: an answer that was lost.
+	// DropAfter applies the request and then closes the connection without a response: a response that was lost.
 	DropAfter
 
 	// Throttle answers ProvisionedThroughputExceededException without applying the request.
@@ -43,7 +43,7 @@ const (
 	// Delay waits before the request is applied. A request whose client has gone by then is not applied.
 	Delay
 
-	// DelayAnswer applies the request and waits before the answer. A client that goes away meanwhile does not know that
+	// DelayAnswer applies the request and waits before the response. A client that goes away meanwhile does not know that
 	// its write was applied.
 	DelayAnswer
 
@@ -51,7 +51,7 @@ const (
 	// were before their latest change, queries and scans as if the table's latest write had not happened.
 	StaleRead
 
-	// SkewDate shifts the Date header of the answer by Skew. Everything else happens as always.
+	// SkewDate shifts the Date header of the response by Skew. Everything else happens as always.
 	SkewDate
 )
 
@@ -75,7 +75,7 @@ var kindOps = map[Kind][]string{
 }
 
 // Fault is a rule that makes requests go wrong. A request meets it when all of Op, Table, Key and Match that are set
-// agree. Every fault that a request meets happens to it; of those that replace its answer, the one injected first.
+// agree. Every fault that a request meets happens to it; of those that replace its response, the one injected first.
 type Fault struct {
 	Kind  Kind
 	Op    string            // operation, such as "UpdateItem"; empty: every one that the Kind can happen to
@@ -133,7 +133,7 @@ func (in *Injection) Hits() int { return in.rule.Hits() }
 type plan struct {
 	mode
 	refusal     *apiError // instead of running it
-	lost        *apiError // instead of its answer, after running it
+	lost        *apiError // instead of its response, after running it
 	dropBefore  bool
 	dropAfter   bool
 	delay       time.Duration
@@ -180,7 +180,7 @@ func (f *Fault) selects(item Item) bool {
 	return true
 }
 
-// settled reports whether an earlier fault has replaced the answer already.
+// settled reports whether an earlier fault has replaced the response already.
 func (p *plan) settled() bool {
 	return p.refusal != nil || p.lost != nil || p.dropBefore || p.dropAfter
 }
@@ -202,7 +202,7 @@ func (p *plan) add(f Fault, req Request) {
 	}
 }
 
-// settle replaces the answer.
+// settle replaces the response.
 func (p *plan) settle(f Fault, req Request) {
 	switch f.Kind {
 	case FailBefore:

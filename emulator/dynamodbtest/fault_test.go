@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 		kind    dynamodbtest.Kind
 		once    string // error code of one attempt
 		applied bool   // by it
-		again   string // error code when the SDK tries again by itself
+		again   string // error code when the SDK retries by itself
 		calls   int    // that it makes then
 	}{
 		{dynamodbtest.FailBefore, "InternalServerError", false, "", 2},
@@ -178,7 +178,7 @@ func TestTransactionFaults(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	// The SDK repeats a transaction under the token that it made itself, which is why a lost answer does no harm.
+	// The SDK repeats a transaction under the token that it made itself, which is why a lost response does no harm.
 	s.ResetCounts()
 	s.Inject(dynamodbtest.Fault{Kind: dynamodbtest.DropAfter, Op: "TransactWriteItems", Times: 1})
 	if _, err := transact(t, connect(s.URL, retrying), "", txAdd("a")); err != nil {

@@ -418,7 +418,7 @@ func TestConcurrentIncrements(t *testing.T) {
 	}
 }
 
-// increment reads a counter and writes its successor on condition that nobody else has, until that succeeds.
+// increment reads a counter and writes its successor on condition that no one else has, until that succeeds.
 func increment(t *testing.T, c *sdk.Client, key item) error {
 	for {
 		out, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("locks"), Key: key, ConsistentRead: aws.Bool(true)})

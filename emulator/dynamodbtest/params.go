@@ -106,7 +106,7 @@ func bind[T any](e expression, parse func(string) (*T, error)) (*T, *apiError) {
 	return bound, nil
 }
 
-// allUsed refuses placeholders that no expression of the request needed.
+// allUsed rejects placeholders that no expression of the request needed.
 func allUsed(env *expr.Env) *apiError {
 	if err := env.Unused(); err != nil {
 		return invalid("%v", err)
@@ -126,12 +126,12 @@ func decodeItem(member string, raw map[string]any) (attr.Map, *apiError) {
 	return m, nil
 }
 
-// missing is the service's answer to a member that has to be there.
+// missing is the service's response to a member that has to be there.
 func missing(member string) *apiError {
 	return constraint("null", member, "Member must not be null")
 }
 
-// constraint is the service's answer to a member that breaks a rule of its own.
+// constraint is the service's response to a member that breaks a rule of its own.
 func constraint(value, member, rule string) *apiError {
 	if value != "null" {
 		value = "'" + value + "'"
@@ -140,7 +140,7 @@ func constraint(value, member, rule string) *apiError {
 		value, strings.ToLower(member[:1])+member[1:], rule)
 }
 
-// oneOf checks a member that takes a few words; the empty word stands for its absence.
+// oneOf checks a member that takes a few words; the empty word means its absence.
 func oneOf(member, value string, words ...string) *apiError {
 	if value == "" || slices.Contains(words, value) {
 		return nil

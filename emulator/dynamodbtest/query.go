@@ -160,7 +160,7 @@ func (w *walk) startKey() (attr.Map, *apiError) {
 	return key, nil
 }
 
-// checkProjected refuses to read from a global index what it does not hold.
+// checkProjected rejects to read from a global index what it does not hold.
 func (w *walk) checkProjected() *apiError {
 	if w.index == nil || w.index.local || w.index.projection == "ALL" {
 		return nil
@@ -359,7 +359,7 @@ func (w *walk) checkFilterKeys() *apiError {
 	return nil
 }
 
-// checkStart refuses to go on from a key that the query would not have come by.
+// checkStart rejects to go on from a key that the query would not have come by.
 func (w *walk) checkStart(hash, sort *expr.KeyCondition) *apiError {
 	if w.start == nil {
 		return nil

@@ -23,7 +23,7 @@ func withEvents(t *testing.T) *sdk.Client {
 	return c
 }
 
-// ats lists the sort keys of an answer in order.
+// ats lists the sort keys of a response in order.
 func seqs(items []map[string]types.AttributeValue) string {
 	var out []string
 	for _, it := range items {

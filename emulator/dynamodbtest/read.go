@@ -36,7 +36,7 @@ func (t *table) fetch(key attr.Map, stale bool) attr.Map {
 	return t.items[id]
 }
 
-// project returns the answer's form of an item; nil when there is no item. An item of which nothing is selected is an
+// project returns the response's form of an item; nil when there is no item. An item of which nothing is selected is an
 // empty one.
 func project(p *expr.Projection, item attr.Map) map[string]any {
 	switch {

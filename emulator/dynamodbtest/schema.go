@@ -175,7 +175,7 @@ func checkKeySize(v attr.Value, hash bool) *apiError {
 	}
 }
 
-// checkScalarKeys refuses paths that go below an attribute that is part of a key: keys have no inside.
+// checkScalarKeys rejects paths that go below an attribute that is part of a key: keys have no inside.
 func (t *table) checkScalarKeys(paths []*expr.Path) *apiError {
 	for _, p := range paths {
 		if !p.Nested() {
@@ -198,7 +198,7 @@ func (t *table) checkScalarKeys(paths []*expr.Path) *apiError {
 	return nil
 }
 
-// checkUpdate refuses an update that touches the key, or that gives an attribute of an index a type that the index
+// checkUpdate rejects an update that touches the key, or that gives an attribute of an index a type that the index
 // cannot hold.
 func (t *table) checkUpdate(u *expr.Update) *apiError {
 	for _, a := range t.key.attrs() {

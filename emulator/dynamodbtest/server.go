@@ -108,7 +108,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		}
-		return // or the client is gone: nobody to answer
+		return // or the client is gone: no one to answer
 	}
 	op, req, refused := decode(r, body)
 	s.mu.Lock()
@@ -190,7 +190,7 @@ func (s *Server) items(req request) []Item {
 	return out
 }
 
-// write sends an answer, or the error that took its place.
+// write sends a response, or the error that took its place.
 func (s *Server) write(w http.ResponseWriter, answer any, refused *apiError, skew time.Duration) {
 	status := http.StatusOK
 	if refused != nil {
@@ -209,14 +209,14 @@ func (s *Server) write(w http.ResponseWriter, answer any, refused *apiError, ske
 }
 
 // Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
-// answered, refused or lost by a fault, each attempt of an SDK by itself.
+// answered, rejected or lost by a fault, each attempt of an SDK by itself.
 func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.
 func (s *Server) Requests() map[string]int { return s.book.Counts() }
 
 // Consumed is the capacity that all requests have consumed since the server began or since [Server.ResetCounts].
-// Unlike the answers, it knows of conditional writes that were refused: the service charges for them, too.
+// Unlike the answers, it knows of conditional writes that were rejected: the service charges for them, too.
 func (s *Server) Consumed() Units {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // write is one conditional change of one item: what PutItem, UpdateItem, DeleteItem and the items of a transaction have
-// in common. It is made in two steps. The first needs only the request; its errors refuse a whole transaction. The
+// in common. It is made in two steps. The first needs only the request; its errors reject a whole transaction. The
 // second needs the table; its errors are those of one item.
 type write struct {
 	tableName string

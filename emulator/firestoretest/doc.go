@@ -24,17 +24,17 @@
 // # Who waits for whom
 //
 // In [Pessimistic] mode, a transaction locks every document that it reads, found or not, and every query, against
-// changes of what it finds. Reads share and wait for nobody. A commit, in a transaction or not, is one step; it waits
+// changes of what it finds. Reads share and wait for no one. A commit, in a transaction or not, is one step; it waits
 // until no other transaction holds what it writes.
 //
 //	BeginTransaction ──▶ open ──read──▶ open, holds locks
-//	                      ├─ Commit ──▶ waits ──▶ applied, or refused by a precondition; closed
+//	                      ├─ Commit ──▶ waits ──▶ applied, or rejected by a precondition; closed
 //	                      │               └─ lock timeout ─▶ ABORTED, closed
 //	                      ├─ Rollback ─▶ closed
 //	                      └─ left alone, or too long ─▶ expired
 //
 // Commits that wait are served in the order in which they came; a read passes them, so that many readers can starve a
-// writer. Nobody looks for deadlocks: two transactions that have read one document and both
+// writer. No one looks for deadlocks: two transactions that have read one document and both
 // want to write it wait for each other until the first one's lock timeout, whose end lets the other one through.
 //
 // In [Optimistic] mode, a transaction reads one snapshot, of the time of its first read, and locks nothing. Its Commit
@@ -51,7 +51,7 @@
 // [Server.Inject] takes a rule: which requests, how many of them, and what they meet.
 //
 //	Fail           an error, and nothing done          a request that was lost, a quota, missing permission
-//	ApplyThenFail  done, then an error                 an answer that was lost; the generated client code sends a Commit
+//	ApplyThenFail  done, then an error                 a response that was lost; the generated client code sends a Commit
 //	                                                   again by itself after UNAVAILABLE and RESOURCE_EXHAUSTED
 //	ApplyLate      an error or none, and done later    DEADLINE_EXCEEDED that means "unknown", not "failed"
 //	Delay          done later, answered later          a slow service
@@ -73,7 +73,7 @@
 //   - There, a query in a transaction locks whole collections; here, as in the service, only against writes that
 //     change what it finds or would find.
 //   - There, an order by descending names wants an index, a Commit takes more than 500 writes and documents of another
-//     database, and reads at a time go back further than an hour. IDs of the form __id7__ are refused here.
+//     database, and reads at a time go back further than an hour. IDs of the form __id7__ are rejected here.
 //   - A document that leaves the result of a listened query is a DocumentRemove here, a reset of the target there.
 //   - Codes are the same, messages in part.
 //   - There are no REST endpoints and no security rules. [Server.Reset] does what DELETE on all documents does there.

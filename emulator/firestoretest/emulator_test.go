@@ -94,7 +94,7 @@ func begin(t *testing.T, c pb.FirestoreClient, o *pb.TransactionOptions) txn {
 	return txn{t, c, res.GetTransaction()}
 }
 
-// get reads the integer n of a document; −1 stands for a missing document.
+// get reads the integer n of a document; −1 means a missing document.
 func (x txn) get(path string) (int64, error) {
 	stream, err := x.c.BatchGetDocuments(x.t.Context(), &pb.BatchGetDocumentsRequest{
 		Database:            database,

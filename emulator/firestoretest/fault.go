@@ -41,7 +41,7 @@ func (f Fail) before(ctx context.Context) (context.Context, error) {
 
 func (Fail) after(err error) error { return err }
 
-// ApplyThenFail handles the request and then answers an error, whatever its outcome was: the answer is lost. A stream
+// ApplyThenFail handles the request and then answers an error, whatever its outcome was: the response is lost. A stream
 // loses its end, not the messages before it. With UNAVAILABLE or RESOURCE_EXHAUSTED the generated client code sends a
 // Commit again by itself, and meets its own first one.
 type ApplyThenFail struct {
@@ -82,7 +82,7 @@ func (a ApplyLate) run(ctx context.Context, s *Server, hit *Injection, call func
 			}
 		}()
 		if (Delay{For: a.After, Until: a.Until}).wait(later) == nil {
-			_ = call(later) // its outcome is nobody's business any more
+			_ = call(later) // its outcome is no one's business any more
 		}
 	}()
 	if a.Code != codes.OK {

@@ -45,7 +45,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// The answer is lost, the generated code asks again and meets its own first request.
+// The response is lost, the generated code asks again and meets its own first request.
 func TestApplyThenFail(t *testing.T) {
 	ctx := t.Context()
 	lost := firestoretest.Fault{Method: "Commit", Times: 1, Effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}}

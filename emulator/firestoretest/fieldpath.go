@@ -8,7 +8,7 @@ import (
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// nameField is the pseudo field that stands for a document's name in queries.
+// nameField is the pseudo field that means a document's name in queries.
 const nameField = "__name__"
 
 // A fieldPath leads to a field through nested maps.
@@ -65,7 +65,7 @@ func parseFieldPath(s string) (fieldPath, error) {
 	}
 }
 
-// parseFieldPaths reads the paths of a mask. The pseudo field __name__ is refused unless named is true.
+// parseFieldPaths reads the paths of a mask. The pseudo field __name__ is rejected unless named is true.
 func parseFieldPaths(paths []string, named bool) ([]fieldPath, error) {
 	out := make([]fieldPath, len(paths))
 	for i, s := range paths {

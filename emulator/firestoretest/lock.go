@@ -21,7 +21,7 @@ type request struct {
 	run   func() // with the mutex held, once granted
 	timer *time.Timer
 	err   error         // why it was not granted; set before done is closed
-	done  chan struct{} // closed when it has run or was refused
+	done  chan struct{} // closed when it has run or was rejected
 }
 
 // start runs the request at once or puts it into the queue. It is called with the mutex held, [database.await]
@@ -49,7 +49,7 @@ func (db *database) start(r *request) {
 	})
 }
 
-// await waits until a request has run or was refused, or the client is gone. A commit whose client is gone is
+// await waits until a request has run or was rejected, or the client is gone. A commit whose client is gone is
 // withdrawn, unless Options.LateCommits leaves it in the queue.
 func (db *database) await(ctx context.Context, r *request) error {
 	select {
@@ -75,7 +75,7 @@ func (db *database) waiting() int {
 	return len(db.queue)
 }
 
-// refuse takes a request out of the queue and reports whether it was still there.
+// reject takes a request out of the queue and reports whether it was still there.
 func (db *database) refuse(r *request, err error) bool {
 	i := slices.Index(db.queue, r)
 	if i < 0 {
@@ -107,7 +107,7 @@ func (db *database) wake() {
 	}
 }
 
-// refuseAll refuses what a transaction that has ended still waits for.
+// refuseAll rejects what a transaction that has ended still waits for.
 func (db *database) refuseAll(tx *transaction) {
 	for _, r := range slices.Clone(db.queue) {
 		if r.tx == tx {

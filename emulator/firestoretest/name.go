@@ -24,7 +24,7 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// unimplemented refuses a field of a request, by the name that it has in the protocol. Nothing that a request asks for
+// unimplemented rejects a field of a request, by the name that it has in the protocol. Nothing that a request asks for
 // is ever ignored.
 func unimplemented(field string) error {
 	return status.Errorf(codes.Unimplemented, "field %s is not supported by this emulator", field)
@@ -50,7 +50,7 @@ func splitName(name string) (database, path string, err error) {
 	return strings.Join(parts[:4], "/"), path, nil
 }
 
-// checkDatabase refuses what is not the name of a database.
+// checkDatabase rejects what is not the name of a database.
 func checkDatabase(name string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) != 4 || parts[0] != "projects" || parts[1] == "" || parts[2] != "databases" || parts[3] == "" {
@@ -59,7 +59,7 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// checkID refuses what cannot be the ID of a collection or document.
+// checkID rejects what cannot be the ID of a collection or document.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -81,7 +81,7 @@ func reserved(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// checkPath refuses what is not the path of a document, in a database whose name has prefix bytes.
+// checkPath rejects what is not the path of a document, in a database whose name has prefix bytes.
 func checkPath(path string, prefix int) error {
 	ids := strings.Split(path, "/")
 	switch {

@@ -262,7 +262,7 @@ func field(doc *pb.Document, p fieldPath) *pb.Value {
 	return lookup(doc.GetFields(), p)
 }
 
-// shown returns the document as the query's answer shows it.
+// shown returns the document as the query's response shows it.
 func (q *query) shown(doc *pb.Document) *pb.Document {
 	if q.mask == nil {
 		return doc

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A selector is how a request wants its reads to fit together. At most one of its parts is set; none stands for the
+// A selector is how a request wants its reads to fit together. At most one of its parts is set; none means the
 // present.
 type selector struct {
 	token    []byte                 // in this transaction
@@ -38,7 +38,7 @@ func (db *database) read(ctx context.Context, s selector, paths []string, q *que
 	switch {
 	case s.begin == nil:
 	case err != nil:
-		db.end(tx) // nobody will hear of it
+		db.end(tx) // no one will hear of it
 	default:
 		r.begun = tx.token()
 	}

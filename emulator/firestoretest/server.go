@@ -25,20 +25,20 @@ import (
 
 // Options are the settings of a [Server]. The zero value behaves like the official emulator.
 type Options struct {
-	// Now is the clock behind the server's times; nil stands for time.Now. Waiting is not on this clock: a lock
+	// Now is the clock behind the server's times; nil means time.Now. Waiting is not on this clock: a lock
 	// timeout is real time.
 	Now func() time.Time
 
 	// Mode is that of read-write transactions which do not ask for one themselves, as the Go client never does.
 	Mode Mode
 
-	// LockTimeout is how long a commit waits for locks before it is ABORTED; 0 stands for 2 s.
+	// LockTimeout is how long a commit waits for locks before it is ABORTED; 0 means 2 s.
 	LockTimeout time.Duration
 
-	// TransactionTTL is the longest life of a transaction; 0 stands for 270 s.
+	// TransactionTTL is the longest life of a transaction; 0 means 270 s.
 	TransactionTTL time.Duration
 
-	// TransactionIdle is how long a transaction lives without a request; 0 stands for 60 s.
+	// TransactionIdle is how long a transaction lives without a request; 0 means 60 s.
 	TransactionIdle time.Duration
 
 	// LateCommits leaves a Commit in the queue for its locks when its client has gone (deadline, cancellation), so that
@@ -104,7 +104,7 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port.
-// Options may be nil. Other addresses are refused, because the emulator lets everybody do everything.
+// Options may be nil. Other addresses are rejected, because the emulator lets everyone do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	options, err := o.complete()
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Server) DropListeners(code codes.Code, message string) int {
 	return n
 }
 
-// Count returns how many requests of a method the server has seen, "Commit": refused, failed and retried ones too.
+// Count returns how many requests of a method the server has seen, "Commit": rejected, failed and retried ones too.
 // A stream counts once.
 func (s *Server) Count(method string) int {
 	s.mu.Lock()
@@ -317,7 +317,7 @@ func (w *faultStream) RecvMsg(m any) error {
 	return err
 }
 
-// checkMessage refuses requests that are too large or say something that this server does not know.
+// checkMessage rejects requests that are too large or say something that this server does not know.
 func checkMessage(m proto.Message) error {
 	if proto.Size(m) > maxRequestBytes {
 		return invalid("Request payload size exceeds the limit: %d bytes.", maxRequestBytes)

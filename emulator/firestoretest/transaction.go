@@ -110,7 +110,7 @@ func (db *database) transaction(token []byte) (*transaction, error) {
 	}
 }
 
-// end closes a transaction, which frees its locks, and refuses what it still waits for.
+// end closes a transaction, which frees its locks, and rejects what it still waits for.
 func (db *database) end(tx *transaction) {
 	delete(db.open, tx.id)
 	db.refuseAll(tx)

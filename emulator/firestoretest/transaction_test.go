@@ -36,7 +36,7 @@ func TestTransactionIDs(t *testing.T) {
 	wantCode(t, tx.commit(set("locks/a", 2)), codes.InvalidArgument, closed)
 	_, err := tx.get("locks/a")
 	wantCode(t, err, codes.InvalidArgument, closed)
-	wantCode(t, tx.rollback(), codes.OK) // even after its commit, as the client does after a lost answer
+	wantCode(t, tx.rollback(), codes.OK) // even after its commit, as the client does after a lost response
 
 	tx = begin(t, stub, nil)
 	wantCode(t, tx.rollback(), codes.OK)
@@ -229,7 +229,7 @@ func TestPessimisticQueryLocks(t *testing.T) {
 
 func TestOptimistic(t *testing.T) {
 	const contention = "Too much contention on these documents. Please try again."
-	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour}) // nobody may wait
+	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour}) // no one may wait
 	stub := raw(t, s)
 	wantCode(t, plain(t, stub, set("locks/a", 1), set("locks/b", 1)), codes.OK)
 

@@ -25,7 +25,7 @@ type write struct {
 
 type fields = map[string]*pb.Value
 
-// A transform computes a field's new value from its old one (nil: none), and what the answer tells about it.
+// A transform computes a field's new value from its old one (nil: none), and what the response tells about it.
 type transform struct {
 	path  fieldPath
 	apply func(old *pb.Value, requestTime time.Time) (now, result *pb.Value)
@@ -266,7 +266,7 @@ func extreme(old, operand *pb.Value, sign int) *pb.Value {
 	}
 }
 
-// elements makes a transform of a function on arrays. A field that is no array counts as an empty one. The answer
+// elements makes a transform of a function on arrays. A field that is no array counts as an empty one. The response
 // tells nothing about the result.
 func elements(operand *pb.ArrayValue, f func(old, operand []*pb.Value) []*pb.Value) (applyFunc, error) {
 	v, err := stored(arrayOf(operand.GetValues()), 1)

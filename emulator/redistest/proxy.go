@@ -21,7 +21,7 @@ type Fate string
 // The fates of a command. Each ends with a lost connection.
 const (
 	LostRequest  Fate = "lost request" // the server never sees it
-	LostAnswer   Fate = "lost answer"  // it is carried out, and the answer is lost
+	LostAnswer   Fate = "lost answer"  // it is carried out, and the response is lost
 	AnswersError Fate = "error"        // it is carried out, and something on the way answers an error
 	Late         Fate = "late"         // it is carried out when [Injection.Release] says so
 )
@@ -181,7 +181,7 @@ type conn struct {
 	proxy          *proxy
 	client, server net.Conn
 	swallow        atomic.Bool
-	replied        chan struct{} // an answer was swallowed
+	replied        chan struct{} // a response was swallowed
 }
 
 // requests carries commands to the server.
@@ -234,7 +234,7 @@ func (c *conn) replies() {
 	for {
 		n, err := c.server.Read(buf)
 		if c.swallow.Load() {
-			c.replied <- struct{}{} // an answer, or the end of the server, which is as good
+			c.replied <- struct{}{} // a response, or the end of the server, which is as good
 			return
 		}
 		if n > 0 {

@@ -139,7 +139,7 @@ func (s *Server) launch(t testing.TB) {
 	}
 }
 
-// tell sends a command and returns the beginning of the answer, which is empty if there is none.
+// tell sends a command and returns the beginning of the response, which is empty if there is none.
 func (s *Server) tell(command string) string {
 	c, err := s.dialSocket()
 	if err != nil {

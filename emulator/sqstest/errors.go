@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// apiError is an answer that is not a success. It is no Go error on purpose: a nil of it must not turn into one.
+// apiError is a response that is not a success. It is no Go error on purpose: a nil of it must not turn into one.
 type apiError struct {
 	status int
 	code   string // as the SDKs know it
@@ -46,7 +46,7 @@ func missing(parameter string) *apiError {
 	return newError("MissingParameter", "The request must contain the parameter %s.", parameter)
 }
 
-// badValue is the service's answer to a value that is out of range.
+// badValue is the service's response to a value that is out of range.
 func badValue(value any, parameter, reason string) *apiError {
 	return newError("InvalidParameterValue", "Value %v for parameter %s is invalid. Reason: %s", value, parameter, reason)
 }

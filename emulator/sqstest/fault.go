@@ -11,17 +11,17 @@ import (
 type Kind int
 
 const (
-	// FailBefore answers 500 InternalFailure without applying the request. The SDK tries again.
+	// FailBefore answers 500 InternalFailure without applying the request. The SDK retries.
 	FailBefore Kind = iota + 1
 
-	// FailAfter applies the request and then answers 500 InternalFailure. The SDK tries again: a message may be sent twice, and
+	// FailAfter applies the request and then answers 500 InternalFailure. The SDK retries: a message may be sent twice, and
 	// a received one is hidden from the second attempt.
 	FailAfter
 
 	// DropBefore closes the connection without applying the request: a request that was lost.
 	DropBefore
 
-	// DropAfter applies the request and then closes the connection without an answer: an answer that was lost.
+	// DropAfter applies the request and then closes the connection without a response: a response that was lost.
 	DropAfter
 
 	// Throttle answers RequestThrottled without applying the request.
@@ -47,7 +47,7 @@ func (k Kind) String() string {
 }
 
 // Fault is a rule that makes requests go wrong. A request meets it when all of Op, Queue and Match that are set agree. Every
-// fault that a request meets happens to it; of those that replace its answer, the one injected first.
+// fault that a request meets happens to it; of those that replace its response, the one injected first.
 type Fault struct {
 	Kind  Kind
 	Op    string // operation, such as "ReceiveMessage"; empty: every one
@@ -95,7 +95,7 @@ func (in *Injection) Hits() int { return in.rule.Hits() }
 // plan is what the faults that a request meets make of it.
 type plan struct {
 	refusal    *apiError // instead of running it
-	lost       bool      // an internal error instead of its answer, after running it
+	lost       bool      // an internal error instead of its response, after running it
 	dropBefore bool
 	dropAfter  bool
 	duplicate  bool
@@ -126,7 +126,7 @@ func (p *plan) add(f Fault) {
 		p.delay += f.Delay
 	case f.Kind == Duplicate:
 		p.duplicate = true
-	case p.refusal != nil || p.lost || p.dropBefore || p.dropAfter: // an earlier fault has replaced the answer
+	case p.refusal != nil || p.lost || p.dropBefore || p.dropAfter: // an earlier fault has replaced the response
 	case f.Kind == FailBefore:
 		p.refusal = internalError()
 	case f.Kind == FailAfter:

@@ -172,7 +172,7 @@ func (r *sendMessage) run(s *Server, _ call) (any, *apiError) {
 	return answer, nil
 }
 
-// check refuses what the kind of queue does not take.
+// check rejects what the kind of queue does not take.
 func (r *sendMessage) check(q *queue) *apiError {
 	switch {
 	case r.MessageBody == "":

@@ -271,7 +271,7 @@ func (s *Server) redriveOf(q *queue, policy string) (*redrive, *apiError) {
 	return &r, nil
 }
 
-// newID is a name that nobody guesses, in the shape of a UUID.
+// newID is a name that no one guesses, in the shape of a UUID.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -157,7 +157,7 @@ func decode(r *http.Request, body []byte) (string, request, *apiError) {
 	return op, req, nil
 }
 
-// answer applies a request. One that waits for messages is tried again when something changes.
+// answer applies a request. One that waits for messages is retried when something changes.
 func (s *Server) answer(ctx context.Context, req request, c call) (any, *apiError) {
 	poll, polls := req.(*receiveMessage)
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *Server) answer(ctx context.Context, req request, c call) (any, *apiErro
 		s.mu.Lock()
 		if ctx.Err() != nil {
 			s.mu.Unlock()
-			return nil, nil // nobody is there any more: a message handed out now would be hidden for nothing
+			return nil, nil // no one is there any more: a message handed out now would be hidden for nothing
 		}
 		answer, refused := req.run(s, c)
 		if !polls || refused != nil || len(poll.found) > 0 {
@@ -206,7 +206,7 @@ func (s *Server) wake() {
 	s.changed = make(chan struct{})
 }
 
-// write sends an answer, or the error that took its place.
+// write sends a response, or the error that took its place.
 func write(w http.ResponseWriter, answer any, refused *apiError) {
 	status := http.StatusOK
 	h := w.Header()
@@ -219,7 +219,7 @@ func write(w http.ResponseWriter, answer any, refused *apiError) {
 }
 
 // Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
-// answered, refused or lost by a fault, each attempt of an SDK by itself.
+// answered, rejected or lost by a fault, each attempt of an SDK by itself.
 func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.

@@ -9,7 +9,7 @@ import (
 // ContentType is that of requests and answers.
 const ContentType = "application/x-amz-json-1.0"
 
-// Encode is the JSON of an answer, which must be made of maps, slices, strings and numbers: it panics at what JSON does
+// Encode is the JSON of a response, which must be made of maps, slices, strings and numbers: it panics at what JSON does
 // not have.
 func Encode(answer any) []byte {
 	body, err := json.Marshal(answer)
@@ -19,7 +19,7 @@ func Encode(answer any) []byte {
 	return body
 }
 
-// Write sends an answer with the headers that are set already and those of its body.
+// Write sends a response with the headers that are set already and those of its body.
 func Write(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", ContentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

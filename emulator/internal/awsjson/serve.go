@@ -50,7 +50,7 @@ func (m inMemory) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 	}, nil
 }
 
-// recorder keeps an answer in memory.
+// recorder keeps a response in memory.
 type recorder struct {
 	header http.Header
 	status int

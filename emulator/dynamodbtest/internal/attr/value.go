@@ -24,7 +24,7 @@ const (
 )
 
 // Value is one attribute value: [String], [Number], [Binary], [Bool], [Null], [Map], [List], [StringSet], [NumberSet]
-// or [BinarySet]. A nil Value stands for an attribute that is not there.
+// or [BinarySet]. A nil Value means an attribute that is not there.
 type Value interface {
 	Type() Type
 	size() int

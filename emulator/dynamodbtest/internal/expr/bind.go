@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 )
 
-// Env is what the placeholders of one request stand for. All expressions of the request are bound to the same Env, so
+// Env is what the placeholders of one request means. All expressions of the request are bound to the same Env, so
 // that [Env.Unused] can tell which placeholders none of them needed.
 type Env struct {
 	names      map[string]string

@@ -18,7 +18,7 @@ func parseCondition(src string) (node, error) {
 // condition parses what has to be true or false.
 func (p *parser) condition() (node, error) { return p.asCondition(p.either()) }
 
-// asCondition refuses an operand where a condition has to stand: the token after it should have been an operator.
+// asCondition rejects an operand where a condition has to stand: the token after it should have been an operator.
 func (p *parser) asCondition(n node, err error) (node, error) {
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (p *parser) side() (node, error) {
 	return p.primary(p.operand)
 }
 
-// isOperand tells the nodes that stand for values from those that are true or false. Functions may be either: which of
+// isOperand tells the nodes that means values from those that are true or false. Functions may be either: which of
 // them is allowed where is for binding to say.
 func isOperand(n node) bool {
 	switch n.(type) {

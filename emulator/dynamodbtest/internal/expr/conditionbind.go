@@ -146,7 +146,7 @@ func (b *conditionBinder) typeName(arg node) {
 	}
 }
 
-// distinct refuses to compare a path with itself.
+// distinct rejects to compare a path with itself.
 func (b *conditionBinder) distinct(operator string, left, right node) {
 	l, ok := left.(*Path)
 	r, also := right.(*Path)
@@ -156,7 +156,7 @@ func (b *conditionBinder) distinct(operator string, left, right node) {
 	}
 }
 
-// ordered refuses to order literals of types without an order.
+// ordered rejects to order literals of types without an order.
 func (b *conditionBinder) ordered(c *comparison) {
 	if c.op == "=" || c.op == "<>" {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 )
 
-// Holds evaluates the condition for an item; nil stands for no item. An operand that is not there makes every
+// Holds evaluates the condition for an item; nil means no item. An operand that is not there makes every
 // comparison false, except <>, which is true whenever = is not.
 func (c *Condition) Holds(item attr.Map) bool { return holds(c.root, item) }
 
@@ -58,7 +58,7 @@ func test(c *call, item attr.Map) bool {
 	}
 }
 
-// resolve returns the value that an operand stands for in an item, or nil.
+// resolve returns the value that an operand means in an item, or nil.
 func resolve(n node, item attr.Map) attr.Value {
 	switch n := n.(type) {
 	case *Path:

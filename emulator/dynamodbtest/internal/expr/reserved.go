@@ -2,7 +2,7 @@ package expr
 
 import "strings"
 
-// reserved reports whether a name may not stand for itself in an expression. The list is "Reserved words in DynamoDB"
+// reserved reports whether a name may not means itself in an expression. The list is "Reserved words in DynamoDB"
 // in the developer guide; letters of either case count.
 func reserved(name string) bool {
 	_, ok := reservedWords[strings.ToUpper(name)]
