@@ -75,7 +75,7 @@ func TestOpenRefuses(t *testing.T) {
 		want        []string // in the error
 		is          error
 	}{
-		{"no name", "", awsdynamodb.Options{Client: client}, []string{"no name"}, nil},
+		{"no name", "", awsdynamodb.Options{Client: client}, []string{"name of the table is empty"}, nil},
 		{"no region", "t", awsdynamodb.Options{}, []string{"no region", "AWS_REGION"}, nil},
 		{"no credentials", "t", awsdynamodb.Options{Region: "eu-north-1"}, []string{"no credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"}, nil},
 		{"endpoint no URL", "t", awsdynamodb.Options{Endpoint: "localhost:8000"}, []string{`"localhost:8000"`, "http://127.0.0.1:8000"}, nil},

@@ -49,7 +49,7 @@ func Example() {
 	})
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		found := failed.Item["attempt"].(*types.AttributeValueMemberS)
-		fmt.Println("refused by attempt", found.Value)
+		fmt.Println("rejected by attempt", found.Value)
 	}
 	fmt.Println(server.Count("PutItem"), "requests")
 	// Output:
