@@ -1,5 +1,5 @@
-// Package gcpcloudtasks queues analyses in Google Cloud Tasks: it is the [analysis.Queue] of the sweep, and of whoever has an
-// analysis to run.
+// Package gcpcloudtasks queues analyses in Google Cloud Tasks: it is the [analysis.Queue] of the sweep and of
+// producers.
 //
 //	Enqueue(id, name) ──▶ CreateTask, named after name ──▶ Cloud Tasks ──▶ POST URL {"analysisId":"…"}
 //	                                                                         with a token of the service account
@@ -8,13 +8,13 @@
 //
 // A task is named after the message: a hash of its name, and as much of the name as a task's name may hold. Cloud Tasks
 // rejects a second task of the same name, also for some time after the first is done, and that rejection means that
-// the message is queued. So a request whose answer was lost can be sent again, and the client does.
+// the message is queued. So a request whose response was lost can be sent again, and the client does.
 //
 // # What can go wrong
 //
 // NOT_FOUND: the queue does not exist there. PERMISSION_DENIED: the caller lacks the role cloudtasks.enqueuer on the queue,
 // or iam.serviceAccountUser on the account whose token the task is to carry. Both are errors of every call until
-// someone changes that.
+// that is changed.
 package gcpcloudtasks
 
 import (
@@ -135,7 +135,7 @@ func (q *Queue) check() error {
 	u, err := url.Parse(q.url)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("URL %q is none: it must be that of the worker's endpoint, such as https://worker.example.com/internal/tasks/analysis", q.url)
+		return fmt.Errorf("the URL is %q: it must be that of the worker's endpoint, such as https://worker.example.com/internal/tasks/analysis", q.url)
 	case u.User != nil:
 		return errors.New("the URL must not have a user or a password: set Account")
 	case loopback(u.Hostname()):

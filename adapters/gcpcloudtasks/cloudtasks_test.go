@@ -189,8 +189,8 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"full name", "analyses", https, gcpcloudtasks.Options{Account: account}},
 		{"full name", queue + "/tasks/x", https, gcpcloudtasks.Options{Account: account}},
-		{"is none", queue, "worker", gcpcloudtasks.Options{Account: account}},
-		{"is none", queue, "ftp://worker.example.com", gcpcloudtasks.Options{Account: account}},
+		{"worker's endpoint", queue, "worker", gcpcloudtasks.Options{Account: account}},
+		{"worker's endpoint", queue, "ftp://worker.example.com", gcpcloudtasks.Options{Account: account}},
 		{"must begin with https://", queue, "http://worker.example.com", gcpcloudtasks.Options{Account: account}},
 		{"user or a password", queue, "https://u:p@worker.example.com", gcpcloudtasks.Options{Account: account}},
 		{"Account is required", queue, https, gcpcloudtasks.Options{}},

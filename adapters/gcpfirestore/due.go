@@ -14,8 +14,8 @@ import (
 
 var _ docstore.DueLister = (*Store)(nil)
 
-// Due implements [docstore.DueLister]. One request for a page, answered from the index that Firestore keeps for every field
-// by itself: the collection must not be exempt from it (see firestore.indexes.json). The read is strongly consistent.
+// Due implements [docstore.DueLister]. One request for a page, from the index that Firestore keeps for every field by
+// itself: the collection must not be exempt from it (see firestore.indexes.json). The read is strongly consistent.
 // Documents whose IDs no key has make a page shorter.
 //
 // Firestore indexes the first 1500 bytes of a text. Texts that begin alike for so long may be seen twice or not at all;

@@ -14,7 +14,7 @@ import (
 )
 
 // maxFailures is how many requests of a call may fail before the store gives up: with the pauses between them a few
-// seconds, in which a lost connection is made anew. Losing to other writers is no failure; that goes on until the
+// seconds, in which a lost connection is made anew. Losing to other writers is not a failure; that continues until the
 // call's time is up.
 const maxFailures = 10
 
@@ -36,8 +36,8 @@ func (s *Store) retry(ctx, bounded context.Context, doing string, do func() erro
 	}
 }
 
-// telling returns which of two failures in a row says more: a request that was cut off because the call's time was up
-// says nothing about why the time was needed.
+// telling returns which of two failures in a row says more: a request that was cut off at the end of the call's time does not
+// say why the time was used up.
 func telling(before, err error) error {
 	if before != nil && status.Code(err) == codes.DeadlineExceeded {
 		return before
@@ -61,7 +61,7 @@ func transient(err error) bool {
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	where := strings.TrimPrefix(s.layout.database, "projects/")
 	if ended := ctx.Err(); ended != nil {
-		return fmt.Errorf("firestore: %s %s: %w: the last answer was: %w", doing, where, ended, err)
+		return fmt.Errorf("firestore: %s %s: %w: the last response was: %w", doing, where, ended, err)
 	}
 	var reason string
 	switch status.Code(err) {
@@ -77,7 +77,7 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		reason = "the database does not allow it: it must be one in Native mode"
 	default:
 		if transient(err) {
-			return fmt.Errorf("%w: firestore: %s %s: tried again until it seemed no use, %v at most: %w",
+			return fmt.Errorf("%w: firestore: %s %s: retried until it seemed pointless, for %v at most: %w",
 				docstore.ErrUnavailable, doing, where, s.timeout, err)
 		}
 		return fmt.Errorf("firestore: %s %s: %w", doing, where, err)

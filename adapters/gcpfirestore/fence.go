@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Fence keeps a transaction of the user's own to a condition on a document of a store (LS-FENCE-001). It reads the
+// Fence keeps a transaction of the user's own to a condition on a document of a store . It reads the
 // document in the transaction and evaluates w.If, with the server's time of the read for [docstore.Now]; the error is a
 // [FenceError] if it does not hold. What says which lease must be held is repo/lock:
 //
@@ -22,7 +22,7 @@ import (
 //
 // The transaction then commits only if the lock's document is still as it was read, in both modes of a database: until
 // then no one else was granted the lock, not even if the lease ran out in between. Firestore wants all reads of a transaction
-// before its writes. In pessimistic mode, who wants to change the lock waits for the transaction: keep it short.
+// before its writes. In pessimistic mode, changes of the lock wait for the transaction: keep it short.
 //
 // The client must be one of the same project and database as the store, root is the store's [Options].Root. w must not
 // change anything: that would be lost.

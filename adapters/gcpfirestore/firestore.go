@@ -2,42 +2,41 @@
 //
 // # Who decides
 //
-// Firestore does, in its Commit. A write reads the documents, evaluates the conditions in Go with [driver.Evaluate], and
+// Firestore decides, in its Commit. A write reads the documents, evaluates the conditions in Go with [driver.Evaluate], and
 // commits the change on the condition that each document still has the update time that was read (or still does not
 // exist). A Commit is atomic over all its documents; if one of them has changed, nothing is written and the store reads
 // again.
 //
 //	Write ─▶ BatchGetDocuments ─▶ evaluate ─┬─ rejected ──▶ the documents found           1 request
 //	              ▲                         └─ Commit ─┬─▶ the document after            2 requests
-//	              └───── someone was faster ──────────┘
+//	              └───── another write came first ────┘
 //
 // # Why not RunTransaction
 //
 // It costs three requests, and four for a rejection that has to be rolled back. And a transaction of a database in
-// pessimistic mode (the default of the Standard edition) locks what it reads: fifty callers who read one document in
+// pessimistic mode (the default of the Standard edition) locks what it reads: fifty callers that read one document in
 // order to write it all wait for one another until locks time out. A Commit on update times holds no locks between
-// requests, and of fifty callers one is through at once while the others find out with one more read. It is the same
+// requests, and of fifty callers one succeeds at once while the others find out with one more read. It is the same
 // in optimistic mode. There is no transaction that could expire, be left open by a function that was frozen, or have to be
 // rolled back.
 //
 // # Whose clock
 //
-// Firestore's. Now is the read time of the documents that the decision rests on, cut to milliseconds; the clocks of the
-// callers play no part. The change lands a moment later, at the commit time: a lease that was renewed in its last
-// milliseconds may be seen as expired by someone who looks in between. No one can have taken it over, because that
-// would have changed the document.
+// Firestore's clock. Now is the read time of the documents that the decision is based on, cut to milliseconds; the clocks of
+// the callers do not matter. The change is applied slightly later, at the commit time: a lease renewed in its last milliseconds
+// may be read as expired in between. No caller can have taken it over, because that would have changed the document.
 //
-// # The response that got lost
+// # Lost responses
 //
 // A Commit may have been applied although its response says UNAVAILABLE, or never comes. The store then reads again. If the
 // documents are as they were, the Commit is repeated: however many of the two arrive, only one can find the update time that
-// it names. If they have changed, it may have been us. When the conditions no longer hold, that is a rejection with the
+// it names. If they have changed, this Commit may have done it. When the conditions no longer hold, that is a rejection with the
 // document found, in which the caller recognizes a write of its own (see repo/lock). When they still hold, as they do for a
 // write without a condition, writing again might be writing twice: that is [docstore.ErrUnavailable], outcome
 // unknown.
 //
-// The generated client repeats a Commit after UNAVAILABLE without saying so, after which a failed precondition could not be
-// told from another caller's. The store therefore turns its retries off and has its own.
+// The generated client repeats a Commit after UNAVAILABLE by itself; a failed precondition could then be its own
+// doing or another caller's. The store therefore turns its retries off and has its own.
 //
 // # What is stored where
 //
@@ -145,7 +144,7 @@ func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		var errs []error
 		for _, release := range []func() error{s.client.Close, s.release} {
-			// Canceled: someone has closed the connection before, the client that it was lent to or its owner.
+			// Canceled: someone has closed the connection before, the client that uses it or its owner.
 			if err := release(); err != nil && status.Code(err) != codes.Canceled {
 				errs = append(errs, fmt.Errorf("firestore: close: %w", err))
 			}

@@ -33,7 +33,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	}
 	defer leave()
 
-	// lost is what the first Commit without a response was based on, nil if all were answered. It may have been applied,
+	// lost is what the first Commit without a response was based on, nil if all had a response. It may have been applied,
 	// and it may still arrive: at most once, and only as long as the documents are as they were.
 	var lost *reading
 	var last error // of a Commit
@@ -61,7 +61,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		switch {
 		case err == nil:
 			return e.Result(), nil
-		case refuted(err): // someone was faster: nothing was written
+		case refuted(err): // another write came first: nothing was written
 			if pauses.Sleep(bounded, try) != nil {
 				return docstore.Result{}, s.contended(ctx, err)
 			}
@@ -132,7 +132,7 @@ func change(w docstore.Write, name string, found *pb.Document, after docstore.Do
 	return change
 }
 
-// refuted reports whether a Commit was answered that a document is not as it was read, or that others were in the way:
+// refuted reports whether a Commit failed because a document is not as it was read, or because of other writers:
 // it has changed nothing. All client libraries rest on ABORTED meaning that: they run their transactions again.
 func refuted(err error) bool {
 	switch status.Code(err) {

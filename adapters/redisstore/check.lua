@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Asks which commands of the other scripts this user may not run on the store's keys. A user that may write half of
--- what a script writes must not begin: a script that fails half-way is not undone.
+-- Returns which commands of the other scripts this user may not run on the store's keys. A user that may run only some of
+-- them must not begin: a script that fails half-way is not undone.
 --
 -- KEYS  a document, the IDs of a kind and tenant
 --

@@ -51,7 +51,7 @@ func (o *Options) settings() (*sdk.Options, error) {
 func (s *Store) useCluster() error {
 	member, ok := s.client.(*sdk.Client)
 	if !ok || !s.owned {
-		return nil // a client that was brought along knows where it belongs
+		return nil // a client of the caller's has its own settings
 	}
 	o := member.Options()
 	s.client = sdk.NewClusterClient(&sdk.ClusterOptions{

@@ -2,16 +2,16 @@
 //
 // # Who decides
 //
-// Redis does, in one Lua script for each write, of however many documents. Redis runs one script at a time and nothing
+// Redis decides, in one Lua script for each write, of however many documents. Redis runs one script at a time and nothing
 // beside it. The script reads the documents, evaluates all conditions, and either changes everything or nothing; it
-// answers with the document after the write, or with the documents that rejected it. A write is one round trip, a read of
+// returns the document after the write, or the documents that rejected it. A write is one round trip, a read of
 // several documents is one, a page of a list is two.
 //
 //	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
 //	                                           └─ ZADD HSET HDEL ───▶ the document after
 //
 // A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
-// and Redis looks at its own memory, disk and role before it starts one. What remains is a user who may run some of
+// and Redis checks its own memory, disk and role before it starts one. What remains is a user with permission for some of
 // the commands only; [Open] rejects that.
 //
 // # What is stored where
@@ -27,9 +27,9 @@
 //
 //	s:ACTIVE   i:42   b:1   m:{"build":"991"}
 //
-// Whatever is spelled in another way is of another caller: the port reads it as [docstore.Opaque] and leaves it alone.
+// A value in any other form is foreign: the port reads it as [docstore.Opaque] and leaves it as it is.
 // Programs may keep fields of their own in a document, with HSET; one that they create themselves is found by its key
-// and appears in lists after the first write of Leasehold. No key ever gets an expiry: tokens would begin anew.
+// and appears in lists after the first write of Leasehold. No key ever gets an expiry: tokens would start over.
 //
 // # Whose clock
 //
@@ -39,19 +39,19 @@
 //
 // # What is acknowledged, and what survives
 //
-// Redis acknowledges a write before it has to be anywhere but in its memory. A fencing token that was handed out and then
-// forgotten is handed out again, so the settings matter: with appendonly yes and appendfsync always a write is on
+// Redis acknowledges a write when it is in memory. A fencing token that is issued and then lost is issued again, so the
+// settings matter: with appendonly yes and appendfsync always a write is on
 // the disk before it is acknowledged and survives the loss of power. With everysec, the default of the append-only
-// file, a second of acknowledged writes may be lost; without the file, all since the last snapshot. Replicas copy
-// after the fact: when one of them takes over, what it had not received yet is gone, whatever the disk of the
-// other holds. [Store.Warnings] says what [Open] found.
+// file, a second of acknowledged writes may be lost; without the file, all since the last snapshot. Replication is
+// asynchronous: after a failover, what the replica had not received yet is gone, whatever the disk of the other
+// holds. [Store.Warnings] says what [Open] found.
 //
-// # The response that got lost
+// # Lost responses
 //
-// A write whose answer does not come may have been applied. The store does not send it again, and keeps the library from
-// doing so: it answers [docstore.ErrUnavailable], and its caller, who knows a write of its own again in the document
-// found, decides. What was surely not executed is sent again after a pause: no connection could be made, or
-// the server said that it is loading, not the primary, or busy. So is a read.
+// A write without a response may have been applied. Neither the store nor the library sends it again: the store returns
+// [docstore.ErrUnavailable], and its caller, which recognises its own write in the document found, decides. What was certainly
+// not executed is sent again after a pause: no connection could be made, or the server reports that it is loading, not the
+// primary, or busy. So is a read.
 //
 // # What else can go wrong
 //

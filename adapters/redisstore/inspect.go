@@ -15,7 +15,7 @@ import (
 // it starts: on a replica, without memory, without a disk.
 const oldest = 7
 
-// inspect looks at the server: its version and role, whether this user may run the scripts, and whether what is
+// inspect checks the server: its version and role, whether this user may run the scripts, and whether what is
 // acknowledged survives. It finds out that the server belongs to a cluster.
 func (s *Store) inspect(ctx context.Context) error {
 	hello, err := ask(ctx, s.client, "HELLO", "3")
@@ -66,7 +66,7 @@ func (s *Store) checkVersion(version string) error {
 // checkSettings warns of what could take back an acknowledged write, and with it a fencing token.
 func (s *Store) checkSettings(ctx context.Context, member sdk.UniversalClient) error {
 	reply, err := ask(ctx, member, "INFO")
-	if err != nil && !isRefusal(err) {
+	if err != nil && !isRejection(err) {
 		return s.explain(ctx, "open", err)
 	}
 	text, _ := reply.(string)
@@ -94,10 +94,10 @@ func (s *Store) checkSettings(ctx context.Context, member sdk.UniversalClient) e
 	return nil
 }
 
-// checkSync looks at how soon the append-only file reaches the disk. Managed services forbid CONFIG.
+// checkSync checks how soon the append-only file reaches the disk. Managed services forbid CONFIG.
 func (s *Store) checkSync(ctx context.Context, member sdk.UniversalClient) error {
 	reply, err := ask(ctx, member, "CONFIG", "GET", "appendfsync")
-	if err != nil && !isRefusal(err) {
+	if err != nil && !isRejection(err) {
 		return s.explain(ctx, "open", err)
 	}
 	config, _ := reply.(map[any]any)
@@ -113,8 +113,8 @@ func (s *Store) checkSync(ctx context.Context, member sdk.UniversalClient) error
 	return nil
 }
 
-// isRefusal reports whether the server answered that it does not know a command, or that this user may not run it.
-func isRefusal(err error) bool {
+// isRejection reports whether the server does not know a command, or does not let this user run it.
+func isRejection(err error) bool {
 	return sdk.HasErrorPrefix(err, "NOPERM") || sdk.HasErrorPrefix(err, "unknown command") || sdk.HasErrorPrefix(err, "unknown subcommand")
 }
 

@@ -67,7 +67,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	}
 	defer s.calls.End()
 	low, high := lexRange(q)
-	// One entry more than asked for is looked for, so that the last page can say that it is the last.
+	// The script returns one more, so that the last page can say that it is the last.
 	reply, err := s.run(ctx, listScript, true, []string{s.keys.ids(q.Kind, q.Tenant)}, s.now(), low, high, strconv.Itoa(q.Size()+1))
 	if err != nil {
 		return docstore.Page{}, s.explain(ctx, "list", err)
@@ -90,7 +90,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	}
 	page.At = at
 	for i, k := range keys {
-		if docs[i] != nil { // someone may have deleted it by hand, and left its ID
+		if docs[i] != nil { // it may have been deleted by hand, without its ID
 			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: docs[i]})
 		}
 	}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Reads documents, all of one instant. It changes nothing, and is not flagged no-writes all the same: that is how a
--- replica, whose documents may be old, refuses to run it.
+-- Reads documents, all of one instant. It changes nothing, and yet is not flagged no-writes, so that a replica,
+-- whose documents may be old, rejects it.
 --
 -- KEYS  the documents
 -- ARGV  the time in milliseconds, empty for the server's

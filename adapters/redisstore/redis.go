@@ -60,11 +60,11 @@ type Store struct {
 
 var _ docstore.Store = (*Store)(nil)
 
-// Open connects with a server and looks at its settings. Options may be nil. The context bounds the opening only.
+// Open connects with a server and checks its settings. Options may be nil. The context bounds the opening only.
 //
 // It rejects, with an error that says what to do: a server that cannot be reached or is older than version 7, a user or
-// password that is not accepted, a user who may not run what the store needs. What it lets pass although
-// acknowledged writes may get lost there, or although it could not look, is in [Store.Warnings].
+// password that is not accepted, a user without permission for what the store needs. [Store.Warnings] says
+// where acknowledged writes may get lost, and what could not be checked.
 func Open(ctx context.Context, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}

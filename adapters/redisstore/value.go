@@ -91,7 +91,7 @@ func decodeDoc(reply any) (docstore.Doc, error) {
 		return nil, fmt.Errorf("a document is %T, and no list of fields and values", reply)
 	}
 	if len(list) == 0 {
-		return nil, nil //nolint:nilnil // no document is an answer
+		return nil, nil //nolint:nilnil // no document is a valid result
 	}
 	doc := make(docstore.Doc, len(list)/2)
 	for i := 0; i < len(list); i += 2 {

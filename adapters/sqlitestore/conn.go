@@ -64,7 +64,7 @@ func (c *conn) value(sql string) (v driver.Value, err error) {
 	return v, err
 }
 
-// number is value for statements that answer with a number.
+// number is value for statements that return a number.
 func (c *conn) number(sql string) (int64, error) {
 	v, err := c.value(sql)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *conn) number(sql string) (int64, error) {
 	}
 	n, ok := v.(int64)
 	if !ok {
-		return 0, fmt.Errorf("%s answered %v, not a number", sql, v)
+		return 0, fmt.Errorf("%s returned %v, not a number", sql, v)
 	}
 	return n, nil
 }

@@ -21,7 +21,7 @@ func code(err error) int {
 	return 0
 }
 
-// isBusy reports whether another caller holds a lock.
+// isBusy reports whether another process holds a lock.
 func isBusy(err error) bool {
 	c := code(err)
 	return c == codes.SQLITE_BUSY || c == codes.SQLITE_LOCKED
@@ -35,7 +35,7 @@ func (s *Store) explain(doing string, err error) error {
 	case 0:
 		return err
 	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
-		return fmt.Errorf("sqlite: %s %s: the file is corrupt or no database: restore a backup, "+
+		return fmt.Errorf("sqlite: %s %s: the file is corrupt or not a database: restore a backup, "+
 			"or save what is left with the sqlite3 command .recover: %w", doing, s.path, err)
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		reason = fmt.Sprintf("another process kept the file locked for longer than %v (Options.BusyTimeout)", s.busy)
@@ -50,7 +50,7 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_NOMEM:
 		reason = "out of memory"
 	case codes.SQLITE_PROTOCOL, codes.SQLITE_INTERRUPT:
-		reason = "the lock could not be had"
+		reason = "the lock could not be acquired"
 	default:
 		return fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err)
 	}
@@ -61,7 +61,7 @@ func (s *Store) explain(doing string, err error) error {
 // process would lose the lock again and again to a process that asks more often.
 var pauses = backoff.Policy{First: 200 * time.Microsecond, Max: 2 * time.Millisecond}
 
-// retry repeats do, which must be repeatable, for as long as another caller holds a lock that it needs, up to the
+// retry repeats do, which must be repeatable, for as long as another process holds a lock that it needs, up to the
 // busy timeout and the context's end.
 func (s *Store) retry(ctx context.Context, do func() error) error {
 	err := do()

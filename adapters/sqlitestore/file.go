@@ -108,7 +108,7 @@ func pathError(path string, err error) error {
 }
 
 // stillThere reports whether the path leads to the file that was opened. A file that was deleted or replaced can still
-// be written through the open descriptor, but no one will ever read it again: whoever opens the path next finds another
+// be written through the open descriptor, but never read again: the next process to open the path finds another
 // file, with other fencing tokens.
 func (s *Store) stillThere() error {
 	info, err := os.Stat(s.path)

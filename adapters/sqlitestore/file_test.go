@@ -86,7 +86,7 @@ func TestRefusedPaths(t *testing.T) {
 		{"folder", dir, "is a folder: name a file in it"},
 		{"below a file", filepath.Join(file, "x", "leasehold.db"), "a part of the path is a file, not a folder"},
 		{"device", os.DevNull, "is not a regular file"},
-		{"no database", filepath.Join(dir, "text.db"), "the file is corrupt or no database"},
+		{"no database", filepath.Join(dir, "text.db"), "the file is corrupt or not a database"},
 		{"other application", filepath.Join(dir, "other.db"), "the database of another application (application_id 0x47504b47, 1 tables"},
 		{"other application without an ID", filepath.Join(dir, "tables.db"), "the database of another application"},
 		{"other application without tables", filepath.Join(dir, "version.db"), "the database of another application"},

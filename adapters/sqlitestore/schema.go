@@ -27,7 +27,7 @@ var migrations = []string{
 
 // setUp prepares the writing connection and the file. It can be repeated, and is when another process is in the way.
 func setUp(path string, c *conn) error {
-	// Whose file it is comes first: nothing of a stranger's database is changed, not even its journal mode.
+	// The owner is checked first: nothing of a foreign database is changed, not even its journal mode.
 	if err := look(path, c); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func setUp(path string, c *conn) error {
 	return migrate(path, c)
 }
 
-// look asks for the file's version in one read transaction: another process may be setting it up at this moment, and its
+// look reads the file's version in one read transaction: another process may be setting it up at this moment, and its
 // tables must not be seen without its application_id.
 func look(path string, c *conn) error {
 	if err := c.exec("BEGIN"); err != nil {
@@ -88,7 +88,7 @@ func setDurable(path string, c *conn) error {
 			"between processes; put the file on a local disk", path, mode)
 	}
 	// FULL syncs the log at each commit. NORMAL, the usual advice for WAL, syncs at checkpoints only: a power cut would
-	// take back the last commits, and a fencing token that someone already acts upon would be issued once more.
+	// take back the last commits, and a fencing token that is already in use would be issued again.
 	// fullfsync is for macOS, whose fsync does not reach through the drive's own cache.
 	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1} {
 		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", name, want)); err != nil {

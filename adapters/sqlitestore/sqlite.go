@@ -3,18 +3,18 @@
 //
 // # Who decides
 //
-// SQLite's write lock does. It lets one transaction write at a time, also among processes that share the file. Inside it
+// SQLite's write lock decides. It lets one transaction write at a time, also among processes that share the file. Inside it
 // the store reads the documents, evaluates the conditions in Go with [driver.Evaluate], and writes what follows.
 //
 // # Why writes are grouped
 //
 // A commit is expensive for one reason: the disk has to confirm it. One goroutine therefore owns the writing connection.
 // It takes the lock, gathers the calls that are waiting by then, applies each as a step of its own inside one
-// transaction, commits once and answers them all. No one waits on purpose: a lone call is committed at once, and while
-// one commit is at the disk the next group collects by itself.
+// transaction, commits once and returns all results. No call waits on purpose: a lone call is committed at once, and
+// while one commit is at the disk the next group collects.
 //
 //	Write ─┐
-//	Write ─┼─▶ queue ─▶ BEGIN IMMEDIATE ─▶ evaluate each in turn ─▶ COMMIT (one sync) ─▶ answer each
+//	Write ─┼─▶ queue ─▶ BEGIN IMMEDIATE ─▶ evaluate each in turn ─▶ COMMIT (one sync) ─▶ results
 //	Write ─┘
 //
 // A later call of a group sees what the earlier ones changed. A call that is rejected, or that meets a damaged document,
@@ -29,8 +29,8 @@
 //
 // Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file may
 // be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. A file that
-// is corrupt is an error of its own, because retrying does not help. What was acknowledged is on the disk before the
-// answer is given, so that neither kill -9 nor a power cut takes a fencing token back.
+// is corrupt is an error of its own, because retrying does not help. A write is on the disk before it is
+// acknowledged, so that neither kill -9 nor a power cut loses a fencing token.
 //
 // Put the file on a local disk. The write-ahead log needs memory that all processes share, which network file systems do
 // not have; [Open] rejects a file system where it does not work.
@@ -48,7 +48,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// DefaultBusyTimeout is how long a call waits for other processes when the options name no time.
+// DefaultBusyTimeout is how long a call waits for other processes by default.
 const DefaultBusyTimeout = 5 * time.Second
 
 // readers is the number of connections that read beside the writer. A read takes microseconds of processor time, so
@@ -73,7 +73,7 @@ type Store struct {
 	opened os.FileInfo
 
 	writer *writer
-	idle   chan *reader // the readers that no one uses
+	idle   chan *reader // the idle readers
 	calls  driver.InFlight
 
 	mu      sync.Mutex
@@ -91,7 +91,7 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	s := &Store{now: time.Now, busy: DefaultBusyTimeout, idle: make(chan *reader, readers), indexes: map[dueIndex]bool{}}
 	if o != nil {
 		if o.BusyTimeout < 0 {
-			return nil, fmt.Errorf("sqlite: BusyTimeout is %v: name a positive time, or 0 for %v",
+			return nil, fmt.Errorf("sqlite: BusyTimeout is %v: use a positive time, or 0 for %v",
 				o.BusyTimeout, DefaultBusyTimeout)
 		}
 		if o.BusyTimeout > 0 {
@@ -156,8 +156,8 @@ func (s *Store) Close() error { return s.calls.Close(s.release) }
 func (s *Store) release() error {
 	s.writer.stop()
 	var errs []error
-	// Passive: it copies what no reader of another process still needs, and waits for no one. What stays in the log
-	// is safe there and is read by whoever opens the file next.
+	// Passive: it copies what no reader of another process still needs, and does not wait. What stays in the log is
+	// safe there and is read when the file is opened next.
 	if err := s.writer.conn.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil && !isBusy(err) {
 		errs = append(errs, s.explain("close", err))
 	}

@@ -26,7 +26,7 @@ type call struct {
 	err    error
 
 	// mu is held by the writer from the moment it takes the call until it has evaluated it: after that it no longer
-	// looks at writes, and a caller whose context ended may go and do with them what it likes.
+	// reads writes, and a caller whose context ended may change them.
 	mu      sync.Mutex
 	taken   bool
 	givenUp bool
@@ -86,7 +86,7 @@ func (q *queue) size() int {
 	return len(q.calls)
 }
 
-// take removes up to most calls, the oldest first, and returns those that no one gave up, each with its mu held.
+// take removes up to most calls, the oldest first, and returns those that were not given up, each with its mu held.
 func (q *queue) take(most int) []*call {
 	q.mu.Lock()
 	n := min(most, len(q.calls))
@@ -157,7 +157,7 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-// serve takes the write lock, then whoever is waiting by then: while another process keeps the lock, the group grows.
+// serve takes the write lock, then all calls that wait by then: while another process keeps the lock, the group grows.
 func (w *writer) serve() {
 	waiting := w.queue.size()
 	if err := w.lock(); err != nil {
@@ -178,7 +178,7 @@ func (w *writer) lock() error {
 	return nil
 }
 
-// apply evaluates the calls inside the transaction that has begun, ends it, and answers them.
+// apply evaluates the calls inside the transaction that has begun, ends it, and completes them.
 func (w *writer) apply(calls []*call) {
 	applied, refused, err := w.evaluate(calls)
 	if err != nil {
@@ -238,7 +238,7 @@ func (w *writer) evaluate(calls []*call) (applied, refused int64, err error) {
 }
 
 // separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so that
-// one that meets a broken page or is too large for the disk takes no one with it.
+// one that meets a broken page or is too large for the disk does not affect the others.
 func (w *writer) separate(calls []*call, cause error) {
 	if err := w.abort(); err != nil {
 		w.fail(calls, errors.Join(cause, err))
@@ -265,7 +265,7 @@ func (w *writer) abort() error {
 	return nil
 }
 
-// fail answers calls that were taken but not evaluated.
+// fail completes calls that were taken but not evaluated.
 func (w *writer) fail(calls []*call, err error) {
 	err = w.explain(err)
 	for _, c := range calls {
