@@ -157,7 +157,7 @@ func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
 	defer cancel()
 	a.Status, a.Answer, a.Err = s.post(ctx, p, before, effect)
 	if _, lost := effect.(LoseAnswer); lost && a.Err == nil {
-		a.Status, a.Answer, a.Err = 0, "", fmt.Errorf("injected fault: the answer %d got lost", a.Status)
+		a.Status, a.Answer, a.Err = 0, "", fmt.Errorf("injected fault: the response %d was lost", a.Status)
 	}
 	a.End = time.Now()
 	s.options.Log.InfoContext(ctx, "delivered", "task", a.Task, "retry", a.RetryCount, "status", a.Status, "took", a.End.Sub(a.Begin), "err", a.Err)
@@ -169,7 +169,7 @@ func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
 	return a
 }
 
-func (s *Server) post(ctx context.Context, p *pb.Task, before Attempt, effect Effect) (status int, answer string, err error) {
+func (s *Server) post(ctx context.Context, p *pb.Task, before Attempt, effect Effect) (status int, response string, err error) {
 	h := p.GetHttpRequest()
 	r, err := http.NewRequestWithContext(ctx, h.GetHttpMethod().String(), h.GetUrl(), bytes.NewReader(h.GetBody()))
 	if err != nil {

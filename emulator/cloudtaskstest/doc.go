@@ -18,7 +18,7 @@
 //     names after some time, the emulator never)
 //   - delivery: schedule time, dispatch deadline, tokens of a service account
 //
-// Everything else, App Engine requests and OAuth tokens among it, is answered with UNIMPLEMENTED and the name of the method
+// Everything else, App Engine requests and OAuth tokens among it, is rejected with UNIMPLEMENTED and the name of the method
 // or field; nothing is ignored in silence.
 //
 // # A task's life
@@ -36,15 +36,15 @@
 // # Tokens
 //
 // A task with an OIDC token is delivered with one that the emulator signs. Its claims are those of Google's tokens, except for
-// the issuer, which is [Server.Issuer]: a URL on this machine that publishes the keys, so that whoever verifies tokens by
+// the issuer, which is [Server.Issuer]: a URL on this machine that publishes the keys, so that a worker that verifies tokens by
 // discovery verifies these.
 //
 // # Faults
 //
 // [Server.Inject] takes a rule: which calls or deliveries, how many of them, and what they meet.
 //
-//	Fail           a call is answered with an error, and nothing done
-//	ApplyThenFail  a call is carried out and then answered with an error: a lost response
+//	Fail           a call is rejected with an error, and nothing done
+//	ApplyThenFail  a call is executed and then answered with an error: a lost response
 //	DeliverTwice   a task is delivered by two requests at once, as the service does now and then
 //	DeliverAgain   a task is delivered once more after it was acknowledged
 //	LoseAnswer     a response gets lost on its way back: the task comes again

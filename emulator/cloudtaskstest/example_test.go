@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 )
 
-// The official client makes a task, and the emulator delivers it; its first answer gets lost. In a test, Start takes the
+// The official client makes a task, and the emulator delivers it; its first response gets lost. In a test, Start takes the
 // place of Listen and Close.
 func ExampleListen() {
 	ctx := context.Background()

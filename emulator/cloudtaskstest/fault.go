@@ -28,13 +28,13 @@ type Effect interface {
 	ofDelivery() bool
 }
 
-// Fail answers an error and does nothing.
+// Fail returns an error and does nothing.
 type Fail struct {
 	Code    codes.Code
 	Message string
 }
 
-// ApplyThenFail carries the call out and then answers an error: the response is lost. A call that is rejected is answered with
+// ApplyThenFail executes the call and then returns an error: the response is lost. A call that is rejected is rejected with
 // the rejection.
 type ApplyThenFail struct {
 	Code    codes.Code
@@ -44,7 +44,7 @@ type ApplyThenFail struct {
 // DeliverTwice sends two equal requests at once. The task is acknowledged if one of them is.
 type DeliverTwice struct{}
 
-// DeliverAgain sends an equal request after the task was acknowledged. Its answer changes nothing.
+// DeliverAgain sends an equal request after the task was acknowledged. Its response changes nothing.
 type DeliverAgain struct{}
 
 // LoseAnswer has the worker's response get lost, whatever it was.

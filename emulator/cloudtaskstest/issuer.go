@@ -58,7 +58,7 @@ func startIssuer(now func() time.Time) (*issuer, error) {
 	return &issuer{HTTP: loopback.ServeHTTP(l, mux), now: now, signer: signer}, nil
 }
 
-// document answers with JSON.
+// document serves JSON.
 func document(v any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -50,7 +50,7 @@ type Server struct {
 	stop    sync.Once
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed, and replaced, whenever something that someone may wait for has changed
+	changed  chan struct{} // closed, and replaced, whenever something changes that a goroutine may wait for
 	queues   map[string]*queue
 	counts   map[string]int
 	faults   []*Injection
@@ -59,7 +59,7 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port. Options
-// may be nil. Other addresses are rejected, because the emulator lets everyone do everything.
+// may be nil. Other addresses are rejected, because the emulator lets every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	s := &Server{
 		changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
@@ -159,7 +159,7 @@ func (s *Server) Counts() map[string]int {
 type Attempt struct {
 	Task           string // its ID, the last part of the name
 	RetryCount     int    // X-CloudTasks-TaskRetryCount: earlier deliveries
-	ExecutionCount int    // X-CloudTasks-TaskExecutionCount: those of them that were answered
+	ExecutionCount int    // X-CloudTasks-TaskExecutionCount: those of them with a response
 	Status         int    // of the response; 0 if there was none
 	Answer         string // its body, up to 64 KiB
 	Err            error  // why there was no response

@@ -308,7 +308,7 @@ func TestFaults(t *testing.T) {
 	}{
 		"delivered twice":           {cloudtaskstest.DeliverTwice{}, []int{200, 200}},
 		"delivered after its end":   {cloudtaskstest.DeliverAgain{}, []int{200, 200}},
-		"the answer gets lost":      {cloudtaskstest.LoseAnswer{}, []int{0, 200}},
+		"the response gets lost":    {cloudtaskstest.LoseAnswer{}, []int{0, 200}},
 		"without a token":           {cloudtaskstest.NoToken{}, []int{401, 200}},
 		"with a token that expired": {cloudtaskstest.ChangeToken{Change: func(c map[string]any) { c["exp"] = 1 }}, []int{401, 200}},
 	} {
@@ -333,7 +333,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestCallFaults: a call that fails does nothing; one whose answer is lost has been carried out.
+// TestCallFaults: a call that fails does nothing; one whose response is lost has been executed.
 func TestCallFaults(t *testing.T) {
 	b := newBench(t, nil, answers(200))
 	create := func(id string) error {

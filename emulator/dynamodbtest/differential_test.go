@@ -58,13 +58,13 @@ func (e endpoint) send(s step) (map[string]any, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
+	response, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil, err
 	}
 	var out map[string]any
-	if err := json.Unmarshal(answer, &out); err != nil {
-		return nil, fmt.Errorf("%w in %s", err, answer)
+	if err := json.Unmarshal(response, &out); err != nil {
+		return nil, fmt.Errorf("%w in %s", err, response)
 	}
 	out["status"] = float64(res.StatusCode)
 	return out, nil
@@ -118,7 +118,7 @@ func compact(v any) string {
 	return string(out)
 }
 
-// difference is a request that the other server is known to answer otherwise than the service's documentation says.
+// difference is a request that the other server is known to response otherwise than the service's documentation says.
 type difference struct {
 	reason string
 	covers func(s step, own, other map[string]any) bool
@@ -134,7 +134,7 @@ var knownDifferences = []difference{
 		func(_ step, own, _ map[string]any) bool {
 			return strings.Contains(fmt.Sprint(own["message"], own["CancellationReasons"]), "invalid for update")
 		}},
-	{"UPDATED_OLD and UPDATED_NEW answer the updated elements of a list, not the whole list",
+	{"UPDATED_OLD and UPDATED_NEW response the updated elements of a list, not the whole list",
 		func(s step, _, _ map[string]any) bool {
 			return strings.HasPrefix(fmt.Sprint(s.Body["ReturnValues"]), "UPDATED") &&
 				strings.Contains(fmt.Sprint(s.Body["UpdateExpression"]), "[")
@@ -156,17 +156,17 @@ var knownDifferences = []difference{
 
 // normalise puts what has no order in order, sets and the items of a scan, and forgets the texts of complaints: of
 // several that a request deserves, either server may choose another. Exact texts are for the other tests.
-func normalise(answer map[string]any) {
-	if answer["__type"] == "com.amazon.coral.validate#ValidationException" {
-		delete(answer, "message")
+func normalise(response map[string]any) {
+	if response["__type"] == "com.amazon.coral.validate#ValidationException" {
+		delete(response, "message")
 	}
-	causes, _ := answer["CancellationReasons"].([]any)
+	causes, _ := response["CancellationReasons"].([]any)
 	for _, c := range causes {
 		if c, ok := c.(map[string]any); ok && c["Code"] == "ValidationError" {
 			delete(c, "Message")
 		}
 	}
-	order(answer)
+	order(response)
 }
 
 func order(v any) {

@@ -9,13 +9,13 @@
 //
 // # How it works
 //
-//	body ──decode──▶ request ──faults──▶ run, one at a time ──faults──▶ answer
+//	body ──decode──▶ request ──faults──▶ run, one at a time ──faults──▶ response
 //	                    │                   │
 //	                    │                   └─ tables, indexes and the capacity they consumed
 //	                    └─ an unknown member is an error
 //
 // One mutex guards everything, so every request is atomic and all of them are serializable. A table is ready when
-// CreateTable answers. Texts and shapes of errors are the service's, as far as they are known.
+// CreateTable responds. Texts and shapes of errors are the service's, as far as they are known.
 //
 // # What is supported
 //
@@ -34,7 +34,7 @@
 //
 // # What is not
 //
-// Every member of a request, every operation and every option that the server lacks is answered with an error that
+// Every member of a request, every operation and every option that the server lacks is rejected with an error that
 // says "emulator/dynamodbtest does not support"; nothing is ignored. That holds for the parameters that expressions replaced
 // (Expected, AttributeUpdates, KeyConditions and their kin), ReturnItemCollectionMetrics SIZE, ARNs as table names,
 // streams, backups, tags, PartiQL, UpdateTable and global tables. Signatures are required and not verified. Without a

@@ -12,10 +12,10 @@ import (
 type Kind int
 
 const (
-	// FailBefore answers 500 InternalServerError without applying the request. The SDK retries.
+	// FailBefore returns 500 InternalServerError without applying the request. The SDK retries.
 	FailBefore Kind = iota + 1
 
-	// FailAfter applies the request and then answers 500 InternalServerError. The SDK retries, and a conditional
+	// FailAfter applies the request and then returns 500 InternalServerError. The SDK retries, and a conditional
 	// write may then fail on what it wrote itself.
 	FailAfter
 
@@ -25,10 +25,10 @@ const (
 	// DropAfter applies the request and then closes the connection without a response: a response that was lost.
 	DropAfter
 
-	// Throttle answers ProvisionedThroughputExceededException without applying the request.
+	// Throttle returns ProvisionedThroughputExceededException without applying the request.
 	Throttle
 
-	// ThrottleAPI answers ThrottlingException without applying the request.
+	// ThrottleAPI returns ThrottlingException without applying the request.
 	ThrottleAPI
 
 	// Conflict makes another transaction have hold of the items: TransactionConflictException for PutItem, UpdateItem
@@ -36,7 +36,7 @@ const (
 	// that the fault's Table and Key select. Nothing is applied.
 	Conflict
 
-	// InProgress answers TransactionInProgressException to TransactWriteItems: an earlier attempt with the same token
+	// InProgress returns TransactionInProgressException to TransactWriteItems: an earlier attempt with the same token
 	// has not ended. Nothing is applied.
 	InProgress
 
@@ -225,7 +225,7 @@ func (p *plan) settle(f Fault, req Request) {
 	case Conflict:
 		p.refusal = f.conflict(req)
 	default:
-		panic("unreachable: no other kind replaces the answer")
+		panic("unreachable: no other kind replaces the response")
 	}
 }
 

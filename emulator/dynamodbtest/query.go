@@ -209,7 +209,7 @@ type page struct {
 	lean    bool     // only counts
 }
 
-// add takes a row and reports whether the page has room for another.
+// add takes a row and reports whether another fits into the page.
 func (p *page) add(row attr.Map) bool {
 	p.scanned++
 	p.bytes += attr.Size(row)
@@ -233,7 +233,7 @@ func (p *page) add(row attr.Map) bool {
 	return true
 }
 
-// run walks over rows in the order that the function gives, and answers.
+// run walks over rows in the order that the function gives, and builds the response.
 func (w *walk) run(s *Server, m mode, each func(add func(attr.Map) bool)) any {
 	if m.stale && !w.ConsistentRead {
 		forward := w.table.rewind()

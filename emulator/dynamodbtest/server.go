@@ -97,7 +97,7 @@ const (
 	targetPrefix = "DynamoDB_20120810."
 )
 
-// ServeHTTP answers one request of the protocol that the SDKs speak: a POST with JSON to the root.
+// ServeHTTP handles one request of the protocol that the SDKs speak: a POST with JSON to the root.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		_, _ = io.WriteString(w, "healthy: dynamodb.local ") // the client that hung up does not mind
@@ -108,7 +108,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		}
-		return // or the client is gone: no one to answer
+		return // or the client is gone: no one to respond to
 	}
 	op, req, refused := decode(r, body)
 	s.mu.Lock()
@@ -124,9 +124,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !awsjson.Wait(r.Context(), p.delay) || p.dropBefore {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
-	var answer any
+	var response any
 	if refused == nil {
-		answer, refused = s.run(req, p.mode)
+		response, refused = s.run(req, p.mode)
 	}
 	if !awsjson.Wait(r.Context(), p.delayAnswer) || p.dropAfter {
 		panic(http.ErrAbortHandler)
@@ -134,7 +134,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.lost != nil {
 		refused = p.lost
 	}
-	s.write(w, answer, refused, p.skew)
+	s.write(w, response, refused, p.skew)
 }
 
 // decode finds the operation of an HTTP request and decodes its body. The operation is empty when there is none.
@@ -191,12 +191,12 @@ func (s *Server) items(req request) []Item {
 }
 
 // write sends a response, or the error that took its place.
-func (s *Server) write(w http.ResponseWriter, answer any, refused *apiError, skew time.Duration) {
+func (s *Server) write(w http.ResponseWriter, response any, refused *apiError, skew time.Duration) {
 	status := http.StatusOK
 	if refused != nil {
-		status, answer = refused.status, refused.body()
+		status, response = refused.status, refused.body()
 	}
-	body := awsjson.Encode(answer)
+	body := awsjson.Encode(response)
 	s.mu.Lock()
 	date := s.now().Add(skew)
 	s.mu.Unlock()
@@ -209,14 +209,14 @@ func (s *Server) write(w http.ResponseWriter, answer any, refused *apiError, ske
 }
 
 // Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
-// answered, rejected or lost by a fault, each attempt of an SDK by itself.
+// executed, rejected or lost by a fault, each attempt of an SDK by itself.
 func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.
 func (s *Server) Requests() map[string]int { return s.book.Counts() }
 
 // Consumed is the capacity that all requests have consumed since the server began or since [Server.ResetCounts].
-// Unlike the answers, it knows of conditional writes that were rejected: the service charges for them, too.
+// Unlike the responses, it includes rejected conditional writes: the service charges for them, too.
 func (s *Server) Consumed() Units {
 	s.mu.Lock()
 	defer s.mu.Unlock()

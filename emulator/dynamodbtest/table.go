@@ -145,7 +145,7 @@ func (x *index) projects(t *table, name string) bool {
 	return x.projection == "ALL" || x.key.has(name) || t.key.has(name) || slices.Contains(x.include, name)
 }
 
-// view keeps items in the order in which queries and scans answer them: by a hash of the hash key, then by the sort
+// view keeps items in the order in which queries and scans return them: by a hash of the hash key, then by the sort
 // key, then, in an index, by the table's key.
 type view struct {
 	key   keySchema

@@ -105,7 +105,7 @@ func (t transactWrite) prepare(i int) (*write, *apiError) {
 type replay struct {
 	request [sha256.Size]byte
 	until   time.Time
-	reads   usages // what it costs to answer the same request again
+	reads   usages // what the same request costs again
 }
 
 // fingerprint identifies a request apart from its token.
@@ -129,7 +129,7 @@ func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
 		return nil, err
 	}
 	if done, err := s.replayed(r); done != nil || err != nil {
-		return r.answer(done), err
+		return r.response(done), err
 	}
 	writes := make([]*write, len(r.TransactItems))
 	size := 0
@@ -149,10 +149,10 @@ func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
 	if r.ClientRequestToken != nil {
 		s.remember(r, writes)
 	}
-	return r.answer(used), nil
+	return r.response(used), nil
 }
 
-func (r *transactWriteItems) answer(used usages) any {
+func (r *transactWriteItems) response(used usages) any {
 	out := map[string]any{}
 	if wantsCapacity(r.ReturnConsumedCapacity) {
 		out["ConsumedCapacity"] = used.json(r.ReturnConsumedCapacity)

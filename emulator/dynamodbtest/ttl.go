@@ -63,7 +63,7 @@ const fiveYears = 5 * 365 * 24 * 60 * 60
 // ExpireNow deletes what the service would delete one day: the items of all tables whose time-to-live attribute is a
 // number of Unix seconds that is past by the server's clock, but not by more than five years. It returns how many. The
 // service takes up to a few days to do this, and so does this server unless it is told: until then an expired item is
-// answered like any other.
+// handled like any other.
 func (s *Server) ExpireNow() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

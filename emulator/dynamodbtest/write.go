@@ -188,8 +188,8 @@ func checkCollectionMetrics(level string) *apiError {
 	return oneOf("ReturnItemCollectionMetrics", level, "SIZE", "NONE")
 }
 
-// answer is the body of a write's success.
-func (r *itemWrite) answer(attributes attr.Map, used *usage) any {
+// response is the body of a write's success.
+func (r *itemWrite) response(attributes attr.Map, used *usage) any {
 	out := map[string]any{}
 	if len(attributes) > 0 {
 		out["Attributes"] = attr.JSONMap(attributes)
@@ -253,7 +253,7 @@ func (r *itemWrite) runOld(s *Server, w *write) (any, *apiError) {
 	if r.ReturnValues != "ALL_OLD" {
 		before = nil
 	}
-	return r.answer(before, used), nil
+	return r.response(before, used), nil
 }
 
 type updateItem struct {
@@ -291,5 +291,5 @@ func (r *updateItem) run(s *Server, _ mode) (any, *apiError) {
 	case "UPDATED_NEW":
 		attributes = expr.Select(paths, after)
 	}
-	return r.answer(attributes, used), nil
+	return r.response(attributes, used), nil
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // A database holds the documents, transactions and listeners of one "projects/P/databases/D". Everything in it is
-// guarded by mu. Stored documents are never changed, only replaced, so that answers may share them.
+// guarded by mu. Stored documents are never changed, only replaced, so that responses may share them.
 type database struct {
 	name            string
 	clock           *clock
@@ -98,7 +98,7 @@ func (r *record) at(t time.Time) (*pb.Document, error) {
 	case t.Before(r.floor):
 		return nil, errTooOld
 	default:
-		return nil, nil //nolint:nilnil // no document is an answer
+		return nil, nil //nolint:nilnil // no document is a valid result
 	}
 }
 
@@ -116,7 +116,7 @@ func (v view) document(path string) (*pb.Document, error) {
 	if r := v.db.collections[collection][id]; r != nil {
 		return r.at(v.at)
 	}
-	return nil, nil //nolint:nilnil // no document is an answer
+	return nil, nil //nolint:nilnil // no document is a valid result
 }
 
 // each calls f with every document of a collection, in no order.

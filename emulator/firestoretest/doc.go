@@ -19,7 +19,7 @@
 //   - Listen, for documents and queries, with resume tokens
 //
 // Write, PartitionQuery, ExecutePipeline, vectors and query explanation are not there. Whatever a request asks for that
-// is not there is answered with UNIMPLEMENTED and the name of the field; nothing is ignored in silence.
+// is not there is rejected with UNIMPLEMENTED and the name of the field; nothing is ignored silently.
 //
 // # Who waits for whom
 //
@@ -54,7 +54,7 @@
 //	ApplyThenFail  done, then an error                 a response that was lost; the generated client code sends a Commit
 //	                                                   again by itself after UNAVAILABLE and RESOURCE_EXHAUSTED
 //	ApplyLate      an error or none, and done later    DEADLINE_EXCEEDED that means "unknown", not "failed"
-//	Delay          done later, answered later          a slow service
+//	Delay          done later, response later          a slow service
 //	StaleRead      the state of some time ago          a cache, a read at an old read_time
 //
 // [Server.SetClockOffset] moves the server's clock, [Server.DropListeners] ends streams. After UNKNOWN,

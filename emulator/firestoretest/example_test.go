@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
-// A create whose answer is lost is sent again by the generated client code, and then fails on its own first attempt.
+// A create whose response is lost is sent again by the generated client code, and then fails on its own first attempt.
 // Who grants a lock by Create has to recognize its own document.
 func Example() {
 	server, err := firestoretest.Listen("", nil) // in a test: firestore.Start(t, nil)

@@ -25,11 +25,11 @@ type Fault struct {
 type Effect interface {
 	// before runs before the request is handled: it may replace the context, or end the request with an error.
 	before(context.Context) (context.Context, error)
-	// after turns the outcome of a request that was handled into what the client hears.
+	// after turns the outcome of a request that was handled into what the client receives.
 	after(error) error
 }
 
-// Fail answers an error and does nothing.
+// Fail returns an error and does nothing.
 type Fail struct {
 	Code    codes.Code
 	Message string
@@ -41,7 +41,7 @@ func (f Fail) before(ctx context.Context) (context.Context, error) {
 
 func (Fail) after(err error) error { return err }
 
-// ApplyThenFail handles the request and then answers an error, whatever its outcome was: the response is lost. A stream
+// ApplyThenFail handles the request and then returns an error, whatever its outcome was: the response is lost. A stream
 // loses its end, not the messages before it. With UNAVAILABLE or RESOURCE_EXHAUSTED the generated client code sends a
 // Commit again by itself, and meets its own first one.
 type ApplyThenFail struct {
@@ -53,8 +53,8 @@ func (ApplyThenFail) before(ctx context.Context) (context.Context, error) { retu
 
 func (f ApplyThenFail) after(error) error { return failure(f.Code, f.Message) }
 
-// ApplyLate answers first and handles the request later, out of reach of the client: after the time After, and not
-// before Until is closed (nil: at once). With the Code OK it does not answer at all, so that the client runs into its
+// ApplyLate responds first and handles the request later, out of reach of the client: after the time After, and not
+// before Until is closed (nil: at once). With the Code OK it does not respond at all, so that the client runs into its
 // own deadline. It applies to unary methods; streams pass it unharmed. See [Injection.Wait].
 type ApplyLate struct {
 	Code    codes.Code
@@ -67,7 +67,7 @@ func (ApplyLate) before(ctx context.Context) (context.Context, error) { return c
 
 func (ApplyLate) after(err error) error { return err }
 
-// run answers in the place of call and calls it later.
+// run responds in place of call and calls it later.
 func (a ApplyLate) run(ctx context.Context, s *Server, hit *Injection, call func(context.Context) error) error {
 	go func() {
 		defer s.late.Done()
@@ -122,7 +122,7 @@ func (d Delay) wait(ctx context.Context) error {
 	}
 }
 
-// StaleRead answers reads outside of transactions with the state of some time ago, and says so in their read time. The
+// StaleRead serves reads outside of transactions from the state of some time ago, and says so in their read time. The
 // service never does that by itself; who reads at an old read_time, or through a cache, sees the like.
 type StaleRead struct{ By time.Duration }
 

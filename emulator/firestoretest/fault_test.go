@@ -88,14 +88,14 @@ func TestApplyThenFail(t *testing.T) {
 }
 
 func TestApplyLate(t *testing.T) {
-	for name, answer := range map[string]codes.Code{"with an answer": codes.DeadlineExceeded, "without": codes.OK} {
+	for name, response := range map[string]codes.Code{"with an answer": codes.DeadlineExceeded, "without": codes.OK} {
 		t.Run(name, func(t *testing.T) {
 			s, c := start(t, nil)
 			d := c.Doc("locks/a")
 			until := make(chan struct{})
-			i := s.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: firestoretest.ApplyLate{Code: answer, Until: until}})
+			i := s.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: firestoretest.ApplyLate{Code: response, Until: until}})
 			ctx := within(t, 10*time.Second)
-			if answer == codes.OK {
+			if response == codes.OK {
 				ctx = within(t, 50*time.Millisecond)
 			}
 			_, err := d.Set(ctx, m{"n": 1})

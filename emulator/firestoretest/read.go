@@ -38,7 +38,7 @@ func (db *database) read(ctx context.Context, s selector, paths []string, q *que
 	switch {
 	case s.begin == nil:
 	case err != nil:
-		db.end(tx) // no one will hear of it
+		db.end(tx) // no client knows of it
 	default:
 		r.begun = tx.token()
 	}

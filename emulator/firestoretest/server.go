@@ -104,7 +104,7 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port.
-// Options may be nil. Other addresses are rejected, because the emulator lets everyone do everything.
+// Options may be nil. Other addresses are rejected, because the emulator lets every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	options, err := o.complete()
 	if err != nil {
@@ -124,7 +124,7 @@ func Listen(addr string, o *Options) (*Server, error) {
 	s.api = grpcserver.Serve(l, func(r grpc.ServiceRegistrar) { pb.RegisterFirestoreServer(r, &service{server: s}) },
 		grpc.UnaryInterceptor(s.interceptUnary),
 		grpc.StreamInterceptor(s.interceptStream),
-		grpc.MaxRecvMsgSize(4*maxRequestBytes), // the limit itself is checked and answered like any other
+		grpc.MaxRecvMsgSize(4*maxRequestBytes), // the limit itself is checked like any other
 	)
 	return s, nil
 }
@@ -288,7 +288,7 @@ func (s *Server) interceptStream(
 // A faultStream looks for faults when it receives its first message, because only that says what the request is.
 type faultStream struct {
 	grpc.ServerStream
-	ctx      context.Context //nolint:containedctx // a stream answers for its context by a method
+	ctx      context.Context //nolint:containedctx // a stream returns its context by a method
 	server   *Server
 	method   string
 	received bool

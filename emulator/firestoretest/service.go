@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// service is what the protocol sees of a [Server]. The methods that it leaves out answer UNIMPLEMENTED.
+// service is what the protocol sees of a [Server]. The methods that it leaves out return UNIMPLEMENTED.
 type service struct {
 	pb.UnimplementedFirestoreServer
 	server *Server

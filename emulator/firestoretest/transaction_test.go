@@ -528,14 +528,14 @@ func TestAbandonedCommit(t *testing.T) {
 			tx := begin(t, stub, nil)
 			tx.mustGet("locks/a", 1)
 			ctx, cancel := context.WithCancel(t.Context())
-			answer := make(chan error, 1)
+			response := make(chan error, 1)
 			go func() {
 				_, err := stub.Commit(ctx, &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
-				answer <- err
+				response <- err
 			}()
 			waitFor(t, func() bool { return s.Waiting() == 1 })
 			cancel()
-			wantCode(t, <-answer, codes.Canceled)
+			wantCode(t, <-response, codes.Canceled)
 			if !test.late {
 				waitFor(t, func() bool { return s.Waiting() == 0 })
 			}

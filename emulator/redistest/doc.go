@@ -10,5 +10,5 @@
 // ACL and no settings, and its scripts know no flags (a line like "#!lua flags=allow-oom" is taken out on the way).
 //
 // Both are behind a proxy on a free loopback port, which counts commands and lets a test decide what becomes of the next
-// one: its request or its response is lost, it is carried out and answered with an error, or it is carried out late.
+// one: its request or its response is lost, it is executed and an error is returned, or it is executed late.
 package redistest

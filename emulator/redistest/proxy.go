@@ -21,9 +21,9 @@ type Fate string
 // The fates of a command. Each ends with a lost connection.
 const (
 	LostRequest  Fate = "lost request" // the server never sees it
-	LostAnswer   Fate = "lost answer"  // it is carried out, and the response is lost
-	AnswersError Fate = "error"        // it is carried out, and something on the way answers an error
-	Late         Fate = "late"         // it is carried out when [Injection.Release] says so
+	LostAnswer   Fate = "lost answer"  // it is executed, and the response is lost
+	AnswersError Fate = "error"        // it is executed, and a proxy returns an error
+	Late         Fate = "late"         // it is executed when [Injection.Release] says so
 )
 
 // Injection is a fate that waits for its command.
@@ -45,14 +45,14 @@ func (i *Injection) Happened() bool {
 	}
 }
 
-// Release lets a late command reach the server, and waits until it has been carried out.
+// Release lets a late command reach the server, and waits until it has been executed.
 func (i *Injection) Release(ctx context.Context) error {
 	close(i.release)
 	select {
 	case <-i.carriedOut:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the late command was not carried out: %w", ctx.Err())
+		return fmt.Errorf("the late command was not executed: %w", ctx.Err())
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *conn) suffer(i *Injection, raw []byte) {
 	}
 }
 
-// replies carries answers to the client, until one is to be swallowed.
+// replies forwards replies to the client, until one is to be dropped.
 func (c *conn) replies() {
 	defer c.proxy.drop(c.client, c.server)
 	buf := make([]byte, 32<<10)

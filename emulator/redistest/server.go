@@ -70,12 +70,12 @@ func StartCluster(t testing.TB) *Server {
 	s.launch(t)
 	for _, command := range []string{"CLUSTER ADDSLOTSRANGE 0 16383", "CLUSTER INFO"} {
 		for deadline := time.Now().Add(startTimeout); ; time.Sleep(5 * time.Millisecond) {
-			answer := s.tell(command)
-			if strings.HasPrefix(answer, "+OK") || strings.Contains(answer, "cluster_state:ok") {
+			response := s.tell(command)
+			if strings.HasPrefix(response, "+OK") || strings.Contains(response, "cluster_state:ok") {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: %s", command, answer)
+				t.Fatalf("%s: %s", command, response)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (s *Server) dialSocket() (net.Conn, error) {
 	return d.DialContext(context.Background(), "unix", filepath.Join(s.dir, "redis.sock"))
 }
 
-// launch starts the process and waits until it answers.
+// launch starts the process and waits until it responds.
 func (s *Server) launch(t testing.TB) {
 	t.Helper()
 	var output bytes.Buffer
@@ -124,7 +124,7 @@ func (s *Server) launch(t testing.TB) {
 		close(ended)
 	}()
 	for deadline := time.Now().Add(startTimeout); ; {
-		if answer := s.tell("PING"); answer != "" && !strings.HasPrefix(answer, "-LOADING") {
+		if response := s.tell("PING"); response != "" && !strings.HasPrefix(response, "-LOADING") {
 			return
 		}
 		select {
@@ -134,7 +134,7 @@ func (s *Server) launch(t testing.TB) {
 		}
 		if time.Now().After(deadline) {
 			s.Kill()
-			t.Fatalf("redis-server does not answer after %v:\n%s", startTimeout, output.Bytes())
+			t.Fatalf("redis-server does not respond after %v:\n%s", startTimeout, output.Bytes())
 		}
 	}
 }

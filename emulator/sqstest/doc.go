@@ -21,7 +21,7 @@
 //
 // # What is not
 //
-// Every other operation and member of a request is answered with an error that says "emulator/sqstest does not support";
+// Every other operation and member of a request is rejected with an error that says "emulator/sqstest does not support";
 // nothing is ignored. That holds for message attributes, batches, policies, tags and encryption. Signatures are required and
 // not verified. Without a fault no message is delivered twice before its time, a standard queue keeps the order of sending, and
 // counts are exact, all of which the service does not promise.

@@ -11,10 +11,10 @@ import (
 type Kind int
 
 const (
-	// FailBefore answers 500 InternalFailure without applying the request. The SDK retries.
+	// FailBefore returns 500 InternalFailure without applying the request. The SDK retries.
 	FailBefore Kind = iota + 1
 
-	// FailAfter applies the request and then answers 500 InternalFailure. The SDK retries: a message may be sent twice, and
+	// FailAfter applies the request and then returns 500 InternalFailure. The SDK retries: a message may be sent twice, and
 	// a received one is hidden from the second attempt.
 	FailAfter
 
@@ -24,7 +24,7 @@ const (
 	// DropAfter applies the request and then closes the connection without a response: a response that was lost.
 	DropAfter
 
-	// Throttle answers RequestThrottled without applying the request.
+	// Throttle returns RequestThrottled without applying the request.
 	Throttle
 
 	// Delay waits before the request is applied. A request whose client has gone by then is not applied.

@@ -165,11 +165,11 @@ func (r *sendMessage) run(s *Server, _ call) (any, *apiError) {
 		delay = time.Duration(*r.DelaySeconds) * time.Second
 	}
 	was := q.add(s, m, delay)
-	answer := map[string]string{"MessageId": was.id, "MD5OfMessageBody": checksum(m.body)}
+	response := map[string]string{"MessageId": was.id, "MD5OfMessageBody": checksum(m.body)}
 	if q.fifo {
-		answer["SequenceNumber"] = was.sequence
+		response["SequenceNumber"] = was.sequence
 	}
-	return answer, nil
+	return response, nil
 }
 
 // check rejects what the kind of queue does not take.

@@ -100,7 +100,7 @@ const (
 	targetPrefix = "AmazonSQS."
 )
 
-// ServeHTTP answers one request of the protocol that the SDKs speak: a POST with JSON to the root.
+// ServeHTTP handles one request of the protocol that the SDKs speak: a POST with JSON to the root.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -120,9 +120,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !awsjson.Wait(r.Context(), p.delay) || p.dropBefore {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
-	var answer any
+	var response any
 	if refused == nil {
-		answer, refused = s.answer(r.Context(), req, call{base: "http://" + r.Host, duplicate: p.duplicate})
+		response, refused = s.response(r.Context(), req, call{base: "http://" + r.Host, duplicate: p.duplicate})
 	}
 	if p.dropAfter || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
@@ -130,7 +130,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.lost {
 		refused = internalError()
 	}
-	write(w, answer, refused)
+	write(w, response, refused)
 }
 
 // decode finds the operation of an HTTP request and decodes its body. The operation is empty when there is none.
@@ -157,8 +157,8 @@ func decode(r *http.Request, body []byte) (string, request, *apiError) {
 	return op, req, nil
 }
 
-// answer applies a request. One that waits for messages is retried when something changes.
-func (s *Server) answer(ctx context.Context, req request, c call) (any, *apiError) {
+// response applies a request. One that waits for messages is retried when something changes.
+func (s *Server) response(ctx context.Context, req request, c call) (any, *apiError) {
 	poll, polls := req.(*receiveMessage)
 	s.mu.Lock()
 	began := s.now()
@@ -169,10 +169,10 @@ func (s *Server) answer(ctx context.Context, req request, c call) (any, *apiErro
 			s.mu.Unlock()
 			return nil, nil // no one is there any more: a message handed out now would be hidden for nothing
 		}
-		answer, refused := req.run(s, c)
+		response, refused := req.run(s, c)
 		if !polls || refused != nil || len(poll.found) > 0 {
 			s.mu.Unlock()
-			return answer, refused
+			return response, refused
 		}
 		now, changed := s.now(), s.changed
 		left := began.Add(poll.wait(s)).Sub(now)
@@ -181,7 +181,7 @@ func (s *Server) answer(ctx context.Context, req request, c call) (any, *apiErro
 		}
 		s.mu.Unlock()
 		if left <= 0 {
-			return answer, nil
+			return response, nil
 		}
 		timer := time.NewTimer(left)
 		select {
@@ -207,19 +207,19 @@ func (s *Server) wake() {
 }
 
 // write sends a response, or the error that took its place.
-func write(w http.ResponseWriter, answer any, refused *apiError) {
+func write(w http.ResponseWriter, response any, refused *apiError) {
 	status := http.StatusOK
 	h := w.Header()
 	if refused != nil {
-		status, answer = refused.status, refused.body()
+		status, response = refused.status, refused.body()
 		h.Set("X-Amzn-Query-Error", refused.header())
 	}
 	h.Set("X-Amzn-Requestid", rand.Text())
-	awsjson.Write(w, status, awsjson.Encode(answer))
+	awsjson.Write(w, status, awsjson.Encode(response))
 }
 
 // Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
-// answered, rejected or lost by a fault, each attempt of an SDK by itself.
+// executed, rejected or lost by a fault, each attempt of an SDK by itself.
 func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.

@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
-// echo answers with the body of the request, and drops the connection of one for /drop.
+// echo responds with the body of the request, and drops the connection of one for /drop.
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.URL.Path == "/drop" {
@@ -49,13 +49,13 @@ func TestTransports(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer, err := client.Do(r)
+				response, err := client.Do(r)
 				if err != nil {
 					return "", err
 				}
-				defer answer.Body.Close()
-				got, err := io.ReadAll(answer.Body)
-				return fmt.Sprintf("%d %s %d %s", answer.StatusCode, answer.Header.Get("Content-Type"), answer.ContentLength, got), err
+				defer response.Body.Close()
+				got, err := io.ReadAll(response.Body)
+				return fmt.Sprintf("%d %s %d %s", response.StatusCode, response.Header.Get("Content-Type"), response.ContentLength, got), err
 			}
 			if got, err := do(t.Context(), "/", strings.NewReader("x")); err != nil || got != `418 application/x-amz-json-1.0 3 "x"` {
 				t.Errorf("a body: %s, %v", got, err)
@@ -80,8 +80,8 @@ func TestServeEndsWithTheTest(t *testing.T) {
 	var reached atomic.Int32
 	var url string
 	get := func() {
-		if answer, err := http.Get(url); err == nil {
-			answer.Body.Close()
+		if response, err := http.Get(url); err == nil {
+			response.Body.Close()
 		}
 	}
 	t.Run("test", func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestRoundTripperDrops(t *testing.T) {
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()
-		answer, err := via.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+		response, err := via.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
 		if err == nil {
-			answer.Body.Close()
+			response.Body.Close()
 		}
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // maxNesting is how deep lists and maps may be nested inside an attribute.
 const maxNesting = 32
 
-// ShapeError marks a value whose JSON has the wrong shape: the service answers it with SerializationException. Every
+// ShapeError marks a value whose JSON has the wrong shape: the service rejects it with SerializationException. Every
 // other error of [Decode] is the text of a ValidationException.
 type ShapeError struct{ msg string }
 

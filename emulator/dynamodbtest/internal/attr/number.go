@@ -113,7 +113,7 @@ func Int(n int) Number {
 	return v
 }
 
-// String writes the number the way the service answers it: plain digits, no exponent, no zeros that say nothing.
+// String writes the number as the service does: plain digits, no exponent, no superfluous zeros.
 func (n Number) String() string {
 	if n.digits == "" {
 		return "0"

@@ -255,7 +255,7 @@ func (k *keyConditions) add(n node) error {
 		}
 		return k.keyFirst(n.name, n.args...)
 	default:
-		panic("unreachable: parsing lets no operand stand for a condition")
+		panic("unreachable: parsing accepts no operand as a condition")
 	}
 }
 

@@ -36,7 +36,7 @@ func holds(n node, item attr.Map) bool {
 	case *call:
 		return test(n, item)
 	default:
-		panic("unreachable: parsing lets no operand stand for a condition")
+		panic("unreachable: parsing accepts no operand as a condition")
 	}
 }
 
@@ -68,7 +68,7 @@ func resolve(n node, item attr.Map) attr.Value {
 	case *call:
 		return size(resolve(n.args[0], item))
 	default:
-		panic("unreachable: parsing lets no condition stand for an operand")
+		panic("unreachable: parsing accepts no condition as an operand")
 	}
 }
 
