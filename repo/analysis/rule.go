@@ -325,7 +325,7 @@ func (c Create) Write() docstore.Write {
 // Granted is the new analysis.
 func (c Create) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
-// Refusal takes an existing document, whoever created it, for the command's own effect.
+// Refusal takes any existing document for the command's own effect.
 func (c Create) Refusal(s State, w rule.When) Outcome {
 	return Outcome{Code: OK, Replayed: true, At: w.At, Grant: Grant{Status: s.Status}}
 }

@@ -10,7 +10,7 @@ import (
 // Kind is the kind of document that an analysis is: one for each analysis ID, without a tenant.
 const Kind = "analyses"
 
-// Status is what an analysis has come to. Anything that is not Ready or Failed is unfinished; users have their own words.
+// Status is the status of an analysis. Anything that is not Ready or Failed is unfinished; users have their own words.
 type Status string
 
 // The statuses that end an analysis.
@@ -49,7 +49,7 @@ const ExpiryField = fExpiresAt
 type State struct {
 	Exists    bool
 	Status    Status
-	Owner     string // empty: nobody runs it
+	Owner     string // empty: no one runs it
 	Expiry    string // lockExpiresAt as it stands; empty if there is none, or none that is text
 	Token     int64  // of the latest acquire; 0 before the first
 	Request   string // request ID of the acquire that holds the lock
@@ -117,7 +117,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	return s, nil
 }
 
-// unreadable stands for an owner that is not text: somebody, though nobody can say who.
+// unreadable is the owner in the State if the document's owner is not text.
 const unreadable = "(unreadable)"
 
 // text is a field's text; empty if there is none or it is something else.

@@ -12,10 +12,10 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Queue is where the sweep puts analyses that somebody has to run again.
+// Queue is where the sweep puts analyses that have to run again.
 type Queue interface {
 	// Enqueue hands an analysis to the workers. Calls with the same name mean the same message, and a queue that knows names
-	// takes it once. An error means that nothing was queued, or that nobody knows.
+	// takes it once. An error means that nothing was queued, or that it is unknown.
 	Enqueue(ctx context.Context, id ID, name string) error
 }
 
@@ -123,11 +123,11 @@ func (s State) checkStale(token int64, now time.Time) Code {
 // that has happened too often. Any number of sweeps may run at once.
 type Sweep struct {
 	Queue        Queue
-	MaxTakeovers int64         // an analysis that was taken over this often becomes FAILED; 0 stands for DefaultMaxTakeovers
-	RequeueEvery time.Duration // a queued analysis that nobody has begun is queued again after this, whole milliseconds; 0 stands for DefaultRequeueEvery
-	Grace        time.Duration // how long a lock must have been stale: the queue may deliver by itself; 0 stands for none
-	PageSize     int           // analyses looked at in one request, 1 to docstore.MaxLimit; 0 stands for docstore.DefaultLimit
-	Most         int           // stale analyses looked at in one sweep; 0 stands for DefaultMostSwept
+	MaxTakeovers int64         // an analysis that was taken over this often becomes FAILED; 0 means DefaultMaxTakeovers
+	RequeueEvery time.Duration // a queued analysis that has not begun is queued again after this, whole milliseconds; 0 means DefaultRequeueEvery
+	Grace        time.Duration // how long a lock must have been stale: the queue may redeliver by itself; 0 means none
+	PageSize     int           // analyses looked at in one request, 1 to docstore.MaxLimit; 0 means docstore.DefaultLimit
+	Most         int           // stale analyses looked at in one sweep; 0 means DefaultMostSwept
 }
 
 // Defaults of [Sweep].
@@ -137,10 +137,10 @@ const (
 	DefaultMostSwept    = 10_000
 )
 
-// Bounds of [Sweep]: beyond them a setting is a slip.
+// Bounds of [Sweep]: a setting beyond them is a mistake.
 const (
 	maxRequeueEvery = 366 * 24 * time.Hour
-	maxTroubles     = 20 // that Sweep tells in words
+	maxTroubles     = 20 // that Sweep returns in words
 )
 
 // Swept counts what a sweep did.
@@ -148,8 +148,8 @@ type Swept struct {
 	Stale    int  // analyses found with a stale lock: the sum of the next four, and one more if the sweep was cut off
 	Requeued int  // queued again by this sweep
 	Failed   int  // turned FAILED by this sweep
-	Skipped  int  // queued already a short time ago, or somebody else was quicker: another sweep, or a worker
-	Errors   int  // analyses whose document or queue made trouble; the sweep went on, and the next one tries again
+	Skipped  int  // queued a short time ago, or another sweep or worker was faster
+	Errors   int  // analyses whose document or queue failed; the sweep went on, and the next one tries again
 	More     bool // it ended after Sweep.Most, and there may be more
 }
 
@@ -172,8 +172,8 @@ func (c Sweep) Validate() error {
 	return nil
 }
 
-// Sweep does one sweep; see [Sweep]. An error means that it ended early, or that single analyses made trouble (Swept.Errors):
-// what Swept counts was done all the same.
+// Sweep does one sweep; see [Sweep]. An error means that it ended early, or that single analyses failed (Swept.Errors); what Swept
+// counts was done all the same.
 //
 // One read for the time, one request of [docstore.Due] for each page, and for each stale analysis that was not queued a short
 // time ago one write, and another if it could not be queued.
@@ -221,7 +221,7 @@ func (a *Analyses) Sweep(ctx context.Context, c Sweep) (Swept, error) {
 	}
 }
 
-// sweep is a [Sweep] under way.
+// sweep is a [Sweep] in progress.
 type sweep struct {
 	Sweep
 	analyses *Analyses
@@ -242,7 +242,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		s.done.Stale++
 		return fmt.Errorf("analysis %s: %w", id, err)
 	case found.Status.Finished() || found.Owner == "":
-		return nil // a document that somebody else wrote, with a time and without a lock
+		return nil // a document of another writer, with a time and without a lock
 	}
 	s.done.Stale++
 	if found.Takeovers() >= s.MaxTakeovers {
@@ -273,7 +273,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		return nil
 	}
 	if err := s.Queue.Enqueue(ctx, id, fmt.Sprintf("%s-%d-%s", id, found.Token, s.name)); err != nil {
-		// The mark would keep the analysis from the next sweep. If it cannot be taken back either, it wears off.
+		// The mark would keep the analysis from the next sweep. If it cannot be removed either, it expires.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		_, undoErr := s.analyses.store.Write(undo, mark.unmark())
@@ -283,5 +283,5 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	return nil
 }
 
-// undoTimeout bounds the taking back of a mark after the sweep's own time may be over.
+// undoTimeout bounds the removal of a mark, for which the sweep's own context may have ended.
 const undoTimeout = 5 * time.Second

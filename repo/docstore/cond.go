@@ -19,7 +19,7 @@ import (
 //
 // Adapters translate a condition by a type switch over these seven types.
 type Cond interface {
-	// Holds evaluates the condition for the document found (nil: none), with [Now] standing for now.
+	// Holds evaluates the condition for the document found (nil: none), where [Now] is now.
 	Holds(found Doc, now time.Time) bool
 	validate(depth int) error
 }
@@ -142,8 +142,8 @@ func validateEach(cs []Cond, depth int) error {
 	return nil
 }
 
-// checkCond refuses what an adapter's type switch does not know: nil, and pointers to conditions, which Go lets pass
-// for the interface.
+// checkCond rejects what an adapter's type switch does not know: nil, and pointers to conditions, which implement the
+// interface too.
 func checkCond(c Cond, depth int) error {
 	switch c.(type) {
 	case nil:

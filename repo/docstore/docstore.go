@@ -7,28 +7,28 @@
 //
 // # Who decides
 //
-// A rule (repo/lock and its neighbours) is a pure function of a document and a time. Its one granting branch is also
-// written down as a [Write]: a condition, and the fields to set, add and unset. The store evaluates the condition and
-// applies the change in one atomic step; when the condition does not hold it changes nothing and hands back the
-// document that it found, so that the rule can explain the refusal without another read.
+// A rule (see repo/rule) is a [Write]: a condition, and the fields to set, add and unset. The store evaluates the condition and
+// applies the change in one atomic step. When the condition does not hold it changes nothing and returns the document that
+// it found, so that the rule can explain the rejection without another read.
 //
 //	rule ──Write{Key, If, Set, Add, Unset}──▶ store ──┬─ condition holds ─▶ applied, the document after
 //	                                                  └─ otherwise ───────▶ refused, the document found
 //
 // # Whose clock
 //
-// The symbolic time [Now] stands for the instant at which the store evaluates a write. Conditions compare with it and
-// fields are set to it, so that the clocks of the callers do not matter on a store that has a clock of its own. Each
-// answer says in its At field which instant the store used.
+// The symbolic time [Now] is the instant at which the store evaluates a write. Conditions compare with it and fields are set to
+// it, so that the clocks of the callers do not matter on a store that has a clock of its own. The At field of each result is
+// the instant that the store used.
 //
 // # What can go wrong
 //
-// A refused condition is an outcome ([Result].Applied is false), never an error. An error from Write means that the
-// outcome is unknown, unless it is one of those that say that nothing was changed ([ErrInvalid] and its neighbors): the write may have been applied and its answer
-// lost. Whoever writes must be able to recognise a write of its own in the document found; see repo/lock for how
-// request IDs do that.
+// A condition that does not hold is an outcome ([Result].Applied is false), never an error. An error from Write means that the
+// outcome is unknown: the write may have been applied and its response lost. Only [ErrInvalid], [ErrDamaged], [ErrClosed] and
+// [ErrClockSkew] mean that nothing was changed. A rule must recognise its own earlier write in the document found; see
+// repo/lock for how request IDs do that.
 //
-// The in-memory store of [NewMemory] is the reference meaning of the port; docstoretest holds every adapter to it.
+// The in-memory store of [NewMemory] is the reference implementation; docstoretest compares every adapter with it. What only
+// authors of adapters need is in package driver.
 package docstore
 
 import (
@@ -49,24 +49,23 @@ var (
 	// beyond [MaxInt]. Nothing was changed. The error's text names the document and the field.
 	ErrDamaged = errors.New("docstore: damaged document")
 
-	// ErrClosed is answered by every call on a store after Close.
+	// ErrClosed is the error of every call on a store after Close.
 	ErrClosed = errors.New("docstore: closed")
 
-	// ErrUnavailable marks a store that could not be reached or could not answer in time. A write that ends with it
+	// ErrUnavailable marks a store that could not be reached or did not respond in time. A write that ends with it
 	// may have been applied all the same. Trying again later may succeed.
 	ErrUnavailable = errors.New("docstore: unavailable")
 
-	// ErrClockSkew is answered by stores that have no clock of their own when the caller's clock is further from the
-	// service's than the store's settings allow. Nothing was sent: with such a clock a lease could be taken over that
-	// still runs.
+	// ErrClockSkew is the error of a store without a clock of its own when the caller's clock is further from the service's
+	// than the store's settings allow. Nothing was sent: by such a clock, a lease could be taken over while it is held.
 	ErrClockSkew = errors.New("docstore: the clock is off")
 )
 
 // Store is what an adapter implements. Every method may be called from several goroutines at once, honours the
-// context's cancellation and deadline, and answers [ErrClosed] after Close.
+// context's cancellation and deadline, and returns [ErrClosed] after Close.
 type Store interface {
 	// Get returns the documents of keys in one strongly consistent trip: it sees every write that was acknowledged
-	// before the call. Snapshot.Docs has one entry for each key, in order; nil stands for a document that does not
+	// before the call. Snapshot.Docs has one entry for each key, in order; nil means that the document does not
 	// exist. No keys is [ErrInvalid]; the same key twice is allowed.
 	Get(ctx context.Context, keys ...Key) (Snapshot, error)
 
@@ -85,7 +84,7 @@ type Store interface {
 	Close() error
 }
 
-// Snapshot is the answer of [Store.Get].
+// Snapshot is the result of [Store.Get].
 type Snapshot struct {
 	At   time.Time // the store's time of the read, in UTC, whole milliseconds
 	Docs []Doc     // one for each key; nil where no document exists
@@ -100,17 +99,17 @@ type Write struct {
 	Unset []string         // fields to remove; a missing field is no error
 }
 
-// Result is the answer of [Store.Write].
+// Result is the result of [Store.Write].
 type Result struct {
 	Applied bool
-	At      time.Time // the instant that Now stood for, in UTC, whole milliseconds
+	At      time.Time // the instant that Now was, in UTC, whole milliseconds
 
-	// Margin is how far a refusal's At lies before the store's time. A store without a clock of its own wants a time to
-	// have passed by this much before it counts as passed, because the callers' clocks differ. 0 on all other stores.
+	// Margin is how far At lies before the store's time, if Applied is false. On a store without a clock of its own a time
+	// counts as passed only when it has passed by this much, because the callers' clocks differ. 0 on all other stores.
 	Margin time.Duration
 
 	// Docs has one entry for each write, in order. After an applied single write it holds the document as it now
-	// stands; after several applied writes its entries are nil, because not every store can return them. After a
+	// is; after several applied writes its entries are nil, because not every store can return them. After a
 	// refusal it holds, for the writes named in Refused, the document found (nil if there was none).
 	Docs []Doc
 
@@ -125,10 +124,10 @@ type Query struct {
 	Tenant string // may be empty, for kinds that belong to no tenant
 	Prefix string // of the ID; empty selects all
 	After  string // only IDs greater than this one: Page.Next of the page before, empty for the first
-	Limit  int    // entries in the page, 1 to MaxLimit; 0 stands for DefaultLimit
+	Limit  int    // entries in the page, 1 to MaxLimit; 0 means DefaultLimit
 }
 
-// Page is the answer of [Store.List].
+// Page is the result of [Store.List].
 type Page struct {
 	At      time.Time // the store's time of the read, in UTC, whole milliseconds
 	Entries []Entry

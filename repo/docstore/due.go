@@ -10,21 +10,21 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/internal/cursor"
 )
 
-// DueQuery selects documents by a text field, in the order of that field: those that wait for a time that has come.
-// Documents without the field, and those where it is not text, are never found.
+// DueQuery selects documents whose text field holds a time that has come, in the order of that field. Documents without the
+// field, and those where it is not text, are never found.
 type DueQuery struct {
 	Kind   string
 	Tenant string // may be empty, for kinds that belong to no tenant
 	Field  string
 	UpTo   time.Time // only documents whose field is less than or equal to FormatTime(UpTo), by bytes; years 0 to 9999
 	After  string    // Page.Next of the page before; empty for the first
-	Limit  int       // entries in the page, 1 to MaxLimit; 0 stands for DefaultLimit
+	Limit  int       // entries in the page, 1 to MaxLimit; 0 means DefaultLimit
 }
 
-// ErrNoIndex is answered by a [DueLister] that has no index on the field.
+// ErrNoIndex is the error of a [DueLister] that has no index on the field.
 var ErrNoIndex = errors.New("docstore: no index")
 
-// DueLister is the power of a store that has an index on a field, or makes one. Stores without it are walked by [Due].
+// DueLister is for a store that has an index on a field, or makes one. Stores without it are walked by [Due].
 type DueLister interface {
 	// Due returns a page of documents by ascending bytes of the field; documents with the same value are in an order of the
 	// store's own. Every document whose field stays as it is during the whole walk is seen exactly once. A page may be older

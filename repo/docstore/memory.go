@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Memory is the store in a map: the reference meaning of the port, and the quickest store for a test. What it holds is
-// gone with the process.
+// Memory is a store in a map: the reference implementation, and the fastest store for tests. Its documents are gone when the
+// process ends. It shares no code with package driver, so that comparing an adapter with it compares two implementations.
 type Memory struct {
 	now    func() time.Time
 	mu     sync.RWMutex
@@ -19,7 +19,7 @@ type Memory struct {
 
 // MemoryOptions are the settings of [NewMemory]. The zero value works.
 type MemoryOptions struct {
-	Now func() time.Time // the store's clock; nil stands for time.Now
+	Now func() time.Time // the store's clock; nil means time.Now
 }
 
 var _ Store = (*Memory)(nil)

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Doc is a document: field names and values. nil stands for a document that does not exist; an existing document
-// without fields is an empty, non-nil Doc. Documents handed out by a store belong to the caller.
+// Doc is a document: field names and values. nil means that the document does not exist; an existing document without fields
+// is an empty, non-nil Doc. Documents returned by a store belong to the caller.
 type Doc map[string]Value
 
 // Value is what a field holds: a [String], [Int], [Bool], [Map] or, read only, an [Opaque]. In a condition or a Set an
-// [Instant] may stand for a time that the store will know.
+// [Instant] is a time that the store resolves.
 type Value interface{ value() }
 
 type (
@@ -29,9 +29,8 @@ type (
 	// Map is a flat table of text to text, for labels that people attach.
 	Map map[string]string
 
-	// Opaque is a value of somebody else's field that the port cannot express (a list, a fraction, a nested document).
-	// It is there so that a document's fields can be told present, it equals nothing and cannot be written; a store
-	// keeps it untouched when it patches the document.
+	// Opaque is a field of another writer that the port cannot express (a list, a fraction, a nested document). It shows
+	// that the field exists, equals nothing and cannot be written; a store keeps it when it patches the document.
 	Opaque struct{ Raw any }
 
 	// Instant is the store's time of the write plus an offset. It is stored as a [String], see [FormatTime].
@@ -45,7 +44,7 @@ func (Map) value()     {}
 func (Opaque) value()  {}
 func (Instant) value() {}
 
-// Now stands for the instant at which the store evaluates the write.
+// Now is the instant at which the store evaluates the write.
 var Now = Instant{}
 
 // Add returns the instant that lies d after i, which may be negative. d must be whole milliseconds.

@@ -1,5 +1,5 @@
-// Package field checks what callers send: one sentence for each thing that can be wrong with a field, always with the
-// field's name as the HTTP contract spells it, so that the rules and the doors say the same.
+// Package field checks what callers send. Its errors name the field as the HTTP contract spells it, so that rules and
+// endpoints report the same.
 package field
 
 import (
@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error says which field cannot be accepted and what to send instead. Nothing was changed when it is returned.
+// Error says which field is invalid and what to send instead. Nothing was changed.
 type Error struct {
 	Name    string // as the contract spells it: "ttl_seconds"
 	Problem string // what is wrong and what would be right: "must be from 1 to 86400"

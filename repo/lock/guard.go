@@ -12,27 +12,26 @@ import (
 // FenceKind is the kind of document in which [Guard] remembers the highest token of a resource.
 const FenceKind = "fences"
 
-// Guard protects what lies behind a lock (LS-FENCE-001): it remembers, for each resource, the highest fencing token
-// that ever came by, and refuses every older one. A holder that was paused beyond its lease is stopped here, at the
-// latest after the new holder's first request.
+// Guard protects the resource behind a lock: it remembers the highest fencing token of each resource and rejects every older
+// one. A holder that was paused beyond its lease is stopped here, at the latest after the new holder's first request.
 //
-// A guard is asked before the effect, and a holder can be paused between the two. Where the resource can compare for
-// itself, in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
+// A guard is asked before the effect, and a holder can be paused between the two. If the resource can compare tokens itself,
+// in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
 type Guard struct {
 	store docstore.Store
 }
 
-// NewGuard returns a guard that remembers in the store. With [docstore.NewMemory] it forgets when the process ends.
+// NewGuard returns a guard that keeps the tokens in the store.
 func NewGuard(store docstore.Store) *Guard { return &Guard{store} }
 
-// Fence asks the guard to let a token pass.
+// Fence asks a [Guard] to let a token pass.
 type Fence struct {
 	Tenant   string // tenant_id
-	Resource string // what is protected: often, but not always, named like the lock
+	Resource string // what is protected; often named like the lock
 	Token    int64  // fencing_token
 }
 
-// FenceOutcome is the guard's answer.
+// FenceOutcome is the result of [Guard.Check].
 type FenceOutcome struct {
 	Passed  bool
 	Highest int64 // the highest token of the resource, including this one
@@ -76,8 +75,8 @@ func (c Fence) key() docstore.Key {
 	return docstore.Key{Kind: FenceKind, Tenant: c.Tenant, ID: c.Resource}
 }
 
-// FenceCond is the condition that lets a token pass on a document that keeps the highest one in a field: put it into
-// the write of the effect itself, together with setting the field to the token.
+// FenceCond holds for a token that is not older than the one that a document keeps in a field. Put it into the write of the
+// effect, together with setting the field to the token.
 func FenceCond(fieldName string, token int64) docstore.Cond {
 	return docstore.Any{
 		docstore.Not{Cond: docstore.Has{Field: fieldName}},
@@ -85,14 +84,14 @@ func FenceCond(fieldName string, token int64) docstore.Cond {
 	}
 }
 
-// WhileHeld is a write that changes nothing and holds while the lease named by owner and token is held (LS-FENCE-001). In one
-// step with the writes of an effect, it makes sure that the lease is held at the moment of the effect.
+// WhileHeld is a write that changes nothing and applies while the lease of owner and token is held. In one step
+// with the writes of an effect, it makes sure that the lease is held at the moment of the effect.
 func WhileHeld(id ID, owner string, token int64) docstore.Write {
 	return docstore.Write{Key: id.key(), If: heldBy(owner, token)}
 }
 
-// Check lets a token pass or refuses it. One request to the store. After an error nothing must be done on the strength
-// of the token; asking again is harmless.
+// Check lets a token pass or rejects it. One request to the store. After an error the token must not be relied on; checking
+// again is harmless.
 func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceOutcome{}, err

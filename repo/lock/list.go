@@ -14,7 +14,7 @@ type List struct {
 	Tenant    string
 	Prefix    string // of the lock_key; empty selects all
 	Phase     Phase  // None selects all
-	PageSize  int    // 1 to MaxPageSize; 0 stands for DefaultPageSize
+	PageSize  int    // 1 to MaxPageSize; 0 means DefaultPageSize
 	PageToken string // Page.Next of the page before; empty for the first
 }
 

@@ -45,10 +45,10 @@ type Lease struct {
 	Token int64 // the fencing token
 }
 
-// Outcome is the answer to a command.
+// Outcome is the result of a command.
 type Outcome struct {
 	Code     Code
-	Replayed bool // the request_id was known: this is the earlier answer, nothing was changed now
+	Replayed bool // the request_id was known: this is the earlier result, nothing was changed now
 
 	// Lease is, for OK, the caller's lease. For Held it is the holder's, without its token, and for the other
 	// refusals it is what is known of the lease that the caller named.

@@ -212,7 +212,7 @@ func (c Release) ended() Ended {
 	return Ended{Token: c.Token, Owner: c.Owner, RequestID: c.RequestID}
 }
 
-// ForceRelease ends the current lease, whoever holds it: an administrator's tool for a holder that hangs. It does not stop the
+// ForceRelease ends the current lease of any owner: an administrator's tool for a holder that hangs. It does not stop the
 // holder's work; the next grant's token does, where tokens are checked.
 type ForceRelease struct {
 	ID

@@ -11,7 +11,7 @@ import (
 // Kind is the kind of document that holds a lock: one for each (tenant, key).
 const Kind = "locks"
 
-// Phase is where a lock stands.
+// Phase is the state of a lock.
 type Phase string
 
 // The phases of a lock. A document stores only Active and Released; Expired is Active seen at or after its expires_at.
@@ -68,7 +68,7 @@ type State struct {
 	Forced   Forced            // the latest force-release of this lock, if any
 }
 
-// Ended remembers a release, so that its repetition is answered as such even after later leases.
+// Ended remembers a release, so that a retry is recognised even after later leases.
 type Ended struct {
 	Token     int64
 	Owner     string

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// acquire is one call of [Service.Acquire] under way.
+// acquire is one call of [Service.Acquire].
 type acquire struct {
 	*Service
 	sv   *service
@@ -71,7 +71,7 @@ func (a *acquire) anyPage(ctx context.Context) (view, error) {
 	return a.read(ctx, a.sp, func(g geometry) []int { return []int{a.spread(g.pages)} })
 }
 
-// enough reports whether what was seen can be decided about: a page has room for all leases, or there is no other page.
+// enough reports whether the pages read suffice: one has space for all leases, or there is no other page.
 func (a *acquire) enough(seen view) bool {
 	if len(seen.pages) == seen.g.pages {
 		return true
@@ -115,8 +115,8 @@ func (a *acquire) decide(seen view) (grant, error) {
 	return g, nil
 }
 
-// isOwn reports whether the refused write had been applied before: its answer was lost, the store's library sent it
-// again, and it met its own effect. The writes are applied all or none, so one page tells.
+// isOwn reports whether the refused write had been applied before: its response was lost, the store's library sent it again,
+// and it failed its own condition. The writes are applied all or none, so one page is proof.
 func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
 	for _, i := range r.Refused {
 		if i >= len(g.pages) {
@@ -133,8 +133,8 @@ func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
 	return false, nil
 }
 
-// again is what to decide about after a lost race. The refusal has brought the page as it is now, so staying on it costs
-// no read. What concerned several documents is read anew.
+// again is what to decide about after a conflict. The refused write returned the page as it is now, so staying on it costs no
+// read. Several documents are read again.
 func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent time.Time) (time.Time, view, error) {
 	if len(g.writes) > 1 {
 		begin := a.now()
@@ -150,9 +150,9 @@ func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent ti
 	}, nil
 }
 
-// leases are what was granted, for its holder. A grant of which half is over by the time that the store has answered is
-// none: whoever got it would have to ask again at once. The time is measured from before the request that told it, so
-// that it errs on the early side.
+// leases are what was granted, for its holder. A grant of which half is over when the store responds is an error: its holder
+// would have to renew at once. The time is measured from before the request that returned it, so that it errs on the early
+// side.
 func (a *acquire) leases(g grant, begin time.Time) ([]kazahana.Lease, error) {
 	took := a.now().Sub(begin)
 	if lasts := time.Duration(g.expired-g.created) * time.Millisecond; took >= lasts/2 {

@@ -16,8 +16,8 @@ import (
 type ServiceConfig struct {
 	ServiceID string `json:"serviceId"` // as callers name it: 1 to MaxServiceIDBytes bytes
 
-	// Space is the set of machine IDs that the service leases from. Services that share one make IDs that are different
-	// from each other's too. Empty stands for DefaultSpace.
+	// Space is the set of machine IDs that the service leases from. IDs of services that share one never collide. Empty
+	// means DefaultSpace.
 	Space string `json:"space"`
 
 	kazahana.Layout // its first three members must be the same for all services of a space
@@ -69,7 +69,7 @@ func ParseServices(text []byte) ([]ServiceConfig, error) {
 	return services, err
 }
 
-// strictly decodes one JSON value without members that nobody knows.
+// strictly decodes one JSON value and rejects unknown members.
 func strictly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -98,7 +98,7 @@ type space struct {
 	maxSeq   int             // largest
 }
 
-// plan checks services and brings them together with their spaces. No services stand for the default one.
+// plan checks services and assigns them to their spaces. No services mean the default one.
 func plan(configs []ServiceConfig) (map[string]*service, error) {
 	if len(configs) == 0 {
 		configs = []ServiceConfig{DefaultService()}
@@ -113,7 +113,7 @@ func plan(configs []ServiceConfig) (map[string]*service, error) {
 			return nil, fmt.Errorf("ID service %d (%q): %w", i+1, c.ServiceID, err)
 		}
 		if services[c.ServiceID] != nil {
-			return nil, fmt.Errorf("ID service %d: serviceId %q is there twice", i+1, c.ServiceID)
+			return nil, fmt.Errorf("ID service %d: serviceId %q is given twice", i+1, c.ServiceID)
 		}
 		sp := spaces[c.Space]
 		if sp == nil {

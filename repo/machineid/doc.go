@@ -2,23 +2,23 @@
 //
 // # The interval rule
 //
-// A lease is the right to stamp IDs of one machine ID with the timestamps in [created, expired), and with no others. For
-// every machine ID the store keeps notBefore: all timestamps before it are taken, none from it on is.
+// A lease of a machine ID is the right to make IDs with the timestamps in [created, expired), and with no others. For every
+// machine ID the store keeps notBefore: all timestamps before it are taken, none from it on is.
 //
 //	grant    only if notBefore <= now:   created = now, expired = now + duration, notBefore = expired
 //	release  signed at ts:               notBefore = ts + 1, but never before created and never later than it was
 //
 //	            created           ts          expired
 //	────────────────┼──────────────┼──────────────┼───────────▶ timestamps of one machine ID
-//	 taken before   │ this lease   │ given back   │ free
+//	 taken before   │ this lease   │ released     │ free
 //	                └─ notBefore ──▶ moves right with a grant; a release moves it left, behind what was stamped
 //
 // So the intervals of one machine ID never overlap, and no two IDs are equal. This needs no clock to be right. A now
 // that lies behind finds notBefore ahead of it and grants nothing; a now that is ahead begins its interval late; a writer
 // that was paused between its read and its write either finds the page changed, and writes nothing, or writes the
 // interval that was free and still is. The holder compares the timestamp inside the ID with its interval, not its clock
-// with a deadline, so its clock can cost it IDs and never make two equal. That is also why no margin is kept after the end
-// of a lease, on no store: margins protect against two holders that run at once, and here that is harmless.
+// with a deadline, so a wrong clock can cost it IDs and never makes two equal. For the same reason no store keeps a margin
+// after a lease: margins protect against two holders that run at once, and here that is harmless.
 //
 // A release trusts the holder in one thing: that it stamps nothing after the timestamp that it signed.
 //
@@ -31,9 +31,9 @@
 //
 //	space ──▶ up to 256 pages ──▶ 128 slots each: notBefore, and the lease that holds it
 //
-// # Who decides
+// # Atomicity
 //
-// The page's document does. An acquire reads one page at random, decides by a pure function, and writes the page on the
+// An acquire reads one page at random, decides by a pure function, and writes the page on the
 // condition that its revision is still the one that was read: two requests for any number of leases. It takes the slots
 // that have been free for longest, so that a machine ID is not used again at once. A page without enough free slots leads
 // to one read of all pages, after which it is known where they are, or that there are none: then the error says when the
@@ -41,11 +41,11 @@
 //
 // # What can go wrong
 //
-// A write whose answer was lost may be sent again by the store's own library, and then fails its own condition. The
-// document found then holds the secrets that were drawn for it, and the answer is the grant. If no answer arrives
-// at all, the slots stay taken until their leases run out: lost for a while, and never given to two. A grant that took so
-// long that half of it is over is not handed out. With fewer free machine IDs than asked for, a caller gets one: all can
-// go on, and what is scarce goes to those who have none.
+// A write whose response was lost may be retried by the store's own library, and then fails its own condition. The document
+// found then holds the secrets that were drawn for it, and the result is the grant. If no response arrives at all, the
+// slots stay taken until their leases expire: lost for a while, and never leased twice. A grant that took so long that half
+// of it is over is not handed out. If fewer machine IDs are free than requested, a caller gets one, so that as many callers as
+// possible can work.
 //
 // Restoring a backup of the store, or deleting its documents, forgets what was leased since: wait for as long as the
 // longest lease lasts before serving again.

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// ErrBadSignature is answered to a release that its lease's holder did not sign. Nothing was changed.
+// ErrBadSignature is the error of a release that the lease's holder did not sign. Nothing was changed.
 var ErrBadSignature = errors.New("the signature is not that of the machine ID's holder")
 
-// UnknownServiceError is answered to a caller who names a service that is not configured.
+// UnknownServiceError is the error of a request that names a service that is not configured.
 type UnknownServiceError struct {
 	ServiceID string
 }

@@ -380,7 +380,7 @@ func TestRefusedServices(t *testing.T) {
 		`[{"serviceId":"a"}] x`:                 "must be a JSON list",
 		`[{}]`:                                  `ID service 1 (""): serviceId is required`,
 		`[{"serviceId":"a","bits":1}]`:          `ID service 1: json: unknown field "bits"`,
-		`[{"serviceId":"a"},{"serviceId":"a"}]`: `ID service 2: serviceId "a" is there twice`,
+		`[{"serviceId":"a"},{"serviceId":"a"}]`: `ID service 2: serviceId "a" is given twice`,
 		`[{"serviceId":"a","leaseDuration":999}]`:                         "leaseDuration must be a whole number from 1000 to 86400000",
 		`[{"serviceId":"a","bitSeq":9}]`:                                  "bitReserve + bitTs + bitId + bitSeq must be 64, not 65",
 		`[{"serviceId":"a","customEpoch":-1}]`:                            "customEpoch -1: must be",

@@ -10,13 +10,13 @@ type Occupancy struct {
 	Space    string
 	At       time.Time      // the store's time
 	Units    int            // in the space: what a lease with the smallest sequence takes
-	Leased   int            // units that nobody else can have now
+	Leased   int            // units that cannot be leased now
 	Free     int            // the others
-	NextFree time.Time      // when the next of the leased units falls free; zero if none is leased
-	Services map[string]int // leases that last now, by service
+	NextFree time.Time      // when the next of the leased units becomes free; zero if none is leased
+	Services map[string]int // leases that are held now, by service
 }
 
-// Occupancy counts a space. One read of all its pages. An unknown name is answered with ok false.
+// Occupancy counts a space. One read of all its pages. ok is false if no space has the name.
 func (s *Service) Occupancy(ctx context.Context, name string) (o Occupancy, ok bool, err error) {
 	sp := s.spaces[name]
 	if sp == nil {

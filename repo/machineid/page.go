@@ -47,12 +47,12 @@ func (g geometry) all() []int {
 
 // page is what the document of a page says.
 type page struct {
-	rev    int64   // of the document; 0: there is none yet
-	floors []int64 // notBefore of each slot in Unix milliseconds; 0: never leased
-	held   []lease // those that have not been released; they may have run out
+	rev       int64   // of the document; 0: there is none yet
+	notBefore []int64 // notBefore of each slot in Unix milliseconds; 0: never leased
+	held      []lease // those that have not been released; they may have expired
 }
 
-// lease is a lease as its page keeps it. It lasts until the floor of its slots.
+// lease is a lease as its page keeps it. It lasts until the notBefore of its slots.
 type lease struct {
 	slot    int   // the first one
 	bits    int   // it takes 1<<bits slots
@@ -65,20 +65,20 @@ type lease struct {
 type secret [16]byte
 
 // live reports whether the lease lasts at the time now.
-func (p page) live(l lease, now int64) bool { return p.floors[l.slot] > now }
+func (p page) live(l lease, now int64) bool { return p.notBefore[l.slot] > now }
 
 // Fields of a page's document. The lists are base64url of records of a fixed width with numbers in big endian:
 //
-//	floors    for each slot: 6 bytes of notBefore
-//	leases    for each lease: 1 byte slot, 1 byte bits, 1 byte service, 5 bytes expired-created, 16 bytes secret
-//	services  the names that the leases count, a line each
+//	not_before  for each slot: 6 bytes, Unix milliseconds
+//	leases      for each lease: 1 byte slot, 1 byte bits, 1 byte service, 5 bytes expired-created, 16 bytes secret
+//	services    the names that the leases count, a line each
 const (
-	fRev      = "rev"
-	fFloors   = "floors"
-	fLeases   = "leases"
-	fServices = "services"
+	fRev       = "rev"
+	fNotBefore = "not_before"
+	fLeases    = "leases"
+	fServices  = "services"
 
-	floorBytes = 6
+	timeBytes  = 6
 	leaseBytes = 24
 )
 
@@ -86,24 +86,24 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // pageOf reads a page's document (nil: none). The error is [docstore.ErrDamaged].
 func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
-	p := page{floors: make([]int64, g.slots)}
+	p := page{notBefore: make([]int64, g.slots)}
 	if d == nil {
 		return p, nil
 	}
 	damaged := func(f string) error {
-		return fmt.Errorf("%w: %s: field %q is not as machine IDs are kept", docstore.ErrDamaged, k, f)
+		return fmt.Errorf("%w: %s: field %q is not what a page of machine IDs holds", docstore.ErrDamaged, k, f)
 	}
 	rev, ok := d[fRev].(docstore.Int)
 	if !ok || rev < 1 {
 		return page{}, damaged(fRev)
 	}
 	p.rev = int64(rev)
-	floors, ok := records(d[fFloors], floorBytes)
-	if !ok || len(floors) != g.slots*floorBytes {
-		return page{}, damaged(fFloors)
+	notBefore, ok := records(d[fNotBefore], timeBytes)
+	if !ok || len(notBefore) != g.slots*timeBytes {
+		return page{}, damaged(fNotBefore)
 	}
-	for i := range p.floors {
-		p.floors[i] = number(floors[i*floorBytes:][:floorBytes])
+	for i := range p.notBefore {
+		p.notBefore[i] = number(notBefore[i*timeBytes:][:timeBytes])
 	}
 	services, ok := d[fServices].(docstore.String)
 	if !ok {
@@ -121,7 +121,7 @@ func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
 			return page{}, damaged(fLeases)
 		}
 		l.service = names[r[2]]
-		l.created = p.floors[l.slot] - number(r[3:8])
+		l.created = p.notBefore[l.slot] - number(r[3:8])
 		copy(l.secret[:], r[8:])
 		p.held = append(p.held, l)
 	}
@@ -132,9 +132,9 @@ func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
 // the one that was read.
 func (p page) write(k docstore.Key) docstore.Write {
 	var names []string
-	floors := make([]byte, 0, len(p.floors)*floorBytes)
-	for _, f := range p.floors {
-		floors = appendNumber(floors, f, floorBytes)
+	notBefore := make([]byte, 0, len(p.notBefore)*timeBytes)
+	for _, f := range p.notBefore {
+		notBefore = appendNumber(notBefore, f, timeBytes)
 	}
 	leases := make([]byte, 0, len(p.held)*leaseBytes)
 	for _, l := range p.held {
@@ -144,17 +144,17 @@ func (p page) write(k docstore.Key) docstore.Write {
 			names = append(names, l.service)
 		}
 		leases = append(leases, byte(l.slot), byte(l.bits), byte(name)) //nolint:gosec // 128 slots, and so as many leases and names
-		leases = appendNumber(leases, p.floors[l.slot]-l.created, 5)
+		leases = appendNumber(leases, p.notBefore[l.slot]-l.created, 5)
 		leases = append(leases, l.secret[:]...)
 	}
 	w := docstore.Write{
 		Key: k,
 		If:  docstore.Absent{},
 		Set: map[string]docstore.Value{
-			fRev:      docstore.Int(p.rev),
-			fFloors:   docstore.String(encoding.EncodeToString(floors)),
-			fLeases:   docstore.String(encoding.EncodeToString(leases)),
-			fServices: docstore.String(strings.Join(names, "\n")),
+			fRev:       docstore.Int(p.rev),
+			fNotBefore: docstore.String(encoding.EncodeToString(notBefore)),
+			fLeases:    docstore.String(encoding.EncodeToString(leases)),
+			fServices:  docstore.String(strings.Join(names, "\n")),
 		},
 	}
 	if p.rev > 1 {

@@ -10,14 +10,14 @@ import (
 // run is an aligned group of slots that one lease can take.
 type run struct {
 	page, slot int
-	since      int64 // from when on it is free: the latest floor of its slots, in Unix milliseconds
+	since      int64 // from when on it is free: the latest notBefore of its slots, in Unix milliseconds
 }
 
-// runs are the groups of 1<<bits slots of a page that nobody holds at the time now, free for longest first; and the
-// earliest time at which another one falls free if nobody releases it, 0 if there is none.
+// runs are the groups of 1<<bits slots of a page that are free at the time now, free for longest first; and the earliest time
+// at which another one becomes free without a release, 0 if there is none.
 func (p page) runs(index, bits int, now int64) (free []run, next int64) {
-	for slot := 0; slot < len(p.floors); slot += 1 << bits {
-		since := slices.Max(p.floors[slot : slot+1<<bits])
+	for slot := 0; slot < len(p.notBefore); slot += 1 << bits {
+		since := slices.Max(p.notBefore[slot : slot+1<<bits])
 		switch {
 		case since <= now:
 			free = append(free, run{page: index, slot: slot, since: since})
@@ -30,12 +30,12 @@ func (p page) runs(index, bits int, now int64) (free []run, next int64) {
 }
 
 // grant is the page after leases of the interval [created, expired) for the free runs. Leases that have run out are
-// forgotten; their floors stay.
+// removed; their notBefore stays.
 func (p page) grant(runs []run, secrets []secret, bits int, service string, created, expired int64) page {
 	after := p.next(created)
 	for i, r := range runs {
 		for slot := r.slot; slot < r.slot+1<<bits; slot++ {
-			after.floors[slot] = expired
+			after.notBefore[slot] = expired
 		}
 		after.held = append(after.held, lease{slot: r.slot, bits: bits, created: created, secret: secrets[i], service: service}) //nolint:gosec // one for each run
 	}
@@ -44,7 +44,7 @@ func (p page) grant(runs []run, secrets []secret, bits int, service string, crea
 
 // next is a copy of the page with the next revision and without what has run out.
 func (p page) next(now int64) page {
-	after := page{rev: p.rev + 1, floors: slices.Clone(p.floors)}
+	after := page{rev: p.rev + 1, notBefore: slices.Clone(p.notBefore)}
 	for _, l := range p.held {
 		if p.live(l, now) {
 			after.held = append(after.held, l)
@@ -53,19 +53,19 @@ func (p page) next(now int64) page {
 	return after
 }
 
-// verdict says what a release comes to.
-type verdict int
+// releaseResult is the result of a release on one page.
+type releaseResult int
 
 const (
-	notThere verdict = iota // no lease lasts there: it was released or has run out, and nothing is to be done
-	refused                 // a lease lasts, and the signature is not its holder's
-	released                // the page after the release is to be written
+	notThere releaseResult = iota // no lease is held there: it was released or has expired, and nothing is to be done
+	refused                       // a lease is held, and the signature is not its holder's
+	released                      // the page after the release is to be written
 )
 
-// release decides a release of the lease at a slot, signed at a time in Unix milliseconds: whose signature verifies gives
-// its lease back, and nobody else's. Behind the signed time nothing was stamped, so the next lease may begin there; never
-// before this one began, for earlier timestamps are others', and never later than it would have ended.
-func (p page) release(slot, bits int, signed int64, verifies func(secret) bool, now int64) (page, verdict) {
+// release decides a release of the lease at a slot, signed at a time in Unix milliseconds, if the signature verifies. After
+// the signed time nothing was stamped, so the next lease may begin there; never before this one began, since earlier
+// timestamps belong to others, and never later than it would have ended.
+func (p page) release(slot, bits int, signed int64, verifies func(secret) bool, now int64) (page, releaseResult) {
 	i := slices.IndexFunc(p.held, func(l lease) bool { return l.slot == slot && l.bits == bits })
 	if i < 0 || !p.live(p.held[i], now) {
 		if i < 0 && p.taken(slot, bits, now) {
@@ -80,12 +80,12 @@ func (p page) release(slot, bits int, signed int64, verifies func(secret) bool, 
 	after := p.next(now)
 	after.held = slices.DeleteFunc(after.held, func(o lease) bool { return o.slot == slot })
 	for s := slot; s < slot+1<<bits; s++ {
-		after.floors[s] = max(l.created, min(signed+1, p.floors[s]))
+		after.notBefore[s] = max(l.created, min(signed+1, p.notBefore[s]))
 	}
 	return after, released
 }
 
-// taken reports whether a lease of another size lasts on the slots.
+// taken reports whether a lease of another size holds the slots.
 func (p page) taken(slot, bits int, now int64) bool {
 	return slices.ContainsFunc(p.held, func(l lease) bool {
 		return l.slot < slot+1<<bits && slot < l.slot+1<<l.bits && p.live(l, now)
@@ -93,8 +93,8 @@ func (p page) taken(slot, bits int, now int64) bool {
 }
 
 // choose picks want free runs: all of them in one page if there is such a page, else in as few as hold them. With fewer
-// free than wanted it picks one, so that what is scarce goes to those who have none; none are picked only if none is free,
-// and then next is when one will be, in Unix milliseconds. spread draws a number below n.
+// free than wanted it picks one, so that the last ones go to callers that have none. If none is free it picks none, and next
+// is when one will be, in Unix milliseconds. spread draws a number below n.
 func choose(pages map[int]page, bits, want int, now int64, spread func(n int) int) (picked []run, next int64) {
 	type candidate struct {
 		index int
@@ -118,7 +118,7 @@ func choose(pages map[int]page, bits, want int, now int64, spread func(n int) in
 			roomy += len(free)
 		}
 	}
-	// The order of a map is nobody's choice.
+	// Map order is random; sort so that spread alone decides.
 	byIndex := func(a, b candidate) int { return cmp.Compare(a.index, b.index) }
 	slices.SortFunc(candidates, byIndex)
 	slices.SortFunc(enough, byIndex)
@@ -126,7 +126,7 @@ func choose(pages map[int]page, bits, want int, now int64, spread func(n int) in
 	case total == 0:
 		return nil, next
 	case len(enough) == 0 && total >= want:
-		// The emptiest pages first: the fewer documents change together, the less is in the way of others.
+		// The emptiest pages first: the fewer documents change together, the fewer conflicts.
 		slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(len(b.free), len(a.free)) })
 		for _, c := range candidates[:min(len(candidates), maxPages)] {
 			picked = append(picked, c.free[:min(len(c.free), want-len(picked))]...)
@@ -138,7 +138,7 @@ func choose(pages map[int]page, bits, want int, now int64, spread func(n int) in
 	if len(enough) == 0 {
 		want, enough, roomy = 1, candidates, total
 	}
-	// A page by its share of what is free: callers who come together spread over the pages, and fill them evenly.
+	// A page by its share of what is free: concurrent callers spread over the pages, and fill them evenly.
 	at := spread(roomy)
 	for _, c := range enough {
 		if at -= len(c.free); at < 0 {

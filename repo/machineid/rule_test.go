@@ -26,7 +26,7 @@ func signed(n byte) secret { return secret{n} }
 
 // genPage draws any page that can be stored, also those that no sequence of commands leads to. Times are around 1000.
 var genPage = rapid.Custom(func(t *rapid.T) page {
-	p := page{rev: rapid.Int64Range(0, 3).Draw(t, "rev"), floors: make([]int64, small.slots)}
+	p := page{rev: rapid.Int64Range(0, 3).Draw(t, "rev"), notBefore: make([]int64, small.slots)}
 	if p.rev == 0 {
 		return p
 	}
@@ -37,7 +37,7 @@ var genPage = rapid.Custom(func(t *rapid.T) page {
 		}
 		floor := rapid.Int64Range(990, 1010).Draw(t, "floor")
 		for i := range 1 << bits {
-			p.floors[slot+i] = floor
+			p.notBefore[slot+i] = floor
 		}
 		if rapid.Bool().Draw(t, "held") {
 			p.held = append(p.held, lease{
@@ -63,7 +63,7 @@ func stored(t interface{ Fatal(args ...any) }, p page) docstore.Doc {
 }
 
 func same(p, q page) bool {
-	return p.rev == q.rev && slices.Equal(p.floors, q.floors) && slices.Equal(p.held, q.held)
+	return p.rev == q.rev && slices.Equal(p.notBefore, q.notBefore) && slices.Equal(p.held, q.held)
 }
 
 // TestWriteAgreesWithDecide: for all pages and commands, the write of the page after a decision applies exactly to the page
@@ -87,7 +87,7 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 			after = p.grant(free[:n], secrets, bits, "new", now, now+10)
 		} else {
 			slot := rapid.IntRange(0, small.slots/(1<<bits)-1).Draw(t, "slot") << bits
-			var v verdict
+			var v releaseResult
 			if after, v = p.release(slot, bits, rapid.Int64Range(970, 1020).Draw(t, "signed"), func(secret) bool { return true }, now); v != released {
 				if !same(after, p) {
 					t.Fatalf("a release that changes nothing made %+v of %+v", after, p)
@@ -119,8 +119,8 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 // TestPageThatIsDamaged: what nobody of us wrote is refused, and named.
 func TestPageThatIsDamaged(t *testing.T) {
 	good := func() docstore.Doc {
-		free, _ := page{floors: make([]int64, 8)}.runs(0, 0, 1000)
-		return stored(t, page{floors: make([]int64, 8)}.grant(free[:1], []secret{signed(1)}, 0, "ids", 1000, 2000))
+		free, _ := page{notBefore: make([]int64, 8)}.runs(0, 0, 1000)
+		return stored(t, page{notBefore: make([]int64, 8)}.grant(free[:1], []secret{signed(1)}, 0, "ids", 1000, 2000))
 	}
 	lease := func(slot, bits, name byte) docstore.String {
 		return docstore.String(encoding.EncodeToString(append([]byte{slot, bits, name}, make([]byte, leaseBytes-3)...)))
@@ -129,19 +129,19 @@ func TestPageThatIsDamaged(t *testing.T) {
 		field string
 		value docstore.Value
 	}{
-		"no revision":           {fRev, nil},
-		"revision 0":            {fRev, docstore.Int(0)},
-		"no floors":             {fFloors, nil},
-		"floors of other pages": {fFloors, docstore.String(strings.Repeat("A", 16))},
-		"floors no base64":      {fFloors, docstore.String(strings.Repeat("=", 64))},
-		"no leases":             {fLeases, docstore.Int(1)},
-		"half a lease":          {fLeases, docstore.String("AAAA")},
-		"slot beyond the page":  {fLeases, lease(8, 0, 0)},
-		"run beyond the page":   {fLeases, lease(4, 3, 0)},
-		"run not aligned":       {fLeases, lease(1, 1, 0)},
-		"absurd bits":           {fLeases, lease(0, 200, 0)},
-		"service not listed":    {fLeases, lease(0, 0, 1)},
-		"no services":           {fServices, nil},
+		"no revision":              {fRev, nil},
+		"revision 0":               {fRev, docstore.Int(0)},
+		"no notBefore":             {fNotBefore, nil},
+		"notBefore of other pages": {fNotBefore, docstore.String(strings.Repeat("A", 16))},
+		"notBefore no base64":      {fNotBefore, docstore.String(strings.Repeat("=", 64))},
+		"no leases":                {fLeases, docstore.Int(1)},
+		"half a lease":             {fLeases, docstore.String("AAAA")},
+		"slot beyond the page":     {fLeases, lease(8, 0, 0)},
+		"run beyond the page":      {fLeases, lease(4, 3, 0)},
+		"run not aligned":          {fLeases, lease(1, 1, 0)},
+		"absurd bits":              {fLeases, lease(0, 200, 0)},
+		"service not listed":       {fLeases, lease(0, 0, 1)},
+		"no services":              {fServices, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := good()
@@ -153,7 +153,7 @@ func TestPageThatIsDamaged(t *testing.T) {
 				delete(d, c.field)
 			}
 			_, err := pageOf(small, pageKey, d)
-			if want := fmt.Sprintf(`docstore: damaged document: machine_ids/t/page-000: field %q is not as machine IDs are kept`, c.field); err == nil || err.Error() != want {
+			if want := fmt.Sprintf(`docstore: damaged document: machine_ids/t/page-000: field %q is not what a page of machine IDs holds`, c.field); err == nil || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
 		})
@@ -163,7 +163,7 @@ func TestPageThatIsDamaged(t *testing.T) {
 // TestRelease shows where the next lease may begin, for each time that can be signed.
 func TestRelease(t *testing.T) {
 	// Slot 2 is leased for [1000, 2000), slots 4 and 5 together too; slot 0 had a lease until 900.
-	p := page{rev: 5, floors: []int64{900, 0, 2000, 0, 2000, 2000, 0, 0}, held: []lease{
+	p := page{rev: 5, notBefore: []int64{900, 0, 2000, 0, 2000, 2000, 0, 0}, held: []lease{
 		{slot: 0, created: 100, secret: signed(0), service: "ids"},
 		{slot: 2, created: 1000, secret: signed(2), service: "ids"},
 		{slot: 4, bits: 1, created: 1000, secret: signed(4), service: "ids"},
@@ -173,7 +173,7 @@ func TestRelease(t *testing.T) {
 		slot, bits     int
 		secret         byte
 		signed, now    int64
-		verdict        verdict
+		releaseResult  releaseResult
 		floor, besides int64
 	}{
 		{"in the middle", 2, 0, 2, 1500, 1500, released, 1501, 0},
@@ -192,15 +192,15 @@ func TestRelease(t *testing.T) {
 		{"a run over a single lease", 2, 1, 2, 1500, 1500, refused, 2000, 0},
 	} {
 		after, v := p.release(c.slot, c.bits, c.signed, func(s secret) bool { return s == signed(c.secret) }, c.now)
-		if v != c.verdict || after.floors[c.slot] != c.floor || after.floors[c.slot+1] != c.besides {
-			t.Errorf("%s: verdict %d, floors %v; want %d, %d and %d", c.name, v, after.floors, c.verdict, c.floor, c.besides)
+		if v != c.releaseResult || after.notBefore[c.slot] != c.floor || after.notBefore[c.slot+1] != c.besides {
+			t.Errorf("%s: releaseResult %d, notBefore %v; want %d, %d and %d", c.name, v, after.notBefore, c.releaseResult, c.floor, c.besides)
 		}
 		if v != released {
 			continue
 		}
 		// Given back once, nothing is left to give back, even if its time is still to come.
 		if again, v := after.release(c.slot, c.bits, c.signed, func(secret) bool { return true }, c.now); v != notThere || !same(again, after) {
-			t.Errorf("%s, again: verdict %d", c.name, v)
+			t.Errorf("%s, again: releaseResult %d", c.name, v)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestRelease(t *testing.T) {
 // TestChoose: one page for all leases if there is one, several if there must be, a single lease if there are too few.
 func TestChoose(t *testing.T) {
 	const now = 1000
-	with := func(floors ...int64) page { return page{floors: floors} }
+	with := func(notBefore ...int64) page { return page{notBefore: notBefore} }
 	first := func(int) int { return 0 }
 	last := func(n int) int { return n - 1 }
 	for _, c := range []struct {
@@ -245,11 +245,11 @@ func TestChoose(t *testing.T) {
 // protocol is a way of leasing machine IDs, for the property below: the real one, and mutants of it.
 type protocol struct {
 	clock   func(store, caller int64) int64 // by which it is decided what is free
-	release func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict)
+	release func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult)
 	write   func(w docstore.Write) docstore.Write
 }
 
-func byRule(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+func byRule(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
 	return p.release(slot, 0, at, verifies, now)
 }
 
@@ -260,10 +260,10 @@ func unconditional(w docstore.Write) docstore.Write    { w.If = nil; return w }
 func anySignature(func(secret) bool) func(secret) bool { return func(secret) bool { return true } }
 
 // deleting is the release of the original protocol: it deletes the record, and so the slot is free at once.
-func deleting(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+func deleting(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
 	after, v := p.release(slot, 0, at, verifies, now)
 	if v == released {
-		after.floors[slot] = 0
+		after.notBefore[slot] = 0
 	}
 	return after, v
 }
@@ -295,13 +295,13 @@ func TestOverlapsAreNoticed(t *testing.T) {
 	for name, p := range map[string]protocol{
 		"the original: the caller's clock, releases that delete": {callersClock, deleting, asItIs},
 		"releases that delete": {storesClock, deleting, asItIs},
-		"releases that anybody can sign": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+		"releases that anybody can sign": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
 			return p.release(slot, 0, at, anySignature(verifies), now)
 		}, asItIs},
-		"releases that reach back before their lease": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, verdict) {
+		"releases that reach back before their lease": {storesClock, func(p page, slot int, at int64, verifies func(secret) bool, now int64) (page, releaseResult) {
 			after, v := p.release(slot, 0, at, verifies, now)
 			if v == released {
-				after.floors[slot] = at + 1
+				after.notBefore[slot] = at + 1
 			}
 			return after, v
 		}, asItIs},
@@ -446,7 +446,7 @@ func TestReuseDistance(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pages := make([]page, g.pages)
 	for i := range pages {
-		pages[i].floors = make([]int64, g.slots)
+		pages[i].notBefore = make([]int64, g.slots)
 	}
 	var (
 		held     []run
@@ -483,7 +483,7 @@ func TestReuseDistance(t *testing.T) {
 		held[i] = held[len(held)-1]
 		held = held[:len(held)-1]
 		now++
-		pages[old.page].floors[old.slot] = now
+		pages[old.page].notBefore[old.slot] = now
 		returned[[2]int{old.page, old.slot}] = acquired
 		acquire()
 	}
@@ -517,9 +517,9 @@ func TestPlaces(t *testing.T) {
 func FuzzPage(f *testing.F) {
 	f.Add(int64(1), strings.Repeat("A", 64), "", "")
 	f.Add(int64(7), strings.Repeat("AAAAAAPo", 8), strings.Repeat("A", 32), "ids")
-	f.Fuzz(func(_ *testing.T, rev int64, floors, leases, services string) {
+	f.Fuzz(func(_ *testing.T, rev int64, notBefore, leases, services string) {
 		p, err := pageOf(small, pageKey, docstore.Doc{
-			fRev: docstore.Int(rev), fFloors: docstore.String(floors), fLeases: docstore.String(leases), fServices: docstore.String(services),
+			fRev: docstore.Int(rev), fNotBefore: docstore.String(notBefore), fLeases: docstore.String(leases), fServices: docstore.String(services),
 		})
 		if err != nil {
 			return

@@ -28,8 +28,8 @@ const (
 	ReleaseWindow = 30 * time.Second
 )
 
-// Service leases the machine IDs of its spaces from a store. It keeps nothing between calls but that a space was found as
-// it is configured: any number of them, in any number of processes, may work on the same store.
+// Service leases the machine IDs of its spaces from a store. Between calls it remembers only that a space agrees with
+// its configuration: any number of them, in any number of processes, may use the same store.
 type Service struct {
 	store    docstore.Store
 	services map[string]*service
@@ -44,14 +44,15 @@ var _ kazahana.LeaseProvider = (*Service)(nil)
 // Options are the settings of [New]. The zero value works.
 type Options struct {
 	// Log gets a line for each grant: machine IDs, interval, service and the caller's meta, which is kept nowhere else.
-	// nil stands for none.
+	// nil means none.
 	Log *slog.Logger
 
-	// Now measures how long a store takes to answer; it needs to be steady, not right. nil stands for time.Now.
+	// Now measures how long a store takes to respond: it must be monotonic, and need not show the right time. nil means
+	// time.Now.
 	Now func() time.Time
 }
 
-// New returns the service over a store. No services stand for [DefaultService]; the error names the service and the
+// New returns the service over a store. No services mean [DefaultService]; the error names the service and the
 // member that cannot work. Options may be nil.
 func New(store docstore.Store, services []ServiceConfig, o *Options) (*Service, error) {
 	planned, err := plan(services)
@@ -121,15 +122,15 @@ func checkMeta(m map[string]string) error {
 	return nil
 }
 
-// maxTries bounds the writes of one acquire or release. A page can be lost to others 128 times before it is full; a thousand
-// callers who begin at the same moment need 25.
+// maxTries bounds the writes of one acquire or release. Other callers can change a page 128 times before it is full; a
+// thousand callers that begin at the same moment need 25.
 const maxTries = 200
 
 // Acquire implements [kazahana.LeaseProvider]: two requests to the store, one read and one write, for any number of leases
-// that a page has room for. Where it has none, all pages are read as well; a lost race costs one more write.
+// that a page has space for. If it has none, all pages are read as well; a conflict costs one more write.
 //
 // The error is a [field.Error], an [*UnknownServiceError], a [*kazahana.ExhaustedError] or that of the store. After an error
-// of the store leases may have been granted that nobody knows of; they run out by themselves.
+// of the store, leases may have been granted without a response; they expire by themselves.
 func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
 	sv, err := s.service(o.ServiceID)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazah
 	return kazahana.AcquireResponse{Leases: leases}, nil
 }
 
-// granted writes down who has which machine IDs from when to when, and no secrets.
+// granted logs who has which machine IDs from when to when, and no secrets.
 func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Lease, meta map[string]string) {
 	if !s.log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -165,8 +166,8 @@ func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Le
 		slog.Int64("created", leases[0].Created), slog.Int64("expired", leases[0].Expired), slog.Any("meta", meta))
 }
 
-// Release implements [kazahana.LeaseProvider]: one read, and one write if the lease still lasts. Without a ServiceID every
-// service's leases of that ID are looked at, a read for each space, and the signature tells whose it is.
+// Release implements [kazahana.LeaseProvider]: one read, and one write if the lease is still held. Without a ServiceID the leases
+// of all services with that ID are read, one read for each space, and the signature tells which one is released.
 //
 // The error is a [field.Error], an [*UnknownServiceError], [ErrBadSignature] or that of the store.
 func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
@@ -223,8 +224,8 @@ func (s *Service) candidates(o kazahana.ReleaseOptions) (map[string][]*service, 
 	return spaces, nil
 }
 
-// releaseIn gives back the lease of a space that the signature belongs to.
-func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*service, o kazahana.ReleaseOptions) (verdict, error) {
+// releaseIn releases the lease of a space that the signature belongs to.
+func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*service, o kazahana.ReleaseOptions) (releaseResult, error) {
 	seen, err := s.read(ctx, sp, func(g geometry) []int {
 		var pages []int
 		for _, sv := range services {
@@ -239,7 +240,7 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*servic
 	}
 	// In milliseconds: what a caller may send overflows as a duration.
 	if off := max(seen.at-o.Timestamp, o.Timestamp-seen.at); off > ReleaseWindow.Milliseconds() {
-		return notThere, field.Errorf("timestamp", "is %d ms from the server's time, %d at most: sign again, in Unix milliseconds and by a clock that is right",
+		return notThere, field.Errorf("timestamp", "is %d ms from the server's time, %d at most: sign again, in Unix milliseconds and by the right time",
 			off, ReleaseWindow.Milliseconds())
 	}
 	signature := []byte(strings.ToLower(o.Signature))
@@ -249,7 +250,7 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*servic
 	worst := notThere
 	for _, sv := range services {
 		index, slot, bits := seen.g.place(sv.Layout, o.ID)
-		v, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, verdict) {
+		v, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, releaseResult) {
 			return p.release(slot, bits, o.Timestamp, verifies, now)
 		})
 		if err != nil || v == released {
@@ -260,9 +261,9 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*servic
 	return worst, nil
 }
 
-// releaseAt decides about one page and writes it. A write that is refused brings the page as it is now, about which is
-// decided again: if it was this release that came through before, nothing is left to do.
-func (s *Service) releaseAt(ctx context.Context, sp *guarded, seen view, index int, decide func(page, int64) (page, verdict)) (verdict, error) {
+// releaseAt decides about one page and writes it. A refused write returns the page as it is now, which is decided about again:
+// if this release was applied before, nothing is left to do.
+func (s *Service) releaseAt(ctx context.Context, sp *guarded, seen view, index int, decide func(page, int64) (page, releaseResult)) (releaseResult, error) {
 	p, now := seen.pages[index], seen.at
 	written := false
 	for range maxTries {
