@@ -75,7 +75,7 @@ func ExampleGenerator_Close() {
 	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	go func() { // work, until somebody ends it
+	go func() { // work, until someone ends it
 		_, _ = ids.NextID(ctx)
 		stop()
 	}()

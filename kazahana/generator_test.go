@@ -650,7 +650,7 @@ func TestLeasesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Leases that do not go with those held are refused, and given back; the others stay in use.
+// Leases that do not go with those held are rejected, and released; the others stay in use.
 func TestLeasesThatDoNotGoTogether(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -693,7 +693,7 @@ func TestLeasesThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
-// An answer that comes twice, as from a cache in between, holds leases that are in use: they are refused, and not given back,
+// A response that comes twice, as from a cache in between, holds leases that are in use: they are rejected, and not released,
 // for that would give others what this generator still stamps.
 func TestLeaseInUseIsNotGivenBack(t *testing.T) {
 	for _, c := range []struct {
@@ -734,7 +734,7 @@ func TestLeaseInUseIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// The same lease twice in one answer is one lease.
+// The same lease twice in one response is one lease.
 func TestLeaseGrantedTwiceAtOnce(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := &replay{script: script{grant: func(int) ([]kazahana.Lease, error) {
@@ -749,7 +749,7 @@ func TestLeaseGrantedTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// replay is a script that remembers what was given back.
+// replay is a script that remembers what was released.
 type replay struct {
 	script
 	back []kazahana.ReleaseOptions
@@ -1007,7 +1007,7 @@ func (d deaf) Acquire(_ context.Context, o kazahana.AcquireOptions) (kazahana.Ac
 	return d.table.Acquire(context.Background(), o)
 }
 
-// Leases that arrive while the generator is closed are given back, too, and who waits for them hears that it is closed.
+// Leases that arrive while the generator is closed are released, too, and who waits for them hears that it is closed.
 func TestCloseDuringAnAcquire(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.table.latency = time.Second

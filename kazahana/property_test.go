@@ -106,7 +106,7 @@ func run(t *testing.T, p program, m mutant) (ids, fallbacks int, fault error) {
 		stop := func(i int) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_ = running[i].Close(ctx) // a lease that cannot be given back runs out
+			_ = running[i].Close(ctx) // a lease that cannot be released runs out
 		}
 		take := func(i int, got ...kazahana.ID) {
 			for _, id := range got {

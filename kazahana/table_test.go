@@ -46,7 +46,7 @@ const (
 	releaseFreesAtOnce
 	// stealsEarly takes a machine ID for free when its holder should have replaced the lease.
 	stealsEarly
-	// looseClients stands for generators that judge the lease's interval with a second of tolerance, as those do that look
+	// looseClients means generators that judge the lease's interval with a second of tolerance, as those do that look
 	// at a clock of their own and not at the stamp.
 	looseClients
 )

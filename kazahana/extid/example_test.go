@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana/extid"
 )
 
-// Without a secret: order and number of IDs do not show, and everybody can convert.
+// Without a secret: order and number of IDs do not show, and everyone can convert.
 func Example_unkeyed() {
 	users, err := extid.New([]extid.Key{{Mode: extid.Unkeyed}}, nil)
 	if err != nil {
@@ -27,7 +27,7 @@ func Example_unkeyed() {
 	// 2 -PdjU7bYd8U 2 <nil>
 }
 
-// Under a secret: nobody else can tell what a public ID stands for, or make one.
+// Under a secret: no one else can tell what a public ID means, or make one.
 func Example_secret() {
 	// In production: 32 random bytes from the configuration, the same on every server, for ever.
 	secret := []byte("an example, not random: 32 bytes")
@@ -40,7 +40,7 @@ func Example_secret() {
 		log.Panic(err)
 	}
 	const id = kazahana.ID(7_301_444_403_200_005) // in the database
-	external := users.Encode(id)                  // in an answer
+	external := users.Encode(id)                  // in a response
 	fmt.Println(external)
 
 	back, err := users.Decode(external) // from a request

@@ -232,7 +232,7 @@ func TestPlausible(t *testing.T) {
 	}
 }
 
-// TestReservedBitsBeyondTheClock: with a clock at the end of the layout, the reserved bits alone refuse.
+// TestReservedBitsBeyondTheClock: with a clock at the end of the layout, the reserved bits alone reject.
 func TestReservedBitsBeyondTheClock(t *testing.T) {
 	l := kazahana.Layout{BitReserve: 2, BitTs: 40, BitID: 14, BitSeq: 8}
 	c := converter(t, extid.Options{Layout: l, Now: func() time.Time { return l.End().AddDate(1, 0, 0) }}, extid.Key{Mode: extid.Unkeyed})
