@@ -329,14 +329,14 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"answer that broke off", answer{status: 200, contentType: "application/json", body: granted[:20], cut: io.ErrUnexpectedEOF}, true,
 			"read the response: unexpected EOF"},
 		{"503", refusal(contracts.CodeUnavailable, ""), true, "UNAVAILABLE: store unavailable"},
-		{"504", refusal(contracts.CodeDeadlineExceeded, "send it again"), true, "DEADLINE_EXCEEDED: store timed out: send it again"},
+		{"504", refusal(contracts.CodeDeadlineExceeded, "send it again"), true, "DEADLINE_EXCEEDED: send it again"},
 		{"HTML 502 of a proxy", reply(502, "text/html", "<h1>Bad Gateway</h1>"), true,
 			`http://127.0.0.1:8080 responded 502 Bad Gateway with content type "text/html", which is not Leasehold`},
 		{"JSON 503 of a proxy", reply(503, "application/json", `{"message":"no healthy upstream"}`), true,
 			`http://127.0.0.1:8080 responded 503 Service Unavailable with content type "application/json", which is not Leasehold`},
 
 		{"400", refusal(contracts.CodeInvalidArgument, "ttl_seconds must be a whole number from 1 to 86400"), false,
-			"INVALID_ARGUMENT: invalid field: ttl_seconds must be a whole number from 1 to 86400"},
+			"INVALID_ARGUMENT: ttl_seconds must be a whole number from 1 to 86400"},
 		{"401", refusal(contracts.CodeUnauthenticated, ""), false, "UNAUTHENTICATED: not authenticated"},
 		{"403", refusal(contracts.CodeNotOwner, ""), false, "NOT_OWNER: not the owner of the lease"},
 		{"409 that may end", refusal(contracts.CodeLockHeld, ""), false, "LOCK_HELD: lock is held"},
@@ -449,7 +449,7 @@ func TestTries(t *testing.T) {
 					return refusal(contracts.CodeUnavailable, fmt.Sprint("try ", try))
 				}}
 				_, err := over(t, w, client.Options{Tries: tries}).Get(t.Context(), "acme", "deploy")
-				if wantErr := fmt.Sprint("UNAVAILABLE: store unavailable: try ", want); len(w.sent) != want || err == nil || err.Error() != wantErr {
+				if wantErr := fmt.Sprint("UNAVAILABLE: try ", want); len(w.sent) != want || err == nil || err.Error() != wantErr {
 					t.Errorf("%d tries, %v; want %d and %s", len(w.sent), err, want, wantErr)
 				}
 			})
@@ -494,7 +494,7 @@ func TestCancelledWait(t *testing.T) {
 		if took := time.Since(begin); took != patience {
 			t.Errorf("the call ended after %v, want %v", took, patience)
 		}
-		if want := fmt.Sprint("UNAVAILABLE: store unavailable: try ", len(w.sent)); err == nil || err.Error() != want {
+		if want := fmt.Sprint("UNAVAILABLE: try ", len(w.sent)); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	})

@@ -94,7 +94,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		{"no content for an acquire", 204, "", "", "which is not Leasehold"},
 		{
 			"a refusal", 401, asProblem, `{"code":"UNAUTHENTICATED","title":"who are you","detail":"the token has expired"}`,
-			"UNAUTHENTICATED: who are you: the token has expired",
+			"UNAUTHENTICATED: the token has expired",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

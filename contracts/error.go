@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -36,15 +37,12 @@ func Errorf(c Code, format string, args ...any) *Error {
 	return &Error{Code: c, Title: info.Title, Status: info.Status, Retryable: info.Retryable, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Error is the code, its title and the detail.
+// Error is the code with the detail, or with its title if there is no detail.
 func (e *Error) Error() string {
-	s := string(e.Code)
-	for _, more := range []string{e.Title, e.Detail} {
-		if more != "" {
-			s += ": " + more
-		}
+	if text := cmp.Or(e.Detail, e.Title); text != "" {
+		return string(e.Code) + ": " + text
 	}
-	return s
+	return string(e.Code)
 }
 
 // Is reports whether target is the error's code.

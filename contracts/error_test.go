@@ -18,8 +18,11 @@ func TestACodeIsAnError(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if want := "LOCK_HELD: lock is held: by ann"; held.Error() != want || held.Status != 409 || !held.Retryable {
+	if want := "LOCK_HELD: by ann"; held.Error() != want || held.Status != 409 || !held.Retryable {
 		t.Errorf("%+v", held)
+	}
+	if got := contracts.Errorf(contracts.CodeLockHeld, "").Error(); got != "LOCK_HELD: lock is held" {
+		t.Error(got)
 	}
 	if cause := errors.New("network"); !errors.Is(&contracts.Error{Code: contracts.CodeUnavailable, Cause: cause}, cause) {
 		t.Error("the cause is out of reach")

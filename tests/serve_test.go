@@ -44,24 +44,24 @@ func TestCommandLine(t *testing.T) {
 		code           int
 		stdout, stderr string // exactly; "…" at the end allows anything to follow
 	}{
-		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: not found: this lock was never held\n"},
+		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: this lock was never held (tenant default)\n"},
 		{"lock acquire deploy --ttl 60s --quiet", 0, "1\n", ""},
-		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held: by ci-42 until …"},
+		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held by ci-42 until …"},
 		{"lock acquire deploy --owner ci-43 --wait 50ms", 3, "", "…"}, // how often it asked depends on the machine
-		{"lock renew deploy --token 1 --ttl 2m", 0, "deploy is yours until …", ""},
+		{"lock renew deploy --token 1 --ttl 2m", 0, "deploy of tenant default is held by you until …", ""},
 		{"lock renew deploy --token 1 --owner ci-43", 4, "", "leasehold: NOT_OWNER: …"},
-		{"lock release deploy --token 1 --request-id e1", 0, "deploy is free\n", ""},
-		{"lock release deploy --token 1 --request-id e1", 0, "deploy is free\n", ""},
+		{"lock release deploy --token 1 --request-id e1", 0, "deploy of tenant default is free\n", ""},
+		{"lock release deploy --token 1 --request-id e1", 0, "deploy of tenant default is free\n", ""},
 		{"lock release deploy --token 1", 4, "", "leasehold: LEASE_RELEASED: …"},
 		{"lock acquire a/b --metadata build=991 --json", 0, `{"acquired_at":…`, ""},
-		{"lock list", 0, "LOCK    STATE     OWNER  UNTIL\na/b     ACTIVE    ci-42  …", ""},
-		{"lock list --state RELEASED", 0, "LOCK    STATE     OWNER  UNTIL\ndeploy  RELEASED  ci-42  …", ""},
-		{"lock list --prefix x", 0, "", "no locks\n"},
+		{"lock list", 0, "TENANT   LOCK    STATE     OWNER  UNTIL\ndefault  a/b     ACTIVE    ci-42  …", ""},
+		{"lock list --state RELEASED", 0, "TENANT   LOCK    STATE     OWNER  UNTIL\ndefault  deploy  RELEASED  ci-42  …", ""},
+		{"lock list --prefix x", 0, "", "no locks of tenant default\n"},
 		{"lock list --prefix a --json", 0, `{"acquired_at":…`, ""},
-		{"lock force-release a/b --reason hangs", 0, "a/b is free; it was ci-42's\n", ""},
-		{"lock get a/b", 0, "LOCK  STATE     OWNER  UNTIL\na/b   RELEASED  …", ""},
+		{"lock force-release a/b --reason hangs", 0, "a/b of tenant default is free; ci-42 held it\n", ""},
+		{"lock get a/b", 0, "TENANT   LOCK  STATE     OWNER  UNTIL\ndefault  a/b   RELEASED  …", ""},
 		{"lock acquire deploy --ttl 1500ms", 2, "", "leasehold: --ttl 1.5s: must be whole seconds\n"},
-		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: INVALID_ARGUMENT: invalid field: ttl_seconds must be …"},
+		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: INVALID_ARGUMENT: ttl_seconds must be …"},
 		{"lock renew deploy", 2, "", "leasehold: missing flags: --token=INT-64\n…"},
 		{"lock acquire deploy --server nowhere", 2, "", `leasehold: --server: server "nowhere": must be a URL like http://127.0.0.1:8080` + "\n"},
 		{"lock acquire deploy --auth-token-file /does/not/exist", 2, "", "leasehold: --auth-token-file: open /does/not/exist: …"},
@@ -110,6 +110,38 @@ func TestWaitingForALock(t *testing.T) {
 	}
 	if err := waiting.Wait(); err != nil || stdout.String() != "2\n" {
 		t.Errorf("%v, stdout %q", err, &stdout)
+	}
+}
+
+// TestInterruptedWait: Ctrl-C ends the wait for a lock with the shell's exit code and one plain line.
+func TestInterruptedWait(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--store", "memory")
+	env := []string{"LEASEHOLD_SERVER=" + p.url}
+	if code, _, stderr := run(t, env, "lock", "acquire", "k", "--owner", "ann", "--ttl", "1h"); code != 0 {
+		t.Fatal(stderr)
+	}
+	waiting := exec.CommandContext(t.Context(), binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h")
+	waiting.Env = append(environment(), env...)
+	stderr, err := waiting.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "held by ann") {
+		t.Errorf("stderr %q", lines.Text())
+	}
+	if err := waiting.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() || lines.Text() != "leasehold: interrupted before k was acquired" || lines.Scan() {
+		t.Errorf("stderr %q", lines.Text())
+	}
+	if _ = waiting.Wait(); waiting.ProcessState.ExitCode() != 130 {
+		t.Errorf("%v", waiting.ProcessState)
 	}
 }
 

@@ -145,17 +145,18 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	}
 	lease, err := acquire(ctx, server, l.Tenant, c.Key, r, c.Wait, s.err)
 	if err != nil {
-		return outcome(err)
+		return l.outcome(err)
 	}
 	if c.Quiet {
 		_, err := fmt.Fprintln(s.out, lease.FencingToken)
 		return err
 	}
-	return show(s, l.JSON, lease, "%s is yours until %s, fencing token %d\n", lease.LockKey, lease.ExpiresAt, lease.FencingToken)
+	return show(s, l.JSON, lease, "%s of tenant %s is held by you until %s, fencing token %d\n",
+		lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
 }
 
-// acquire asks until the lock is there, something breaks or the wait is over. It asks when the holder's lease will have
-// ended, and at least every five seconds, because holders also give locks back early.
+// acquire retries until the lock is acquired, an error occurs or the wait is over: when the holder's lease expires, and at least
+// every five seconds, because a holder may release early.
 func acquire(
 	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
 ) (contracts.Lease, error) {
@@ -163,7 +164,10 @@ func acquire(
 	for holder := ""; ; {
 		lease, err := server.Acquire(ctx, tenant, key, r)
 		var e *contracts.Error
-		if err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return lease, interrupted(key)
+		case err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld:
 			return lease, err
 		}
 		left := time.Until(until)
@@ -172,16 +176,21 @@ func acquire(
 		}
 		if e.Owner != holder {
 			holder = e.Owner
-			fmt.Fprintf(progress, "%s is held by %s until %s; waiting for up to %v\n", key, holder, e.ExpiresAt.Format(contracts.TimeFormat), left.Round(time.Second))
+			fmt.Fprintf(progress, "%s of tenant %s is held by %s until %s; waiting for up to %v\n",
+				key, tenant, holder, e.ExpiresAt.Format(contracts.TimeFormat), left.Round(time.Second))
 		}
 		pause := min(e.RetryAfter, 5*time.Second)
 		pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
 		select {
 		case <-ctx.Done():
-			return lease, ctx.Err()
+			return lease, interrupted(key)
 		case <-time.After(pause):
 		}
 	}
+}
+
+func interrupted(key string) error {
+	return &exitError{exitInterrupted, fmt.Errorf("interrupted before %s was acquired", key)}
 }
 
 type renewCmd struct {
@@ -206,9 +215,10 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token, TTLSeconds: seconds,
 	})
 	if err != nil {
-		return outcome(err)
+		return l.outcome(err)
 	}
-	return show(s, l.JSON, lease, "%s is yours until %s, fencing token %d\n", lease.LockKey, lease.ExpiresAt, lease.FencingToken)
+	return show(s, l.JSON, lease, "%s of tenant %s is held by you until %s, fencing token %d\n",
+		lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
 }
 
 type releaseCmd struct {
@@ -228,9 +238,9 @@ func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token,
 	})
 	if err != nil {
-		return outcome(err)
+		return l.outcome(err)
 	}
-	return show(s, l.JSON, lease, "%s is free\n", lease.LockKey)
+	return show(s, l.JSON, lease, "%s of tenant %s is free\n", lease.LockKey, lease.TenantID)
 }
 
 type forceReleaseCmd struct {
@@ -251,9 +261,9 @@ func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error
 		RequestID: c.RequestID, OwnerID: c.id(l), Reason: c.Reason, LeaseID: c.LeaseID,
 	})
 	if err != nil {
-		return outcome(err)
+		return l.outcome(err)
 	}
-	return show(s, l.JSON, lock, "%s is free; it was %s's\n", lock.LockKey, lock.OwnerID)
+	return show(s, l.JSON, lock, "%s of tenant %s is free; %s held it\n", lock.LockKey, lock.TenantID, lock.OwnerID)
 }
 
 type getCmd struct {
@@ -268,7 +278,7 @@ func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	}
 	lock, err := server.Get(ctx, l.Tenant, c.Key)
 	if err != nil {
-		return outcome(err)
+		return l.outcome(err)
 	}
 	return show(s, l.JSON, lock, "%s", table([]contracts.Lock{lock}))
 }
@@ -288,7 +298,7 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	for shown := false; ; {
 		page, err := server.List(ctx, l.Tenant, q)
 		if err != nil {
-			return outcome(err)
+			return l.outcome(err)
 		}
 		switch {
 		case l.JSON:
@@ -303,7 +313,7 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		}
 		if q.PageToken = page.NextPageToken; q.PageToken == "" {
 			if !shown && !l.JSON {
-				fmt.Fprintln(s.err, "no locks")
+				fmt.Fprintf(s.err, "no locks of tenant %s\n", l.Tenant)
 			}
 			return nil
 		}
@@ -314,13 +324,13 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 func table(locks []contracts.Lock) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LOCK\tSTATE\tOWNER\tUNTIL")
+	fmt.Fprintln(w, "TENANT\tLOCK\tSTATE\tOWNER\tUNTIL")
 	for _, l := range locks {
 		until := l.ExpiresAt
 		if l.ReleasedAt != "" {
 			until = l.ReleasedAt
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.LockKey, l.State, l.OwnerID, until)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.TenantID, l.LockKey, l.State, l.OwnerID, until)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
@@ -337,15 +347,19 @@ func show(s *streams, asJSON bool, answer any, words string, args ...any) error 
 	return err
 }
 
-// outcome gives a refusal its exit code.
-func outcome(err error) error {
+// outcome gives an error of the server its exit code, and names the tenant.
+func (c *lockCmd) outcome(err error) error {
 	var e *contracts.Error
 	if !errors.As(err, &e) {
 		return err
 	}
+	if e.Code == contracts.CodeLockHeld {
+		err = fmt.Errorf("%w by %s until %s", err, e.Owner, e.ExpiresAt.Format(contracts.TimeFormat))
+	}
+	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
 	switch e.Code {
 	case contracts.CodeLockHeld:
-		return &exitError{exitHeld, fmt.Errorf("%w: by %s until %s", err, e.Owner, e.ExpiresAt.Format(contracts.TimeFormat))}
+		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld:
 		return &exitError{exitGone, err}
 	case contracts.CodeNotFound:

@@ -16,12 +16,13 @@ import (
 
 // Exit codes, for scripts. They are part of what the command promises; --help lists them.
 const (
-	exitOK      = 0
-	exitFailed  = 1 // an error of the server, the network or the store
-	exitUsage   = 2 // an error in the command line or in a setting
-	exitHeld    = 3 // another owner holds the lock, or another worker runs the analysis
-	exitGone    = 4 // the lease is lost, expired, released or not yours
-	exitMissing = 5 // the lock or the analysis does not exist
+	exitOK          = 0
+	exitFailed      = 1   // an error of the server, the network or the store
+	exitUsage       = 2   // an error in the command line or in a setting
+	exitHeld        = 3   // another owner holds the lock, or another worker runs the analysis
+	exitGone        = 4   // the lease is lost, expired, released or not yours
+	exitMissing     = 5   // the lock or the analysis does not exist
+	exitInterrupted = 130 // by SIGINT or SIGTERM, while waiting for a lock
 )
 
 type cli struct {
@@ -39,7 +40,7 @@ const description = `Locks with fencing tokens for serverless functions.
 
 Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another owner, 4 the lease is lost, expired or released, 5 not found.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another owner, 4 the lease is lost, expired or released, 5 not found, 130 interrupted while waiting.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -63,9 +63,10 @@ func noNulls(body []byte) error {
 	}
 }
 
-// noNull refuses null for text, numbers and tables: it would silently become the empty value, or none at all.
+// noNull rejects null for text, numbers and objects: it would silently become the empty value.
 var noNull = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
-	jsonv2.UnmarshalFromFunc(notNull[string]), jsonv2.UnmarshalFromFunc(notNull[int64]), jsonv2.UnmarshalFromFunc(notNull[contracts.Metadata]),
+	jsonv2.UnmarshalFromFunc(notNull[string]), jsonv2.UnmarshalFromFunc(notNull[int64]), jsonv2.UnmarshalFromFunc(notNull[*int64]),
+	jsonv2.UnmarshalFromFunc(notNull[contracts.Metadata]), jsonv2.UnmarshalFromFunc(notNull[map[string]string]),
 	jsonv2.UnmarshalFromFunc(notNull[contracts.AnalysisEnd]),
 ))
 
@@ -73,10 +74,30 @@ func notNull[T any](d *jsontext.Decoder, _ *T) error {
 	if d.PeekKind() != 'n' {
 		return errors.ErrUnsupported
 	}
-	return errNull
+	return nullError{reflect.TypeFor[T]()}
 }
 
-var errNull = errors.New("null")
+// nullError is null where a value of a type belongs.
+type nullError struct{ wanted reflect.Type }
+
+func (e nullError) Error() string { return "must be " + typeName(e.wanted) + ", not null" }
+
+// typeName is a type in the words of JSON.
+func typeName(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Int64, reflect.Int:
+		return "a whole number"
+	case reflect.String:
+		return "text"
+	case reflect.Map:
+		return "an object whose values are text"
+	default:
+		return "another type"
+	}
+}
 
 // explain says what is wrong with a body in terms of its members.
 func explain(err error, body []byte) error {
@@ -97,21 +118,14 @@ func explain(err error, body []byte) error {
 	if semantic.JSONPointer == "" {
 		return field.Errorf("body", "must be a JSON object, not %s", kindName(semantic.JSONKind))
 	}
-	want := "another type"
-	switch semantic.GoType.Kind() {
-	case reflect.Int64, reflect.Int:
-		want = "a whole number"
-	case reflect.String:
-		want = "text"
-	case reflect.Map:
-		want = "an object of text"
-	default:
+	if null, ok := errors.AsType[nullError](err); ok {
+		return field.Errorf(member(semantic.JSONPointer), "%v", null)
 	}
 	got := kindName(semantic.JSONKind)
 	if len(semantic.JSONValue) > 0 && len(semantic.JSONValue) <= 32 {
 		got = string(semantic.JSONValue)
 	}
-	return field.Errorf(member(semantic.JSONPointer), "must be %s, not %s", want, got)
+	return field.Errorf(member(semantic.JSONPointer), "must be %s, not %s", typeName(semantic.GoType), got)
 }
 
 // member names a place in a body as people write it: "/metadata/build" is "metadata.build". A name that would not be

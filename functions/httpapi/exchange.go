@@ -54,7 +54,7 @@ func (f *frame) logged(next http.Handler) http.Handler {
 		next.ServeHTTP(s, r.WithContext(context.WithValue(r.Context(), noteKey{}, n)))
 
 		level := slog.LevelInfo
-		if s.status >= http.StatusInternalServerError {
+		if s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented { // 501 is a setting, no fault
 			level = slog.LevelError
 		}
 		if !f.log.Enabled(r.Context(), level) {
@@ -62,7 +62,7 @@ func (f *frame) logged(next http.Handler) http.Handler {
 		}
 		line := []slog.Attr{
 			slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", s.status),
-			slog.Duration("took", time.Since(begin)), slog.String("request", w.Header().Get(requestIDHeader)),
+			slog.Float64("took_ms", milliseconds(time.Since(begin))), slog.String("request", w.Header().Get(requestIDHeader)),
 		}
 		if n.code != "" {
 			line = append(line, slog.String("code", string(n.code)))
@@ -117,3 +117,6 @@ func (f *frame) contained(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// milliseconds is a duration for a log line, exact to a microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -78,10 +78,12 @@ func (f *frame) mux(routes []Route) http.Handler {
 		}))
 	}
 	mux.Handle("/", f.answer(func(http.ResponseWriter, *http.Request) error {
-		return contracts.Errorf(contracts.CodeNotFound, "no such path; GET /openapi.yaml lists them")
+		return errNoPath
 	}))
 	return mux
 }
+
+var errNoPath = contracts.Errorf(contracts.CodeNotFound, "there is no such path; GET /openapi.yaml lists them")
 
 // answer turns a handler's error into a problem document.
 func (f *frame) answer(do func(http.ResponseWriter, *http.Request) error) http.Handler {

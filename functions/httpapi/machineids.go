@@ -60,14 +60,14 @@ func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request) error {
 			return machineIDError(err, "try again")
 		}
 		body.Spaces[i] = contracts.MachineIDSpace{
-			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: milliseconds(o.NextFree), Leases: o.Services,
+			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: unixMilliseconds(o.NextFree), Leases: o.Services,
 		}
 	}
 	return send(w, body)
 }
 
-// milliseconds is a time as machine IDs have it; 0, which the contract leaves out, for none.
-func milliseconds(t time.Time) int64 {
+// unixMilliseconds is a time as machine IDs have it; 0, which the contract leaves out, for none.
+func unixMilliseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}

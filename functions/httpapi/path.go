@@ -15,8 +15,8 @@ var segmentNames = map[string]string{
 	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "lease": "id",
 }
 
-// wholeSegments refuses paths with an empty, ".", ".." or "/" (%2F) segment. The router would clean such a path and redirect,
-// or take it for another, and the caller would not speak to the resource that it wrote down.
+// wholeSegments rejects paths with an empty, ".", ".." or "/" (%2F) segment: INVALID_ARGUMENT where a name belongs, NOT_FOUND
+// elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.answer(func(w http.ResponseWriter, r *http.Request) error {
 		segments := strings.Split(r.URL.EscapedPath(), "/")
@@ -31,9 +31,9 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 			}
 			name, ok := segmentNames[segments[i-1]]
 			if !ok {
-				name = "path"
+				return errNoPath
 			}
-			return field.Errorf(name, "is empty, \".\", \"..\" or \"/\" in the path, which cannot be told apart: choose another name, with \"/\" inside sent as %%2F")
+			return field.Errorf(name, "is empty, \".\", \"..\" or \"/\" in the path: choose another name, and send a \"/\" inside of it as %%2F")
 		}
 		next.ServeHTTP(w, r)
 		return nil

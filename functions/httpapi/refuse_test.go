@@ -170,7 +170,9 @@ func TestPathsAndMethods(t *testing.T) {
 		{"GET", "/v1/tenants/%2f/locks", 400, "INVALID_ARGUMENT", "tenant_id", ""},
 		{"GET", "/v1/tenants/acme/locks/", 400, "INVALID_ARGUMENT", "lock_key", ""},
 		{"POST", "/v1/tenants/acme/fences//check", 400, "INVALID_ARGUMENT", "resource", ""},
-		{"GET", "//healthz", 400, "INVALID_ARGUMENT", "path", ""},
+		{"GET", "//healthz", 404, "NOT_FOUND", "", ""},
+		{"GET", "/healthz/", 404, "NOT_FOUND", "", ""},
+		{"GET", "/v2/x//y", 404, "NOT_FOUND", "", ""},
 		{"GET", "/v1/tenants/" + strings.Repeat("t", 129) + "/locks", 400, "INVALID_ARGUMENT", "tenant_id", ""},
 		{"GET", "/v1/tenants/acme/locks?state=LOCKED", 400, "INVALID_ARGUMENT", "state", ""},
 		{"GET", "/v1/tenants/acme/locks?page_size=0", 400, "INVALID_ARGUMENT", "page_size", ""},
@@ -406,7 +408,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 			t.Errorf("the log has %q: %s", secret, log)
 		}
 	}
-	for _, want := range []string{`"path":"` + deploy + `/renew"`, `"status":409`, `"code":"LEASE_LOST"`, `"request":"trace-1"`} {
+	for _, want := range []string{`"path":"` + deploy + `/renew"`, `"status":409`, `"code":"LEASE_LOST"`, `"took_ms":`, `"request":"trace-1"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %s: %s", want, log)
 		}
@@ -419,6 +421,26 @@ func TestRequestIDsAreMadeUpWhenUnusable(t *testing.T) {
 		d.header.Set("X-Request-Id", id)
 		if got := d.get("/healthz").header.Get("X-Request-Id"); got == id || len(got) < 20 {
 			t.Errorf("for %q: %q", id, got)
+		}
+	}
+}
+
+// TestNullNamesWhatIsWanted: null is rejected with the member, what it is and what belongs there.
+func TestNullNamesWhatIsWanted(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	for _, c := range []struct{ target, body, field, detail string }{
+		{deploy + "/acquire", `{"metadata":null}`, "metadata", "metadata must be an object whose values are text, not null"},
+		{deploy + "/acquire", `{"metadata":{"a":null}}`, "metadata.a", "metadata.a must be text, not null"},
+		{deploy + "/acquire", `{"request_id":null}`, "request_id", "request_id must be text, not null"},
+		{deploy + "/acquire", `{"ttl_seconds":null}`, "ttl_seconds", "ttl_seconds must be a whole number, not null"},
+		{"/v1/machine-ids/lease", `{"meta":null}`, "meta", "meta must be an object whose values are text, not null"},
+		{"/v1/machine-ids/lease", `{"throughputPerMs":null}`, "throughputPerMs", "throughputPerMs must be a whole number, not null"},
+		{"/v1/analyses/a1/finish", `{"status":null}`, "status", "status must be text, not null"},
+	} {
+		a := d.post(c.target, c.body)
+		a.refuses(t, 400, "INVALID_ARGUMENT", c.field)
+		if a.body["detail"] != c.detail {
+			t.Errorf("%s: %v, want %s", c.body, a.body["detail"], c.detail)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Answer {
 	}
 	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
 	warn := func(err error) {
-		w.log().WarnContext(ctx, "warning", "message", m.ID, "analysis", string(id), "err", err)
+		w.log().WarnContext(ctx, "warning", "message_id", m.ID, "analysis", string(id), "err", err)
 	}
 	extend := func(ctx context.Context) {
 		if m.Extend == nil {
@@ -120,7 +120,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Answer {
 		Warn:      warn,
 	})
 	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
-		w.log().ErrorContext(ctx, "panic", "message", m.ID, "analysis", string(id), "value", p.Value, "stack", string(p.Stack))
+		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value, "stack", string(p.Stack))
 	}
 	a := answer(o, err)
 	a.AnalysisID = string(id)
@@ -167,8 +167,8 @@ func (w *Worker) logLine(ctx context.Context, m Message, a Answer, took time.Dur
 	default: // as it should be
 	}
 	line := []slog.Attr{
-		slog.String("message", m.ID), slog.String("try", m.Try), slog.String("analysis", a.AnalysisID),
-		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Duration("took", took),
+		slog.String("message_id", m.ID), slog.String("try", m.Try), slog.String("analysis", a.AnalysisID),
+		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Float64("took_ms", float64(took.Microseconds())/1000),
 	}
 	if a.Err != nil {
 		line = append(line, slog.String("err", a.Err.Error()))
