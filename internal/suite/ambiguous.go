@@ -17,10 +17,10 @@ type Fate string
 
 // The fates of a write.
 const (
-	LostRequest      Fate = "lost request"               // the service never sees it
-	LostAnswer       Fate = "lost answer"                // applied, and the answer is lost
-	AppliedThenError Fate = "applied, answered an error" // applied, and the service says that it is unavailable
-	AppliedLate      Fate = "applied late"               // applied after the caller gave up waiting
+	LostRequest      Fate = "lost request"           // the service never sees it
+	LostAnswer       Fate = "lost response"          // applied, and the response is lost
+	AppliedThenError Fate = "applied, then an error" // applied, and the service says that it is unavailable
+	AppliedLate      Fate = "applied late"           // applied after the caller gave up waiting
 )
 
 // Faults arranges the fate of writes between a store and its service.
@@ -32,8 +32,8 @@ type Faults struct {
 	Settle func(t *testing.T)
 }
 
-// Ambiguous holds the rule of the ambiguous write (LS-ACC-04) against every fate and every command: a caller that sends
-// the same request again until it has an answer gets the one that it deserves, and the command has had one effect: no
+// Ambiguous holds the rule of the ambiguous write (LS-ACC-04) against every fate and every command: a caller that retries
+// the same request until a response arrives gets the right one, and the command has had one effect: no
 // false LOCK_HELD, no false LEASE_LOST, no second grant. It makes no difference whether the store's own library sends
 // again underneath.
 func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
@@ -61,7 +61,7 @@ func everyFate(
 
 func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
-	locks := lock.New(store, nil)
+	locks := lock.New(store, &lock.Options{Now: clock.Now})
 	id := lock.ID{Tenant: "acme", Key: "k"}
 	step := Step{Key: id.Key, Owner: "ann", Request: "r1", TTL: 60, Do: do}
 	token := int64(1)
@@ -118,8 +118,8 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 }
 
-// tryTimeout gives the first try of a write that is applied late little time, so that its caller gives up; nobody waits for
-// it in vain. All others have plenty.
+// tryTimeout gives the first try of a write that is applied late little time, so that its caller gives up. All others have
+// plenty.
 func tryTimeout(fate Fate, try int) time.Duration {
 	if fate == AppliedLate && try == 0 {
 		return 300 * time.Millisecond
@@ -162,7 +162,7 @@ func (u *unreliable) held() [][]docstore.Write {
 	return u.late
 }
 
-var errPlanted = fmt.Errorf("%w: planted", docstore.ErrUnavailable)
+var errInjected = fmt.Errorf("%w: injected", docstore.ErrUnavailable)
 
 func (u *unreliable) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	u.mu.Lock()
@@ -174,10 +174,10 @@ func (u *unreliable) Write(ctx context.Context, writes ...docstore.Write) (docst
 	u.mu.Unlock()
 	switch fate {
 	case LostRequest:
-		return docstore.Result{}, errPlanted
+		return docstore.Result{}, errInjected
 	case LostAnswer, AppliedThenError:
 		_, err := u.Store.Write(ctx, writes...)
-		return docstore.Result{}, errors.Join(errPlanted, err)
+		return docstore.Result{}, errors.Join(errInjected, err)
 	case AppliedLate:
 		return docstore.Result{}, context.DeadlineExceeded
 	default:

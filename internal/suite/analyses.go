@@ -19,7 +19,7 @@ func AnalysesChecksBite(t *testing.T) { analysesProof.bites(t) }
 
 var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants}
 
-// AnalysisMutants are faults to plant between the rule of the gate and its store.
+// AnalysisMutants are faults to inject between the rules of the gate and their store.
 var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 	"< for <=": onWrites(func(w docstore.Write) docstore.Write {
 		w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {

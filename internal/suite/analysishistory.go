@@ -49,7 +49,7 @@ type worker struct {
 	id       analysis.ID
 }
 
-// command sends a random command until it has an answer.
+// command sends a random command until it has a response.
 func (w *worker) command(ctx context.Context) error {
 	owner, request, token := w.owner(), w.request(), w.anyToken()
 	var (

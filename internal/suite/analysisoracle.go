@@ -12,15 +12,15 @@ type gateOracle struct {
 	queued   time.Time // when the latest sweep put it into the queue; zero if it has not since it was last begun
 }
 
-// run is one grant. A sweep that gives an analysis up takes a token as well: that is a run that nobody has.
+// run is one grant. A sweep that gives an analysis up takes a token as well: that is a run without an owner.
 type run struct {
 	owner, request string
 	until          time.Time
-	garbage        bool // a stranger has written nonsense into lockExpiresAt
-	over           bool // released, finished or given up, or a stranger took the lock off
+	garbage        bool // another writer has written nonsense into lockExpiresAt
+	over           bool // released, finished or given up, or another writer removed the lock
 }
 
-// GateAnswer is what a command of the gate must come to.
+// GateAnswer is what a command of the gate must return.
 type GateAnswer struct {
 	Answer
 	Status         string
@@ -30,7 +30,7 @@ type GateAnswer struct {
 
 func (o *gateOracle) token() int64 { return int64(len(o.runs)) }
 
-// current is the run whose owner is in the document, whether its time is over or not.
+// current is the run whose owner is in the document, whether its lock has expired or not.
 func (o *gateOracle) current() *run {
 	if n := len(o.runs); n > 0 && !o.runs[n-1].over {
 		return o.runs[n-1]
@@ -77,7 +77,7 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status, RetryAfter: r.until.Sub(now),
 		}
 	}
-	// BE-041-RULE-2: nobody has it. BE-041-RULE-3: somebody had it, and died.
+	// BE-041-RULE-2: no owner. BE-041-RULE-3: the owner's lock is stale.
 	o.runs = append(o.runs, &run{owner: s.Owner, request: s.Request, until: now.Add(time.Duration(s.TTL) * time.Second)})
 	o.streak++
 	o.queued = time.Time{}

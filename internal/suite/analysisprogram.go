@@ -13,21 +13,21 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// GateStep is one step of a program of the analysis gate: time passes, then a command is sent, a sweep is made, or somebody
-// changes the document past the gate.
+// GateStep is one step of a program of the analysis gate: time passes, then a command is sent, a sweep is made, or another
+// writer changes the document.
 type GateStep struct {
 	Wait    time.Duration
-	Do      string // acquire, refresh, release, finish, sweep, or status, unlock, garbage: a stranger's
+	Do      string // acquire, refresh, release, finish, sweep, or status, unlock, garbage: by another writer
 	ID      string
 	Owner   string
 	Request string
 	TTL     int64  // seconds
 	Failed  bool   // of release and finish
-	Status  string // that a stranger writes
+	Status  string // that another writer writes
 	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
 
 	LostRequests int // requests of this command that get lost on the way: it is sent again
-	LostAnswers  int // answers that get lost: the store's library sends the same write again, and only the last answer arrives
+	LostAnswers  int // responses that get lost: the store's library retries the same write, and only the last response arrives
 }
 
 // AnalysisProgram draws a sequence of steps over few analyses, owners and requests.
@@ -72,7 +72,7 @@ func RunAnalyses(ctx context.Context, store docstore.Store, clock *Clock, name s
 	err := g.run(ctx, program)
 	// Whatever became of the program: its locks must not be due in the next one.
 	for id := range g.oracles {
-		if e := g.stranger(ctx, id, docstore.Write{Unset: []string{"lockExpiresAt"}}); err == nil {
+		if e := g.otherWriter(ctx, id, docstore.Write{Unset: []string{"lockExpiresAt"}}); err == nil {
 			err = e
 		}
 	}
@@ -119,19 +119,19 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 		return g.sweep(ctx)
 	case "status":
 		o.status = s.Status
-		return g.stranger(ctx, s.ID, docstore.Write{Set: docstore.Doc{"status": docstore.String(s.Status)}})
+		return g.otherWriter(ctx, s.ID, docstore.Write{Set: docstore.Doc{"status": docstore.String(s.Status)}})
 	case "unlock":
 		if r := o.current(); r != nil {
 			r.over = true
 		}
-		return g.stranger(ctx, s.ID, docstore.Write{Unset: []string{"lockOwner", "lockExpiresAt"}})
+		return g.otherWriter(ctx, s.ID, docstore.Write{Unset: []string{"lockOwner", "lockExpiresAt"}})
 	case "garbage":
 		r := o.current()
 		if r == nil {
 			return nil
 		}
 		r.garbage = true
-		return g.stranger(ctx, s.ID, docstore.Write{Set: docstore.Doc{"lockExpiresAt": docstore.String("3000")}})
+		return g.otherWriter(ctx, s.ID, docstore.Write{Set: docstore.Doc{"lockExpiresAt": docstore.String("3000")}})
 	}
 	token := max(1, o.token()-s.Back)
 	if r := o.current(); s.Do == "acquire" && r != nil && r.garbage {
@@ -158,7 +158,7 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 	return nil
 }
 
-// none sends a command about an analysis that nobody has made.
+// none sends a command about an analysis that does not exist.
 func (g *gateProgram) none(ctx context.Context, s GateStep) error {
 	if !slices.Contains([]string{"acquire", "refresh", "release", "finish"}, s.Do) {
 		return nil
@@ -176,17 +176,17 @@ func (g *gateProgram) none(ctx context.Context, s GateStep) error {
 
 // create makes an analysis, with fields of the user's own.
 func (g *gateProgram) create(ctx context.Context, id string) error {
-	return g.stranger(ctx, id, docstore.Write{
+	return g.otherWriter(ctx, id, docstore.Write{
 		Set: docstore.Doc{"status": docstore.String("PENDING"), "title": docstore.String(id), "tags": docstore.Map{"a": "b"}},
 	})
 }
 
-// stranger changes a document past the gate.
-func (g *gateProgram) stranger(ctx context.Context, id string, w docstore.Write) error {
+// otherWriter changes a document without the gate.
+func (g *gateProgram) otherWriter(ctx context.Context, id string, w docstore.Write) error {
 	w.Key = docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))}
 	r, err := g.store.Write(ctx, w)
 	if err == nil && !r.Applied {
-		err = fmt.Errorf("a stranger's write was refused: %v", r)
+		err = fmt.Errorf("another writer's write was refused: %v", r)
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package suite is what every store must pass before locks may be kept on it: random programs compared with an oracle,
-// and the same programs against planted faults, to show that the comparison notices.
+// Package suite is what every store must pass before the rules may use it: random programs compared with an oracle,
+// and histories of concurrent callers.
 //
 // The oracle is written from the requirement (LS-SPEC-001) and shares no code with repo/lock: a mistake would have to be
 // made twice to go unnoticed.

@@ -97,7 +97,7 @@ type input struct {
 	from, to time.Time
 }
 
-// output is what the client learned. Nothing, if the answer was lost or the server could not say.
+// output is what the client learned: nothing, if the response was lost or the outcome is unknown to the server.
 type output struct {
 	known    bool
 	code     string
@@ -108,7 +108,7 @@ type output struct {
 	holder   string
 }
 
-// caller sends commands for one owner, as a careful one would: after a lost answer it sends the same again.
+// caller sends commands for one owner, and retries after a lost response.
 type caller struct {
 	*history
 	number int
@@ -126,8 +126,7 @@ func (c *caller) request() string {
 	return fmt.Sprintf("%d.%d", c.number, c.next)
 }
 
-// anyToken is mostly the newest of the caller's tokens and sometimes an older one, as a message that was under way for
-// long has. It is 0 while there is none.
+// anyToken is mostly the newest of the caller's tokens and sometimes an older one, as a late message has. It is 0 while there is none.
 func (c *caller) anyToken() int64 {
 	n := len(c.tokens)
 	switch {
@@ -140,15 +139,15 @@ func (c *caller) anyToken() int64 {
 	}
 }
 
-// send sends a command until it has an answer, lets time pass, and writes down each sending and what came of it. An answer
-// that is not known is one of a store that failed.
+// send sends a command until it has a response, lets time pass, and records each attempt and its outcome. The outcome is not
+// known if the store failed.
 func (c *caller) send(command any, grants bool, once func() (output, error)) error {
 	for {
 		if c.random.IntN(4) == 0 {
 			c.clock.Advance(tick)
 		}
 		if c.random.IntN(8) == 0 {
-			continue // the request was lost on the way: nobody ever saw it
+			continue // the request was lost
 		}
 		in := input{command: command, from: c.clock.Now()}
 		called := time.Since(c.begin)
@@ -159,7 +158,7 @@ func (c *caller) send(command any, grants bool, once func() (output, error)) err
 		returned := time.Since(c.begin)
 		in.to = c.clock.Now()
 		if c.random.IntN(6) == 0 {
-			o = output{} // the answer was lost on the way: the work has been done
+			o = output{} // the response was lost: the work has been done
 		}
 		c.mu.Lock()
 		c.operations = append(c.operations, porcupine.Operation{
@@ -185,7 +184,7 @@ type client struct {
 	http *http.Client
 }
 
-// command sends a random command until it has an answer.
+// command sends a random command until it has a response.
 func (c *client) command(ctx context.Context) error {
 	owner, request, token := c.owner(), c.request(), c.anyToken()
 	var (
@@ -334,11 +333,11 @@ func (f *faultyStore) Write(ctx context.Context, writes ...docstore.Write) (docs
 	fate := f.random.IntN(10)
 	f.mu.Unlock()
 	if fate == 0 {
-		return docstore.Result{}, fmt.Errorf("%w: planted, before", docstore.ErrUnavailable)
+		return docstore.Result{}, fmt.Errorf("%w: injected, before", docstore.ErrUnavailable)
 	}
 	r, err := f.Store.Write(ctx, writes...)
 	if fate == 1 && err == nil {
-		return docstore.Result{}, fmt.Errorf("%w: planted, after", docstore.ErrUnavailable)
+		return docstore.Result{}, fmt.Errorf("%w: injected, after", docstore.ErrUnavailable)
 	}
 	return r, err
 }

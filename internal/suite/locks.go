@@ -27,7 +27,8 @@ var locksProof = proof[Step]{Program, Run, History, Mutants}
 // OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 learn who has it.
 func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	const callers = 50
-	locks := lock.New(newStore(t, NewClock().Now), nil)
+	clock := NewClock()
+	locks := lock.New(newStore(t, clock.Now), &lock.Options{Now: clock.Now})
 	outcomes := make(chan lock.Outcome, callers)
 	start := make(chan struct{})
 	for i := range callers {

@@ -21,7 +21,7 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	serve := func(t *testing.T, services ...machineid.ServiceConfig) (*machineid.Service, *Clock) {
 		t.Helper()
 		clock := NewClock()
-		return leasing(t, newStore(t, clock.Now), services...), clock
+		return leasing(t, newStore(t, clock.Now), clock, services...), clock
 	}
 	t.Run("the whole space", func(t *testing.T) { s, clock := serve(t); wholeSpace(t, s, clock) })
 	t.Run("releases", func(t *testing.T) { s, clock := serve(t); releases(t, s, clock) })
@@ -41,9 +41,9 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	})
 }
 
-func leasing(t *testing.T, store docstore.Store, services ...machineid.ServiceConfig) *machineid.Service {
+func leasing(t *testing.T, store docstore.Store, clock *Clock, services ...machineid.ServiceConfig) *machineid.Service {
 	t.Helper()
-	s, err := machineid.New(store, services, nil)
+	s, err := machineid.New(store, services, &machineid.Options{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func wholeSpace(t *testing.T, s *machineid.Service, clock *Clock) {
 	take(8192, 8192)
 }
 
-// releases gives leases back: by their holder only, once, and with no effect on whoever has the machine ID next.
+// releases releases leases: by their holder only, once, and with no effect on the next holder of the machine ID.
 func releases(t *testing.T, s *machineid.Service, clock *Clock) {
 	r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 8192 * 256})
 	if err != nil {
@@ -108,7 +108,7 @@ func releases(t *testing.T, s *machineid.Service, clock *Clock) {
 	l := r.Leases[0]
 	clock.Advance(time.Minute)
 	if err := give(s, l, strings.Repeat("0", 32), clock.Now()); !errors.Is(err, machineid.ErrBadSignature) {
-		t.Errorf("somebody else's release: %v", err)
+		t.Errorf("another caller's release: %v", err)
 	}
 	wantLeased(t, s, 8192)
 	for range 2 {
@@ -246,7 +246,7 @@ func AmbiguousMachineIDs(t *testing.T, newStore func(t *testing.T, now func() ti
 			if fate == AppliedLate && faults.Settle == nil {
 				return
 			}
-			s := leasing(t, store)
+			s := leasing(t, store, clock)
 			first, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}) // sets up the space
 			if err != nil {
 				t.Fatal(err)

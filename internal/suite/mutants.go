@@ -7,8 +7,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Mutants are faults to plant between the lock rule and its store: each is a mistake that somebody could make in a rule's
-// condition. A check of locks is worth something only if it notices all of them.
+// Mutants are faults to inject between the lock rule and its store: each is a possible mistake in a rule's condition. A check of locks is worth something only if it notices all of them.
 var Mutants = map[string]func(docstore.Store) docstore.Store{
 	"expiry off by one": func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {

@@ -23,7 +23,7 @@ type lease struct {
 	forced         bool
 }
 
-// Answer is what a command must come to.
+// Answer is what a command must return.
 type Answer struct {
 	Code     string
 	Token    int64 // of the caller's lease, if the code is OK

@@ -22,8 +22,8 @@ type Step struct {
 	Metadata map[string]string
 	Back     int64 // the token is this many grants before the latest; -1 is one that was never granted
 
-	// Lost is how many answers to this command get lost on the way: each time the caller's library sends the same
-	// write again, and only the last answer arrives.
+	// Lost is how many responses to this command get lost: each time the caller's library retries the same write, and only the
+	// last response arrives.
 	Lost int
 }
 
@@ -34,7 +34,7 @@ var Program = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Step {
 		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
 		Do:   rapid.SampledFrom([]string{"acquire", "acquire", "renew", "release", "force"}).Draw(t, "do"),
 		Key:  rapid.SampledFrom([]string{"k", "k", "l/m"}).Draw(t, "key"),
-		// Owners of commands differ rarely: a program in which nobody owns anything is a dull one.
+		// Owners of commands differ rarely: a program in which no one owns anything tests little.
 		Owner:    rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
 		Request:  rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "request"),
 		TTL:      rapid.Int64Range(1, 2).Draw(t, "ttl"),
@@ -141,7 +141,7 @@ type lossyStore struct {
 func (s *lossyStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	if s.drop > 0 {
 		s.drop--
-		return docstore.Result{}, errPlanted
+		return docstore.Result{}, errInjected
 	}
 	for ; s.lose > 0; s.lose-- {
 		if _, err := s.Store.Write(ctx, writes...); err != nil {

@@ -16,15 +16,14 @@ func (s through) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, e
 	return docstore.Due(ctx, s.Store, q)
 }
 
-// Watched is a store that notes which requests it gets and lets a test come between a write and its answer. It has the power
-// of [docstore.DueLister] if the store behind it has it.
+// Watched is a store that notes which requests it gets and lets a test come between a write and its response.
 type Watched struct {
 	docstore.Store
 
 	// OnWrite, if set, stands between the caller and the store.
 	OnWrite func(apply func() (docstore.Result, error)) (docstore.Result, error)
 
-	// Err, if set, is the answer to everything.
+	// Err, if set, is the error of every call.
 	Err error
 
 	mu       sync.Mutex

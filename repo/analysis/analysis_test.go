@@ -21,7 +21,7 @@ import (
 // id is the analysis that most of these tests are about.
 const id = analysis.ID("a1")
 
-// bench is the gate on a store whose clock stands at the suite's epoch, with one analysis that somebody has just made.
+// bench is the gate on a store whose clock stands at the suite's epoch, with one new analysis.
 type bench struct {
 	t        *testing.T
 	clock    *suite.Clock // the store's
@@ -41,7 +41,7 @@ func begin(t *testing.T) *bench {
 	return b
 }
 
-// put writes fields into an analysis' document, as a stranger.
+// put writes fields into an analysis' document, as another writer.
 func (b *bench) put(id analysis.ID, d docstore.Doc) {
 	b.t.Helper()
 	r, err := b.memory.Write(context.Background(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: string(id)}, Set: d})
@@ -142,9 +142,9 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		{"no such analysis: finish", 0, analysis.Finish{ID: "none", Owner: "ann", Token: 1, Status: analysis.Ready},
 			outcome{Code: analysis.NotFound, Detail: gone}},
 		{"refresh before the first run", 0, refresh("ann", 1, 300), outcome{Code: analysis.Lost, Detail: never}},
-		{"BE-041-RULE-2: acquire what nobody runs", 0, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 300_000, 1, 0)}},
+		{"BE-041-RULE-2: acquire what no one runs", 0, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Grant: grant("ann", 1, 300_000, 1, 0)}},
 		{"acquire again", time.Second, acquire("ann", "r1", 300), outcome{Code: analysis.OK, Replayed: true, Grant: grant("ann", 1, 300_000, 1, 0)}},
-		{"BE-041-RULE-4: acquire what somebody runs", 0, acquire("bob", "r2", 300), outcome{
+		{"BE-041-RULE-4: acquire what another worker runs", 0, acquire("bob", "r2", 300), outcome{
 			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann", ExpiresAt: at(300_000)}}},
 		{"the same worker, another attempt", 0, acquire("ann", "r3", 300), outcome{
 			Code: analysis.Locked, RetryAfter: 299 * time.Second, Grant: analysis.Grant{Status: "PENDING", Owner: "ann", ExpiresAt: at(300_000)}}},
@@ -168,7 +168,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		{"finish by a zombie", 0, ready("bob", 2, "old"), outcome{Code: analysis.Lost, Detail: over}},
 		{"fail by a zombie", 0, failed("bob", 2, "late"), outcome{Code: analysis.Lost, Detail: over}},
 		{"release by a zombie", 0, release("bob", 2, "late"), outcome{Code: analysis.Lost, Detail: over}},
-		{"finish late, while nobody has taken over", time.Hour, ready("cy", 3, "gs://b/1"),
+		{"finish late, while no one has taken over", time.Hour, ready("cy", 3, "gs://b/1"),
 			outcome{Code: analysis.OK, Grant: analysis.Grant{Status: analysis.Ready, Token: 3, Failures: 1}}},
 		{"finish again", 0, ready("cy", 3, "gs://b/1"),
 			outcome{Code: analysis.OK, Replayed: true, Grant: analysis.Grant{Status: analysis.Ready, Token: 3, Failures: 1}}},
@@ -360,7 +360,7 @@ func TestFinishEndsTheLock(t *testing.T) {
 	}
 }
 
-// TestSomebodyElseFinishes: a status that was written past the gate stands, and the holder hears of it with its next refresh.
+// TestSomebodyElseFinishes: a status that another writer set stays, and the holder learns it with its next refresh.
 func TestSomebodyElseFinishes(t *testing.T) {
 	b := begin(t)
 	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
@@ -388,7 +388,7 @@ func TestGarbageExpiry(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			b := begin(t)
-			b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String(text)})
+			b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.String(text)})
 			b.store.Forget()
 			if o := b.gets(acquire("ann", "r1", 300), analysis.OK, false); o.Grant.Token != 1 || o.Grant.Owner != "ann" {
 				t.Errorf("got %+v", o)
@@ -400,7 +400,7 @@ func TestGarbageExpiry(t *testing.T) {
 	}
 	t.Run("it changes in between", func(t *testing.T) {
 		b := begin(t)
-		b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String("3000")})
+		b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.String("3000")})
 		calls := 0
 		b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 			if calls++; calls == 2 {
@@ -408,13 +408,13 @@ func TestGarbageExpiry(t *testing.T) {
 			}
 			return apply()
 		}
-		if o := b.gets(acquire("ann", "r1", 300), analysis.Locked, false); o.Grant.Owner != "stranger" || o.RetryAfter != 5*time.Second {
+		if o := b.gets(acquire("ann", "r1", 300), analysis.Locked, false); o.Grant.Owner != "other" || o.RetryAfter != 5*time.Second {
 			t.Errorf("got %+v", o)
 		}
 	})
 	t.Run("it changes to other garbage in between", func(t *testing.T) {
 		b := begin(t)
-		b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String("3000")})
+		b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.String("3000")})
 		calls := 0
 		b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 			calls++
@@ -426,9 +426,9 @@ func TestGarbageExpiry(t *testing.T) {
 			t.Errorf("got %+v, %v", o, err)
 		}
 	})
-	t.Run("the answer of the second write is lost", func(t *testing.T) {
+	t.Run("the response of the second write is lost", func(t *testing.T) {
 		b := begin(t)
-		b.put(id, docstore.Doc{"lockOwner": docstore.String("stranger"), "lockExpiresAt": docstore.String("3000")})
+		b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": docstore.String("3000")})
 		calls := 0
 		b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 			if calls++; calls == 2 {
@@ -444,7 +444,7 @@ func TestGarbageExpiry(t *testing.T) {
 	})
 }
 
-// TestDamagedDocuments: what cannot be read is an error for everybody, and nobody writes to it.
+// TestDamagedDocuments: what cannot be read is an error for all commands, and none writes to it.
 func TestDamagedDocuments(t *testing.T) {
 	for name, damage := range map[string]docstore.Doc{
 		"status is a number":      {"status": docstore.Int(1)},
@@ -480,7 +480,7 @@ func TestDamagedDocuments(t *testing.T) {
 	}
 }
 
-// TestStoreThatRefusesWhatTheRuleGrants: nobody is told that they have the lock by a store that evaluates otherwise than Decide.
+// TestStoreThatRefusesWhatTheRuleGrants: a store that evaluates a condition otherwise than Go does is an error, not an outcome.
 func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	b := begin(t)
 	b.store.OnWrite = func(func() (docstore.Result, error)) (docstore.Result, error) {
@@ -492,7 +492,7 @@ func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCameTooLate: a lock that ended while the store answered is no grant.
+// TestAnswersThatCameTooLate: a lock that expired before the store responded is no grant.
 func TestAnswersThatCameTooLate(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -533,7 +533,7 @@ func TestAnswersThatCameTooLate(t *testing.T) {
 	}
 }
 
-// TestMargin: a store without a clock of its own explains a refusal by an earlier time. A repeated acquire is answered with
+// TestMargin: a store without a clock of its own explains a refusal by an earlier time. A repeated acquire gets
 // what is left from now, and not at all once that is over.
 func TestMargin(t *testing.T) {
 	for _, c := range []struct {

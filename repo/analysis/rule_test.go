@@ -339,11 +339,11 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 	}
 }
 
-// agree compares a step of the rule with the oracle, for one document, whoever wrote it.
+// agree compares a step of the rule with the oracle, for one document, by any writer.
 //
 //   - A document that cannot be read is not written to.
 //   - No one takes an analysis over whose lock expires later, in any spelling of that time that can be read.
-//   - The rule and the oracle come to the same outcome and the same state.
+//   - The rule and the oracle have the same outcome and the same state.
 //   - A grant leaves all that is not the gate's as it was. A rejection changes nothing.
 func agree(at situation, written docstore.Write) error {
 	c, found, w := at.command, at.found, at.when

@@ -102,16 +102,16 @@ func numbered(n int) []analysis.ID {
 	return ids
 }
 
-// TestSweep is one story: what is stale is queued once, again only after RequeueEvery, and not while somebody runs it.
+// TestSweep is one story: what is stale is queued once, again only after RequeueEvery, and not while a worker runs it.
 func TestSweep(t *testing.T) {
 	b := begin(t)
 	q := &queue{}
 	sweep := analysis.Sweep{Queue: q}
-	b.sweeps(sweep, analysis.Swept{}) // nobody has run anything
+	b.sweeps(sweep, analysis.Swept{}) // nothing has run
 
 	b.gets(acquire("ann", "r1", 300), analysis.OK, false)
 	b.clock.Advance(300*time.Second - time.Millisecond)
-	b.sweeps(sweep, analysis.Swept{}) // somebody runs it
+	b.sweeps(sweep, analysis.Swept{}) // a worker runs it
 	b.clock.Advance(time.Millisecond)
 	b.store.Forget()
 	b.sweeps(sweep, analysis.Swept{Stale: 1, Requeued: 1})
@@ -385,7 +385,7 @@ func TestWorkerComesFirst(t *testing.T) {
 		"takes it over, and dies as well": {0, func(b *bench) { b.gets(acquire("bob", "r2", 1), analysis.OK, false); b.clock.Advance(time.Second) }},
 		"finishes it":                     {0, func(b *bench) { b.gets(ready("dead", 1, ""), analysis.OK, false) }},
 		"finishes it before FAILED":       {1, func(b *bench) { b.gets(ready("dead", 1, ""), analysis.OK, false) }},
-		"gives it back":                   {0, func(b *bench) { b.gets(release("dead", 1, ""), analysis.OK, false) }},
+		"releases it":                     {0, func(b *bench) { b.gets(release("dead", 1, ""), analysis.OK, false) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t)

@@ -56,7 +56,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestErrorNamesItsField: doors show the field and the sentence apart, also after others have wrapped the error.
+// TestErrorNamesItsField: endpoints show the field and the sentence apart, also after others have wrapped the error.
 func TestErrorNamesItsField(t *testing.T) {
 	err := fmt.Errorf("acquire: %w", field.Text("owner_id", strings.Repeat("x", 3), 2))
 	e, ok := errors.AsType[*field.Error](err)

@@ -20,7 +20,7 @@ func ExampleLocks() {
 
 	first, err := locks.Acquire(ctx, lock.Acquire{ID: deploy, Owner: "ci-42", RequestID: "7f1c0d52", TTLSeconds: 30})
 	if err != nil {
-		log.Panic(err) // nobody knows how it ended: send it again with the same RequestID
+		log.Panic(err) // the outcome is unknown: send it again with the same RequestID
 	}
 	fmt.Println(first.Code, first.Lease.Owner, "token", first.Lease.Token)
 

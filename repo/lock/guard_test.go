@@ -63,7 +63,7 @@ func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	check(ann.Token, true)
 	b.clock.Advance(30 * time.Second)
 	bob := b.gets(acquire("bob", "a2", 30), lock.OK, false).Lease
-	check(ann.Token, true) // bob has not been here yet: nobody is hurt
+	check(ann.Token, true) // bob has not been here yet: no harm is done
 	check(bob.Token, true)
 	check(ann.Token, false)
 }
@@ -243,7 +243,7 @@ func TestFenceCondHolds(t *testing.T) {
 		{docstore.Doc{"fence": docstore.Int(4)}, true},
 		{docstore.Doc{"fence": docstore.Int(5)}, true},
 		{docstore.Doc{"fence": docstore.Int(6)}, false},
-		{docstore.Doc{"fence": docstore.String("1")}, false}, // what cannot be compared lets nobody pass
+		{docstore.Doc{"fence": docstore.String("1")}, false}, // what cannot be compared lets no token pass
 		{docstore.Doc{"fence": docstore.Opaque{Raw: 1.5}}, false},
 	} {
 		t.Run(fmt.Sprint(i, " ", c.found), func(t *testing.T) {

@@ -23,7 +23,7 @@ var (
 	labels = map[string]string{"build": "7"}
 )
 
-// watched is a store that notes which requests it gets and lets a test come between a write and its answer.
+// watched is a store that notes which requests it gets and lets a test come between a write and its response.
 type watched struct {
 	docstore.Store
 	requests []string
@@ -300,7 +300,7 @@ func TestLeaseIDs(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCameTooLate: a lease that ran out while the store answered is no grant. The boundary belongs to the
+// TestAnswersThatCameTooLate: a lease that expired before the store responded is no grant. The boundary belongs to the
 // late side: a lease of 30 s is over after 30 s.
 func TestAnswersThatCameTooLate(t *testing.T) {
 	const late = "the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds"
@@ -414,7 +414,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 }
 
 // TestDamagedDocuments: a document that does not say what the rules wrote is an error for everybody. It is not a free
-// lock, and nobody writes over it.
+// lock, and no command writes over it.
 func TestDamagedDocuments(t *testing.T) {
 	held := docstore.Doc{
 		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"), "lease_id": docstore.String("l0"),
@@ -499,7 +499,7 @@ func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	}
 }
 
-// TestAmbiguousWrites: whatever happens to a request or its answer, sending the command again with the same request_id
+// TestAmbiguousWrites: whatever happens to a request or its response, sending the command again with the same request_id
 // finds out, has one effect, and takes one token at most (LS-ACQ-004, LS-RNW-003, LS-REL-003, LS-ACC-04).
 func TestAmbiguousWrites(t *testing.T) {
 	type write = func(apply func() (docstore.Result, error)) (docstore.Result, error)
@@ -561,7 +561,7 @@ func TestAmbiguousWrites(t *testing.T) {
 				if acquires || renews {
 					expires = expires.Add(began)
 				}
-				for again := range 2 { // the second time although the answer was there
+				for again := range 2 { // the second time although the response was there
 					o := b.gets(c.do, lock.OK, way.replayed || again > 0)
 					if o.Lease.Token != c.token || o.Lease.Phase != c.phase || !o.Lease.ExpiresAt.Equal(expires) {
 						t.Errorf("got %+v, want token %d, %s until %v", o.Lease, c.token, c.phase, expires)

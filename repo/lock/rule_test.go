@@ -204,7 +204,7 @@ func oracle(c command, s State, w rule.When) expected {
 		switch {
 		case held && (s.Owner != c.Owner || s.AcquireRequest != c.RequestID): // LS-ACQ-001, LS-INV-001
 			return heldBySomeone
-		case held && passed(latest, s.ExpiresAt): // within the margin it is nobody's
+		case held && passed(latest, s.ExpiresAt): // within the margin no one holds it
 			return heldBySomeone
 		case held && (s.AcquireTTL != c.TTLSeconds || !maps.Equal(s.Metadata, c.Metadata)):
 			return with(RequestIDReused)

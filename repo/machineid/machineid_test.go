@@ -99,7 +99,7 @@ func TestLifeOfALease(t *testing.T) {
 	other := l
 	other.Secret = strings.Repeat("0", 32)
 	if err := release(s, other, epoch+60_000); !errors.Is(err, machineid.ErrBadSignature) {
-		t.Errorf("somebody else's release: %v", err)
+		t.Errorf("another caller's release: %v", err)
 	}
 	s.costs("a release that is refused", 1, 0)
 	for i := range 2 {
@@ -117,7 +117,7 @@ func TestLifeOfALease(t *testing.T) {
 	}
 }
 
-// TestCosts: two requests for any number of leases that a page has room for, three for more, whatever became free before.
+// TestCosts: two requests for any number of leases that a page has space for, three for more, whatever became free before.
 func TestCosts(t *testing.T) {
 	s := open(t)
 	for _, n := range []int64{1, 1, 5, 100} {
@@ -269,7 +269,7 @@ func TestLayoutsInOneSpace(t *testing.T) {
 			t.Fatalf("bitSeq %d, want %d", live[id][0].BitSeq, got)
 		}
 		if id == "huge" && len(live[id]) > 20 {
-			// A run that is given back leaves room for a run.
+			// A run that is released leaves space for a run.
 			l := live[id][0]
 			live[id] = live[id][1:]
 			if err := release(s, l, s.clock.Now().UnixMilli()); err != nil {
@@ -319,7 +319,7 @@ func TestReleaseFindsItsLease(t *testing.T) {
 	refused := func(id int64) {
 		t.Helper()
 		if err := release(s, kazahana.Lease{ID: id, Secret: strings.Repeat("0", 32)}, s.clock.Now().UnixMilli()); !errors.Is(err, machineid.ErrBadSignature) {
-			t.Errorf("a stranger's release of %d: %v", id, err)
+			t.Errorf("another caller's release of %d: %v", id, err)
 		}
 	}
 	refused(a.ID) // leased in a, free in b
@@ -460,7 +460,7 @@ func (s twice) Write(ctx context.Context, writes ...docstore.Write) (docstore.Re
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestWriteThatArrivesTwice: an acquire or release that meets its own effect is answered as what it is, and done once.
+// TestWriteThatArrivesTwice: an acquire or release that fails its own condition has its outcome, and is done once.
 func TestWriteThatArrivesTwice(t *testing.T) {
 	clock := suite.NewClock()
 	far := suite.NewFar(twice{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, 0, 1)
@@ -499,7 +499,7 @@ func (s *between) Write(ctx context.Context, writes ...docstore.Write) (docstore
 	return s.Store.Write(ctx, writes...)
 }
 
-// TestReleaseThatWasFollowed: a release that meets its own effect is a success, although somebody else has the machine ID by
+// TestReleaseThatWasFollowed: a release that meets its own effect is a success, although another caller has the machine ID by
 // then, and leaves that one alone.
 func TestReleaseThatWasFollowed(t *testing.T) {
 	clock := suite.NewClock()

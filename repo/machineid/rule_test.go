@@ -116,7 +116,7 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 	})
 }
 
-// TestPageThatIsDamaged: what nobody of us wrote is refused, and named.
+// TestPageThatIsDamaged: what no rule wrote is rejected, and named.
 func TestPageThatIsDamaged(t *testing.T) {
 	good := func() docstore.Doc {
 		free, _ := page{notBefore: make([]int64, 8)}.runs(0, 0, 1000)
@@ -182,7 +182,7 @@ func TestRelease(t *testing.T) {
 		{"at the last timestamp", 2, 0, 2, 1999, 1500, released, 2000, 0},
 		{"behind its end", 2, 0, 2, 9000, 1500, released, 2000, 0},
 		{"a run", 4, 1, 4, 1500, 1500, released, 1501, 1501},
-		{"somebody else's signature", 2, 0, 9, 1500, 1500, refused, 2000, 0},
+		{"another holder's signature", 2, 0, 9, 1500, 1500, refused, 2000, 0},
 		{"one that has run out", 0, 0, 0, 1500, 1500, notThere, 900, 0},
 		{"one that has run out, any signature", 0, 0, 9, 1500, 1500, notThere, 900, 0},
 		{"at its end", 2, 0, 2, 1500, 2000, notThere, 2000, 0},
@@ -198,7 +198,7 @@ func TestRelease(t *testing.T) {
 		if v != released {
 			continue
 		}
-		// Given back once, nothing is left to give back, even if its time is still to come.
+		// Released once, nothing is left to release, even if its time is still to come.
 		if again, v := after.release(c.slot, c.bits, c.signed, func(secret) bool { return true }, c.now); v != notThere || !same(again, after) {
 			t.Errorf("%s, again: releaseResult %d", c.name, v)
 		}
@@ -438,7 +438,7 @@ func schedule(proto protocol, steps []step) error {
 	return nil
 }
 
-// TestReuseDistance: at half occupancy a machine ID that was given back is not used again before 1700 others were taken, and
+// TestReuseDistance: at half occupancy a machine ID that was released is not used again before 1700 others were taken, and
 // all are used about equally often.
 func TestReuseDistance(t *testing.T) {
 	const pairs, leased = 50_000, 4096
@@ -450,7 +450,7 @@ func TestReuseDistance(t *testing.T) {
 	}
 	var (
 		held     []run
-		returned = make(map[[2]int]int) // when a slot was given back, counted in acquires
+		returned = make(map[[2]int]int) // when a slot was released, counted in acquires
 		uses     = make(map[[2]int]int)
 		acquired int
 		distance = pairs
@@ -464,7 +464,7 @@ func TestReuseDistance(t *testing.T) {
 			t.Fatal("a page is full at half occupancy")
 		}
 		p := pages[index].grant(picked, []secret{{}}, 0, "ids", now, now+1_000_000_000)
-		p.held = nil // nobody is asked to sign here
+		p.held = nil // no one signs here
 		pages[index] = p
 		slot := [2]int{index, picked[0].slot}
 		if at, before := returned[slot]; before {

@@ -71,7 +71,7 @@ func checkOneWinner(ctx context.Context, s docstore.Store) error {
 		}
 		winner := docstore.Int(winners[0])
 		if len(seen) != 1 || !seen[winner] {
-			f.addf("round %d: %v won, and the answers show the owners %v", round, winner, seen)
+			f.addf("round %d: %v won, and the results show the owners %v", round, winner, seen)
 		}
 		f.expect(ctx, s, k, docstore.Doc{"owner": winner, "token": docstore.Int(1)})
 		if err := f.err(); err != nil {
@@ -123,7 +123,7 @@ func checkNoLostIncrement(ctx context.Context, s docstore.Store) error {
 		total += len(s)
 	}
 	if total != crowd*rounds {
-		f.addf("%d increments were answered with %d numbers", crowd*rounds, total)
+		f.addf("%d increments returned %d numbers", crowd*rounds, total)
 	}
 	return f.err()
 }

@@ -1,4 +1,4 @@
-// Package docstoretest is the conformance suite of docstore: whoever passes it may stand behind the rules of Leasehold.
+// Package docstoretest is the conformance suite of docstore: every adapter passes it.
 // A new adapter proves itself in a few lines:
 //
 //	func TestConformance(t *testing.T) {

@@ -201,7 +201,7 @@ func checkDuePages(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkDueWalk changes documents between two pages: those that the walk has passed, and those that it has not come to.
+// checkDueWalk changes documents between two pages: those that the walk has passed, and those that it has not reached.
 // What stays as it is must be seen once all the same. A cursor that names a document instead of a place in the order
 // breaks when that document goes.
 func checkDueWalk(ctx context.Context, s docstore.Store) error {

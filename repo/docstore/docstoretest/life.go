@@ -26,7 +26,7 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 		"id too long":       {Kind: "suite", Tenant: "t", ID: strings.Repeat("x", docstore.MaxIDBytes+1)},
 		"id not UTF-8":      {Kind: "suite", Tenant: "t", ID: "a\xff"},
 		"id a surrogate":    {Kind: "suite", Tenant: "t", ID: "\xed\xa0\x80"},
-		"id with NUL":       {Kind: "suite", Tenant: "t", ID: "a\x00b"}, // "a" to whoever ends strings there
+		"id with NUL":       {Kind: "suite", Tenant: "t", ID: "a\x00b"}, // "a" where a string ends at NUL
 		"tenant too long":   {Kind: "suite", Tenant: strings.Repeat("x", docstore.MaxTenantBytes+1), ID: "x"},
 		"tenant not UTF-8":  {Kind: "suite", Tenant: "\xc3", ID: "x"},
 		"tenant with NUL":   {Kind: "suite", Tenant: "\x00", ID: "x"},

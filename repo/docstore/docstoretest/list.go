@@ -162,7 +162,7 @@ func checkListPages(ctx context.Context, s docstore.Store) error {
 		"p":                          all, // before all of them
 		"a":                          all, // before the prefix
 		"p05":                        all[6:],
-		"p05x":                       all[6:], // not an ID itself: it may have been of a document that nobody keeps
+		"p05x":                       all[6:], // not an ID itself: it may have been of a document that is gone
 		"p11":                        nil,
 		"p99":                        nil,
 		"z":                          nil, // beyond the prefix

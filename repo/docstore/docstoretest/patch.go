@@ -122,7 +122,7 @@ func checkAdd(ctx context.Context, s docstore.Store) error {
 }
 
 // checkAddDamaged adds where it cannot be done. A fencing counter that wraps, saturates, turns into a float or begins anew
-// because somebody stored text there would issue a token twice: the write must fail, and change nothing.
+// because another writer stored text there would issue a token twice: the write must fail, and change nothing.
 func checkAddDamaged(ctx context.Context, s docstore.Store) error {
 	var f findings
 	for name, c := range map[string]struct {

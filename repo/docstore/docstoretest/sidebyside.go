@@ -61,7 +61,7 @@ func runSideBySide(t *testing.T, s docstore.Store) {
 // every tenant, so that programs share a store without meeting.
 //
 // Times differ between the two stores. They are compared by origin: a field that step i set to Now+d must hold At of
-// step i, as the store answered it, plus d.
+// step i, as the store returned it, plus d.
 func sideBySide(ctx context.Context, s docstore.Store, prefix string, p program) error {
 	b := bench{
 		store: s, memory: docstore.NewMemory(nil), prefix: prefix,
@@ -97,7 +97,7 @@ type bench struct {
 	store   docstore.Store
 	memory  *docstore.Memory
 	prefix  string
-	at      []time.Time // the store's answer to each step
+	at      []time.Time // the store's time of each step
 	origins map[docstore.Key]map[string]origin
 }
 
