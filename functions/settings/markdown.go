@@ -53,7 +53,7 @@ functions with those handler names.
 
 // markdown is the setting's row of its group's table.
 func (s Setting) markdown() string {
-	kind, value := string(s.Type), ""
+	kind, defaults := string(s.Type), []string{}
 	switch {
 	case s.Choices != nil:
 		kind = "`" + strings.Join(s.Choices, "`, `") + "`"
@@ -63,12 +63,12 @@ func (s Setting) markdown() string {
 		kind += ", " + s.bounds()
 	}
 	if s.Default != "" {
-		value = "`" + s.Default + "`"
+		defaults = append(defaults, "`"+s.Default+"`")
 	}
 	for _, v := range s.Variants {
-		value += ", " + strings.Join(v.Entries.Names(), ", ") + " `" + v.Default + "`"
+		defaults = append(defaults, strings.Join(v.Entries.Names(), ", ")+" `"+v.Default+"`")
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, value, s.takenBy(), s.document())
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, strings.Join(defaults, ", "), s.takenBy(), s.document())
 }
 
 // takenBy names the entry points that take the setting, in the three kinds that there are.

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write docs/settings.md")
 func TestDocumentation(t *testing.T) {
 	const path = "../../docs/settings.md"
 	if *update {
-		if err := os.WriteFile(path, []byte(settings.Markdown()), 0o644); err != nil { //nolint:gosec // documentation is for everyone
+		if err := os.WriteFile(path, []byte(settings.Markdown()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
