@@ -41,8 +41,8 @@ func benchGenerator(b *testing.B, leases int) *kazahana.Generator {
 
 var sink atomic.Int64 // keeps results alive
 
-// BenchmarkNextID measures one ID per call. The floor is what no generator that looks at the clock can do without: one read
-// of the monotonic clock and one atomic addition. With few leases the layout is the limit: 3906/leases ns.
+// BenchmarkNextID measures one ID per call. The floor is what no generator that looks at the clock can do without: one
+// read of the monotonic clock and one atomic addition. With few leases the layout is the limit: 3906/leases ns.
 func BenchmarkNextID(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		var n atomic.Uint64

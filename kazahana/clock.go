@@ -9,8 +9,8 @@ import (
 
 // Clock is the source of time of a [Generator]. Its methods may be called from several goroutines at once.
 //
-// The generator compares the wall clock with the monotonic clock about once a second and otherwise reads the monotonic clock
-// only, which is cheaper. Waiting is done by the timers of package time, after which the clock is read again.
+// The generator compares the wall clock with the monotonic clock about once a second and otherwise reads the monotonic
+// clock only, which is cheaper. Waiting is done by the timers of package time, after which the clock is read again.
 type Clock interface {
 	Wall() time.Time          // the time of day; may be set forward and back at any time
 	Monotonic() time.Duration // since an arbitrary start; never goes back
@@ -46,9 +46,9 @@ func (g *Generator) wall() time.Time {
 // nanos is the time in nanoseconds since the epoch, by the monotonic clock and the last sample of the wall clock.
 func (g *Generator) nanos() int64 { return g.monotonic() + g.base.Load() }
 
-// sample returns what to add to the monotonic clock for the nanoseconds since the epoch. A goroutine that is interrupted between
-// reading the two clocks would see the wall clock step, so the monotonic clock is read before and after, and the best of a few
-// samples is taken. ok is false if none was good.
+// sample returns what to add to the monotonic clock for the nanoseconds since the epoch. A goroutine that is
+// interrupted between reading the two clocks would see the wall clock step, so the monotonic clock is read before and
+// after, and the best of a few samples is taken. ok is false if none was good.
 func (g *Generator) sample() (base int64, ok bool) {
 	best := int64(math.MaxInt64)
 	for range maxSamples {
@@ -88,8 +88,9 @@ func (g *Generator) anchor(force bool) {
 	g.anchorAt.Store(now + int64(anchorEvery))
 }
 
-// markSuspect is called after a jump forward. The process may have been suspended, or this may be a copy of it that was resumed
-// from a snapshot while the original goes on with the same leases: they are replaced as soon as the provider can be asked.
+// markSuspect is called after a jump forward. The process may have been suspended, or this may be a copy of it that was
+// resumed from a snapshot while the original goes on with the same leases: they are replaced as soon as the provider
+// can be asked.
 func (g *Generator) markSuspect() {
 	if len(g.held) == 0 {
 		return
@@ -100,7 +101,8 @@ func (g *Generator) markSuspect() {
 	g.wake()
 }
 
-// wait returns when the clock has reached a millisecond, or a bit earlier; the caller checks again. An error is the context's.
+// wait returns when the clock has reached a millisecond, or a bit earlier; the caller checks again. An error is the
+// context's.
 func (g *Generator) wait(ctx context.Context, ms uint64) error {
 	left := func() time.Duration {
 		return time.Duration(min(int64(ms), farAway)*int64(time.Millisecond) - g.nanos()) //nolint:gosec // 41 bits or so

@@ -1,21 +1,21 @@
-// Package kazahana makes 64-bit IDs that sort by time, from leased machine IDs: standard library only, no request per ID.
-// The name is the Japanese word for snowflakes that flutter in the wind from a clear sky.
+// Package kazahana makes 64-bit IDs that sort by time, from leased machine IDs: standard library only, no request per
+// ID. The name is the Japanese word for snowflakes that flutter in the wind from a clear sky.
 //
 //	0 | 41 bits of milliseconds | 14 bits of machine ID | 8 bits of sequence
 //
-// A [Generator] holds one or more leases of machine IDs and counts within them. An ID costs one clock read and one atomic
-// addition. A lease carries 256 IDs per millisecond, several leases a multiple.
+// A [Generator] holds one or more leases of machine IDs and counts within them. An ID costs one clock read and one
+// atomic addition. A lease carries 256 IDs per millisecond, several leases a multiple.
 //
 // # Why no two IDs are equal
 //
-// A [Lease] is the right to one machine ID for an interval of timestamps, [Created, Expired). The provider never lets the
-// intervals of a machine ID overlap, and the generator writes a timestamp into an ID only if it lies in the interval. The
-// timestamp is checked, not a clock. Clocks that differ, that are set, or that stop while a process is suspended can delay
-// IDs, but cannot make two equal ones. Releasing a lease keeps the rule: the generator stops first and signs a time that no
-// timestamp of its IDs exceeds; the next interval of the machine ID begins after it.
+// A [Lease] is the right to one machine ID for an interval of timestamps, [Created, Expired). The provider never lets
+// the intervals of a machine ID overlap, and the generator writes a timestamp into an ID only if it lies in the
+// interval. The timestamp is checked, not a clock. Clocks that differ, that are set, or that stop while a process is
+// suspended can delay IDs, but cannot make two equal ones. Releasing a lease keeps the rule: the generator stops first
+// and signs a time that no timestamp of its IDs exceeds; the next interval of the machine ID begins after it.
 //
-// The IDs of one generator increase strictly, in all modes and across all changes between them. Leases are used in the order
-// of their machine IDs, and a change of the usable leases takes effect with a new millisecond.
+// The IDs of one generator increase strictly, in all modes and across all changes between them. Leases are used in the
+// order of their machine IDs, and a change of the usable leases takes effect with a new millisecond.
 //
 // # Modes
 //
@@ -26,43 +26,44 @@
 //	                        the first attempt to acquire failed
 //
 // With a provider, a background goroutine acquires leases and replaces them when 85 to 95 % of their time have passed.
-// Calls wait for an attempt only if there is no lease and no attempt has failed: at the start, and after a long suspension.
-// Otherwise, without a lease, IDs are made in fallback mode, or fail with a [LeaseAcquisitionError] if
+// Calls wait for an attempt only if there is no lease and no attempt has failed: at the start, and after a long
+// suspension. Otherwise, without a lease, IDs are made in fallback mode, or fail with a [LeaseAcquisitionError] if
 // [Options.DisableFallback] is set. Used-up sequences do not cause a fallback: callers wait for the next millisecond.
 // Without a provider the generator is always in fallback mode.
 //
 // # Fallback
 //
-// A fallback ID has the highest bit of the machine ID set, so it never equals one made under a lease. The 21 bits below it
-// begin at a random number, drawn anew for each millisecond, and count up from there. A process never repeats its own IDs.
-// Two processes in fallback mode can make equal ones: with m IDs each in the same millisecond, with probability
-// (2m-1)/2^21. The probability that some of k processes with one ID each in the same millisecond do:
+// A fallback ID has the highest bit of the machine ID set, so it never equals one made under a lease. The 21 bits below
+// it begin at a random number, drawn anew for each millisecond, and count up from there. A process never repeats its
+// own IDs. Two processes in fallback mode can make equal ones: with m IDs each in the same millisecond, with
+// probability (2m-1)/2^21. The probability that some of k processes with one ID each in the same millisecond do:
 //
 //	k = 2      0.000 05 %
 //	k = 10     0.002 %
 //	k = 54     0.07 %
 //	k = 256    1.5 %
 //
-// Many processes that together make 1000 fallback IDs a second have one duplicate in 70 minutes, with 10 000 a second one in
-// 42 seconds. Fallback bridges an outage; it does not replace a provider in production. [Stats] counts such IDs.
+// Many processes that together make 1000 fallback IDs a second have one duplicate in 70 minutes, with 10 000 a second
+// one in 42 seconds. Fallback bridges an outage; it does not replace a provider in production. [Stats] counts such IDs.
 //
-// The machine ID of the last lease is not used for fallback IDs: before the lease expires there is no need, and afterwards the
-// provider may have leased it to another process, which would repeat every such ID and not one in two million.
+// The machine ID of the last lease is not used for fallback IDs: before the lease expires there is no need, and
+// afterwards the provider may have leased it to another process, which would repeat every such ID and not one in two
+// million.
 //
 // # Clocks
 //
-// Time comes from the monotonic clock of the process, compared with the wall clock about once a second and at each lease. A
-// wall clock that is set back behind the last ID delays IDs up to [Options.MaxBackwardMs] and causes a [ClockBackwardError]
-// beyond. A jump forward by more than a second may mean that the process was suspended, or copied with its memory: its leases
-// are replaced at once. Until then two copies of a running process, such as clones of a virtual machine, share a lease and can
-// make equal IDs; create generators after cloning.
+// Time comes from the monotonic clock of the process, compared with the wall clock about once a second and at each
+// lease. A wall clock that is set back behind the last ID delays IDs up to [Options.MaxBackwardMs] and causes a
+// [ClockBackwardError] beyond. A jump forward by more than a second may mean that the process was suspended, or copied
+// with its memory: its leases are replaced at once. Until then two copies of a running process, such as clones of a
+// virtual machine, share a lease and can make equal IDs; create generators after cloning.
 //
-// Under load, when sequences are used up, timestamps may be up to 4 ms late, because timers are: the milliseconds that a late
-// timer has missed are used. Otherwise timestamps show the time of the call, less [Options.BurstWindow].
+// Under load, when sequences are used up, timestamps may be up to 4 ms late, because timers are: the milliseconds that
+// a late timer has missed are used. Otherwise timestamps show the time of the call, less [Options.BurstWindow].
 //
 // # Using IDs
 //
-// Store an [ID] as BIGINT and send it as a string. Its lowest bits are a sequence that begins at 0 in each millisecond, so a
-// quiet service makes multiples of 256: hash IDs before taking them modulo a number of shards. IDs show when they were made
-// and count up; package extid converts them to public IDs, which do not.
+// Store an [ID] as BIGINT and send it as a string. Its lowest bits are a sequence that begins at 0 in each millisecond,
+// so a quiet service makes multiples of 256: hash IDs before taking them modulo a number of shards. IDs show when they
+// were made and count up; package extid converts them to public IDs, which do not.
 package kazahana

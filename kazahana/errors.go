@@ -8,7 +8,8 @@ import (
 // ErrClosed is the error of a [Generator] after [Generator.Close].
 var ErrClosed = errors.New("the generator is closed")
 
-// ErrTimeRange marks a clock that shows a time which does not fit into an ID: before the epoch, or from [Layout.End] on.
+// ErrTimeRange marks a clock that shows a time which does not fit into an ID: before the epoch, or from [Layout.End]
+// on.
 var ErrTimeRange = errors.New("the time does not fit into an ID")
 
 // ErrEpochMismatch marks a lease whose customEpoch is not that of the IDs made before. Its IDs would have shifted

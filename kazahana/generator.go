@@ -89,9 +89,9 @@ func (g *Generator) rebase() {
 // NextID returns an ID larger than all that this generator returned before.
 //
 // It waits for the next millisecond when this one's IDs are used up, for a clock that was set back (see
-// [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome. The context
-// bounds the waiting and nothing else. Errors are the context's, a [ClockBackwardError], a [LeaseAcquisitionError],
-// [ErrTimeRange] and [ErrClosed].
+// [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome. The
+// context bounds the waiting and nothing else. Errors are the context's, a [ClockBackwardError], a
+// [LeaseAcquisitionError], [ErrTimeRange] and [ErrClosed].
 func (g *Generator) NextID(ctx context.Context) (ID, error) {
 	for late := false; ; {
 		if s, at, _ := g.take(1, late); s != nil {
@@ -104,8 +104,8 @@ func (g *Generator) NextID(ctx context.Context) (ID, error) {
 	}
 }
 
-// NextIDs fills a slice with IDs in ascending order, as so many calls of [Generator.NextID] would, at a fraction of the cost.
-// IDs of other callers may lie between them. After an error, use none of the slice.
+// NextIDs fills a slice with IDs in ascending order, as so many calls of [Generator.NextID] would, at a fraction of the
+// cost. IDs of other callers may lie between them. After an error, use none of the slice.
 func (g *Generator) NextIDs(ctx context.Context, ids []ID) error {
 	for late := false; len(ids) > 0; {
 		if s, at, n := g.take(uint64(len(ids)), late); s != nil {
@@ -121,17 +121,17 @@ func (g *Generator) NextIDs(ctx context.Context, ids []ID) error {
 	return nil
 }
 
-// oversleep is how long, in milliseconds, the millisecond after one that was used up stays open: callers who waited for it
-// often come late, as timers do, and skipping it would cost throughput just where it is short.
+// oversleep is how long, in milliseconds, the millisecond after one that was used up stays open: callers who waited for
+// it often come late, as timers do, and skipping it would cost throughput just where it is short.
 const oversleep = 4
 
-// take reserves up to n indices of one millisecond, from the state at on, without locks and without waiting. It returns no
-// segment if that is not possible now; settle finds out why. late allows to go on at a last millisecond that the clock has
-// not reached again.
+// take reserves up to n indices of one millisecond, from the state at on, without locks and without waiting. It returns
+// no segment if that is not possible now; settle finds out why. late allows to go on at a last millisecond that the
+// clock has not reached again.
 //
 // The segment is read before and after the state was advanced: if it is the same, then it was in force in between, for
-// install changes it under a lock in the state that no advance gets past. So an index is never read by a segment that its
-// millisecond does not lie in.
+// install changes it under a lock in the state that no advance gets past. So an index is never read by a segment that
+// its millisecond does not lie in.
 func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 	steady := g.monotonic()
 	if steady >= g.anchorAt.Load() {
@@ -231,8 +231,8 @@ func (g *Generator) millis() uint64 {
 	return uint64(max(0, g.nanos())) / uint64(time.Millisecond)
 }
 
-// settle finds out why take returned nothing, and acts: it samples the wall clock, changes the segment, waits, or returns the
-// error for the caller. late is passed on to take.
+// settle finds out why take returned nothing, and acts: it samples the wall clock, changes the segment, waits, or
+// returns the error for the caller. late is passed on to take.
 func (g *Generator) settle(ctx context.Context) (late bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -269,8 +269,8 @@ type action struct {
 	late    bool            // go on at the last millisecond, though the clock was set back behind it
 }
 
-// gap is how far, in milliseconds, the clock may be behind the beginning of a lease for callers to wait for it; a larger gap
-// is filled with fallback IDs.
+// gap is how far, in milliseconds, the clock may be behind the beginning of a lease for callers to wait for it; a
+// larger gap is filled with fallback IDs.
 const gap = 100
 
 // latestStart is the last millisecond at which a lease may begin for callers to wait for it.
@@ -356,9 +356,9 @@ func (g *Generator) Layout() Layout {
 	return g.layout
 }
 
-// Close stops the generator for good: it issues no more IDs, then releases the leases that have not expired. Calls of NextID
-// return [ErrClosed]. The context bounds the releases; a lease that is left expires by itself, and the error says so.
-// Closing again does nothing.
+// Close stops the generator for good: it issues no more IDs, then releases the leases that have not expired. Calls of
+// NextID return [ErrClosed]. The context bounds the releases; a lease that is left expires by itself, and the error
+// says so. Closing again does nothing.
 func (g *Generator) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closed {

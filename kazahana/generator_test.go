@@ -15,7 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// world is a bubble of time with a clock, a table of 64 machine IDs with leases of ten minutes, and what generators told.
+// world is a bubble of time with a clock, a table of 64 machine IDs with leases of ten minutes, and what generators
+// told.
 type world struct {
 	*testing.T
 	clock  *clock
@@ -393,8 +394,8 @@ func TestNewLeaseBeginsWithANewMillisecond(t *testing.T) {
 	})
 }
 
-// What was granted together is replaced together, when 85 to 95 % of it have passed: at another moment in each process, and
-// as often after 90 % as before.
+// What was granted together is replaced together, when 85 to 95 % of it have passed: at another moment in each process,
+// and as often after 90 % as before.
 func TestRenewal(t *testing.T) {
 	renewed := map[time.Duration]bool{}
 	late := 0
@@ -693,8 +694,8 @@ func TestLeasesThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
-// A response that comes twice, as from a cache in between, holds leases that are in use: they are rejected, and not released,
-// for that would give others what this generator still stamps.
+// A response that comes twice, as from a cache in between, holds leases that are in use: they are rejected, and not
+// released, for that would give others what this generator still stamps.
 func TestLeaseInUseIsNotGivenBack(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -958,8 +959,8 @@ func TestCloseSignsTheLastStamp(t *testing.T) {
 	})
 }
 
-// A lease that has not begun by the local clock may have followed another one in its last millisecond. Giving it back unused
-// must not let a third one begin before it.
+// A lease that has not begun by the local clock may have followed another one in its last millisecond. Giving it back
+// unused must not let a third one begin before it.
 func TestCloseDoesNotReachBackBehindTheLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.table.units = w.table.units[:1]

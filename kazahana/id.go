@@ -15,14 +15,14 @@ import (
 // ID is a 64-bit identifier that sorts by the time it was made. It is never negative, so that databases and languages
 // without unsigned integers keep the order.
 //
-// Its text is decimal digits. In JSON it is a string: many readers hold numbers as float64, which round above 2^53. In SQL
-// it is a BIGINT. As bytes it is big-endian, so that bytes sort as IDs do.
+// Its text is decimal digits. In JSON it is a string: many readers hold numbers as float64, which round above 2^53. In
+// SQL it is a BIGINT. As bytes it is big-endian, so that bytes sort as IDs do.
 //
 // An ID does not carry its [Layout]; to decode it, one must know it.
 type ID int64
 
-// ParseID reads the decimal digits that [ID.String] writes, and nothing else: one ID has one spelling. A sign, a leading
-// zero, a space or a value of 2^63 and more is an error.
+// ParseID reads the decimal digits that [ID.String] writes, and nothing else: one ID has one spelling. A sign, a
+// leading zero, a space or a value of 2^63 and more is an error.
 func ParseID(s string) (ID, error) {
 	const most = 19 // digits of 2^63-1
 	switch {
@@ -48,7 +48,8 @@ func ParseID(s string) (ID, error) {
 // String is the ID in decimal digits.
 func (id ID) String() string { return strconv.FormatInt(int64(id), 10) }
 
-// Compare is -1 if id is smaller than other, which among IDs of one process means earlier; 0 if they are equal; else +1.
+// Compare is -1 if id is smaller than other, which among IDs of one process means earlier; 0 if they are equal; else
+// +1.
 func (id ID) Compare(other ID) int { return cmp.Compare(id, other) }
 
 // Time is when the ID was made, to the millisecond, in UTC. The layout is the one that it was made with.
@@ -91,7 +92,8 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON reads a JSON string. It rejects numbers, even small ones: a number may have been rounded on its way. As in all of encoding/json, null changes nothing.
+// UnmarshalJSON reads a JSON string. It rejects numbers, even small ones: a number may have been rounded on its way. As
+// in all of encoding/json, null changes nothing.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -164,9 +166,10 @@ type Parts struct {
 	Node      int64     // machine ID with its fallback bit, then sequence: all bits below the timestamp
 }
 
-// Decode takes an ID apart. The layout must be the one that the ID was made with: it is not in the ID. Time, Fallback and
-// Node only ask for the widths that never change in the life of a namespace (CustomEpoch, BitReserve, BitTs); where the border
-// between machine ID and sequence was moved meanwhile, MachineID and Sequence of older IDs are those of the layout given.
+// Decode takes an ID apart. The layout must be the one that the ID was made with: it is not in the ID. Time, Fallback
+// and Node only ask for the widths that never change in the life of a namespace (CustomEpoch, BitReserve, BitTs); where
+// the border between machine ID and sequence was moved meanwhile, MachineID and Sequence of older IDs are those of the
+// layout given.
 func (l Layout) Decode(id ID) Parts {
 	node := int64(id) & (1<<l.BitNode() - 1)
 	return Parts{
@@ -178,8 +181,8 @@ func (l Layout) Decode(id ID) Parts {
 	}
 }
 
-// FirstID is the smallest ID of a time, cut to the millisecond: with it, "made since t" is a comparison that can use an index
-// on IDs. A time before the epoch or from [Layout.End] on is an error.
+// FirstID is the smallest ID of a time, cut to the millisecond: with it, "made since t" is a comparison that can use an
+// index on IDs. A time before the epoch or from [Layout.End] on is an error.
 func (l Layout) FirstID(t time.Time) (ID, error) {
 	if epoch := time.UnixMilli(l.CustomEpoch); t.Before(epoch) || !t.Before(l.End()) {
 		return 0, fmt.Errorf("time %s: must be from %s on and before %s, as the layout can say",

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestInstallAgainstCallers changes segments as fast as it goes, each with a capacity and random starts of its own, while
-// callers take IDs: one millisecond must be read by one segment. The burst window holds a minute of unused milliseconds, so
-// that callers need not wait for the clock.
+// TestInstallAgainstCallers changes segments as fast as it goes, each with a capacity and random starts of its own,
+// while callers take IDs: one millisecond must be read by one segment. The burst window holds a minute of unused
+// milliseconds, so that callers need not wait for the clock.
 func TestInstallAgainstCallers(t *testing.T) {
 	g, err := New(nil, &Options{BurstWindow: time.Minute, MaxThroughputPerMs: 64})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 //
 //	reserve (0) | milliseconds since the epoch | fallback (1 bit) | rest of the machine ID | sequence
 //
-// The fallback bit is the highest bit of the machine ID: 0 in IDs made under a lease, 1 in all others. The widths add up to
-// 64. In the JSON of a lease the members stand beside the lease's own.
+// The fallback bit is the highest bit of the machine ID: 0 in IDs made under a lease, 1 in all others. The widths add
+// up to 64. In the JSON of a lease the members stand beside the lease's own.
 type Layout struct {
 	CustomEpoch int64 `json:"customEpoch"` // Unix milliseconds of the timestamp 0
 	BitReserve  int   `json:"bitReserve"`  // 1 or more zero bits, so that IDs are positive as signed numbers

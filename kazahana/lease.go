@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// LeaseProvider leases machine IDs. Its implementations are the HTTP client of package client and repo/machineid over each
-// store; methods may be called from several goroutines at once and honor the context.
+// LeaseProvider leases machine IDs. Its implementations are the HTTP client of package client and repo/machineid over
+// each store; methods may be called from several goroutines at once and honor the context.
 type LeaseProvider interface {
-	// Acquire leases as many machine IDs as the throughput needs, in one step. If some are free, but fewer, it leases one.
-	// If none is free the error is [ErrExhausted] and, if the time of the next free one is known, an [ExhaustedError].
+	// Acquire leases as many machine IDs as the throughput needs, in one step. If some are free, but fewer, it leases
+	// one. If none is free the error is [ErrExhausted] and, if the time of the next free one is known, an
+	// [ExhaustedError].
 	Acquire(ctx context.Context, o AcquireOptions) (AcquireResponse, error)
 
-	// Release ends a lease before it expires. After an error the lease expires by itself. Releasing a lease that no longer
-	// exists is not an error.
+	// Release ends a lease before it expires. After an error the lease expires by itself. Releasing a lease that no
+	// longer exists is not an error.
 	Release(ctx context.Context, o ReleaseOptions) error
 }
 
@@ -36,8 +37,9 @@ type AcquireResponse struct {
 	Leases []Lease `json:"leases"`
 }
 
-// Lease is the right to make IDs with one machine ID and the timestamps in [Created, Expired), both in Unix milliseconds,
-// whatever any clock shows. The intervals of one machine ID never overlap: that is why no two IDs are equal.
+// Lease is the right to make IDs with one machine ID and the timestamps in [Created, Expired), both in Unix
+// milliseconds, whatever any clock shows. The intervals of one machine ID never overlap: that is why no two IDs are
+// equal.
 type Lease struct {
 	ID      int64  `json:"id"`      // the machine ID, 0 to Layout.MaxMachineID
 	Created int64  `json:"created"` // first timestamp, Unix milliseconds

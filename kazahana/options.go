@@ -12,12 +12,13 @@ import (
 
 // Options are the settings of [New]. The zero value works and is meant for production.
 type Options struct {
-	// ServiceID names the service whose machine IDs are leased; the provider maps it to a namespace and a layout. Empty means
-	// the provider's default.
+	// ServiceID names the service whose machine IDs are leased; the provider maps it to a namespace and a layout. Empty
+	// means the provider's default.
 	ServiceID string
 
-	// MaxThroughputPerMs is how many IDs per millisecond are needed; 0 means 256: one lease of the default layout. Leases are
-	// acquired until their throughputs add up to it. Further IDs wait for the next millisecond. It bounds fallback IDs, too.
+	// MaxThroughputPerMs is how many IDs per millisecond are needed; 0 means 256: one lease of the default layout.
+	// Leases are acquired until their throughputs add up to it. Further IDs wait for the next millisecond. It bounds
+	// fallback IDs, too.
 	MaxThroughputPerMs int64
 
 	// DisableFallback makes NextID fail, with a [LeaseAcquisitionError], where it would make IDs without a lease.
@@ -31,21 +32,22 @@ type Options struct {
 	// AcquireRetryMaxInterval is the largest such bound; 0 means 60 s.
 	AcquireRetryMaxInterval time.Duration
 
-	// MaxBackwardMs is how far the clock may be behind the last ID, in milliseconds. Up to that limit, IDs use up the last
-	// millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails at once (but for a
-	// single millisecond, which clocks that are slewed may lose), a negative number waits without limit, nil means 5000. As a literal: MaxBackwardMs: new(int64(0)).
+	// MaxBackwardMs is how far the clock may be behind the last ID, in milliseconds. Up to that limit, IDs use up the
+	// last millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails at once
+	// (but for a single millisecond, which clocks that are slewed may lose), a negative number waits without limit, nil
+	// means 5000. As a literal: MaxBackwardMs: new(int64(0)).
 	MaxBackwardMs *int64
 
 	// BitTs is the width of the timestamp in bits until the first lease sets it; 0 means 41.
 	BitTs int
 
-	// DefaultEpoch is the epoch until the first lease sets it; the zero time means [DefaultEpoch]. If the provider uses another
-	// epoch, set the same here: IDs made before the first lease would not match it.
+	// DefaultEpoch is the epoch until the first lease sets it; the zero time means [DefaultEpoch]. If the provider uses
+	// another epoch, set the same here: IDs made before the first lease would not match it.
 	DefaultEpoch time.Time
 
-	// BurstWindow lets short bursts pass at once: timestamps are up to that much in the past, so that a burst can use the
-	// sequences of the milliseconds before. A timestamp is never in the future. The window is cut to milliseconds, from 0 to
-	// one minute; with 0 the 257th ID of a millisecond waits.
+	// BurstWindow lets short bursts pass at once: timestamps are up to that much in the past, so that a burst can use
+	// the sequences of the milliseconds before. A timestamp is never in the future. The window is cut to milliseconds,
+	// from 0 to one minute; with 0 the 257th ID of a millisecond waits.
 	BurstWindow time.Duration
 
 	// MaxSkew is how far a lease may begin before or after the local clock's time; 0 means 5 s. Leases further off are
@@ -58,8 +60,8 @@ type Options struct {
 	// Clock is the source of time; nil means the system's. Tests and simulations set it.
 	Clock Clock
 
-	// OnEvent receives what operators want to know. It is called synchronously, from several goroutines at once, and must not
-	// call [Generator.Close].
+	// OnEvent receives what operators want to know. It is called synchronously, from several goroutines at once, and
+	// must not call [Generator.Close].
 	OnEvent func(Event)
 }
 

@@ -37,8 +37,8 @@ type step struct {
 	By      time.Duration
 }
 
-// programs draws programs. They are hostile: few machine IDs, so that each changes hands often; clocks seconds apart, which
-// step; processes that end and start in the millisecond in which they last made an ID.
+// programs draws programs. They are hostile: few machine IDs, so that each changes hands often; clocks seconds apart,
+// which step; processes that end and start in the millisecond in which they last made an ID.
 var programs = rapid.Custom(func(t *rapid.T) program {
 	const second = int64(time.Second)
 	skew := rapid.Map(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-int64(20*time.Millisecond), int64(20*time.Millisecond)),
@@ -79,8 +79,8 @@ var programs = rapid.Custom(func(t *rapid.T) program {
 	return p
 })
 
-// run executes a program and returns what is wrong with its IDs. A fallback ID may equal another one, by bad luck, but it
-// keeps the order of its process.
+// run executes a program and returns what is wrong with its IDs. A fallback ID may equal another one, by bad luck, but
+// it keeps the order of its process.
 func run(t *testing.T, p program, m mutant) (ids, fallbacks int, fault error) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[kazahana.ID]int{}
@@ -186,8 +186,8 @@ func expectable(t *testing.T, err error) {
 	}
 }
 
-// TestIDsAreUniqueAndOrdered: whatever clocks, leases and the provider do, no two processes make the same ID under leases,
-// and the IDs of each process rise.
+// TestIDsAreUniqueAndOrdered: whatever clocks, leases and the provider do, no two processes make the same ID under
+// leases, and the IDs of each process rise.
 func TestIDsAreUniqueAndOrdered(t *testing.T) {
 	var all, without int
 	rapid.Check(t, func(rt *rapid.T) {

@@ -12,8 +12,9 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// TestConcurrentCallers: while leases change hands every few milliseconds and fallback comes and goes, four goroutines see
-// rising IDs, no ID comes twice, and every one is counted. This one runs in real time: the schedule is what it is about.
+// TestConcurrentCallers: while leases change hands every few milliseconds and fallback comes and goes, four goroutines
+// see rising IDs, no ID comes twice, and every one is counted. This one runs in real time: the schedule is what it is
+// about.
 func TestConcurrentCallers(t *testing.T) {
 	leases := newTable(512, 20*time.Millisecond, time.Now)
 	g, err := kazahana.New(leases, &kazahana.Options{MaxThroughputPerMs: 1 << 14, AcquireRetryInterval: time.Millisecond})

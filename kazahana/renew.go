@@ -18,12 +18,13 @@ const (
 	releaseTimeout = 10 * time.Second // of a lease that was rejected
 	releasers      = 8                // at once, in Close
 
-	// Leases are replaced when between 85 and 95 % of their time have passed, at a random time for each grant: processes
-	// that started together do not renew together for ever, and leases that were granted together take one request.
+	// Leases are replaced when between 85 and 95 % of their time have passed, at a random time for each grant:
+	// processes that started together do not renew together for ever, and leases that were granted together take one
+	// request.
 	renewFrom, renewTo = 0.85, 0.95
 
-	// The background goroutine reads the clocks at least that often: a process that was suspended replaces its leases even if
-	// no one asks for IDs.
+	// The background goroutine reads the clocks at least that often: a process that was suspended replaces its leases
+	// even if no one asks for IDs.
 	patrol = 10 * time.Second
 )
 
@@ -59,8 +60,8 @@ func (g *Generator) renew(ctx context.Context) {
 	}
 }
 
-// plan says how much throughput is to be acquired after which time. Leases that must be replaced by now are not counted:
-// those near their expiry or past it, and suspect ones.
+// plan says how much throughput is to be acquired after which time. Leases that must be replaced by now are not
+// counted: those near their expiry or past it, and suspect ones.
 func (g *Generator) plan() (need int64, wait time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -139,7 +140,8 @@ func (g *Generator) retryDelay(err error) time.Duration {
 	return backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval}.Delay(g.failures - 1)
 }
 
-// pause is how long to wait after a success: leases that have nearly expired when they arrive must not cause a busy loop.
+// pause is how long to wait after a success: leases that have nearly expired when they arrive must not cause a busy
+// loop.
 func (g *Generator) pause(leases []Lease) time.Duration {
 	pause := g.set.AcquireRetryInterval
 	for _, l := range leases {
@@ -206,14 +208,14 @@ func (g *Generator) accept(leases []Lease, began int64) (rejected []*held, err e
 	return slices.DeleteFunc(rejected, g.holds), errors.Join(faults...)
 }
 
-// holds reports whether a lease is held: a response that arrives twice brings it again. It is rejected then, but must not be
-// released. The caller holds mu.
+// holds reports whether a lease is held: a response that arrives twice brings it again. It is rejected then, but must
+// not be released. The caller holds mu.
 func (g *Generator) holds(l *held) bool {
 	return slices.ContainsFunc(g.held, func(h *held) bool { return h.ID == l.ID && h.Secret == l.Secret })
 }
 
-// check says whether a lease can be used. began is when it was asked for, in milliseconds since the epoch; first says that
-// no other came with it before. The first lease of all decides the layout. The caller holds mu.
+// check says whether a lease can be used. began is when it was asked for, in milliseconds since the epoch; first says
+// that no other came with it before. The first lease of all decides the layout. The caller holds mu.
 func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err

@@ -13,10 +13,11 @@ import (
 //
 //	lock (1 bit) | milliseconds since the epoch (BitTs) | indices taken (the rest: at least one bit more than is needed)
 //
-// What an index means is said by the segment that the millisecond lies in. Segments follow each other without overlap, so
-// each pair of millisecond and index is one ID, and they are in the same order.
+// What an index means is said by the segment that the millisecond lies in. Segments follow each other without overlap,
+// so each pair of millisecond and index is one ID, and they are in the same order.
 
-// segment is a span of milliseconds in which the same leases are usable, or none. It does not change once it is published.
+// segment is a span of milliseconds in which the same leases are usable, or none. It does not change once it is
+// published.
 type segment struct {
 	from, until uint64 // milliseconds since the epoch: [from, until)
 	cap         uint64 // indices of a millisecond
@@ -38,7 +39,8 @@ func (g *Generator) open() *segment {
 	return &segment{shift: shift, mask: 1<<shift - 1, node: uint(g.layout.BitNode())}
 }
 
-// sealed is a number of taken indices that means: all. It leaves room for callers that count one more before they see it.
+// sealed is a number of taken indices that means: all. It leaves room for callers that count one more before they see
+// it.
 func (s *segment) sealed() uint64 { return s.mask/4*3 + 1 }
 
 // taken is how many indices of its millisecond a state has handed out.
@@ -88,8 +90,8 @@ func (s *segment) first(ms uint64) uint64 {
 	return first
 }
 
-// mix is the finalizer of MurmurHash3 (Appleby, public domain): each bit of its input changes each of its output in half of
-// all cases.
+// mix is the finalizer of MurmurHash3 (Appleby, public domain): each bit of its input changes each of its output in
+// half of all cases.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -148,8 +150,8 @@ func clashes(old, fresh []*held) map[*held]bool {
 	return found
 }
 
-// build returns the segment that a millisecond lies in. If no lease is usable then, but one begins later, not after before,
-// it is the segment that begins with that one. It is nil if there is none.
+// build returns the segment that a millisecond lies in. If no lease is usable then, but one begins later, not after
+// before, it is the segment that begins with that one. It is nil if there is none.
 func (g *Generator) build(at, before uint64) *segment {
 	end := uint64(1) << g.layout.BitTs
 	if at >= end {

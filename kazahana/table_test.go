@@ -13,8 +13,8 @@ import (
 
 var errOutage = errors.New("the provider is away")
 
-// table is a provider in memory. Its entries are units of 256 numbers, so that leases of several layouts can share it, and
-// it keeps the rule that the intervals of a unit never overlap, unless a mutant is asked for.
+// table is a provider in memory. Its entries are units of 256 numbers, so that leases of several layouts can share it,
+// and it keeps the rule that the intervals of a unit never overlap, unless a mutant is asked for.
 type table struct {
 	now    func() time.Time // the provider's clock
 	ttl    time.Duration

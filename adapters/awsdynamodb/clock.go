@@ -30,11 +30,11 @@ const (
 
 // clock is the caller's clock, corrected as far as the service's responses prove it wrong.
 //
-// A response with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves that
-// the service's clock was somewhere in [D, D+1s) while the caller's was somewhere in [a, b]: it is ahead of the caller's
-// by D-b at least and D+1s-a at most. Each response gives such bounds, and together they close in on the true offset.
-// The correction is the smallest that the bounds allow, so that it never makes an error larger, and a clock that is
-// right is left alone.
+// A response with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves
+// that the service's clock was somewhere in [D, D+1s) while the caller's was somewhere in [a, b]: it is ahead of the
+// caller's by D-b at least and D+1s-a at most. Each response gives such bounds, and together they close in on the true
+// offset. The correction is the smallest that the bounds allow, so that it never makes an error larger, and a clock
+// that is right is left alone.
 type clock struct {
 	// read returns the caller's time, and a monotonic reading that does not change when that time is set.
 	read func() (wall time.Time, monotonic time.Duration)
@@ -159,7 +159,8 @@ func (c *clock) fresh(r reading) bool {
 	return r.monotonic-c.last.monotonic < remeasureAfter
 }
 
-// now reads the clock for a call, and measures it first if nothing is known of it, or if it was off at the last reading. The error is [docstore.ErrClockSkew], or that of the measuring request.
+// now reads the clock for a call, and measures it first if nothing is known of it, or if it was off at the last
+// reading. The error is [docstore.ErrClockSkew], or that of the measuring request.
 func (s *Store) now(ctx context.Context) (reading, error) {
 	r, err := s.clock.look()
 	if errors.Is(err, errUnmeasured) || errors.Is(err, errOff) && !s.clock.fresh(r) {
@@ -225,8 +226,8 @@ func (s *Store) learnFrom(begin reading, err error) {
 	}
 }
 
-// after is the corrected time once a response is there: never before the time of a write that the response shows, if that
-// was this caller's.
+// after is the corrected time once a response is there: never before the time of a write that the response shows, if
+// that was this caller's.
 func (c *clock) after() time.Time {
 	wall, _ := c.read()
 	if c.trusted() {

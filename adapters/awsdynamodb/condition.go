@@ -18,8 +18,8 @@ type instants struct {
 type fixed struct {
 	docstore.Cond
 
-	// margin is the distance to Now of the instant by which a rejection is explained: 0 unless the condition asks whether
-	// a time has passed.
+	// margin is the distance to Now of the instant by which a rejection is explained: 0 unless the condition asks
+	// whether a time has passed.
 	margin time.Duration
 }
 
@@ -97,7 +97,8 @@ func (t truth) not() truth {
 // the condition must have been resolved.
 func rejectsRepeat(w docstore.Write, c docstore.Cond) bool { return after(w, c) == no }
 
-// after evaluates a condition on the document that the write leaves, of which only the fields that it changes are known.
+// after evaluates a condition on the document that the write leaves, of which only the fields that it changes are
+// known.
 func after(w docstore.Write, c docstore.Cond) truth {
 	switch c := c.(type) {
 	case docstore.Absent:

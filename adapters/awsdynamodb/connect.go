@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// attemptTimeout bounds one attempt of a request, so that a dead connection does not keep a caller without a deadline.
+	// attemptTimeout bounds one attempt of a request, so that a dead connection does not keep a caller without a
+	// deadline.
 	attemptTimeout = 10 * time.Second
 
 	// connections are kept open for later requests: as many as a busy process has calls at once. The SDK keeps ten.

@@ -2,8 +2,8 @@
 //
 // # Who decides
 //
-// DynamoDB decides. A write is one UpdateItem whose condition and changes the service evaluates in one atomic step for its
-// item; several writes are one TransactWriteItems. A rejection brings the item that was found
+// DynamoDB decides. A write is one UpdateItem whose condition and changes the service evaluates in one atomic step for
+// its item; several writes are one TransactWriteItems. A rejection brings the item that was found
 // (ReturnValuesOnConditionCheckFailure), so that it costs no second request. All reads are strongly consistent.
 //
 // # What an item looks like
@@ -34,10 +34,10 @@
 //
 // Two callers whose corrected clocks differ by less than MaxSkew never both hold a lease. What can still go wrong: two
 // clocks that are off in opposite directions by more than half of MaxSkew, each known by a few responses only; a
-// service or proxy whose Date is wrong; a clock that was set by less than a quarter of MaxSkew, until the next response; a
-// caller that is paused between its last clock reading and its effect. Each can make two holders run at once for a short
-// time. None can give them the same token, because the service alone counts tokens, so the comparison of tokens where
-// the effect happens ([Condition], [Store.Check], lock.Guard) stops the earlier one.
+// service or proxy whose Date is wrong; a clock that was set by less than a quarter of MaxSkew, until the next
+// response; a caller that is paused between its last clock reading and its effect. Each can make two holders run at
+// once for a short time. None can give them the same token, because the service alone counts tokens, so the comparison
+// of tokens where the effect happens ([Condition], [Store.Check], lock.Guard) stops the earlier one.
 //
 // The instant of a write is that of its first attempt. A write that arrives late, because it was throttled or its
 // connection was lost, carries an instant in the past: it takes over later than it could, and what it is granted
@@ -45,17 +45,17 @@
 //
 // # The response that got lost
 //
-// The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival makes
-// the second one fail, which is so for every command on locks, this is left to the SDK, and the rule finds its own
-// request_id in the document. Where it does not, the store keeps the SDK from sending again, and returns
+// The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival
+// makes the second one fail, which is so for every command on locks, this is left to the SDK, and the rule finds its
+// own request_id in the document. Where it does not, the store keeps the SDK from sending again, and returns
 // [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
 // change nothing; after them the request is sent again, with pauses drawn at random, for Options.RetryTimeout at most.
 //
 // # What else can go wrong
 //
 // An Add on text or beyond ±2^53 is rejected by the service itself, through a guard in the condition. A fraction passes
-// that guard, for the language cannot ask for whole numbers: the sum is stored, and the call returns an error instead of
-// a token. A global table copies between regions after the fact; two regions could grant the same lease, and [Open] warns.
-// One partition takes some 1,000 writes a second, rejected ones included: callers that wait for a lock should wait the
-// time that the rejection names, and not poll in a loop.
+// that guard, for the language cannot ask for whole numbers: the sum is stored, and the call returns an error instead
+// of a token. A global table copies between regions after the fact; two regions could grant the same lease, and [Open]
+// warns. One partition takes some 1,000 writes a second, rejected ones included: callers that wait for a lock should
+// wait the time that the rejection names, and not poll in a loop.
 package awsdynamodb

@@ -17,8 +17,8 @@ var _ docstore.DueLister = (*Store)(nil)
 // indexName is what CreateTable calls the index on a field. Any other name will do as well.
 func indexName(field string) string { return "due-" + field }
 
-// indexesOf finds the global secondary indexes that [Store.Due] can use, by the field that they order: those by partition
-// key and the text of a field, with whole items in them, that are not being built or removed.
+// indexesOf finds the global secondary indexes that [Store.Due] can use, by the field that they order: those by
+// partition key and the text of a field, with whole items in them, that are not being built or removed.
 func indexesOf(t *types.TableDescription) map[string]string {
 	found := map[string]string{}
 	for _, x := range t.GlobalSecondaryIndexes {
@@ -35,8 +35,8 @@ func indexesOf(t *types.TableDescription) map[string]string {
 	return found
 }
 
-// Due implements [docstore.DueLister]: one Query of the index on the field, if [Open] found one. An index follows its table
-// with a delay, mostly below a second: a document may be found as it was, or later than it could be.
+// Due implements [docstore.DueLister]: one Query of the index on the field, if [Open] found one. An index follows its
+// table with a delay, mostly below a second: a document may be found as it was, or later than it could be.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err

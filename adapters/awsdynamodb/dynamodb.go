@@ -33,15 +33,16 @@ const (
 	DefaultRetryTimeout = 5 * time.Second
 )
 
-// minSkew is the least that [Options].MaxSkew may be: responses are dated in whole seconds, and a busy process reads its
-// clock some milliseconds late.
+// minSkew is the least that [Options].MaxSkew may be: responses are dated in whole seconds, and a busy process reads
+// its clock some milliseconds late.
 const minSkew = 100 * time.Millisecond
 
 // maxIndexes is how many global secondary indexes a table may have, unless AWS has raised the quota.
 const maxIndexes = 20
 
-// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured, nothing rejected and no margin kept. It
-// is for tests with a clock of their own, and for machines whose clocks are synchronized and monitored otherwise.
+// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured, nothing rejected and no margin
+// kept. It is for tests with a clock of their own, and for machines whose clocks are synchronized and monitored
+// otherwise.
 const TrustClock time.Duration = -1
 
 // Options are the settings of [Open]. The zero value works where the environment names a region and credentials.
@@ -69,10 +70,10 @@ type Options struct {
 	// Terraform.
 	CreateTable bool
 
-	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField: CreateTable
-	// makes an index on each, 20 at most, and [Open] warns if a table that was there has none. Indexes that the table has
-	// are used whether they are named here or not. Each costs a write for every write that changes its field or a document
-	// that has it.
+	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField:
+	// CreateTable makes an index on each, 20 at most, and [Open] warns if a table that was there has none. Indexes that
+	// the table has are used whether they are named here or not. Each costs a write for every write that changes its
+	// field or a document that has it.
 	Indexes []string
 
 	// Now is the caller's clock; nil means time.Now.

@@ -95,8 +95,8 @@ func (e *expressions) condition(c docstore.Cond) string {
 	}
 }
 
-// join combines conditions. None at all is a constant, which the language does not have: that a document exists and does
-// not exist, joined by the opposite operator, is always false for Any and always true for All.
+// join combines conditions. None at all is a constant, which the language does not have: that a document exists and
+// does not exist, joined by the opposite operator, is always false for Any and always true for All.
 func (e *expressions) join(cs []docstore.Cond, operator, opposite string) string {
 	switch len(cs) {
 	case 0:

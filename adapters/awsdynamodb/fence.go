@@ -74,10 +74,10 @@ func portable(c docstore.Cond) error {
 	}
 }
 
-// Check is an element for a TransactWriteItems of one's own that lets the transaction pass only if the condition holds on
-// a document of this store. With the key and the condition of lock.WhileHeld the effect and the proof that the lease still stands
-// are one atomic step: a holder that was paused too long is stopped by the service, with nothing left to chance
-// .
+// Check is an element for a TransactWriteItems of one's own that lets the transaction pass only if the condition holds
+// on a document of this store. With the key and the condition of lock.WhileHeld the effect and the proof that the lease
+// still stands are one atomic step: a holder that was paused too long is stopped by the service, with nothing left to
+// chance .
 //
 // Times are resolved now, by this store's clock: send the transaction at once. The transaction must be sent to the same
 // region and account as this store's requests. The error is [docstore.ErrInvalid], [docstore.ErrClockSkew],

@@ -91,8 +91,8 @@ func decodeValue(v types.AttributeValue) docstore.Value {
 	return docstore.Opaque{Raw: v}
 }
 
-// whole reads a number that is whole and within the port's range. The service writes such numbers as plain digits; other
-// servers may write 1E2 or 5.0.
+// whole reads a number that is whole and within the port's range. The service writes such numbers as plain digits;
+// other servers may write 1E2 or 5.0.
 func whole(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

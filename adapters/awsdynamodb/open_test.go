@@ -260,8 +260,8 @@ func TestServiceErrors(t *testing.T) {
 	}
 }
 
-// TestServerThatKeepsWhatItFound: dynalite rejects without returning the item. Where the rejection proves that there is one,
-// it is read.
+// TestServerThatKeepsWhatItFound: dynalite rejects without returning the item. Where the rejection proves that there is
+// one, it is read.
 func TestServerThatKeepsWhatItFound(t *testing.T) {
 	client := inMemory()
 	m := meddler{Client: client}
@@ -301,8 +301,8 @@ func (g *garbled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w, err
 }
 
-// TestAnswerBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success that
-// cannot be read may not be repeated: the outcome is unknown.
+// TestAnswerBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success
+// that cannot be read may not be repeated: the outcome is unknown.
 func TestAnswerBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)
 	g := &garbled{RoundTripper: server.RoundTripper()}

@@ -105,7 +105,8 @@ func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([
 	return items, nil
 }
 
-// List implements [docstore.Store]. It is one Query, or several where the documents are larger than a megabyte together.
+// List implements [docstore.Store]. It is one Query, or several where the documents are larger than a megabyte
+// together.
 func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err

@@ -24,21 +24,21 @@ var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 // attempts makes the SDK send a request again by the store's rules instead of its own. repeatable says that a request
 // which may have been executed can be sent again all the same.
 //
-// The SDK by itself does so always. A write whose response was lost, or that was applied by a server which then said 500,
-// thus arrives twice. Most writes of Leasehold are rejected the second time because of the first, and the rule
-// recognises them by their request_id. A write that would be executed twice, such as an Add without a
-// condition, is not sent again after such a failure: the caller gets [docstore.ErrUnavailable], which says that the
-// outcome is unknown, and it alone knows what sending it again would mean. A transaction carries a token by which the
-// service knows it again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a
-// rejection that could not be read) is sent again in any case.
+// The SDK by itself does so always. A write whose response was lost, or that was applied by a server which then said
+// 500, thus arrives twice. Most writes of Leasehold are rejected the second time because of the first, and the rule
+// recognises them by their request_id. A write that would be executed twice, such as an Add without a condition, is not
+// sent again after such a failure: the caller gets [docstore.ErrUnavailable], which says that the outcome is unknown,
+// and it alone knows what sending it again would mean. A transaction carries a token by which the service knows it
+// again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a rejection that
+// could not be read) is sent again in any case.
 func (s *Store) attempts(repeatable bool) func(*sdk.Options) {
 	return func(o *sdk.Options) {
 		o.Retryer = &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now()}
 	}
 }
 
-// passing knows the errors that often pass by themselves: 500 and its kin, connections that broke, attempts that took too
-// long. It also knows a signature that was rejected for its time; the SDK corrects that.
+// passing knows the errors that often pass by themselves: 500 and its kin, connections that broke, attempts that took
+// too long. It also knows a signature that was rejected for its time; the SDK corrects that.
 var passing = retry.IsErrorRetryables(retry.DefaultRetryables)
 
 // retryer decides for one call. The SDK asks it from one goroutine.

@@ -67,8 +67,8 @@ func TestMargin(t *testing.T) {
 	})
 }
 
-// caller is someone with a clock of its own. The tests with callers run in bubbles, so that a busy machine takes no time
-// that a clock of theirs would not show.
+// caller is someone with a clock of its own. The tests with callers run in bubbles, so that a busy machine takes no
+// time that a clock of theirs would not show.
 type caller struct {
 	name   string
 	locks  *lock.Locks

@@ -25,9 +25,11 @@ type Client interface {
 
 var _ Client = (*sdk.Client)(nil)
 
-// Options are the settings of [Open] and [OpenHider]. The zero value works where the AWS configuration of the environment does.
+// Options are the settings of [Open] and [OpenHider]. The zero value works where the AWS configuration of the
+// environment does.
 type Options struct {
-	// Region is that of the queue. The default is the one in the queue's URL, then AWS_REGION, then the shared configuration.
+	// Region is that of the queue. The default is the one in the queue's URL, then AWS_REGION, then the shared
+	// configuration.
 	Region string
 
 	// Endpoint is another server than the region's. The default is the server of the queue's URL if that is none of

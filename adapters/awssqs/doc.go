@@ -1,11 +1,12 @@
 // Package awssqs connects the run-once guard of analyses with Amazon SQS: the sweep puts analyses into a queue with
-// [Queue.Enqueue], and [Queue.Poll] delivers messages to a worker in a container. A Lambda function receives its messages from
-// the platform and needs only [Hider].
+// [Queue.Enqueue], and [Queue.Poll] delivers messages to a worker in a container. A Lambda function receives its
+// messages from the platform and needs only [Hider].
 //
 // # Who decides
 //
-// The lock of an analysis decides whether it runs, never the queue: SQS delivers at least once, and the lock rejects a second
-// delivery while the first is handled. The queue decides when a message becomes visible again. Three things change that time:
+// The lock of an analysis decides whether it runs, never the queue: SQS delivers at least once, and the lock rejects a
+// second delivery while the first is handled. The queue decides when a message becomes visible again. Three things
+// change that time:
 //
 //	receive ──▶ hidden ──── handler says done ─────────▶ deleted
 //	              │ ▲
@@ -17,14 +18,14 @@
 //
 // # What can go wrong
 //
-// A queue that does not respond is polled again, with random pauses that grow to [MaxPause]. A message whose deletion was lost
-// is delivered again and then acknowledged, because its analysis is finished. An expired receipt handle is only logged: another
-// worker has the message. SQS hides a message for at most twelve hours from its receive; a longer run continues, and the lock
-// rejects other deliveries of its message. When the process stops, it cancels the pending receive; a message in transit becomes
-// visible again after [PollOptions].Visibility.
+// A queue that does not respond is polled again, with random pauses that grow to [MaxPause]. A message whose deletion
+// was lost is delivered again and then acknowledged, because its analysis is finished. An expired receipt handle is
+// only logged: another worker has the message. SQS hides a message for at most twelve hours from its receive; a longer
+// run continues, and the lock rejects other deliveries of its message. When the process stops, it cancels the pending
+// receive; a message in transit becomes visible again after [PollOptions].Visibility.
 //
 // # FIFO queues
 //
-// A queue whose name ends with ".fifo" gets the analysis ID as message group and the name of the call as deduplication ID. Its
-// messages are received one by one, so that a redelivered one is not overtaken by the next of its group.
+// A queue whose name ends with ".fifo" gets the analysis ID as message group and the name of the call as deduplication
+// ID. Its messages are received one by one, so that a redelivered one is not overtaken by the next of its group.
 package awssqs

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 )
 
-// One message, from a queue to a handler. A worker calls tasks.Worker.Deliver in it, and polls until its context ends. With
-// SQS itself the first lines are sqs.Open.
+// One message, from a queue to a handler. A worker calls tasks.Worker.Deliver in it, and polls until its context ends.
+// With SQS itself the first lines are sqs.Open.
 func ExampleQueue_Poll() {
 	ctx := context.Background()
 	client := client("http://sqs.local", sqstest.New(nil).RoundTripper())

@@ -18,8 +18,8 @@ const MaxHidden = 12 * time.Hour
 // ErrHiddenTooLong marks a message that has been hidden for as long as SQS allows.
 var ErrHiddenTooLong = errors.New("the message has been in flight for 12 hours, as long as SQS allows: it is delivered again, and the lock keeps its analysis from running twice")
 
-// hideTimeout bounds the moving of a message's time-out. A run waits for the first, and must not do so for long where the queue
-// cannot be reached: from a network without a way to SQS, for instance.
+// hideTimeout bounds the moving of a message's time-out. A run waits for the first, and must not do so for long where
+// the queue cannot be reached: from a network without a way to SQS, for instance.
 const hideTimeout = 5 * time.Second
 
 // hide makes a received message visible again d from now, in whole seconds, rounded up; 0 is at once. It is less where
@@ -46,8 +46,8 @@ func seconds(d time.Duration) int64 {
 	return int64(max(0, (d+time.Second-1)/time.Second))
 }
 
-// Hider hides messages that another process received, such as the platform of a Lambda function. Its methods may be called from
-// several goroutines at once.
+// Hider hides messages that another process received, such as the platform of a Lambda function. Its methods may be
+// called from several goroutines at once.
 type Hider struct {
 	client Client
 
@@ -70,9 +70,9 @@ func OpenHider(ctx context.Context, o *Options) (*Hider, error) {
 // NewHider is [OpenHider] with a client of the caller's.
 func NewHider(client Client) *Hider { return &Hider{client: client, urls: map[string]string{}} }
 
-// Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before that: d is
-// cut where it would go beyond [MaxHidden], and the error is [ErrHiddenTooLong] where nothing is left. The caller needs
-// sqs:ChangeMessageVisibility, and sqs:GetQueueUrl for the first call of a queue.
+// Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before that:
+// d is cut where it would go beyond [MaxHidden], and the error is [ErrHiddenTooLong] where nothing is left. The caller
+// needs sqs:ChangeMessageVisibility, and sqs:GetQueueUrl for the first call of a queue.
 func (h *Hider) Hide(ctx context.Context, queueARN, receiptHandle string, received time.Time, d time.Duration) error {
 	url, err := h.url(ctx, queueARN)
 	if err != nil {

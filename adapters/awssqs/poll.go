@@ -33,9 +33,9 @@ type Result struct {
 	RetryAfter time.Duration // unless Done: when it becomes visible again; 0 means when its visibility timeout ends
 }
 
-// Handler handles one delivery. Its context is cancelled with the cause [ErrStopping] when the process has to end; a message
-// that is not done then becomes visible at once. A panic is logged, and the message becomes visible when its visibility
-// timeout ends.
+// Handler handles one delivery. Its context is cancelled with the cause [ErrStopping] when the process has to end; a
+// message that is not done then becomes visible at once. A panic is logged, and the message becomes visible when its
+// visibility timeout ends.
 type Handler func(ctx context.Context, d Delivery) Result
 
 // ErrStopping is the cause with which handlers are cancelled when [PollOptions].Grace has passed.
@@ -66,10 +66,10 @@ const (
 
 var pauses = backoff.Policy{First: 300 * time.Millisecond, Max: MaxPause}
 
-// Poll passes messages to the handler until the context ends, or until there is nothing more to do if the options say so. Then
-// it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more. Handlers that have
-// not returned by then are an error. So is a queue that does not respond while it is drained or while Most messages are
-// expected; otherwise Poll retries for ever.
+// Poll passes messages to the handler until the context ends, or until there is nothing more to do if the options say
+// so. Then it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more.
+// Handlers that have not returned by then are an error. So is a queue that does not respond while it is drained or
+// while Most messages are expected; otherwise Poll retries for ever.
 func (q *Queue) Poll(ctx context.Context, h Handler, o *PollOptions) error {
 	p, err := q.poller(h, o)
 	if err != nil {
@@ -161,8 +161,8 @@ func (p *poller) receive(ctx, handlers context.Context) error {
 	}
 }
 
-// claim waits for a free slot and takes as many as one receive can fill; 0 when the context has ended. A FIFO queue's messages
-// come one by one: of several in one receive, those behind a redelivered one would have to wait for it.
+// claim waits for a free slot and takes as many as one receive can fill; 0 when the context has ended. A FIFO queue's
+// messages come one by one: of several in one receive, those behind a redelivered one would have to wait for it.
 func (p *poller) claim(ctx context.Context) int {
 	most := maxBatch
 	if p.fifo {
@@ -256,8 +256,8 @@ func (p *poller) run(ctx context.Context, d Delivery, log *slog.Logger) (result 
 	return p.handler(ctx, d)
 }
 
-// end waits for the handlers: without a bound while the context has not ended, and then for the grace, and once they are
-// cancelled for settleTimeout.
+// end waits for the handlers: without a bound while the context has not ended, and then for the grace, and once they
+// are cancelled for settleTimeout.
 func (p *poller) end(ctx context.Context, cancel context.CancelCauseFunc) error {
 	done := make(chan struct{})
 	go func() {

@@ -103,7 +103,8 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// TestPoll: messages are worked on side by side up to the bound, deleted when done, and seen again when they are to come again.
+// TestPoll: messages are worked on side by side up to the bound, deleted when done, and seen again when they are to
+// come again.
 func TestPoll(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", nil)
@@ -129,8 +130,8 @@ func TestPoll(t *testing.T) {
 	})
 }
 
-// TestExtend: a message that is extended with each heartbeat is not seen again, whatever the queue's own time-out; each costs a
-// request, and after twelve hours it is over.
+// TestExtend: a message that is extended with each heartbeat is not seen again, whatever the queue's own time-out; each
+// costs a request, and after twelve hours it is over.
 func TestExtend(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", map[string]string{"VisibilityTimeout": "30"})
@@ -159,8 +160,8 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// TestStop: when the context ends nothing more is received; what ends within the grace is deleted, the rest is cancelled and handed
-// back to be seen at once.
+// TestStop: when the context ends nothing more is received; what ends within the grace is deleted, the rest is
+// cancelled and handed back to be seen at once.
 func TestStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", nil)
@@ -246,8 +247,8 @@ func TestDrainOfNothing(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: what was received and never arrived comes again after Visibility; a deletion whose answer was lost is sent
-// again by the SDK and is one.
+// TestLostAnswers: what was received and never arrived comes again after Visibility; a deletion whose answer was lost
+// is sent again by the SDK and is one.
 func TestLostAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", map[string]string{"VisibilityTimeout": "43200"})
@@ -265,7 +266,8 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// TestExpiredReceipt: a message that took longer than it was hidden belongs to another caller: that is logged, and no more.
+// TestExpiredReceipt: a message that took longer than it was hidden belongs to another caller: that is logged, and no
+// more.
 func TestExpiredReceipt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q.fifo", nil)
@@ -305,8 +307,8 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// TestOrder: in a FIFO queue a message that comes again is not overtaken by the next of its group, however many slots are free;
-// other groups go on.
+// TestOrder: in a FIFO queue a message that comes again is not overtaken by the next of its group, however many slots
+// are free; other groups go on.
 func TestOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q.fifo", nil)

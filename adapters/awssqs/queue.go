@@ -90,15 +90,16 @@ func maxReceiveCount(policy string) (int, error) {
 
 // Expect is what workers expect of their queue.
 type Expect struct {
-	// Hidden is how long a message must stay hidden by the queue's own time-out: until the first heartbeat, which hides it
-	// for longer. 0 if the receiver sets the time-out itself, as [Queue.Poll] can.
+	// Hidden is how long a message must stay hidden by the queue's own time-out: until the first heartbeat, which hides
+	// it for longer. 0 if the receiver sets the time-out itself, as [Queue.Poll] can.
 	Hidden time.Duration
 
 	// Failures is how many runs of an analysis may fail before it turns FAILED.
 	Failures int64
 }
 
-// minRetention is the least time for which messages should be kept: an outage of the workers has to be noticed meanwhile.
+// minRetention is the least time for which messages should be kept: an outage of the workers has to be noticed
+// meanwhile.
 const minRetention = time.Hour
 
 // Warnings are sentences about what of the queue does not fit such workers.

@@ -166,8 +166,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a message whose answer was lost is sent again by the SDK. A FIFO queue has it once; a standard queue has it
-// twice, and the gate runs it once.
+// TestLostAnswer: a message whose answer was lost is sent again by the SDK. A FIFO queue has it once; a standard queue
+// has it twice, and the gate runs it once.
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(nil)

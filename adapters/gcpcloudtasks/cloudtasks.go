@@ -12,8 +12,8 @@
 //
 // # What can go wrong
 //
-// NOT_FOUND: the queue does not exist there. PERMISSION_DENIED: the caller lacks the role cloudtasks.enqueuer on the queue,
-// or iam.serviceAccountUser on the account whose token the task is to carry. Both are errors of every call until
+// NOT_FOUND: the queue does not exist there. PERMISSION_DENIED: the caller lacks the role cloudtasks.enqueuer on the
+// queue, or iam.serviceAccountUser on the account whose token the task is to carry. Both are errors of every call until
 // that is changed.
 package gcpcloudtasks
 
@@ -60,15 +60,15 @@ const defaultTimeout = 20 * time.Second
 
 // Options are the settings of [Open].
 type Options struct {
-	// Account is the email address of the service account whose ID token the tasks carry. It is required unless the URL is on
-	// this machine.
+	// Account is the email address of the service account whose ID token the tasks carry. It is required unless the URL
+	// is on this machine.
 	Account string
 
 	// Audience is the claim aud of that token; empty means the URL.
 	Audience string
 
-	// Deadline is how long Cloud Tasks waits for a response before it delivers again, MinDeadline to MaxDeadline; 0 leaves
-	// it to Cloud Tasks, which waits 10 minutes. Make it longer than the worker's own limit.
+	// Deadline is how long Cloud Tasks waits for a response before it delivers again, MinDeadline to MaxDeadline; 0
+	// leaves it to Cloud Tasks, which waits 10 minutes. Make it longer than the worker's own limit.
 	Deadline time.Duration
 
 	// Emulator is the address of an emulator, host:port on this machine; empty means the environment's
@@ -89,8 +89,8 @@ type Queue struct {
 
 var _ analysis.Queue = (*Queue)(nil)
 
-// Open returns the queue "projects/P/locations/L/queues/Q", whose tasks are delivered to a URL. It sends nothing. ctx is
-// the lifetime of the credentials. Options may be nil. Settings that cannot work are rejected.
+// Open returns the queue "projects/P/locations/L/queues/Q", whose tasks are delivered to a URL. It sends nothing. ctx
+// is the lifetime of the credentials. Options may be nil. Settings that cannot work are rejected.
 func Open(ctx context.Context, queue, target string, o *Options) (*Queue, error) {
 	q := &Queue{queue: queue, url: target}
 	if o != nil {
@@ -207,8 +207,8 @@ func (q *Queue) Enqueue(ctx context.Context, id analysis.ID, name string) error 
 	return nil
 }
 
-// taskID is a message's name as that of a task: letters, digits, "-" and "_". The hash makes it unique whatever had to go, and
-// comes first because Cloud Tasks is slow with names that begin alike.
+// taskID is a message's name as that of a task: letters, digits, "-" and "_". The hash makes it unique whatever had to
+// go, and comes first because Cloud Tasks is slow with names that begin alike.
 func taskID(name string) string {
 	const most = 200 // of the readable part
 	readable := strings.Map(func(r rune) rune {

@@ -21,8 +21,8 @@ import (
 // emulatorVariable names the emulator in the environment, for all of Google's client libraries.
 const emulatorVariable = "FIRESTORE_EMULATOR_HOST"
 
-// keepAlive finds out within a call that a connection is dead: a function that was frozen for some time wakes up with one,
-// and would otherwise wait on it for a quarter of an hour.
+// keepAlive finds out within a call that a connection is dead: a function that was frozen for some time wakes up with
+// one, and would otherwise wait on it for a quarter of an hour.
 var keepAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}
 
 // connect makes the client. o is complete.

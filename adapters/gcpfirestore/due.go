@@ -64,8 +64,8 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	return page, nil
 }
 
-// dueRequest asks for the documents of a collection behind a cursor, and one more, which tells whether a next page follows.
-// A comparison with text finds text only.
+// dueRequest asks for the documents of a collection behind a cursor, and one more, which tells whether a next page
+// follows. A comparison with text finds text only.
 func dueRequest(collection string, q docstore.DueQuery, after driver.DueCursor) *pb.RunQueryRequest {
 	query := &pb.StructuredQuery{
 		From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: q.Kind}},

@@ -78,7 +78,8 @@ func walkDue(t *testing.T, store *gcpfirestore.Store, limit int) (ids []string, 
 	}
 }
 
-// TestIndexesKeepWhatDueNeeds: the file that people deploy turns off the index of no collection that is asked for due documents.
+// TestIndexesKeepWhatDueNeeds: the file that people deploy turns off the index of no collection that is asked for due
+// documents.
 func TestIndexesKeepWhatDueNeeds(t *testing.T) {
 	content, err := os.ReadFile("firestore.indexes.json")
 	if err != nil {

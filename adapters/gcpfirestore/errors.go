@@ -36,8 +36,8 @@ func (s *Store) retry(ctx, bounded context.Context, doing string, do func() erro
 	}
 }
 
-// telling returns which of two failures in a row says more: a request that was cut off at the end of the call's time does not
-// say why the time was used up.
+// telling returns which of two failures in a row says more: a request that was cut off at the end of the call's time
+// does not say why the time was used up.
 func telling(before, err error) error {
 	if before != nil && status.Code(err) == codes.DeadlineExceeded {
 		return before
@@ -56,8 +56,8 @@ func transient(err error) bool {
 	}
 }
 
-// explain turns an error of the service into one that says what to do. ctx is the caller's: when it has ended, that is the
-// reason.
+// explain turns an error of the service into one that says what to do. ctx is the caller's: when it has ended, that is
+// the reason.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	where := strings.TrimPrefix(s.layout.database, "projects/")
 	if ended := ctx.Err(); ended != nil {

@@ -80,8 +80,8 @@ func TestErrorsTeach(t *testing.T) {
 	}
 }
 
-// TestTimeout: what does not pass ends with the store's timeout as ErrUnavailable, and with the caller's own deadline as
-// that.
+// TestTimeout: what does not pass ends with the store's timeout as ErrUnavailable, and with the caller's own deadline
+// as that.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

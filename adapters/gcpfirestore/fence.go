@@ -21,8 +21,8 @@ import (
 //	})
 //
 // The transaction then commits only if the lock's document is still as it was read, in both modes of a database: until
-// then no one else was granted the lock, not even if the lease ran out in between. Firestore wants all reads of a transaction
-// before its writes. In pessimistic mode, changes of the lock wait for the transaction: keep it short.
+// then no one else was granted the lock, not even if the lease ran out in between. Firestore wants all reads of a
+// transaction before its writes. In pessimistic mode, changes of the lock wait for the transaction: keep it short.
 //
 // The client must be one of the same project and database as the store, root is the store's [Options].Root. w must not
 // change anything: that would be lost.

@@ -124,8 +124,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestFenceHoldsUntilCommit: a lease that ends between the fence and the commit. In optimistic mode the transaction finds
-// out when it commits; in pessimistic mode the end of the lease waits for the transaction.
+// TestFenceHoldsUntilCommit: a lease that ends between the fence and the commit. In optimistic mode the transaction
+// finds out when it commits; in pessimistic mode the end of the lease waits for the transaction.
 func TestFenceHoldsUntilCommit(t *testing.T) {
 	t.Run("optimistic", func(t *testing.T) {
 		f := newFenced(t, &firestoretest.Options{Mode: firestoretest.Optimistic})

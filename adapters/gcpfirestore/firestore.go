@@ -2,8 +2,8 @@
 //
 // # Who decides
 //
-// Firestore decides, in its Commit. A write reads the documents, evaluates the conditions in Go with [driver.Evaluate], and
-// commits the change on the condition that each document still has the update time that was read (or still does not
+// Firestore decides, in its Commit. A write reads the documents, evaluates the conditions in Go with [driver.Evaluate],
+// and commits the change on the condition that each document still has the update time that was read (or still does not
 // exist). A Commit is atomic over all its documents; if one of them has changed, nothing is written and the store reads
 // again.
 //
@@ -16,35 +16,36 @@
 // It costs three requests, and four for a rejection that has to be rolled back. And a transaction of a database in
 // pessimistic mode (the default of the Standard edition) locks what it reads: fifty callers that read one document in
 // order to write it all wait for one another until locks time out. A Commit on update times holds no locks between
-// requests, and of fifty callers one succeeds at once while the others find out with one more read. It is the same
-// in optimistic mode. There is no transaction that could expire, be left open by a function that was frozen, or have to be
+// requests, and of fifty callers one succeeds at once while the others find out with one more read. It is the same in
+// optimistic mode. There is no transaction that could expire, be left open by a function that was frozen, or have to be
 // rolled back.
 //
 // # Whose clock
 //
-// Firestore's clock. Now is the read time of the documents that the decision is based on, cut to milliseconds; the clocks of
-// the callers do not matter. The change is applied slightly later, at the commit time: a lease renewed in its last milliseconds
-// may be read as expired in between. No caller can have taken it over, because that would have changed the document.
+// Firestore's clock. Now is the read time of the documents that the decision is based on, cut to milliseconds; the
+// clocks of the callers do not matter. The change is applied slightly later, at the commit time: a lease renewed in its
+// last milliseconds may be read as expired in between. No caller can have taken it over, because that would have
+// changed the document.
 //
 // # Lost responses
 //
-// A Commit may have been applied although its response says UNAVAILABLE, or never comes. The store then reads again. If the
-// documents are as they were, the Commit is repeated: however many of the two arrive, only one can find the update time that
-// it names. If they have changed, this Commit may have done it. When the conditions no longer hold, that is a rejection with the
-// document found, in which the caller recognizes a write of its own (see repo/lock). When they still hold, as they do for a
-// write without a condition, writing again might be writing twice: that is [docstore.ErrUnavailable], outcome
-// unknown.
+// A Commit may have been applied although its response says UNAVAILABLE, or never comes. The store then reads again. If
+// the documents are as they were, the Commit is repeated: however many of the two arrive, only one can find the update
+// time that it names. If they have changed, this Commit may have done it. When the conditions no longer hold, that is a
+// rejection with the document found, in which the caller recognizes a write of its own (see repo/lock). When they still
+// hold, as they do for a write without a condition, writing again might be writing twice: that is
+// [docstore.ErrUnavailable], outcome unknown.
 //
 // The generated client repeats a Commit after UNAVAILABLE by itself; a failed precondition could then be its own
 // doing or another caller's. The store therefore turns its retries off and has its own.
 //
 // # What is stored where
 //
-// See [Options].Root for the paths; fields are values that the console shows. Documents of the user's own are patched with an
-// update mask and keep all other fields, whatever their types. Firestore indexes every field by default, which Leasehold
-// does not need, and which limits a collection to some 500 writes a second because times only grow:
-// firestore.indexes.json beside this file turns it off for the collections "locks", "fences" and "machine_ids". Check first that you
-// have no collections of these names whose fields you query.
+// See [Options].Root for the paths; fields are values that the console shows. Documents of the user's own are patched
+// with an update mask and keep all other fields, whatever their types. Firestore indexes every field by default, which
+// Leasehold does not need, and which limits a collection to some 500 writes a second because times only grow:
+// firestore.indexes.json beside this file turns it off for the collections "locks", "fences" and "machine_ids". Check
+// first that you have no collections of these names whose fields you query.
 //
 // # What can go wrong
 //

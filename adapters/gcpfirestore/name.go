@@ -177,8 +177,8 @@ func checkedID(what, id string) (string, error) {
 	return escaped, nil
 }
 
-// lowerBound returns an ID that Firestore takes and that is not above the escaped form of id: that form itself, unless it
-// is too long.
+// lowerBound returns an ID that Firestore takes and that is not above the escaped form of id: that form itself, unless
+// it is too long.
 func lowerBound(id string) string {
 	s := escapeID(id)
 	if len(s) <= maxIDBytes {

@@ -110,8 +110,8 @@ func (r *reading) saw(t *timestamppb.Timestamp) {
 	}
 }
 
-// List implements [docstore.Store]. One request for a page; more only if the collection holds documents whose IDs no key
-// has.
+// List implements [docstore.Store]. One request for a page; more only if the collection holds documents whose IDs no
+// key has.
 func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err

@@ -51,7 +51,8 @@ func decodeMap(fields map[string]*pb.Value) (docstore.Map, bool) {
 	return m, true
 }
 
-// encode writes a value. Only those that the port lets through come here: [docstore.Opaque] and [docstore.Instant] do not.
+// encode writes a value. Only those that the port lets through come here: [docstore.Opaque] and [docstore.Instant] do
+// not.
 func encode(v docstore.Value) *pb.Value {
 	switch v := v.(type) {
 	case docstore.String:

@@ -33,8 +33,8 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	}
 	defer leave()
 
-	// lost is what the first Commit without a response was based on, nil if all had a response. It may have been applied,
-	// and it may still arrive: at most once, and only as long as the documents are as they were.
+	// lost is what the first Commit without a response was based on, nil if all had a response. It may have been
+	// applied, and it may still arrive: at most once, and only as long as the documents are as they were.
 	var lost *reading
 	var last error // of a Commit
 	failures := 0
@@ -47,9 +47,9 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 			return docstore.Result{}, err
 		}
 		e, err := evaluate(writes, names, r)
-		// After a lost response, documents that are as they were may be written again, and documents that have changed may
-		// be shown to the caller. All else would be a guess: a write that might be the second, a rejection that the first
-		// one might overtake.
+		// After a lost response, documents that are as they were may be written again, and documents that have changed
+		// may be shown to the caller. All else would be a guess: a write that might be the second, a rejection that the
+		// first one might overtake.
 		if lost != nil && (err != nil || e.Applied != lost.same(r)) {
 			return docstore.Result{}, errUnknown
 		}
@@ -105,8 +105,8 @@ func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []str
 	return err
 }
 
-// change is a write as Firestore takes it: the fields that it names, the condition that the document is the version found
-// (nil: none).
+// change is a write as Firestore takes it: the fields that it names, the condition that the document is the version
+// found (nil: none).
 func change(w docstore.Write, name string, found *pb.Document, after docstore.Doc) *pb.Write {
 	doc := &pb.Document{Name: name, Fields: make(map[string]*pb.Value, len(w.Set)+len(w.Add))}
 	mask := make([]string, 0, len(w.Set)+len(w.Add)+len(w.Unset))

@@ -169,8 +169,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// TestLostCommitOvertaken: the time has gone on after a lost response, the condition no longer holds, and the documents are
-// as they were. The Commit may still arrive, so that a rejection would be a guess.
+// TestLostCommitOvertaken: the time has gone on after a lost response, the condition no longer holds, and the documents
+// are as they were. The Commit may still arrive, so that a rejection would be a guess.
 func TestLostCommitOvertaken(t *testing.T) {
 	server := firestoretest.Start(t, nil)
 	s := open(t, server, "")
@@ -201,8 +201,9 @@ func TestLostCommitOvertaken(t *testing.T) {
 	}
 }
 
-// TestForeignTransaction: a transaction of another caller has read the document. In pessimistic mode a Commit waits for it;
-// when the wait takes too long for Firestore, the store begins again. In optimistic mode the transaction has to begin again.
+// TestForeignTransaction: a transaction of another caller has read the document. In pessimistic mode a Commit waits for
+// it; when the wait takes too long for Firestore, the store begins again. In optimistic mode the transaction has to
+// begin again.
 func TestForeignTransaction(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {

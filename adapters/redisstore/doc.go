@@ -2,26 +2,26 @@
 //
 // # Who decides
 //
-// Redis decides, in one Lua script for each write, of however many documents. Redis runs one script at a time and nothing
-// beside it. The script reads the documents, evaluates all conditions, and either changes everything or nothing; it
-// returns the document after the write, or the documents that rejected it. A write is one round trip, a read of
-// several documents is one, a page of a list is two.
+// Redis decides, in one Lua script for each write, of however many documents. Redis runs one script at a time and
+// nothing beside it. The script reads the documents, evaluates all conditions, and either changes everything or
+// nothing; it returns the document after the write, or the documents that rejected it. A write is one round trip, a
+// read of several documents is one, a page of a list is two.
 //
 //	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
 //	                                           └─ ZADD HSET HDEL ───▶ the document after
 //
 // A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
-// and Redis checks its own memory, disk and role before it starts one. What remains is a user with permission for some of
-// the commands only; [Open] rejects that.
+// and Redis checks its own memory, disk and role before it starts one. What remains is a user with permission for some
+// of the commands only; [Open] rejects that.
 //
 // # What is stored where
 //
 //	{leasehold}:doc:locks/acme/deploy%2Fprod   hash: a field for each field of the document, and _doc
 //	{leasehold}:ids:locks/acme                 sorted set: the IDs of a kind and tenant, all with the score 0
 //
-// The part in braces, Options.Prefix, decides the slot of a cluster. All keys of a store are in one slot, so that a script
-// may touch any of them, and so one shard holds all of a store's documents. Give each store its own prefix to spread
-// several of them.
+// The part in braces, Options.Prefix, decides the slot of a cluster. All keys of a store are in one slot, so that a
+// script may touch any of them, and so one shard holds all of a store's documents. Give each store its own prefix to
+// spread several of them.
 //
 // A value begins with its type, so that redis-cli shows what it is:
 //
@@ -33,9 +33,9 @@
 //
 // # Whose clock
 //
-// The server's. [docstore.Now] is its TIME, cut to milliseconds, read when the script starts; the clocks of the callers play
-// no part. If that clock is set back, or if a replica whose clock is behind becomes the primary, leases last longer than
-// they should.
+// The server's. [docstore.Now] is its TIME, cut to milliseconds, read when the script starts; the clocks of the callers
+// play no part. If that clock is set back, or if a replica whose clock is behind becomes the primary, leases last
+// longer than they should.
 //
 // # What is acknowledged, and what survives
 //
@@ -49,9 +49,9 @@
 // # Lost responses
 //
 // A write without a response may have been applied. Neither the store nor the library sends it again: the store returns
-// [docstore.ErrUnavailable], and its caller, which recognises its own write in the document found, decides. What was certainly
-// not executed is sent again after a pause: no connection could be made, or the server reports that it is loading, not the
-// primary, or busy. So is a read.
+// [docstore.ErrUnavailable], and its caller, which recognises its own write in the document found, decides. What was
+// certainly not executed is sent again after a pause: no connection could be made, or the server reports that it is
+// loading, not the primary, or busy. So is a read.
 //
 // # What else can go wrong
 //

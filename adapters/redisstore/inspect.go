@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// oldest is the first version of Redis whose scripts say what they are going to do, so that the server can reject one before
-// it starts: on a replica, without memory, without a disk.
+// oldest is the first version of Redis whose scripts say what they are going to do, so that the server can reject one
+// before it starts: on a replica, without memory, without a disk.
 const oldest = 7
 
 // inspect checks the server: its version and role, whether this user may run the scripts, and whether what is

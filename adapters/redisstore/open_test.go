@@ -55,7 +55,8 @@ func TestWarnings(t *testing.T) {
 
 const secret = "hunter2!%"
 
-// TestUsers: who may do too little is told so when the store is opened; whoever may do what the documentation says gets on.
+// TestUsers: who may do too little is told so when the store is opened; whoever may do what the documentation says gets
+// on.
 func TestUsers(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes")
 	admin := client(t, server)
@@ -116,7 +117,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// says compares an error with the texts that it must have, none of them for no error, and with the one that it must not.
+// says compares an error with the texts that it must have, none of them for no error, and with the one that it must
+// not.
 func says(t *testing.T, err error, want []string) {
 	t.Helper()
 	if (err != nil) != (want != nil) {

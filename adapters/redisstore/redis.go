@@ -42,8 +42,8 @@ type Options struct {
 	// at most. In a cluster it decides which shard holds the documents, all of them.
 	Prefix string
 
-	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be wherever
-	// several processes share a store, means the server's own clock.
+	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be
+	// wherever several processes share a store, means the server's own clock.
 	Now func() time.Time
 }
 

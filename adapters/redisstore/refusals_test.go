@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestRefusals brings a server into states in which it does not write, and looks at what callers hear. Nothing is changed
-// in any of them.
+// TestRefusals brings a server into states in which it does not write, and looks at what callers hear. Nothing is
+// changed in any of them.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		bring func(ctx context.Context, c *sdk.Client) error
@@ -80,7 +80,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestPassingTroubles: a server that is busy, and one that is gone for a moment, are asked again, and nothing is done twice.
+// TestPassingTroubles: a server that is busy, and one that is gone for a moment, are asked again, and nothing is done
+// twice.
 func TestPassingTroubles(t *testing.T) {
 	server := redistest.Start(t, "--busy-reply-threshold", "1", "--appendonly", "yes")
 	s := open(t, server, nil)

@@ -145,8 +145,8 @@ func TestLostWrites(t *testing.T) {
 	})
 }
 
-// TestEndedWhileWaiting: a call on a server that does not answer ends with its context, by deadline and by cancellation, and
-// Close does not wait for the server either.
+// TestEndedWhileWaiting: a call on a server that does not answer ends with its context, by deadline and by
+// cancellation, and Close does not wait for the server either.
 func TestEndedWhileWaiting(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr(), Prefix: "waiting"})

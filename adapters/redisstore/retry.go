@@ -37,8 +37,8 @@ func retry(ctx context.Context, repeatable bool, request func() (any, error)) (a
 // connection could be made or was free, or the server rejected it for now. A request whose reply was lost may have been
 // executed, and is sent again only if it is repeatable, which reads are.
 //
-// The library by itself would send everything again. A write of Leasehold that arrives twice is in most cases rejected the
-// second time by what the first has done, and the rule recognises it by its request_id; but an Add without a
+// The library by itself would send everything again. A write of Leasehold that arrives twice is in most cases rejected
+// the second time by what the first has done, and the rule recognises it by its request_id; but an Add without a
 // condition would be done twice, and the library cannot tell the two apart. The callers can.
 func mayRepeat(err error, repeatable bool) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

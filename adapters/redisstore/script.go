@@ -47,8 +47,8 @@ func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []stri
 		command = append(command, a)
 	}
 	reply, err := retry(ctx, repeatable, func() (any, error) {
-		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each start
-		// of the server.
+		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
+		// start of the server.
 		command[0], command[1] = "EVALSHA", sc.sha
 		reply, err := send(ctx, s.client, slices.Clone(command))
 		if sdk.HasErrorPrefix(err, "NOSCRIPT") {
@@ -73,8 +73,8 @@ type once struct{ *sdk.Cmd }
 // NoRetry implements [sdk.Cmder].
 func (once) NoRetry() bool { return true }
 
-// send sends a command and waits for its response or for the end of the context. While it waits for the server the library
-// honors a deadline but not a cancellation, so that another caller has to wait for it.
+// send sends a command and waits for its response or for the end of the context. While it waits for the server the
+// library honors a deadline but not a cancellation, so that another caller has to wait for it.
 func send(ctx context.Context, c sdk.UniversalClient, command []any) (any, error) {
 	cmd := once{sdk.NewCmd(ctx, command...)}
 	answered := make(chan error, 1)
@@ -90,8 +90,8 @@ func send(ctx context.Context, c sdk.UniversalClient, command []any) (any, error
 	}
 }
 
-// ended returns the end of the context where that is why a connection broke off. The connection has the same deadline, by
-// a clock of its own that may be ahead.
+// ended returns the end of the context where that is why a connection broke off. The connection has the same deadline,
+// by a clock of its own that may be ahead.
 func ended(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause

@@ -46,7 +46,8 @@ func TestStoredForm(t *testing.T) {
 	})
 }
 
-// TestStrangersFields: what others put into a document is there, equals nothing, cannot be counted with, and stays as it is.
+// TestStrangersFields: what others put into a document is there, equals nothing, cannot be counted with, and stays as
+// it is.
 func TestStrangersFields(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, c := open(t, server, &redisstore.Options{Prefix: "strangers"}), client(t, server)

@@ -18,8 +18,8 @@ type dueIndex struct{ kind, field string }
 // name is unique among indexes. Their names ignore case, those of fields do not, hence the digits.
 func (x dueIndex) name() string { return fmt.Sprintf(`"due %s %s %x"`, x.kind, x.field, x.field) }
 
-// on is what the index and its queries say alike, as SQLite wants it, so that one can use the other. Kinds and fields have
-// no characters that would need quoting. A document that is no JSON is not in the index and does no harm to those
+// on is what the index and its queries say alike, as SQLite wants it, so that one can use the other. Kinds and fields
+// have no characters that would need quoting. A document that is no JSON is not in the index and does no harm to those
 // that are.
 func (x dueIndex) on() (value, where string) {
 	guarded := func(call string) string {
@@ -35,8 +35,8 @@ func (x dueIndex) create() string {
 }
 
 // query finds documents by the index, or fails if there is none: a walk through all of them would go unnoticed. Its
-// parameters are the tenant, the greatest value, and value and ID of the document before (both empty: from the first). The
-// value is compared by itself, too, because SQLite does not look for a pair with an expression in an index.
+// parameters are the tenant, the greatest value, and value and ID of the document before (both empty: from the first).
+// The value is compared by itself, too, because SQLite does not look for a pair with an expression in an index.
 func (x dueIndex) query() string {
 	value, where := x.on()
 	return fmt.Sprintf("SELECT id, doc FROM docs INDEXED BY %[1]s WHERE %[3]s AND tenant = ?1 AND %[2]s <= ?2 AND %[2]s >= ?3 AND (%[2]s, id) > (?3, ?4) "+
@@ -108,8 +108,8 @@ func (r *reader) dueBy(x dueIndex) (*stmt, error) {
 	return st, err
 }
 
-// indexed makes an index unless it is there, on a connection of its own: the writer's belongs to its goroutine, and to the
-// writer this is like a write of another process.
+// indexed makes an index unless it is there, on a connection of its own: the writer's belongs to its goroutine, and to
+// the writer this is like a write of another process.
 func (s *Store) indexed(ctx context.Context, x dueIndex) (err error) {
 	if err := s.calls.Begin(ctx); err != nil {
 		return err

@@ -73,7 +73,8 @@ func TestDueIndexIsMadeOnce(t *testing.T) {
 	run(t, c, sqlitestore.DueIndex("locks", "until"), "PRAGMA integrity_check")
 }
 
-// TestDueWithForeignDocuments: what another caller put into the file keeps no one from finding the rest, nor from writing.
+// TestDueWithForeignDocuments: what another caller put into the file keeps no one from finding the rest, nor from
+// writing.
 func TestDueWithForeignDocuments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)

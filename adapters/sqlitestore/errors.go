@@ -57,8 +57,8 @@ func (s *Store) explain(doing string, err error) error {
 	return fmt.Errorf("%w: sqlite: %s %s: %s: %w", docstore.ErrUnavailable, doing, s.path, reason, err)
 }
 
-// pauses between attempts at a lock that another process holds. They are about as long as a commit: with longer ones this
-// process would lose the lock again and again to a process that asks more often.
+// pauses between attempts at a lock that another process holds. They are about as long as a commit: with longer ones
+// this process would lose the lock again and again to a process that asks more often.
 var pauses = backoff.Policy{First: 200 * time.Microsecond, Max: 2 * time.Millisecond}
 
 // retry repeats do, which must be repeatable, for as long as another process holds a lock that it needs, up to the

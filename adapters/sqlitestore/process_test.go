@@ -210,8 +210,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestManyOpenANewFile: whoever comes while the file is being set up finds it either empty or done. A look at it in several
-// steps once saw the tables of a file that did not seem to be ours yet.
+// TestManyOpenANewFile: whoever comes while the file is being set up finds it either empty or done. A look at it in
+// several steps once saw the tables of a file that did not seem to be ours yet.
 func TestManyOpenANewFile(t *testing.T) {
 	for i := range 30 {
 		path := filepath.Join(t.TempDir(), strconv.Itoa(i), "leasehold.db")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// applicationID marks a file as ours ("LShd" in ASCII), so that a database of another caller is never written to, and so
-// that file(1) can tell what it is.
+// applicationID marks a file as ours ("LShd" in ASCII), so that a database of another caller is never written to, and
+// so that file(1) can tell what it is.
 const applicationID = 0x4c536864
 
 // migrations lead from one schema version to the next: the first makes version 1 of an empty file. PRAGMA user_version

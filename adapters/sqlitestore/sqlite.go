@@ -1,24 +1,25 @@
-// Package sqlitestore keeps the documents of Leasehold in one SQLite file: the store of a single machine, with nothing to
-// install and nothing to pay. SQLite is compiled to Go, so that no C compiler is needed.
+// Package sqlitestore keeps the documents of Leasehold in one SQLite file: the store of a single machine, with nothing
+// to install and nothing to pay. SQLite is compiled to Go, so that no C compiler is needed.
 //
 // # Who decides
 //
-// SQLite's write lock decides. It lets one transaction write at a time, also among processes that share the file. Inside it
-// the store reads the documents, evaluates the conditions in Go with [driver.Evaluate], and writes what follows.
+// SQLite's write lock decides. It lets one transaction write at a time, also among processes that share the file.
+// Inside it the store reads the documents, evaluates the conditions in Go with [driver.Evaluate], and writes what
+// follows.
 //
 // # Why writes are grouped
 //
-// A commit is expensive for one reason: the disk has to confirm it. One goroutine therefore owns the writing connection.
-// It takes the lock, gathers the calls that are waiting by then, applies each as a step of its own inside one
-// transaction, commits once and returns all results. No call waits on purpose: a lone call is committed at once, and
-// while one commit is at the disk the next group collects.
+// A commit is expensive for one reason: the disk has to confirm it. One goroutine therefore owns the writing
+// connection. It takes the lock, gathers the calls that are waiting by then, applies each as a step of its own inside
+// one transaction, commits once and returns all results. No call waits on purpose: a lone call is committed at once,
+// and while one commit is at the disk the next group collects.
 //
 //	Write ─┐
 //	Write ─┼─▶ queue ─▶ BEGIN IMMEDIATE ─▶ evaluate each in turn ─▶ COMMIT (one sync) ─▶ results
 //	Write ─┘
 //
-// A later call of a group sees what the earlier ones changed. A call that is rejected, or that meets a damaged document,
-// changes nothing and does not disturb the others.
+// A later call of a group sees what the earlier ones changed. A call that is rejected, or that meets a damaged
+// document, changes nothing and does not disturb the others.
 //
 // # Whose clock
 //
@@ -27,13 +28,13 @@
 //
 // # What can go wrong
 //
-// Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file may
-// be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. A file that
-// is corrupt is an error of its own, because retrying does not help. A write is on the disk before it is
-// acknowledged, so that neither kill -9 nor a power cut loses a fencing token.
+// Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file
+// may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. A file that is
+// corrupt is an error of its own, because retrying does not help. A write is on the disk before it is acknowledged, so
+// that neither kill -9 nor a power cut loses a fencing token.
 //
-// Put the file on a local disk. The write-ahead log needs memory that all processes share, which network file systems do
-// not have; [Open] rejects a file system where it does not work.
+// Put the file on a local disk. The write-ahead log needs memory that all processes share, which network file systems
+// do not have; [Open] rejects a file system where it does not work.
 package sqlitestore
 
 import (

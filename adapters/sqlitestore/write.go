@@ -237,8 +237,8 @@ func (w *writer) evaluate(calls []*call) (applied, refused int64, err error) {
 	return applied, refused, nil
 }
 
-// separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so that
-// one that meets a broken page or is too large for the disk does not affect the others.
+// separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so
+// that one that meets a broken page or is too large for the disk does not affect the others.
 func (w *writer) separate(calls []*call, cause error) {
 	if err := w.abort(); err != nil {
 		w.fail(calls, errors.Join(cause, err))

@@ -1,6 +1,6 @@
-// Package cloudtaskstest is an emulator of Cloud Tasks that runs inside a test: the gRPC API for the real client library, and the
-// other half of the service, which delivers the tasks over HTTP, with tokens that verify, headers, retries, rate limits and
-// faults on demand. It starts in a millisecond and needs nothing installed.
+// Package cloudtaskstest is an emulator of Cloud Tasks that runs inside a test: the gRPC API for the real client
+// library, and the other half of the service, which delivers the tasks over HTTP, with tokens that verify, headers,
+// retries, rate limits and faults on demand. It starts in a millisecond and needs nothing installed.
 //
 //	s := cloudtasks.Start(t, nil)                                  // closes with the test
 //	client, err := sdk.NewClient(ctx, s.ClientOptions()...)        // cloud.google.com/go/cloudtasks/apiv2
@@ -18,8 +18,8 @@
 //     names after some time, the emulator never)
 //   - delivery: schedule time, dispatch deadline, tokens of a service account
 //
-// Everything else, App Engine requests and OAuth tokens among it, is rejected with UNIMPLEMENTED and the name of the method
-// or field; nothing is ignored in silence.
+// Everything else, App Engine requests and OAuth tokens among it, is rejected with UNIMPLEMENTED and the name of the
+// method or field; nothing is ignored in silence.
 //
 // # A task's life
 //
@@ -30,14 +30,14 @@
 //	                └────────────── backoff ◀─────────────────────┤
 //	                                                              └─ attempts used up ──────────▶ gone
 //
-// The backoff is the queue's: min_backoff, doubled max_doublings times, then growing by the last step, max_backoff at most.
-// System throttling, by which the service slows a queue down on 429, 503 and many errors, is not emulated.
+// The backoff is the queue's: min_backoff, doubled max_doublings times, then growing by the last step, max_backoff at
+// most. System throttling, by which the service slows a queue down on 429, 503 and many errors, is not emulated.
 //
 // # Tokens
 //
-// A task with an OIDC token is delivered with one that the emulator signs. Its claims are those of Google's tokens, except for
-// the issuer, which is [Server.Issuer]: a URL on this machine that publishes the keys, so that a worker that verifies tokens by
-// discovery verifies these.
+// A task with an OIDC token is delivered with one that the emulator signs. Its claims are those of Google's tokens,
+// except for the issuer, which is [Server.Issuer]: a URL on this machine that publishes the keys, so that a worker that
+// verifies tokens by discovery verifies these.
 //
 // # Faults
 //
@@ -55,6 +55,6 @@
 //
 // # Time
 //
-// Waiting is real time: give queues in tests a backoff of milliseconds. Options.DispatchDeadline cuts deliveries off earlier
-// than the 15 seconds that a task can ask for at least.
+// Waiting is real time: give queues in tests a backoff of milliseconds. Options.DispatchDeadline cuts deliveries off
+// earlier than the 15 seconds that a task can ask for at least.
 package cloudtaskstest

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 )
 
-// The official client makes a task, and the emulator delivers it; its first response gets lost. In a test, Start takes the
-// place of Listen and Close.
+// The official client makes a task, and the emulator delivers it; its first response gets lost. In a test, Start takes
+// the place of Listen and Close.
 func ExampleListen() {
 	ctx := context.Background()
 	const queue = "projects/demo/locations/local/queues/mail"

@@ -34,8 +34,8 @@ type Fail struct {
 	Message string
 }
 
-// ApplyThenFail executes the call and then returns an error: the response is lost. A call that is rejected is rejected with
-// the rejection.
+// ApplyThenFail executes the call and then returns an error: the response is lost. A call that is rejected is rejected
+// with the rejection.
 type ApplyThenFail struct {
 	Code    codes.Code
 	Message string
@@ -79,8 +79,8 @@ type Injection struct {
 	hits    int
 }
 
-// Inject puts a fault to work, until it is removed or has happened Times times. It panics if the effect does not fit the
-// method, or fails nothing: that is a mistake in the test.
+// Inject puts a fault to work, until it is removed or has happened Times times. It panics if the effect does not fit
+// the method, or fails nothing: that is a mistake in the test.
 func (s *Server) Inject(f Fault) *Injection {
 	if f.Method == "" || f.Effect == nil || f.Effect.ofDelivery() != (f.Method == Dispatch) {
 		panic("cloud tasks emulator: Inject: Fail and ApplyThenFail are for calls, such as CreateTask, the other effects for Dispatch")

@@ -101,8 +101,8 @@ func unsupported(field string) error {
 	return status.Errorf(codes.Unimplemented, "cloud tasks emulator: %s is not emulated", field)
 }
 
-// take gives a task its turn. If there is none, wait is the time after which there may be one, as far as that is known; 0: when
-// something changes.
+// take gives a task its turn. If there is none, wait is the time after which there may be one, as far as that is known;
+// 0: when something changes.
 func (q *queue) take(now time.Time) (ok bool, wait time.Duration) {
 	limits := q.pb.GetRateLimits()
 	if q.pb.GetState() != pb.Queue_RUNNING || q.inFlight >= int(limits.GetMaxConcurrentDispatches()) {
@@ -133,8 +133,8 @@ func backoff(c *pb.RetryConfig, n int) time.Duration {
 	return time.Duration(min(d, float64(highest)))
 }
 
-// usedUp reports whether a task that failed n times, first at the time begun, is given up: when both bounds are reached,
-// as far as they are set.
+// usedUp reports whether a task that failed n times, first at the time begun, is given up: when both bounds are
+// reached, as far as they are set.
 func usedUp(c *pb.RetryConfig, n int, begun, now time.Time) bool {
 	attempts, duration := int(c.GetMaxAttempts()), c.GetMaxRetryDuration().AsDuration()
 	switch {

@@ -58,8 +58,8 @@ type Server struct {
 	lastID   int
 }
 
-// Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port. Options
-// may be nil. Other addresses are rejected, because the emulator lets every caller do everything.
+// Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port.
+// Options may be nil. Other addresses are rejected, because the emulator lets every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	s := &Server{
 		changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
@@ -130,8 +130,8 @@ func (s *Server) Addr() string { return s.api.Addr() }
 // Issuer is the issuer of the tokens, the URL in their claim iss: http://127.0.0.1:41235. It publishes its keys there.
 func (s *Server) Issuer() string { return s.issuer.URL }
 
-// Token is an ID token of a service account for an audience, as deliveries carry them: for a test that calls a worker itself, as
-// Cloud Scheduler does.
+// Token is an ID token of a service account for an audience, as deliveries carry them: for a test that calls a worker
+// itself, as Cloud Scheduler does.
 func (s *Server) Token(account, audience string) (string, error) {
 	return s.issuer.token(account, audience, nil)
 }

@@ -1,5 +1,5 @@
-// Package dynamodbtest is a DynamoDB in memory for tests: it speaks the service's protocol over HTTP, so that the real AWS
-// SDK talks to it, and it makes happen on purpose what no emulator does by itself.
+// Package dynamodbtest is a DynamoDB in memory for tests: it speaks the service's protocol over HTTP, so that the real
+// AWS SDK talks to it, and it makes happen on purpose what no emulator does by itself.
 //
 //	s := dynamodb.Start(t, nil)                        // closes with the test
 //	client := sdk.New(sdk.Options{BaseEndpoint: &s.URL, Region: "eu-north-1", Credentials: anyStatic})
@@ -34,20 +34,20 @@
 //
 // # What is not
 //
-// Every member of a request, every operation and every option that the server lacks is rejected with an error that
-// says "emulator/dynamodbtest does not support"; nothing is ignored. That holds for the parameters that expressions replaced
+// Every member of a request, every operation and every option that the server lacks is rejected with an error that says
+// "emulator/dynamodbtest does not support"; nothing is ignored. That holds for the parameters that expressions replaced
 // (Expected, AttributeUpdates, KeyConditions and their kin), ReturnItemCollectionMetrics SIZE, ARNs as table names,
 // streams, backups, tags, PartiQL, UpdateTable and global tables. Signatures are required and not verified. Without a
-// fault, throughput is never used up and no read is late; batches are never left half done. Time to live
-// deletes nothing until [Server.ExpireNow] is called: on the service an expired item may stay for days.
+// fault, throughput is never used up and no read is late; batches are never left half done. Time to live deletes
+// nothing until [Server.ExpireNow] is called: on the service an expired item may stay for days.
 //
 // # Faults
 //
 // [Server.Inject] takes a rule, [Fault]: which requests (operation, table, key, or a function of yours), how many of
 // them, and what happens. The response or the connection can be lost after the write was applied, which is how an SDK
 // comes to repeat a conditional write against itself; transactions can conflict or be in progress; reads without
-// ConsistentRead can be stale; the Date header can be wrong; a request can be throttled, rejected or delayed. See [Kind]
-// for all of them.
+// ConsistentRead can be stale; the Date header can be wrong; a request can be throttled, rejected or delayed. See
+// [Kind] for all of them.
 //
 //	s.Inject(dynamodb.Fault{Kind: dynamodb.DropAfter, Op: "UpdateItem", Times: 1})
 //

@@ -43,8 +43,8 @@ const (
 	// Delay waits before the request is applied. A request whose client has gone by then is not applied.
 	Delay
 
-	// DelayAnswer applies the request and waits before the response. A client that goes away meanwhile does not know that
-	// its write was applied.
+	// DelayAnswer applies the request and waits before the response. A client that goes away meanwhile does not know
+	// that its write was applied.
 	DelayAnswer
 
 	// StaleRead serves GetItem, BatchGetItem, Query and Scan without ConsistentRead from the past: single items as they

@@ -208,8 +208,8 @@ func (s *Server) write(w http.ResponseWriter, response any, refused *apiError, s
 	awsjson.Write(w, status, body)
 }
 
-// Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
-// executed, rejected or lost by a fault, each attempt of an SDK by itself.
+// Count is the number of requests for an operation that reached the server since it began or since
+// [Server.ResetCounts]: executed, rejected or lost by a fault, each attempt of an SDK by itself.
 func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.

@@ -10,8 +10,9 @@ import (
 
 const maxAggregations = 5
 
-// parseAggregations returns the function that computes all aggregations of a query's result, by their aliases. A document
-// without one of the fields that are added up counts for none of them, as if the query were ordered by those fields.
+// parseAggregations returns the function that computes all aggregations of a query's result, by their aliases. A
+// document without one of the fields that are added up counts for none of them, as if the query were ordered by those
+// fields.
 func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) (func([]*pb.Document) fields, error) {
 	if len(in) == 0 || len(in) > maxAggregations {
 		return nil, invalid("structured_aggregation_query has %d aggregations: from 1 to %d", len(in), maxAggregations)

@@ -1,6 +1,6 @@
-// Package firestoretest is an emulator of the Firestore API that runs inside a test: a gRPC server on a loopback port for the
-// real client library, with transactions that exclude each other in both of the service's modes, and with faults on
-// demand. It starts in a millisecond and needs nothing installed.
+// Package firestoretest is an emulator of the Firestore API that runs inside a test: a gRPC server on a loopback port
+// for the real client library, with transactions that exclude each other in both of the service's modes, and with
+// faults on demand. It starts in a millisecond and needs nothing installed.
 //
 //	s := firestore.Start(t, nil)                                       // closes with the test
 //	client, err := sdk.NewClient(ctx, "my-project", s.ClientOptions()...) // cloud.google.com/go/firestore

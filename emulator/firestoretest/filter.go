@@ -16,8 +16,8 @@ const (
 	maxNotIn = 10
 )
 
-// parseWhere reads the filter of a query and returns the fields of its inequalities with it. It rejects what the service
-// rejects: more than 30 disjunctions (of the filter written as an OR of ANDs), two array conditions in one, two
+// parseWhere reads the filter of a query and returns the fields of its inequalities with it. It rejects what the
+// service rejects: more than 30 disjunctions (of the filter written as an OR of ANDs), two array conditions in one, two
 // negations, and not-in together with another disjunction.
 func parseWhere(in *pb.StructuredQuery_Filter) (filter, []fieldPath, error) {
 	var inequalities []fieldPath

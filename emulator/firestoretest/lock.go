@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Shared locks are the reads and queries of open pessimistic transactions; a read takes them at once. Exclusive locks need
-// no entry: a commit is one step under the database's mutex, so that it only has to wait until no other transaction
-// holds what it writes. Commits that wait are served in the order of their arrival.
+// Shared locks are the reads and queries of open pessimistic transactions; a read takes them at once. Exclusive locks
+// need no entry: a commit is one step under the database's mutex, so that it only has to wait until no other
+// transaction holds what it writes. Commits that wait are served in the order of their arrival.
 
 // A request is a commit that wants its locks, and then to run.
 type request struct {

@@ -157,8 +157,8 @@ func TestPessimisticDeadlock(t *testing.T) {
 	results := make(chan error, 1)
 	go func() { results <- first.commit(set("locks/a", 2)) }()
 	waitFor(t, func() bool { return s.Waiting() == 1 })
-	// So that the second one's timeout is well after the first one's, also on a machine that is busy with other things. There
-	// are sockets in between, which no fake clock moves.
+	// So that the second one's timeout is well after the first one's, also on a machine that is busy with other things.
+	// There are sockets in between, which no fake clock moves.
 	time.Sleep(500 * time.Millisecond)
 	wantCode(t, second.commit(set("locks/a", 3)), codes.OK)
 	wantCode(t, <-results, codes.Aborted, timeout)

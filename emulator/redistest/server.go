@@ -36,8 +36,8 @@ type Server struct {
 	ended chan struct{}
 }
 
-// Each runs a test on the real server, if the environment asks for it, and on the stand-in. The arguments are for the real
-// one.
+// Each runs a test on the real server, if the environment asks for it, and on the stand-in. The arguments are for the
+// real one.
 func Each(t *testing.T, args []string, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	t.Run("redis-server", func(t *testing.T) { test(t, Start(t, args...)) })
@@ -185,8 +185,8 @@ func StandIn(t testing.TB) *Server {
 	})}
 }
 
-// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, and lets
-// the rest go by the hash of the whole.
+// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, and
+// lets the rest go by the hash of the whole.
 func withoutFlags() server.Hook {
 	var hashes sync.Map // of the whole, to that of the rest
 	return func(_ *server.Peer, command string, args ...string) bool {

@@ -1,5 +1,5 @@
-// Package sqstest is an Amazon SQS in memory for tests: it speaks the JSON protocol of the current AWS SDKs over HTTP, and it
-// makes happen on purpose what a queue seldom does by itself.
+// Package sqstest is an Amazon SQS in memory for tests: it speaks the JSON protocol of the current AWS SDKs over HTTP,
+// and it makes happen on purpose what a queue seldom does by itself.
 //
 //	s := sqs.Start(t, nil)                        // closes with the test
 //	client := sdk.New(sdk.Options{BaseEndpoint: &s.URL, Region: "eu-north-1", Credentials: anyStatic})
@@ -21,15 +21,15 @@
 //
 // # What is not
 //
-// Every other operation and member of a request is rejected with an error that says "emulator/sqstest does not support";
-// nothing is ignored. That holds for message attributes, batches, policies, tags and encryption. Signatures are required and
-// not verified. Without a fault no message is delivered twice before its time, a standard queue keeps the order of sending, and
-// counts are exact, all of which the service does not promise.
+// Every other operation and member of a request is rejected with an error that says "emulator/sqstest does not
+// support"; nothing is ignored. That holds for message attributes, batches, policies, tags and encryption. Signatures
+// are required and not verified. Without a fault no message is delivered twice before its time, a standard queue keeps
+// the order of sending, and counts are exact, all of which the service does not promise.
 //
 // # Time
 //
-// Everything goes by [Options].Now. Long polls wait on real timers for what that clock says is left; after moving a clock of your
-// own, call [Server.Wake]. Inside a synctest bubble the default clock does the right thing.
+// Everything goes by [Options].Now. Long polls wait on real timers for what that clock says is left; after moving a
+// clock of your own, call [Server.Wake]. Inside a synctest bubble the default clock does the right thing.
 //
 // # Faults
 //

@@ -14,8 +14,8 @@ const (
 	// FailBefore returns 500 InternalFailure without applying the request. The SDK retries.
 	FailBefore Kind = iota + 1
 
-	// FailAfter applies the request and then returns 500 InternalFailure. The SDK retries: a message may be sent twice, and
-	// a received one is hidden from the second attempt.
+	// FailAfter applies the request and then returns 500 InternalFailure. The SDK retries: a message may be sent twice,
+	// and a received one is hidden from the second attempt.
 	FailAfter
 
 	// DropBefore closes the connection without applying the request: a request that was lost.
@@ -46,8 +46,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int(k))
 }
 
-// Fault is a rule that makes requests go wrong. A request meets it when all of Op, Queue and Match that are set agree. Every
-// fault that a request meets happens to it; of those that replace its response, the one injected first.
+// Fault is a rule that makes requests go wrong. A request meets it when all of Op, Queue and Match that are set agree.
+// Every fault that a request meets happens to it; of those that replace its response, the one injected first.
 type Fault struct {
 	Kind  Kind
 	Op    string // operation, such as "ReceiveMessage"; empty: every one

@@ -298,8 +298,8 @@ type deleteMessage struct {
 	ReceiptHandle string
 }
 
-// run deletes the message if the handle is that of its latest receive. On a standard queue any other is a success without
-// an effect, as the service's documentation says; a FIFO queue wants the message to be in flight.
+// run deletes the message if the handle is that of its latest receive. On a standard queue any other is a success
+// without an effect, as the service's documentation says; a FIFO queue wants the message to be in flight.
 func (r *deleteMessage) run(s *Server, _ call) (any, *apiError) {
 	q, err := r.find(s)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/sqstest/moto"
 )
 
-// TestProgram runs the same steps on this server and on one that others wrote, with the same outcomes. Where time has to
-// pass, a long poll passes it: on this server in a bubble's time, on the other in real time.
+// TestProgram runs the same steps on this server and on one that others wrote, with the same outcomes. Where time has
+// to pass, a long poll passes it: on this server in a bubble's time, on the other in real time.
 func TestProgram(t *testing.T) {
 	for _, step := range program {
 		t.Run("emulator/"+step.name, func(t *testing.T) {

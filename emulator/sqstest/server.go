@@ -17,8 +17,8 @@ import (
 
 // Options are the settings of a server. The zero value works.
 type Options struct {
-	// Now is the server's clock. The default is time.Now. It is called with the server's mutex held and must not call the
-	// server.
+	// Now is the server's clock. The default is time.Now. It is called with the server's mutex held and must not call
+	// the server.
 	Now func() time.Time
 }
 
@@ -218,8 +218,8 @@ func write(w http.ResponseWriter, response any, refused *apiError) {
 	awsjson.Write(w, status, awsjson.Encode(response))
 }
 
-// Count is the number of requests for an operation that reached the server since it began or since [Server.ResetCounts]:
-// executed, rejected or lost by a fault, each attempt of an SDK by itself.
+// Count is the number of requests for an operation that reached the server since it began or since
+// [Server.ResetCounts]: executed, rejected or lost by a fault, each attempt of an SDK by itself.
 func (s *Server) Count(op string) int { return s.book.Count(op) }
 
 // Requests is the count of every operation that was asked for.

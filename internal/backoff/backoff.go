@@ -1,5 +1,5 @@
-// Package backoff waits between the attempts of a request: exponentially longer, with full jitter (Brooker, "Exponential
-// Backoff And Jitter", AWS Architecture Blog, 2015).
+// Package backoff waits between the attempts of a request: exponentially longer, with full jitter (Brooker,
+// "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
 package backoff
 
 import (
@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Policy bounds the waits: the one before the first retry by First, each later one by twice the bound before, all by Max.
+// Policy bounds the waits: the one before the first retry by First, each later one by twice the bound before, all by
+// Max.
 type Policy struct {
 	First, Max time.Duration
 }

@@ -10,9 +10,9 @@ import (
 // ErrMalformed marks what cannot be a public ID of any key: it is also a [LengthError] or a [CharacterError].
 var ErrMalformed = errors.New("malformed public ID")
 
-// ErrImplausible marks a well-formed string of which no ID can have been made: it was made up, or belongs to another entity
-// or secret. To callers it is an ID that does not exist. The error contains nothing of the decrypted number, so that it can be
-// shown to everyone.
+// ErrImplausible marks a well-formed string of which no ID can have been made: it was made up, or belongs to another
+// entity or secret. To callers it is an ID that does not exist. The error contains nothing of the decrypted number, so
+// that it can be shown to everyone.
 var ErrImplausible = errors.New("public ID belongs to no ID that can have been made: treat it as not found")
 
 // LengthError is an [ErrMalformed] of the wrong length.

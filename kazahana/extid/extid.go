@@ -17,15 +17,16 @@ const Ahead = time.Minute
 // Options are the settings of [New]. The zero value is for IDs of the default layout.
 type Options struct {
 	// Entity is what the IDs name, "user" or "order": at most MaxEntityBytes of printable ASCII. Under one secret each
-	// entity has public IDs of its own, so that one shown in place of another is almost always implausible. Like the secret it
-	// must never change. The unkeyed mode does not use it.
+	// entity has public IDs of its own, so that one shown in place of another is almost always implausible. Like the
+	// secret it must never change. The unkeyed mode does not use it.
 	Entity string
 
-	// Layout is that of the IDs; the zero value is kazahana.DefaultLayout. Only customEpoch, bitReserve and bitTs matter here.
+	// Layout is that of the IDs; the zero value is kazahana.DefaultLayout. Only customEpoch, bitReserve and bitTs
+	// matter here.
 	Layout kazahana.Layout
 
-	// AnyID turns off the check whether an ID can have been made, for numbers that are not kazahana's. Negative ones are
-	// implausible even then.
+	// AnyID turns off the check whether an ID can have been made, for numbers that are not kazahana's. Negative ones
+	// are implausible even then.
 	AnyID bool
 
 	// Now is the clock that timestamps are compared with; nil means time.Now.
@@ -88,8 +89,8 @@ func New(keys []Key, o *Options) (*Converter, error) {
 	return c, nil
 }
 
-// Encode is the public ID of an ID: [Length] characters of base64url. An ID that [Converter.Decode] would find implausible
-// is encoded all the same.
+// Encode is the public ID of an ID: [Length] characters of base64url. An ID that [Converter.Decode] would find
+// implausible is encoded all the same.
 func (c *Converter) Encode(id kazahana.ID) string {
 	var b [Length]byte
 	return string(c.AppendEncode(b[:0], id))

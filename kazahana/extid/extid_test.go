@@ -70,7 +70,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSeparation: secret, entity and mode each give public IDs of their own; the number of the key changes the last character only.
+// TestSeparation: secret, entity and mode each give public IDs of their own; the number of the key changes the last
+// character only.
 func TestSeparation(t *testing.T) {
 	const id = kazahana.ID(7_301_444_403_200_005)
 	texts := map[string]string{}

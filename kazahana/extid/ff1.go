@@ -10,9 +10,9 @@ import (
 // ff1 is FF1 of NIST SP 800-38G for radix 2 and 64 digits: a Feistel network of 10 rounds over two halves of 32 bits.
 //
 // The round function is a CBC-MAC over P || Q. P depends on widths and on the length of the tweak only. Q is the tweak,
-// zeros, the number of the round (1 byte) and the half (4 bytes), with as many zeros as make it whole blocks. So all blocks
-// but the last are the same in each round, and of the last one 11 bytes are. They are worked in once, and a round is one
-// AES block, however long the tweak is.
+// zeros, the number of the round (1 byte) and the half (4 bytes), with as many zeros as make it whole blocks. So all
+// blocks but the last are the same in each round, and of the last one 11 bytes are. They are worked in once, and a
+// round is one AES block, however long the tweak is.
 type ff1 struct {
 	block cipher.Block
 	chain [aes.BlockSize]byte // the CBC chain before the last block, with its constant bytes worked in

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// ff1Generic is FF1 as NIST SP 800-38G writes it down (algorithms 7 and 8), for every radix up to 36, with big numbers and
-// without a thought of speed. It is what the fast code is compared with.
+// ff1Generic is FF1 as NIST SP 800-38G writes it down (algorithms 7 and 8), for every radix up to 36, with big numbers
+// and without a thought of speed. It is what the fast code is compared with.
 func ff1Generic(t testing.TB, key, tweak []byte, radix int, x string, decrypt bool) string {
 	t.Helper()
 	block, err := aes.NewCipher(key)
@@ -98,8 +98,8 @@ const (
 	nist256 = nist192 + "7F036D6F04FC6A94"
 )
 
-// TestGenericFF1 holds the slow code to what others have published: the nine samples of NIST (FF1samples.pdf), and samples of
-// radix 2, which NIST has none of.
+// TestGenericFF1 holds the slow code to what others have published: the nine samples of NIST (FF1samples.pdf), and
+// samples of radix 2, which NIST has none of.
 func TestGenericFF1(t *testing.T) {
 	for _, c := range []struct {
 		name, key, tweak string
@@ -133,8 +133,8 @@ func TestGenericFF1(t *testing.T) {
 	}
 }
 
-// TestFF1AgreesWithGeneric: the fast code is FF1 for radix 2 and 64 digits, for each size of key and for tweaks that end before,
-// at and behind the edges of a block.
+// TestFF1AgreesWithGeneric: the fast code is FF1 for radix 2 and 64 digits, for each size of key and for tweaks that
+// end before, at and behind the edges of a block.
 func TestFF1AgreesWithGeneric(t *testing.T) {
 	random := rand.New(rand.NewPCG(38, 7))
 	tweak := make([]byte, MaxEntityBytes)

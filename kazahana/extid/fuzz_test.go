@@ -36,8 +36,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzDecode: Decode takes every string without a panic, and accepts only the one that Encode writes for the ID under the
-// key that the string names. Rejections are of the documented kinds.
+// FuzzDecode: Decode takes every string without a panic, and accepts only the one that Encode writes for the ID under
+// the key that the string names. Rejections are of the documented kinds.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{"", "ASNFZ4mrze8", "ASNFZ4mrze9", "ASNFZ4mrze8=", "ASNFZ4mrze8\n", "-----------", "___________", "AAAAAAAAAé"} {
 		f.Add(s)

@@ -21,8 +21,8 @@ const (
 // bytes, such as those of `openssl rand -base64 32`.
 const MinSecretBytes = 16
 
-// Key is one way to convert IDs. Its number is in every public ID made with it, so number, mode and secret of a key that
-// was in use never change.
+// Key is one way to convert IDs. Its number is in every public ID made with it, so number, mode and secret of a key
+// that was in use never change.
 type Key struct {
 	Number int    // from 0 to 3; with Unkeyed only 0
 	Mode   Mode   // empty means AES256

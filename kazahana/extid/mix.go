@@ -1,11 +1,11 @@
 package extid
 
-// mixer is the unkeyed permutation: fmix64, the finalizer of MurmurHash3, of the ID exclusive-or salt. Each input bit changes
-// each output bit with a probability near one half, also for IDs that follow one another.
+// mixer is the unkeyed permutation: fmix64, the finalizer of MurmurHash3, of the ID exclusive-or salt. Each input bit
+// changes each output bit with a probability near one half, also for IDs that follow one another.
 type mixer struct{}
 
-// salt keeps fmix64 from mapping 0 to 0. It is the fraction of the golden ratio; its first bit is set, so that the number
-// mapped to 0 is not an ID.
+// salt keeps fmix64 from mapping 0 to 0. It is the fraction of the golden ratio; its first bit is set, so that the
+// number mapped to 0 is not an ID.
 const salt = 0x9e3779b97f4a7c15
 
 // The factors of fmix64 and their inverses modulo 2^64.

@@ -31,8 +31,8 @@ func TestMixerIsFmix64(t *testing.T) {
 	}
 }
 
-// TestMixerHidesOrder: over IDs that follow one another, flipping any bit of the ID flips any bit of the result about half the
-// time. The bound is 4.5 standard deviations of chance, for the worst of 63 * 64 pairs.
+// TestMixerHidesOrder: over IDs that follow one another, flipping any bit of the ID flips any bit of the result about
+// half the time. The bound is 4.5 standard deviations of chance, for the worst of 63 * 64 pairs.
 func TestMixerHidesOrder(t *testing.T) {
 	const ids, first = 20_000, 33_554_432_000 << 22
 	var flips [63][64]int

@@ -53,9 +53,9 @@ func parseText(s string) (bits uint64, number int, err error) {
 	return bits<<4 | uint64(last>>2), int(last & (KeyNumbers - 1)), nil
 }
 
-// misspelled says what is wrong with a string that parseText does not accept. A character that cannot be in any public ID
-// says more than the length that comes with it (a line end, padding), so it is looked for first, as far as an external
-// ID with one character too many would go: the string may be megabytes.
+// misspelled says what is wrong with a string that parseText does not accept. A character that cannot be in any public
+// ID says more than the length that comes with it (a line end, padding), so it is looked for first, as far as an
+// external ID with one character too many would go: the string may be megabytes.
 func misspelled(s string) error {
 	for i, r := range s {
 		if i > Length {

@@ -13,9 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/internal/external"
 )
 
-// Start returns the address of the emulator that FIRESTORE_EMULATOR_HOST names, or starts the one of an installed Google
-// Cloud SDK on a free loopback port for as long as the test runs. It skips the test if the variable is not set and
-// LEASEHOLD_TEST_SERVERS is not 1, or if there is no emulator.
+// Start returns the address of the emulator that FIRESTORE_EMULATOR_HOST names, or starts the one of an installed
+// Google Cloud SDK on a free loopback port for as long as the test runs. It skips the test if the variable is not set
+// and LEASEHOLD_TEST_SERVERS is not 1, or if there is no emulator.
 func Start(t testing.TB) string {
 	t.Helper()
 	if addr := os.Getenv("FIRESTORE_EMULATOR_HOST"); addr != "" {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Book is what a server keeps about its requests: how many there were, and the faults in force. F is the server's type of
-// a fault.
+// Book is what a server keeps about its requests: how many there were, and the faults in force. F is the server's type
+// of a fault.
 type Book[F any] struct {
 	mu     sync.Locker
 	counts map[string]int // requests by operation
@@ -50,8 +50,8 @@ type Rule[F any] struct {
 	hits  int
 }
 
-// Inject puts a fault in force: it lets the first requests that meet it through, as many as skip says, and then happens to
-// as many as times says, or with 0 to all until it is removed.
+// Inject puts a fault in force: it lets the first requests that meet it through, as many as skip says, and then happens
+// to as many as times says, or with 0 to all until it is removed.
 func (b *Book[F]) Inject(fault F, skip, times int) *Rule[F] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,8 +60,8 @@ func (b *Book[F]) Inject(fault F, skip, times int) *Rule[F] {
 	return r
 }
 
-// Hit returns the faults that happen to a request, in the order of their injection, and counts them; meets says which ones
-// the request agrees with. Those that are used up go out of force. The server's mutex is held.
+// Hit returns the faults that happen to a request, in the order of their injection, and counts them; meets says which
+// ones the request agrees with. Those that are used up go out of force. The server's mutex is held.
 func (b *Book[F]) Hit(meets func(*F) bool) []F {
 	var out []F
 	for _, r := range b.rules {

@@ -9,8 +9,8 @@ import (
 // ContentType is that of requests and answers.
 const ContentType = "application/x-amz-json-1.0"
 
-// Encode is the JSON of a response, which must be made of maps, slices, strings and numbers: it panics at what JSON does
-// not have.
+// Encode is the JSON of a response, which must be made of maps, slices, strings and numbers: it panics at what JSON
+// does not have.
 func Encode(response any) []byte {
 	body, err := json.Marshal(response)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// RoundTripper returns a transport that hands requests to a server without a network. A connection that the server drops
-// by panicking with [http.ErrAbortHandler] shows as [io.ErrUnexpectedEOF], or as the error of the request's context if
-// that is done.
+// RoundTripper returns a transport that hands requests to a server without a network. A connection that the server
+// drops by panicking with [http.ErrAbortHandler] shows as [io.ErrUnexpectedEOF], or as the error of the request's
+// context if that is done.
 func RoundTripper(h http.Handler) http.RoundTripper { return inMemory{h} }
 
 type inMemory struct{ h http.Handler }

@@ -1,5 +1,5 @@
-// Package external starts servers that others wrote, for tests that compare with them. They take seconds to start, so that
-// tests use them only if the environment asks.
+// Package external starts servers that others wrote, for tests that compare with them. They take seconds to start, so
+// that tests use them only if the environment asks.
 package external
 
 import (
@@ -14,8 +14,8 @@ import (
 // Variable asks for external servers if it is "1".
 const Variable = "LEASEHOLD_TEST_SERVERS"
 
-// Ask skips the test unless the environment asks for external servers. otherwise says in a clause how else to ask for the
-// server; it may be empty.
+// Ask skips the test unless the environment asks for external servers. otherwise says in a clause how else to ask for
+// the server; it may be empty.
 func Ask(t testing.TB, server, otherwise string) {
 	t.Helper()
 	if os.Getenv(Variable) != "1" {

@@ -43,8 +43,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Start closes a server when the test ends, or fails the test if the server did not start. Then it returns the zero S, if
-// the test's Fatalf returned.
+// Start closes a server when the test ends, or fails the test if the server did not start. Then it returns the zero S,
+// if the test's Fatalf returned.
 func Start[S io.Closer](t TB, s S, err error) S {
 	t.Helper()
 	if err != nil {

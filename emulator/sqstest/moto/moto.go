@@ -1,5 +1,5 @@
-// Package moto starts moto_server for tests that compare with it: a server of AWS' protocols in Python that others wrote
-// (https://github.com/getmoto/moto).
+// Package moto starts moto_server for tests that compare with it: a server of AWS' protocols in Python that others
+// wrote (https://github.com/getmoto/moto).
 package moto
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/internal/external"
 )
 
-// Start starts a moto_server on a free loopback port for as long as the test runs and returns its URL. It skips the test
-// unless LEASEHOLD_TEST_SERVERS is 1 and moto_server is installed.
+// Start starts a moto_server on a free loopback port for as long as the test runs and returns its URL. It skips the
+// test unless LEASEHOLD_TEST_SERVERS is 1 and moto_server is installed.
 func Start(t testing.TB) string {
 	t.Helper()
 	external.Ask(t, "moto_server", "")
