@@ -14,17 +14,17 @@ func TestLocksChecksBite(t *testing.T) { LocksChecksBite(t) }
 
 func TestAnalysesChecksBite(t *testing.T) { AnalysesChecksBite(t) }
 
-// stalling is a store that stops for a while between some writes and their responses.
+// stalling is a store that stops for a while after some grants, before it responds.
 type stalling struct {
 	through
-	writes atomic.Int64
-	when   func(write int64) bool
+	grants atomic.Int64
+	when   func(grant int64) bool
 	stall  func()
 }
 
 func (s *stalling) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	r, err := s.Store.Write(ctx, writes...)
-	if s.when(s.writes.Add(1)) {
+	if grants := writes[0].Add != nil; grants && r.Applied && s.when(s.grants.Add(1)) {
 		s.stall()
 	}
 	return r, err
@@ -54,8 +54,8 @@ func TestHistoriesWithStalls(t *testing.T) {
 			}
 			return nil
 		}
-		machine, once := func(*Clock) { time.Sleep(1100 * time.Millisecond) }, func(write int64) bool { return write == 20 }
-		virtual, often := func(c *Clock) { c.Advance(5 * tick) }, func(write int64) bool { return write%10 == 0 }
+		machine, once := func(*Clock) { time.Sleep(1100 * time.Millisecond) }, func(grant int64) bool { return grant == 2 }
+		virtual, often := func(c *Clock) { c.Advance(5 * tick) }, func(grant int64) bool { return grant%3 == 0 }
 		t.Run(kind+"/the machine stops", func(t *testing.T) {
 			t.Parallel()
 			if err := run(t, 3, once, machine, func(c *Clock) measure { return measure{c.Now, true} }); err != nil {
