@@ -68,7 +68,7 @@ func ExampleCondition() {
 }
 
 // A transaction of one's own contains the proof that the lease still stands: the service checks the lock's document and
-// writes in one step .
+// writes in one step (LS-FENCE-001).
 func ExampleStore_Check() {
 	ctx, client := context.Background(), inMemory()
 	store, err := awsdynamodb.Open(ctx, "leasehold", &awsdynamodb.Options{Client: client, CreateTable: true})
