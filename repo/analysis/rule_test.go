@@ -154,12 +154,12 @@ type situation struct {
 var genSituation = rapid.Custom(func(t *rapid.T) situation {
 	c := situation{genCommand.Draw(t, "command"), genDoc.Draw(t, "document"), rule.When{
 		At:   genNow.Draw(t, "now"),
-		Took: rapid.SampledFrom([]time.Duration{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took") * time.Millisecond,
+		Took: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took")) * time.Millisecond,
 	}}
 	// Only refusals have a margin.
 	s, err := ID("a1").State(c.found)
 	if _, ok := c.command.(Acquire); ok && err == nil && !oracle(c.command, s, c.when).granted {
-		c.when.Margin = rapid.SampledFrom([]time.Duration{0, 1, 2, 1000}).Draw(t, "margin") * time.Millisecond
+		c.when.Margin = time.Duration(rapid.SampledFrom([]int{0, 1, 2, 1000}).Draw(t, "margin")) * time.Millisecond
 	}
 	return c
 })

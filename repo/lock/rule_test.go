@@ -137,12 +137,12 @@ type situation struct {
 var genSituation = rapid.Custom(func(t *rapid.T) situation {
 	c := situation{genCommand.Draw(t, "command"), genState.Draw(t, "state"), rule.When{
 		At:   genTime.Draw(t, "now"),
-		Took: rapid.SampledFrom([]time.Duration{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took") * time.Millisecond,
+		Took: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took")) * time.Millisecond,
 	}}
 	// Only refusals have a margin, and only those of a rule that asks whether a time has passed.
 	_, asks := c.command.(Acquire)
 	if held := c.state.Phase == Active && c.when.At.Before(c.state.ExpiresAt); asks && held {
-		c.when.Margin = rapid.SampledFrom([]time.Duration{0, 1, 2, 1000}).Draw(t, "margin") * time.Millisecond
+		c.when.Margin = time.Duration(rapid.SampledFrom([]int{0, 1, 2, 1000}).Draw(t, "margin")) * time.Millisecond
 	}
 	return c
 })
