@@ -19,7 +19,7 @@ const FirstDesign = "expiry by the caller's clock, release by deletion"
 // Mutants are servers and clients that do not keep the rule that a lease owns its interval of timestamps: each is a mistake
 // that are plausible. They get servers that do, which all but the first use.
 var Mutants = map[string]func(s Setting, sound Servers) Servers{
-	// The table of the first design: a lease is over when its end is before the clock of whoever asks, and begins by that
+	// The table of the first design: a lease has expired when its end is before the caller's clock, and begins by that
 	// clock; a release forgets all about it.
 	FirstDesign: func(s Setting, _ Servers) Servers {
 		t := newTable(s)

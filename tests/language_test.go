@@ -1,0 +1,64 @@
+package tests
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// words are not used in this field, or not in the sense in which they were once used here, each with what to write instead.
+var words = map[string]string{
+	`(thundering )?herd`: "many callers at once", `legible`: "readable", `astray`: "lost", `timely`: "in time",
+}
+
+// generated files have their language from their sources.
+var generated = regexp.MustCompile(`\.gen\.go$|/testdata/|(^|/)node_modules/|package-lock\.json$`)
+
+// sources calls f with each line of the tracked Go, Markdown and YAML files.
+func sources(t *testing.T, f func(path string, line int, text string)) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "*.go", "*.md", "*.yaml")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		t.Skip("the sources are not in a git repository: ", err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		if generated.MatchString(path) || path == "tests/language_test.go" {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join("..", path))
+		if os.IsNotExist(err) {
+			continue // deleted and not committed
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(content)) {
+			n++
+			f(path, n, strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// TestPlainWords: sources and pages use the words of the field.
+func TestPlainWords(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for word := range words {
+		all = append(all, word)
+	}
+	unusual := regexp.MustCompile(`(?i)\b(` + strings.Join(all, "|") + `)\b`)
+	sources(t, func(path string, line int, text string) {
+		for _, found := range unusual.FindAllString(text, -1) {
+			for word, better := range words {
+				if regexp.MustCompile(`(?i)^` + word + `$`).MatchString(found) {
+					t.Errorf("%s:%d: %q: write %q", path, line, found, better)
+				}
+			}
+		}
+	})
+}
