@@ -37,7 +37,7 @@ func together(do func(i int) error) error {
 
 // checkOneWinner lets a crowd take one key, several times. A store that reads, decides and writes in separate steps has
 // several winners here, and so does one whose transaction does not lock what was absent (the classic phantom). Losing
-// is an outcome: a store that answers a loser with an error under contention fails as well.
+// is an outcome: a store that returns an error to a loser under contention fails as well.
 func checkOneWinner(ctx context.Context, s docstore.Store) error {
 	for round := range 5 {
 		k := key(fmt.Sprintf("round %d", round))
@@ -81,7 +81,7 @@ func checkOneWinner(ctx context.Context, s docstore.Store) error {
 	return nil
 }
 
-// checkNoLostIncrement lets a crowd count on several keys. Every answer must show another number: that is what makes a
+// checkNoLostIncrement lets a crowd count on several keys. Every result must show another number: that is what makes a
 // counter a fencing token.
 func checkNoLostIncrement(ctx context.Context, s docstore.Store) error {
 	const keys, rounds = 7, 8
@@ -104,7 +104,7 @@ func checkNoLostIncrement(ctx context.Context, s docstore.Store) error {
 			}
 			mu.Lock()
 			if v := r.Docs[0]["n"]; seen[n][v] {
-				f.addf("counter %d: two answers show %v", n, v)
+				f.addf("counter %d: two results show %v", n, v)
 			} else {
 				seen[n][v] = true
 			}

@@ -21,7 +21,7 @@ import (
 )
 
 // Run holds a store to the meaning of the port. newStore returns a fresh, empty store for each check; the suite closes it.
-// On a store that answers in microseconds the suite takes about a second.
+// On a store that responds in microseconds the suite takes about a second.
 //
 // A check may be excepted, by its name, with the reason why what lies behind the store cannot pass it: that is for servers
 // that stand in for the real one, never for a store that rules stand on.
@@ -140,7 +140,7 @@ func (f *findings) expect(ctx context.Context, s docstore.Store, k docstore.Key,
 	}
 }
 
-// applied reports a single write that did not apply, or whose answer does not show the document as it now stands.
+// applied reports a single write that did not apply, or whose result does not show the document as it now stands.
 func (f *findings) applied(name string, r docstore.Result, err error, want docstore.Doc) {
 	switch {
 	case err != nil:
@@ -154,7 +154,7 @@ func (f *findings) applied(name string, r docstore.Result, err error, want docst
 	}
 }
 
-// refused reports a single write that was not refused, or whose answer does not show the document found.
+// refused reports a single write that was not refused, or whose result does not show the document found.
 func (f *findings) refused(name string, r docstore.Result, err error, found docstore.Doc) {
 	switch {
 	case err != nil:

@@ -271,7 +271,7 @@ func checkDueApart(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// checkDueInvalid asks for what no store answers, and for the pages of a store that has ended.
+// checkDueInvalid sends queries that no store accepts, and for the pages of a store that has ended.
 func checkDueInvalid(ctx context.Context, s docstore.Store) error {
 	var f findings
 	if err := put(ctx, s, key("x"), docstore.Doc{"until": dueText(-1)}); err != nil {

@@ -173,7 +173,7 @@ func (f *findings) damaged(name string, r docstore.Result, err error) {
 }
 
 // checkRefusal looks at what a refused write leaves and returns. Rules explain a refusal from the document found and
-// recognize a lost answer by it, so that a store that hands back nothing (or what it would have written) breaks them.
+// recognize a lost response by it, so that a store that returns nothing (or what it would have written) breaks them.
 func checkRefusal(ctx context.Context, s docstore.Store) error {
 	var f findings
 	missing := key("missing")

@@ -9,7 +9,7 @@ import (
 )
 
 // checkGetSeveral reads several keys in one trip. Batch reads of many SDKs drop duplicates (or refuse them), leave out
-// what is missing and answer in any order.
+// what is missing and return the rest in any order.
 func checkGetSeveral(ctx context.Context, s docstore.Store) error {
 	var f findings
 	a, b, none := key("a"), docstore.Key{Kind: "other", Tenant: "", ID: "b"}, key("none")

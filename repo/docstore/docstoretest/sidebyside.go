@@ -152,9 +152,9 @@ func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error
 		b.follow(i, w)
 	}
 	if len(writes) == 1 {
-		f.applied("answer", got, nil, b.expected(writes[0].Key, want.Docs[0]))
+		f.applied("result", got, nil, b.expected(writes[0].Key, want.Docs[0]))
 	} else {
-		f.severalApplied("answer", got, nil, len(writes))
+		f.severalApplied("result", got, nil, len(writes))
 	}
 	return f.err()
 }

@@ -17,7 +17,7 @@ func checkNow(ctx context.Context, s docstore.Store) error {
 			f.addf("%s: At is %v, want UTC in whole milliseconds", what, at)
 		}
 		if at.Before(last) {
-			f.addf("%s: At is %v, before an earlier answer's %v", what, at, last)
+			f.addf("%s: At is %v, before an earlier result's %v", what, at, last)
 		}
 		last = at
 	}
