@@ -33,7 +33,7 @@ type frozen struct {
 	Lost    bool   // its cause is ErrLost
 	Derived bool   // Check knew it through a derived context, at the same time
 	Finish  bool   // a finish sent anyway was rejected as ErrLost; false if none was sent
-	Before  bool   // a step passed the guard of what lies behind the gate, before the process was stopped
+	Before  bool   // a step passed the guard of the guarded resource, before the process was stopped
 	After   bool   // a step taken in spite of all passed it after the thaw
 	Status  once.Status
 	Token   int64
@@ -92,7 +92,7 @@ func freeze() int {
 
 // TestFrozenProcess: SIGSTOP for longer than the lock lasts, which is what a frozen Lambda looks like from inside. The first
 // thing that the thawed work is told is that its lock is lost, whether another has taken over or not. If one has, nothing that
-// it writes in spite of that is accepted, by the gate or by what lies behind it.
+// it writes in spite of that is accepted, by the gate or by the guarded resource.
 func TestFrozenProcess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
