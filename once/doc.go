@@ -1,35 +1,35 @@
-// Package once runs an analysis exactly once at a time, from Go: standard library and contract types only.
+// Package once runs a function under the lock of an analysis: by one worker at a time, and not again once it has finished. It
+// needs the standard library and package contracts only.
 //
-// A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, keeps the lock
-// alive while the work runs, and writes the end under the lock's token.
+// A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, refreshes the
+// lock while the work runs, and writes the end under the lock's token.
 //
 //	      ┌────────── Acquire ──────────┐
 //	      ▼                             ▼
 //	not granted                      granted ───▶ work ──┬─ returns ──▶ Finish READY ───────────▶ Ready
-//	Finished, Busy, Unknown                       ▲  │   ├─ fails ────▶ Release, counted ───────▶ Retry
-//	                                      Refresh └──┘   │              or Finish FAILED ────────▶ Failed
+//	AlreadyFinished, Locked,                      ▲  │   ├─ fails ────▶ Release, counted ───────▶ Retry
+//	Unknown                               Refresh └──┘   │              or Finish FAILED ────────▶ Failed
 //	                                  every Heartbeat    ├─ is stopped ▶ Release, not counted ───▶ Stopped
 //	                                                     └─ loses the lock: nothing is written ──▶ Lost
 //
 // # Who decides
 //
-// The gate decides who runs, by its own clock. This package decides when to stop believing that it is still us: the lock's
-// end is reckoned from before the request that granted it, so that it comes early and never late, on two clocks of this
-// process at once. The steady clock is right when somebody sets the time; the wall clock is right when the machine was
-// asleep and the steady clock stood still. Whichever says first that the time is over is believed. Setting a machine's clock
-// forward can therefore cost a run; nothing can keep a run alive that has ended.
+// The gate decides who runs, by its own clock. This package decides when to stop: it counts the lock's time from before the request
+// that granted it, so that its expiry is early and never late, on two clocks of this process. The monotonic clock is right
+// if the time is set; the wall clock is right if the machine slept and the monotonic clock stood still. The first of the two to
+// reach the expiry counts. Setting a machine's clock forward can therefore cost a run; nothing can extend an expired one.
 //
 // # A process that was stopped
 //
-// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lock. When it goes on,
-// the next statement of the work may run before any timer does. So the context of the work consults the clocks whenever
-// it is asked: Err, Done and [context.Cause] are right at the first call after the thaw. Contexts derived
-// from it are cancelled within a second; where that is too late, [Check] asks through them. What cannot be stopped in
-// time is what was already sent: that is what Lock.Token is for. Pass it on to whatever the work writes to.
+// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lock. When it continues,
+// the next statement of the work may run before any timer does. So the context of the work reads the clocks at each call of Err
+// and Done, and [context.Cause] is right after them. Contexts derived from it are cancelled within a second; where that is too
+// late, [Check] works with them. What was already sent cannot be stopped: that is what Lock.Token is for. Pass it on to whatever
+// the work writes to.
 //
 // # What can go wrong
 //
-// A lost answer is asked for again, with the same request ID; each request takes effect once. While the gate cannot be
-// reached, the work goes on until the lock's time is over. A work that does not stop when it is told to keeps Run waiting,
-// because a run that still runs is not over. If the result could not be stored the verdict is Retry; the lock then runs out.
+// A request whose response was lost is retried with the same request ID; each takes effect once. While the gate cannot be reached,
+// the work continues until the lock expires. A work that does not stop when its context ends keeps Run waiting. If the result
+// could not be stored, the status is Retry, and the lock expires.
 package once

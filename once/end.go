@@ -29,7 +29,7 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error that trying again would not mend: a [Work] that returns it turns the analysis FAILED at once.
+// Permanent marks an error that a retry would meet again: a [Work] that returns it turns the analysis FAILED at once.
 // Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
@@ -86,23 +86,23 @@ func (r *run) failed(ctx context.Context, t *term, err error) Outcome {
 }
 
 // timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never fits
-// would come again for ever.
+// would be retried for ever.
 func (r *run) timeOver(ctx context.Context, t *term, err error) Outcome {
-	out := r.failed(ctx, t, fmt.Errorf("the run's time was over: %w", because(context.Cause(ctx), err)))
+	out := r.failed(ctx, t, fmt.Errorf("the run exceeded its time: %w", because(context.Cause(ctx), err)))
 	if out.Status == Retry {
 		out.Status = Stopped
 	}
 	return out
 }
 
-// stopped gives the lock back because the caller's context was cancelled. err is what the work made of that.
+// stopped releases the lock because the caller's context was cancelled. err is the work's own error.
 func (r *run) stopped(ctx context.Context, err error) Outcome {
 	r.release(ctx, "")
 	return Outcome{Status: Stopped, Token: r.lock.Token, Err: because(context.Cause(ctx), err)}
 }
 
-// finish writes the end of the analysis. It is tried until the lock's time is over, and for a while at least: the gate
-// takes a late end as long as nobody has taken over.
+// finish writes the end of the analysis. It is retried until the lock expires, and for a while at least: the gate
+// accepts a late end as long as no other worker took over.
 func (r *run) finish(ctx context.Context, t *term, result Result, done Outcome) Outcome {
 	late, cancel := graced(ctx, max(t.left(), endingTime))
 	defer cancel()
@@ -120,12 +120,12 @@ func (r *run) finish(ctx context.Context, t *term, result Result, done Outcome) 
 	return Outcome{Status: Retry, Token: r.lock.Token, Err: because(err, done.Err)}
 }
 
-// release gives the lock back. If that fails the lock ends by itself (BE-041-CONFLICT-2: a warning, nothing more).
+// release releases the lock. If that fails, the lock expires: worth a warning, nothing more.
 func (r *run) release(ctx context.Context, failed string) {
 	late, cancel := graced(ctx, endingTime)
 	defer cancel()
 	if err := insist(late, tryTime, ended, func(ctx context.Context) error { return r.gate.Release(ctx, r.lock, failed) }); err != nil {
-		r.Warn(fmt.Errorf("release the lock of analysis %q, which now ends by itself: %w", r.id, err))
+		r.Warn(fmt.Errorf("release the lock of analysis %q, which now expires: %w", r.id, err))
 	}
 }
 

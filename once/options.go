@@ -24,21 +24,21 @@ const (
 
 // Options are the settings of [Run]. The zero value works.
 type Options struct {
-	Owner       string        // who runs it; empty stands for host name and process ID
+	Owner       string        // who runs it; empty means host name and process ID
 	RequestID   string        // of this attempt, another for every call of Run; empty makes one up
-	TTL         time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 stands for 5 minutes
-	Heartbeat   time.Duration // between refreshes, MinHeartbeat or more and less than TTL; 0 stands for a fifth of TTL, 60 s of 5 minutes
+	TTL         time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 means 5 minutes
+	Heartbeat   time.Duration // between refreshes, MinHeartbeat or more and less than TTL; 0 means a fifth of TTL, 60 s of 5 minutes
 	MaxFailures int64         // a run that fails when so many have failed, with it, turns the analysis FAILED; 0: never by count
 
-	// OnRefresh is called after each refresh with the lock's new end on this process's clock: a queue's own time-out can be
+	// OnRefresh is called after each refresh with the lock's new expiry on this process's clock: a queue's own timeout can be
 	// moved along. The next refresh waits for it, so its context ends well before it would be late.
 	OnRefresh func(ctx context.Context, end time.Time)
 
-	// Warn is told what is not worth failing for: a release that failed, a refresh that will be tried again. nil drops it. It
+	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It
 	// may be called from another goroutine than Run's, never after Run has returned.
 	Warn func(err error)
 
-	clock clock // nil stands for the process's clocks
+	clock clock // nil means the process's clocks
 }
 
 // settings are Options with their defaults.
@@ -50,7 +50,7 @@ func (o *Options) settings() (Options, error) {
 	if s.TTL == 0 {
 		s.TTL = 5 * time.Minute
 	}
-	if s.Heartbeat == 0 { // BE-041-HEARTBEAT: every 60 s of 300
+	if s.Heartbeat == 0 { // 60 s of 300
 		s.Heartbeat = s.TTL / 5
 	}
 	if s.Owner == "" {
@@ -74,8 +74,8 @@ func (o *Options) settings() (Options, error) {
 	case s.Heartbeat < MinHeartbeat:
 		return s, fmt.Errorf("Options.Heartbeat is %v: must be %v at least", s.Heartbeat, MinHeartbeat)
 	case s.Heartbeat >= s.TTL:
-		return s, fmt.Errorf("Options.Heartbeat is %v and Options.TTL %v: a lock that is refreshed only when its time is over is lost "+
-			"each time; a fifth of TTL leaves room for refreshes that fail", s.Heartbeat, s.TTL)
+		return s, fmt.Errorf("Options.Heartbeat is %v and Options.TTL %v: the lock would expire before each refresh; a fifth of TTL "+
+			"leaves time for refreshes that fail", s.Heartbeat, s.TTL)
 	case s.MaxFailures < 0:
 		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
 	}

@@ -42,10 +42,10 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 //
 // It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still runs is
 // not reported as over. When ctx ends, a request that is under way is given 5 seconds more, so that a lock that it took can
-// be given back. A work that returns without an error in spite of an ended ctx has done what it was asked, and its result
+// be released. A work that returns without an error in spite of an ended ctx has done what it was asked, and its result
 // is stored.
 //
-// An error means that nothing ran: the arguments cannot work, or the gate did not answer for half a minute. Everything
+// An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything
 // else is an Outcome.
 func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Options) (Outcome, error) {
 	s, err := o.settings()
@@ -95,7 +95,7 @@ type run struct {
 	failures int64 // runs that failed before this one
 }
 
-// acquire asks until there is an answer. asked is the time before the request that was answered.
+// acquire retries until there is a response. asked is the time before the request that got it.
 func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 	ctx, cancel := graced(ctx, acquireTime)
 	defer cancel()
@@ -106,7 +106,7 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 		asked = r.clock()
 		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL})
 		if err == nil && g.Acquired && r.clock().until(asked.end(g.Remaining)) <= 0 {
-			err = errors.New("the lock was over by the time the gate's answer arrived")
+			err = errors.New("the lock expired before the gate's response arrived")
 		}
 		return err
 	})

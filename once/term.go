@@ -9,7 +9,7 @@ import (
 
 // moment is a point in time on both clocks of the process.
 type moment struct {
-	steady time.Time // with its monotonic reading: unmoved by whoever sets the time, may stand still while the machine sleeps
+	steady time.Time // with its monotonic reading: never set, may stand still while the machine sleeps
 	wall   time.Time // without it: moves on while the machine sleeps, may be set
 }
 
@@ -72,9 +72,9 @@ func (t *term) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lost == nil && !t.settled && t.clock().until(t.end) <= 0 {
-		err := fmt.Errorf("%w: its time was over", ErrLost)
+		err := fmt.Errorf("%w: it expired", ErrLost)
 		if t.trouble != nil {
-			err = fmt.Errorf("%w: its time was over, after refreshes that failed: %w", ErrLost, t.trouble)
+			err = fmt.Errorf("%w: it expired, after refreshes that failed: %w", ErrLost, t.trouble)
 		}
 		t.loseLocked(err)
 	}
@@ -129,7 +129,7 @@ func (t *term) settle() error {
 	return err
 }
 
-// watch ends the term when its time is over, until ctx ends.
+// watch ends the term when it expires, until ctx ends.
 func (t *term) watch(ctx context.Context) {
 	for t.check() == nil {
 		t.mu.Lock()

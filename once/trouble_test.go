@@ -301,10 +301,10 @@ func TestTimeOver(t *testing.T) {
 		verdict  once.Status
 		reason   string
 	}{
-		"gives up":          {context.DeadlineExceeded, 0, once.Stopped, "the run's time was over: context deadline exceeded"},
-		"fails meanwhile":   {errNetwork, 0, once.Stopped, "the run's time was over: context deadline exceeded; then: connection reset by peer"},
-		"for the last time": {context.DeadlineExceeded, 1, once.Failed, "the run's time was over: context deadline exceeded"},
-		"for good":          {once.Permanent(errNetwork), 0, once.Failed, "the run's time was over: context deadline exceeded; then: connection reset by peer"},
+		"gives up":          {context.DeadlineExceeded, 0, once.Stopped, "the run exceeded its time: context deadline exceeded"},
+		"fails meanwhile":   {errNetwork, 0, once.Stopped, "the run exceeded its time: context deadline exceeded; then: connection reset by peer"},
+		"for the last time": {context.DeadlineExceeded, 1, once.Failed, "the run exceeded its time: context deadline exceeded"},
+		"for good":          {once.Permanent(errNetwork), 0, once.Failed, "the run exceeded its time: context deadline exceeded; then: connection reset by peer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -467,7 +467,7 @@ func TestArguments(t *testing.T) {
 		"a fraction":           {"a1", ok, once.Options{TTL: 1500 * time.Millisecond}, "Options.TTL is 1.5s: must be whole seconds from 1s to 24h0m0s"},
 		"negative":             {"a1", ok, once.Options{TTL: -time.Second}, "Options.TTL is -1s: must be whole seconds from 1s to 24h0m0s"},
 		"more than a day":      {"a1", ok, once.Options{TTL: 25 * time.Hour}, "Options.TTL is 25h0m0s: must be whole seconds from 1s to 24h0m0s"},
-		"heartbeat of the TTL": {"a1", ok, once.Options{TTL: time.Minute, Heartbeat: time.Minute}, "Options.Heartbeat is 1m0s and Options.TTL 1m0s: a lock that is refreshed only when its time is over is lost each time; a fifth of TTL leaves room for refreshes that fail"},
+		"heartbeat of the TTL": {"a1", ok, once.Options{TTL: time.Minute, Heartbeat: time.Minute}, "Options.Heartbeat is 1m0s and Options.TTL 1m0s: the lock would expire before each refresh; a fifth of TTL leaves time for refreshes that fail"},
 		"negative heartbeat":   {"a1", ok, once.Options{Heartbeat: -1}, "Options.Heartbeat is -1ns: must be 10ms at least"},
 		"negative failures":    {"a1", ok, once.Options{MaxFailures: -1}, "Options.MaxFailures is -1: must not be negative; 0 never fails by count"},
 		"owner":                {"a1", ok, once.Options{Owner: "a\nb"}, `Options.Owner "a\nb": must be UTF-8 without control characters`},

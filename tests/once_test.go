@@ -91,7 +91,7 @@ func TestOnceCommand(t *testing.T) {
 	t.Run("locked, then lost", func(t *testing.T) {
 		c, child, stderr := begin("a3")
 		code, _, says := run(t, env, "once", "a3", "--", "echo", "x")
-		if code != 3 || !strings.HasPrefix(says, "leasehold: somebody else runs a3; its lock ends in ") {
+		if code != 3 || !strings.HasPrefix(says, "leasehold: another worker runs a3; its lock expires in ") {
 			t.Errorf("locked: %d %q", code, says)
 		}
 		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: "ci-42", Token: 1}, ""); err != nil {

@@ -21,7 +21,7 @@ type idNextCmd struct {
 
 // Help is the longer help of the command.
 func (idNextCmd) Help() string {
-	return `A machine ID is leased for the time of the command and given back. Without a lease there are no IDs: the exit code is 1. For more than a few,
+	return `A machine ID is leased for the time of the command and released. Without a lease there are no IDs: the exit code is 1. For more than a few,
 make IDs in the program that needs them, with kazahana; there an ID takes less than a microsecond and no request.`
 }
 
@@ -78,7 +78,7 @@ func (c *idNextCmd) provider() (kazahana.LeaseProvider, error) {
 	return server.MachineIDs(), nil
 }
 
-// giveBack closes the generator, also when the command was interrupted; for a server that does not answer, a lease is soon
+// giveBack closes the generator, also when the command was interrupted; for a server that does not respond, a lease expires soon
 // over anyway.
 func giveBack(ctx context.Context, g *kazahana.Generator) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

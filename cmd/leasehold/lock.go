@@ -21,12 +21,12 @@ type lockCmd struct {
 	remote
 
 	Tenant string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
-	JSON   bool   `name:"json" help:"Print the server's answer as JSON."`
+	JSON   bool   `name:"json" help:"Print the server's response as JSON."`
 
 	Acquire      acquireCmd      `cmd:"" help:"Take a lock."`
 	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer."`
 	Release      releaseCmd      `cmd:"" help:"Give a lock back."`
-	ForceRelease forceReleaseCmd `cmd:"" help:"End somebody else's lease (administrators)."`
+	ForceRelease forceReleaseCmd `cmd:"" help:"End another owner's lease (administrators)."`
 	Get          getCmd          `cmd:"" help:"Look at a lock."`
 	List         listCmd         `cmd:"" help:"List locks."`
 }
@@ -39,7 +39,7 @@ func (lockCmd) Help() string {
   …work, passing $token on to whatever can compare it…
   leasehold lock release deploy-prod --owner ci-42 --token "$token"
 
-Exit codes: 0 done, 3 the lock is held by somebody else, 4 the lease is gone: stop the work, 5 no such lock.`
+Exit codes: 0 done, 3 another owner holds the lock, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted while waiting.`
 }
 
 // client is the client that the commands share.
@@ -82,7 +82,7 @@ func (r remote) token() (func(context.Context) (string, error), error) {
 	return func(context.Context) (string, error) { return token, nil }, nil
 }
 
-// owner is who takes and gives back locks.
+// owner is who acquires and releases locks.
 type owner struct {
 	Owner string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
 }
@@ -103,7 +103,7 @@ func (o owner) id(c *lockCmd) string {
 }
 
 type requestID struct {
-	RequestID string `placeholder:"ID" help:"Name of this intention, to send it again after a lost answer; the default is a new one."`
+	RequestID string `placeholder:"ID" help:"Name of this command, to retry it after a lost response; the default is a new one."`
 }
 
 type ttl struct {
@@ -228,7 +228,7 @@ type releaseCmd struct {
 	requestID
 }
 
-// Run gives the lock back.
+// Run releases the lock.
 func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	server, err := l.client()
 	if err != nil {
@@ -251,7 +251,7 @@ type forceReleaseCmd struct {
 	requestID
 }
 
-// Run ends somebody else's lease.
+// Run ends another owner's lease.
 func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	server, err := l.client()
 	if err != nil {
@@ -336,7 +336,7 @@ func table(locks []contracts.Lock) string {
 	return b.String()
 }
 
-// show prints an answer: as one line of JSON, or in words.
+// show prints a response: as one line of JSON, or in words.
 func show(s *streams, asJSON bool, answer any, words string, args ...any) error {
 	if asJSON {
 		e := json.NewEncoder(s.out)

@@ -35,9 +35,9 @@ func (onceCmd) Help() string {
 
   leasehold once a-1024 -- ./analyze.sh --input s3://bucket/a-1024
 
-The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fence: pass it on to whatever it writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment. When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nobody is left to do that: then the token is what protects.
+The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fence: pass it on to whatever it writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment. When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
 
-Exit codes: 0 the analysis is READY now, or was READY or FAILED before; 1 the run failed, for good or not, or was stopped; 3 somebody else runs it: try again later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
+Exit codes: 0 the analysis is READY now, or was READY or FAILED before; 1 the run failed, for good or not, or was stopped; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
 }
 
 // Run runs the command.
@@ -89,7 +89,7 @@ func (c *onceCmd) exit(out once.Outcome, s *streams) error {
 		fmt.Fprintln(s.err, "leasehold:", c.Analysis, "is finished already")
 		return nil
 	case once.Locked:
-		return &exitError{exitHeld, fmt.Errorf("somebody else runs %s; its lock ends in %v, unless it is refreshed", c.Analysis, out.RetryAfter)}
+		return &exitError{exitHeld, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
 	case once.Unknown:
 		return &exitError{exitMissing, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
 	case once.Lost:

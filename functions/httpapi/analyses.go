@@ -14,13 +14,13 @@ import (
 // maxFinishBytes bounds the body of a finish: the longest result with each byte escaped, and the rest.
 const maxFinishBytes = 6*analysis.MaxResultBytes + MaxBodyBytes
 
-// notGiven stands for a member that the body does not have, where an empty one means something else: no JSON can hold it.
+// notGiven marks a member that the body does not have, where an empty one means something else: no JSON can hold it.
 const notGiven = "\xff"
 
 func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("analysis_id")) }
 
 func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	// Whoever sends a document wants it stored, and must not be told that it was.
+	// A caller that sends a document expects it to be stored.
 	if n, err := io.CopyN(io.Discard, r.Body, 1); n > 0 {
 		return field.Errorf("body", "must be empty: the document is made with the status PENDING and nothing else; write your own fields into your store")
 	} else if !errors.Is(err, io.EOF) {
@@ -70,7 +70,7 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 	}
 }
 
-// heartbeat is how often a lock should be refreshed: a fifth of its time leaves room for refreshes that fail. A lock of a
+// heartbeat is how often a lock should be refreshed: a fifth of its time leaves time for refreshes that fail. A lock of a
 // second has no heartbeat of whole seconds.
 func heartbeat(ttlSeconds int64) int64 {
 	if ttlSeconds < 2 {
@@ -162,7 +162,7 @@ func (a *api) getAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	})
 }
 
-// sendAnalysis sends what a command of a lock's holder came to: the body if it is OK, else the refusal under the same code.
+// sendAnalysis sends the outcome of a holder's command: the body if it is OK, else the error of the same code.
 func sendAnalysis(w http.ResponseWriter, o analysis.Outcome, err error, body func() any) error {
 	switch {
 	case err != nil:
@@ -174,7 +174,7 @@ func sendAnalysis(w http.ResponseWriter, o analysis.Outcome, err error, body fun
 	}
 }
 
-// noLock is the refusal of an outcome that leaves the caller without a lock. An analysis that does not exist is told apart
+// noLock is the error of an outcome that leaves the caller without a lock. An analysis that does not exist is told apart
 // from a path that does not by the field: a worker drops the message of the one, and must not drop that of the other.
 func noLock(o analysis.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)

@@ -21,7 +21,7 @@ import (
 
 // decode reads a body strictly: one JSON object, no unknown, doubled or differently spelled members, no null
 // in place of a value, no more than most bytes. Every error names the member at fault, or "body". The Content-Type is not looked at: a body that is
-// no JSON is refused anyway, and `curl -d` works as it is.
+// no JSON is rejected anyway, and `curl -d` works as it is.
 func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -42,7 +42,7 @@ func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error 
 	return noNulls(body)
 }
 
-// noNulls refuses null in a body that is well formed: the decoder takes it for a member that was left out, and the contract
+// noNulls rejects null in a body that is well formed: the decoder takes it for a member that was left out, and the contract
 // has no place for it.
 func noNulls(body []byte) error {
 	if !bytes.Contains(body, []byte("null")) {
@@ -185,10 +185,10 @@ func cause(err error) string {
 	return clip(err.Error())
 }
 
-// Send answers 200 with a JSON body, for a [Route].
+// Send responds 200 with a JSON body, for a [Route].
 func Send(w http.ResponseWriter, body any) error { return send(w, body) }
 
-// send answers 200 with a JSON body.
+// send responds 200 with a JSON body.
 func send(w http.ResponseWriter, body any) error {
 	return sendAs(w, http.StatusOK, "application/json", body)
 }
@@ -202,7 +202,7 @@ func sendAs(w http.ResponseWriter, status int, contentType string, body any) err
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// An error here means that the caller is gone; there is nobody left to tell.
+	// An error here means that the caller is gone.
 	_, _ = w.Write(append(b, '\n'))
 	return nil
 }

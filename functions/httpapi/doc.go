@@ -1,4 +1,4 @@
-// Package httpapi is the HTTP door: one [http.Handler] that speaks contracts/openapi.yaml and hands each request to the
+// Package httpapi is the HTTP API: one [http.Handler] that implements contracts/openapi.yaml and passes each request to the
 // rules in repo.
 //
 // # The way of a request
@@ -16,8 +16,8 @@
 //
 // # What can go wrong
 //
-// Whatever is refused was not changed. If the store cannot say whether a command was carried out, the answer is
-// UNAVAILABLE or DEADLINE_EXCEEDED, and sending the same body again is safe. A panic is answered with INTERNAL and
+// A rejected command changes nothing. If the store cannot say whether a command was carried out, the response is
+// UNAVAILABLE or DEADLINE_EXCEEDED, and sending the same body again is safe. A panic results in INTERNAL and is
 // logged; it ends one request. Logs carry no fencing tokens, no credentials, no secrets and no bodies,
 // but for the meta of those who lease machine IDs, which is meant for the log.
 package httpapi

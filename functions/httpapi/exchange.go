@@ -15,9 +15,9 @@ import (
 
 const requestIDHeader = "X-Request-Id"
 
-// named gives every exchange a name, its caller's if there is a usable one, so that an answer and a log line can be
+// withRequestID names every exchange, by its caller's ID if there is a usable one, so that a response and a log line can be
 // brought together.
-func named(next http.Handler) http.Handler {
+func withRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
 		if id == "" || len(id) > 128 ||
@@ -44,9 +44,9 @@ func noteOf(r *http.Request) *note {
 	return &note{}
 }
 
-// logged writes one line for each request: faults of the server as errors, everything else as information. The path
+// withLog writes one line for each request: faults of the server as errors, everything else as information. The path
 // names tenant and key, which are not secret; query, headers and bodies are left out.
-func (f *frame) logged(next http.Handler) http.Handler {
+func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		n := &note{}
@@ -96,8 +96,8 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap lets [http.ResponseController] reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// contained turns a panic into INTERNAL and a log line with the stack; the server lives on.
-func (f *frame) contained(next http.Handler) http.Handler {
+// recoverPanics turns a panic into INTERNAL and a log line with the stack; the server continues.
+func (f *frame) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
@@ -110,7 +110,7 @@ func (f *frame) contained(next http.Handler) http.Handler {
 			f.log.ErrorContext(r.Context(), "panic", "value", p, "stack", string(debug.Stack()),
 				"request", w.Header().Get(requestIDHeader))
 			if s, ok := w.(*statusWriter); ok && s.sent {
-				panic(http.ErrAbortHandler) // half an answer is out; cutting the connection is all that can be done
+				panic(http.ErrAbortHandler) // half a response was sent; only closing the connection is left
 			}
 			f.fail(w, r, contracts.Errorf(contracts.CodeInternal, seeLog))
 		}()

@@ -21,11 +21,11 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // one line for each request, and faults; nil stands for none
-	Timeout time.Duration // for the work of one request; 0 stands for DefaultTimeout
-	Routes  []Route       // doors beside those of the API, which decide themselves whom they believe
+	Log     *slog.Logger  // one line for each request, and faults; nil means none
+	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
+	Routes  []Route       // endpoints beside those of the API, which authenticate callers themselves
 
-	// MachineIDs leases machine IDs; nil stands for the default service on the store.
+	// MachineIDs leases machine IDs; nil means the default service on the store.
 	MachineIDs *machineid.Service
 
 	// Now measures how long the store takes to respond: it must be monotonic. nil means time.Now.
@@ -75,7 +75,7 @@ type api struct {
 	machineIDs *machineid.Service
 }
 
-// routes is the table of doors.
+// routes is the table of endpoints.
 func (a *api) routes() []Route {
 	const (
 		one = "/v1/tenants/{tenant_id}/locks/{lock_key}"
@@ -105,7 +105,7 @@ func (a *api) routes() []Route {
 	}
 }
 
-// identified lets in whoever can say who they are: for what belongs to no tenant.
+// identified admits every authenticated caller: for what belongs to no tenant.
 func (a *api) identified(do func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if _, err := a.identify(r); err != nil {
@@ -115,7 +115,7 @@ func (a *api) identified(do func(http.ResponseWriter, *http.Request) error) func
 	}
 }
 
-// withCaller finds out who sent the request, and keeps callers to their own tenant.
+// withCaller authenticates the caller, and keeps it to its own tenant.
 func (a *api) withCaller(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.identify(r)
@@ -129,7 +129,7 @@ func (a *api) withCaller(do func(http.ResponseWriter, *http.Request, Caller) err
 	}
 }
 
-// withWorker finds out who sent the request, and refuses who may not run analyses. Those belong to no tenant, so that the
+// withWorker authenticates the caller, and rejects those who may not run analyses. Those belong to no tenant, so that the
 // caller's plays no part.
 func (a *api) withWorker(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -157,7 +157,7 @@ func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return send(w, contracts.Health{Status: "ok"})
 }
 
-// readyz reads a document that need not exist: what counts is that the store answers.
+// readyz reads a document that need not exist: what counts is that the store responds.
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 	if _, err := a.store.Get(r.Context(), docstore.Key{Kind: "health", ID: "ready"}); err != nil {
 		return err

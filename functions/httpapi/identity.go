@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// Caller is who sent a request, as far as somebody trustworthy said so (LS-AUTH-001).
+// Caller is the verified sender of a request.
 type Caller struct {
 	// Subject is the verified name of the caller and, escaped, the owner of its leases. It is empty in development mode,
 	// where the body names the owner.
@@ -25,19 +25,19 @@ type Caller struct {
 	Worker bool
 }
 
-// Identity finds out who sent a request. Implementations: [Development], the package functions/oidc, and the doors of
+// Identity authenticates requests. Implementations: [Development], the package functions/oidc, and the entry points of
 // platforms that verify callers themselves.
 type Identity interface {
 	// Identify returns the caller. An error that is [ErrUnauthenticated] means that the request does not say who sent
 	// it, or not in a way that can be believed; its text is shown to the caller and says what is wrong, never what the
-	// credentials were. Any other error means that nobody could find out just now, and is answered with UNAVAILABLE.
+	// credentials were. Any other error means that the caller could not be verified just now, and results in UNAVAILABLE.
 	Identify(r *http.Request) (Caller, error)
 
-	// Challenge is the WWW-Authenticate header of a 401 answer: what would be accepted. Empty sends none.
+	// Challenge is the WWW-Authenticate header of a 401 response: what is accepted. Empty sends none.
 	Challenge() string
 }
 
-// ErrUnauthenticated marks a request without believable credentials.
+// ErrUnauthenticated marks a request without valid credentials.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
 // Unauthenticated returns an [ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
@@ -53,11 +53,11 @@ func (u unauthenticated) Error() string { return string(u) }
 // Unwrap says what kind of error it is.
 func (unauthenticated) Unwrap() error { return ErrUnauthenticated }
 
-// ErrForbidden marks a request with believable credentials of somebody who may not enter. Its text is shown to the caller.
+// ErrForbidden marks a request with valid credentials of a caller that is not admitted. Its text is shown to the caller.
 var ErrForbidden = errors.New("forbidden")
 
-// Development believes everybody: the body names the owner, every tenant is open, everybody is an administrator and a worker. A
-// server that uses it must not be reachable from outside the machine; [New] additionally refuses requests that do not
+// Development accepts every caller: the body names the owner, every tenant is open, every caller is an administrator and a worker. A
+// server that uses it must not be reachable from outside the machine; [New] additionally rejects requests that do not
 // name the machine itself as their host, so that a page in a browser cannot reach it under a name of its own.
 type Development struct{}
 
@@ -76,8 +76,8 @@ const DefaultWorkerScope = "leasehold:worker"
 const maxSuffixBytes = 64
 
 // owner is the owner of the caller's leases. Without a verified subject it is what the body's member of that name says. With
-// one it is the subject, plus "#" and the body's member if there is one. A "#" in the subject itself is escaped, so that nobody can
-// choose a suffix that makes them somebody else.
+// one it is the subject, plus "#" and the body's member if there is one. A "#" in the subject itself is escaped, so that no
+// suffix can make a caller another one.
 func (c Caller) owner(member, fromBody string) (string, error) {
 	if c.Subject == "" {
 		if fromBody == "" {

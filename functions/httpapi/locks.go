@@ -63,7 +63,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
 
 func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if !c.Admin {
-		return contracts.Errorf(contracts.CodePermissionDenied, "ending somebody else's lease needs the administrator's scope")
+		return contracts.Errorf(contracts.CodePermissionDenied, "ending another owner's lease needs the administrator's scope")
 	}
 	var body contracts.ForceReleaseRequest
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
@@ -132,7 +132,7 @@ func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error
 	return send(w, contracts.FencePassed{TenantID: c.Tenant, Resource: c.Resource, FencingToken: c.Token})
 }
 
-// sendOutcome sends what a lock command came to: the body if it is OK, else the refusal under the same code.
+// sendOutcome sends the outcome of a lock command: the body if it is OK, else the error of the same code.
 func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() any) error {
 	switch {
 	case err != nil:
@@ -177,7 +177,7 @@ func lockBody(s lock.Status) contracts.Lock {
 	return b
 }
 
-// text is a time as the contract writes it; the zero time, which stands for none, is left out.
+// text is a time as the contract writes it; the zero time, which means none, is left out.
 func text(t time.Time) string {
 	if t.IsZero() {
 		return ""

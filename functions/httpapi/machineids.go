@@ -25,7 +25,7 @@ func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request) error {
 	}
 	leases, err := a.machineIDs.Acquire(r.Context(), o)
 	if err != nil {
-		return machineIDError(err, "ask again: leases that were granted without an answer run out by themselves")
+		return machineIDError(err, "retry: leases whose response was lost expire")
 	}
 	return send(w, leases)
 }
@@ -74,7 +74,7 @@ func unixMilliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// machineIDError translates what the rule answers. After an error of the store the caller follows the advice: these
+// machineIDError translates an error of the rule. After an error of the store the caller follows the advice: these
 // requests carry no request_id.
 func machineIDError(err error, advice string) error {
 	var (
@@ -83,7 +83,7 @@ func machineIDError(err error, advice string) error {
 	)
 	switch {
 	case errors.As(err, &exhausted):
-		e := contracts.Errorf(contracts.CodeMachineIDsExhausted, "all machine IDs of this service's space are leased")
+		e := contracts.Errorf(contracts.CodeMachineIDsExhausted, "all machine IDs of this service's namespace are leased")
 		e.RetryAfter = exhausted.RetryAfter
 		return e
 	case errors.As(err, &unknown):

@@ -145,7 +145,7 @@ func TestMachineIDStoreFaults(t *testing.T) {
 	d.serve(httpapi.Development{}, broken{d.store, fmt.Errorf("%w: disk on fire", docstore.ErrUnavailable)})
 	a := d.post(machineIDs+"/lease", `{}`)
 	a.refuses(t, 503, "UNAVAILABLE", "")
-	if a.body["detail"] != "ask again: leases that were granted without an answer run out by themselves" {
+	if a.body["detail"] != "retry: leases whose response was lost expire" {
 		t.Errorf("detail %q", a.body["detail"])
 	}
 	signature := strings.Repeat("0", 64)

@@ -18,7 +18,7 @@ var segmentNames = map[string]string{
 // wholeSegments rejects paths with an empty, ".", ".." or "/" (%2F) segment: INVALID_ARGUMENT where a name belongs, NOT_FOUND
 // elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
-	return f.answer(func(w http.ResponseWriter, r *http.Request) error {
+	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
 		segments := strings.Split(r.URL.EscapedPath(), "/")
 		for i := 1; i < len(segments); i++ {
 			switch segments[i] {
@@ -44,10 +44,10 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 // that had its own name pointed at this machine (DNS rebinding).
 func (f *frame) fromThisMachine(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
-	return f.answer(func(w http.ResponseWriter, r *http.Request) error {
+	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
 		if !Loopback(r.Host) {
 			return contracts.Errorf(contracts.CodePermissionDenied,
-				"a server in development mode answers to localhost only, not to %q; set up authentication to serve others", r.Host)
+				"a server in development mode accepts requests to localhost only, not to %q; configure authentication to serve others", r.Host)
 		}
 		if err := crossOrigin.Check(r); err != nil {
 			return contracts.Errorf(contracts.CodePermissionDenied, "a server in development mode takes no requests from web pages of other sites")

@@ -16,7 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// Paths of the internal doors.
+// Paths of the internal endpoints.
 const (
 	TaskPath  = "/internal/tasks/analysis"
 	SweepPath = "/internal/sweep"
@@ -24,34 +24,34 @@ const (
 
 // Bounds of one delivery.
 const (
-	DefaultTimeout = 10 * time.Minute // as long as Cloud Tasks waits for an answer unless the task says otherwise
+	DefaultTimeout = 10 * time.Minute // as long as Cloud Tasks waits for a response unless the task says otherwise
 	MaxTimeout     = 30 * time.Minute // as long as Cloud Tasks can be told to wait
 
 	// Margin is how long before the end of a delivery's time the work is stopped, or a quarter of the time if that is less:
-	// giving the lock back takes a moment, and the answer has to be out by then. Let the queue wait this much longer than Timeout.
+	// releasing the lock takes a moment, and the response must be sent by then. Let the queue wait this much longer than Timeout.
 	Margin = 15 * time.Second
 )
 
-// Door is the worker's door for a queue that pushes (BE-040, BE-041-ENTRY): POST /internal/tasks/analysis. A Door without a Worker answers
+// Door is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Door without a Worker responds
 // NOT_CONFIGURED.
 //
 //	2xx                  the message is done: ready, failed, already_finished, unknown_analysis, malformed
-//	409 ANALYSIS_LOCKED  come again: somebody else runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those
-//	409 RUN_INTERRUPTED  come again: the lock was lost, the time was over, the process ends
-//	424 ATTEMPT_FAILED   come again: the work failed
-//	503 UNAVAILABLE      come again: the gate did not answer
-//	500 DOCUMENT_DAMAGED come again: somebody has to mend the analysis' document
+//	409 ANALYSIS_LOCKED  retry: another worker runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those
+//	409 RUN_INTERRUPTED  retry: the lock was lost, the time ran out, the process ends
+//	424 ATTEMPT_FAILED   retry: the work failed
+//	503 UNAVAILABLE      retry: the gate did not respond
+//	500 DOCUMENT_DAMAGED retry: the analysis' document must be repaired
 type Door struct {
 	Worker *Worker
 	Guard  Guard
 
-	// Timeout bounds the work of one delivery; 0 stands for DefaultTimeout, at most MaxTimeout. A deadline that the request
+	// Timeout bounds the work of one delivery; 0 means DefaultTimeout, at most MaxTimeout. A deadline that the request
 	// itself has, such as that of a Cloud Function, counts if it is earlier.
 	Timeout time.Duration
 }
 
-// Route returns the door for [httpapi.Options] or [httpapi.Handler]. When ctx ends, which is the process's end, running work
-// is stopped and its lock given back.
+// Route returns the endpoint for [httpapi.Options] or [httpapi.Handler]. When ctx ends, which is the process's end, running work
+// is stopped and its lock released.
 func (d Door) Route(ctx context.Context) (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
 	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Timeout: d.Timeout + Margin}
@@ -72,7 +72,7 @@ func (d Door) Route(ctx context.Context) (httpapi.Route, error) {
 	return route, nil
 }
 
-// notConfigured answers every request with what is missing.
+// notConfigured rejects every request with the missing setting.
 func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error {
 	return func(http.ResponseWriter, *http.Request) error {
 		return contracts.Errorf(contracts.CodeNotConfigured, "%s", detail)
@@ -80,13 +80,13 @@ func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error
 }
 
 // errStopping is the cause with which work is stopped when the process ends.
-var errStopping = errors.New("the server is being stopped")
+var errStopping = errors.New("the server is shutting down")
 
 func (d Door) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
 	if err := admit(d.Guard, r); err != nil {
 		return err
 	}
-	// The server's own limit is for answers that are quick.
+	// The server's own limit is for quick responses.
 	writeWithin(w, d.Timeout+2*Margin)
 	body, err := io.ReadAll(io.LimitReader(r.Body, MaxMessageBytes+1))
 	if err != nil {
@@ -110,7 +110,7 @@ func (d Door) timeFor(ctx context.Context) time.Duration {
 	return min(d.Timeout, left-min(Margin, left/4))
 }
 
-// writeWithin moves the time by which the answer must be out. A writer that has no such limit needs nothing.
+// writeWithin moves the time by which the response must be sent. A writer that has no such limit needs nothing.
 func writeWithin(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
@@ -127,7 +127,7 @@ func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
 	return m
 }
 
-// reply says in HTTP what the queue is to hear.
+// reply translates an answer for the queue into HTTP.
 func reply(w http.ResponseWriter, a Answer) error {
 	if a.Done {
 		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
@@ -142,12 +142,12 @@ func reply(w http.ResponseWriter, a Answer) error {
 	case once.Lost:
 		return contracts.Errorf(contracts.CodeRunInterrupted, "the lock was lost during the work")
 	case once.Stopped:
-		return contracts.Errorf(contracts.CodeRunInterrupted, "the delivery's time was over, or the server is being stopped")
+		return contracts.Errorf(contracts.CodeRunInterrupted, "the delivery's time ran out, or the server is shutting down")
 	default:
 		if errors.Is(a.Err, contracts.CodeInvalidArgument) || errors.Is(a.Err, contracts.CodeDocumentDamaged) ||
 			errors.Is(a.Err, docstore.ErrClockSkew) {
 			return a.Err
 		}
-		return contracts.Errorf(contracts.CodeUnavailable, "the gate did not answer; nothing was run")
+		return contracts.Errorf(contracts.CodeUnavailable, "the gate did not respond; nothing was run")
 	}
 }

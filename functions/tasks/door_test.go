@@ -170,7 +170,7 @@ func TestStopping(t *testing.T) {
 		time.AfterFunc(time.Minute, end)
 		wants(t, "stopping", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
 		b.wantFree()
-		if !strings.Contains(b.log.String(), "the server is being stopped") {
+		if !strings.Contains(b.log.String(), "the server is shutting down") {
 			t.Errorf("the log says %s", b.log)
 		}
 	})

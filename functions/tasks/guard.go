@@ -8,19 +8,19 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// Guard says whether a request may enter an internal door: whether it comes from the queue, or the scheduler. The account of
+// Guard authenticates requests to internal endpoints: they come from the queue or the scheduler. The account of
 // functions/oidc is one; [Platform] and [Development] are the others.
 type Guard interface {
 	// Verify lets a request in. An error that is [httpapi.ErrUnauthenticated] or [httpapi.ErrForbidden] keeps it out, with
-	// a text for the caller; any other error means that nobody could find out just now.
+	// a text for the caller; any other error means that the caller could not be verified just now.
 	Verify(r *http.Request) error
 
-	// Challenge is the WWW-Authenticate header of a 401 answer. Empty sends none.
+	// Challenge is the WWW-Authenticate header of a 401 response. Empty sends none.
 	Challenge() string
 }
 
 // Platform lets everybody in whom the platform has let through: a Cloud Run service without public access, where IAM decides
-// who may invoke it. Nothing of that can be seen in a request, so whoever chooses it must know that it is so.
+// who may invoke it. Nothing of that can be seen in a request, so choose it only where it is so.
 type Platform struct{}
 
 // Verify implements [Guard].
@@ -35,10 +35,10 @@ type Development struct{}
 // Verify implements [Guard].
 func (Development) Verify(r *http.Request) error {
 	if !httpapi.Loopback(r.RemoteAddr) || !httpapi.Loopback(r.Host) {
-		return fmt.Errorf("%w: in development mode the internal doors answer callers on this machine only", httpapi.ErrForbidden)
+		return fmt.Errorf("%w: in development mode the internal endpoints accept callers on this machine only", httpapi.ErrForbidden)
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return fmt.Errorf("%w: the internal doors take no requests from web pages of other sites", httpapi.ErrForbidden)
+		return fmt.Errorf("%w: the internal endpoints accept no requests from web pages of other sites", httpapi.ErrForbidden)
 	}
 	return nil
 }
@@ -54,5 +54,5 @@ func admit(g Guard, r *http.Request) error {
 	return nil
 }
 
-// errNoGuard is the error of doors that would let everybody in.
+// errNoGuard is the error of endpoints that would admit every caller.
 var errNoGuard = errors.New("a Guard is required: who may enter")

@@ -18,17 +18,17 @@ import (
 // DefaultSweepTimeout bounds one sweep. What it does not reach, the next one does.
 const DefaultSweepTimeout = 2 * time.Minute
 
-// SweepDoor is the scheduler's door: POST /internal/sweep does one sweep. A SweepDoor without Analyses answers
+// SweepDoor is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepDoor without Analyses responds
 // NOT_CONFIGURED.
 type SweepDoor struct {
 	Analyses *analysis.Analyses
 	Sweep    analysis.Sweep // its Queue is required
 	Guard    Guard
-	Timeout  time.Duration // 0 stands for DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
-	Log      *slog.Logger  // troubles with single analyses; nil stands for none
+	Timeout  time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
+	Log      *slog.Logger  // errors with single analyses; nil means none
 }
 
-// Route returns the door for [httpapi.Options] or [httpapi.Handler].
+// Route returns the endpoint for [httpapi.Options] or [httpapi.Handler].
 func (d SweepDoor) Route() (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultSweepTimeout)
 	if d.Log == nil {
@@ -65,7 +65,7 @@ func (d SweepDoor) sweep(w http.ResponseWriter, r *http.Request) error {
 		if errors.Is(err, docstore.ErrClockSkew) {
 			return err
 		}
-		return contracts.Errorf(contracts.CodeUnavailable, "the sweep came to nothing, or to an early end: the store or the queue did not answer")
+		return contracts.Errorf(contracts.CodeUnavailable, "the sweep ended early: the store or the queue did not respond")
 	}
 	return httpapi.Send(w, contracts.SweepDone{
 		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More,

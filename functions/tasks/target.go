@@ -35,17 +35,17 @@ const (
 //	X-Leasehold-Fence: 7
 //	{"analysis_id":"a1","fencing_token":7,"owner_id":"task-1#0","deadline":"2026-01-01T00:10:00Z"}
 //
-// and takes the answer for what the run came to:
+// and the response decides how the run ended:
 //
 //	2xx                READY. Of a JSON body (by its Content-Type), the member result is the result.
 //	422                FAILED, for good. Of a JSON body, the member failure_reason is the reason.
-//	everything else    the run failed and may be tried again: other codes, redirects, no answer
+//	everything else    the run failed and may be tried again: other codes, redirects, no response
 //
 // A 2xx whose JSON has no usable result (text of at most 32 KiB, or none) is FAILED: trying again would give the same.
 //
-// While the target works, the lock is kept alive. If the lock is lost, or the delivery's time is over, the connection is
-// cut; deadline is when the latter will be, and is missing if nobody knows. Whatever the target writes elsewhere should
-// carry fencing_token, and be refused there if a higher one has been seen.
+// While the target works, the lock is kept alive. If the lock is lost, or the delivery's time runs out, the connection is
+// closed; deadline is the latter time, and missing if it is unknown. Whatever the target writes elsewhere should carry
+// fencing_token, and be rejected there if a higher one was seen.
 type Target struct {
 	url    string
 	token  Token
@@ -75,7 +75,7 @@ func FileToken(path string) Token {
 // TargetOptions are the settings of [NewTarget]. The zero value works.
 type TargetOptions struct {
 	Token  Token        // nil sends no Authorization header
-	Client *http.Client // its redirects are not followed, whatever it says; nil stands for a client without a time-out
+	Client *http.Client // its redirects are not followed, whatever it says; nil means a client without a timeout
 }
 
 // NewTarget returns the target behind a URL. It must be an https:// one, unless it is on this machine: fences and tokens
@@ -188,7 +188,7 @@ func textMember(a *http.Response, body []byte, name string, most int) (string, e
 		return "", nil
 	}
 	if len(body) > maxAnswerBytes {
-		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and answer where it is", maxAnswerBytes)
+		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and return where it is", maxAnswerBytes)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "", nil
@@ -205,7 +205,7 @@ func textMember(a *http.Response, body []byte, name string, most int) (string, e
 	case !isText:
 		return "", fmt.Errorf("its member %s must be text", name)
 	case len(text) > most:
-		return "", fmt.Errorf("its member %s has %d bytes, %d at most: keep the result elsewhere, and answer where it is", name, len(text), most)
+		return "", fmt.Errorf("its member %s has %d bytes, %d at most: keep the result elsewhere, and return where it is", name, len(text), most)
 	}
 	return text, nil
 }

@@ -17,11 +17,11 @@ import (
 type Worker struct {
 	Gate        once.Gate
 	Work        once.Work
-	TTL         time.Duration // of the lock; 0 stands for 5 minutes
-	Heartbeat   time.Duration // between refreshes, once.MinHeartbeat to half of TTL; 0 stands for a fifth of TTL
-	MaxFailures int64         // runs that may fail before the analysis turns FAILED; 0 stands for DefaultMaxFailures
-	AckLocked   bool          // tell the queue that a message is done whose analysis somebody else runs, in place of: come again. If that run fails, nobody tries again
-	Log         *slog.Logger  // a line for each delivery, and what goes wrong beside it; nil stands for none
+	TTL         time.Duration // of the lock; 0 means 5 minutes
+	Heartbeat   time.Duration // between refreshes, once.MinHeartbeat to half of TTL; 0 means a fifth of TTL
+	MaxFailures int64         // runs that may fail before the analysis turns FAILED; 0 means DefaultMaxFailures
+	AckLocked   bool          // acknowledge a message whose analysis another worker runs, instead of retrying it. If that run fails, there is no retry
+	Log         *slog.Logger  // a line for each delivery, and what fails beside it; nil means none
 }
 
 // DefaultMaxFailures is how many runs of an analysis may fail.
@@ -39,10 +39,10 @@ type Message struct {
 	Extend func(ctx context.Context, until time.Duration) error
 }
 
-// Answer is what the queue is to hear.
+// Answer is what to do with a message.
 type Answer struct {
 	Done       bool          // acknowledge: the message has nothing left to do
-	RetryAfter time.Duration // unless Done: come again not before this; 0 leaves it to the queue
+	RetryAfter time.Duration // unless Done: retry not before this; 0 leaves it to the queue
 	Outcome    Outcome
 	AnalysisID string // empty if the message names none
 	Err        error  // what went wrong; Worker.Log has it already
@@ -81,9 +81,9 @@ func (w *Worker) Validate() error {
 	return nil
 }
 
-// Deliver takes one message through the gate to the work and says what the queue is to hear. It returns when the work has
-// ended, which the end of ctx asks it to do: give ctx the time that the queue waits for an answer, less some seconds for
-// giving the lock back. Several messages may be delivered at once, and the same one several times.
+// Deliver takes one message through the gate to the work and says what to do with it. It returns when the work has
+// ended, which the end of ctx asks it to do: give ctx the time that the queue waits for a response, less some seconds for
+// releasing the lock. Several messages may be delivered at once, and the same one several times.
 func (w *Worker) Deliver(ctx context.Context, m Message) Answer {
 	begin := time.Now()
 	a := w.deliver(ctx, m)
@@ -105,7 +105,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Answer {
 			return
 		}
 		if err := m.Extend(ctx, ttl); err != nil {
-			warn(fmt.Errorf("move the queue's time-out: %w", err))
+			warn(fmt.Errorf("extend the queue's timeout: %w", err))
 		}
 	}
 	work := func(ctx context.Context, l once.Lock) (string, error) {
