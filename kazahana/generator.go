@@ -156,11 +156,12 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 				next = last
 			}
 		}
+		var owner *segment // in force at the advance: between reading the state and swapping it, install cannot change it
 		switch {
 		case last >= next && index < s.cap && n == 1: // the common case under load: it cannot lose a race
 			at, got = g.state.Add(1)-1, 1
 		case last >= next && index < s.cap:
-			at, got = state, min(n, s.cap-index)
+			at, got, owner = state, min(n, s.cap-index), g.segment.Load()
 			if !g.state.CompareAndSwap(state, at+got) {
 				continue
 			}
@@ -169,11 +170,11 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 			if next > now || next >= s.until {
 				return nil, 0, 0
 			}
-			at, got = next<<s.shift, min(n, s.cap)
+			at, got, owner = next<<s.shift, min(n, s.cap), g.segment.Load()
 			if !g.state.CompareAndSwap(state, at+got) {
 				continue
 			}
-			g.count(g.segment.Load(), state)
+			g.count(owner, state)
 			if next == last+1 && index >= s.cap && index < s.sealed() {
 				g.crowded.Store(next)
 			}
@@ -184,8 +185,14 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 			return s, at, got
 		}
 		// Overtaken: by install, by callers that took the last index, or by one that read the segment before this one.
-		if at&lock == 0 && index < current.cap { // the caller that closes the millisecond counts it
-			g.add(current, -int64(min(got, current.cap-index)))
+		if owner == nil {
+			owner = current
+			if ms < current.from {
+				owner = s
+			}
+		}
+		if at&lock == 0 && index < owner.cap { // the caller that closes the millisecond counts it
+			g.add(owner, -int64(min(got, owner.cap-index)))
 		}
 	}
 }

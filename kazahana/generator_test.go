@@ -177,6 +177,7 @@ func TestContextBoundsTheWaitForTheFirstLease(t *testing.T) {
 // Only a call that would have to wait looks at the context.
 func TestCanceledContext(t *testing.T) {
 	bubble(t, func(w *world) {
+		w.table.latency = time.Millisecond // the first lease comes after the first calls
 		g := w.generator(w.table, kazahana.Options{})
 		ctx, cancel := context.WithCancel(w.Context())
 		cancel()
