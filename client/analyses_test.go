@@ -25,15 +25,15 @@ import (
 // link carries requests to a handler without a network, so that a bubble holds both ends, and loses some on the way.
 type link struct {
 	handler http.Handler
-	lose    func(r *http.Request, n int) (request, answer bool)
+	lose    func(r *http.Request, n int) (request, response bool)
 	n       int
 }
 
 func (w *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.n++
-	request, answer := false, false
+	request, response := false, false
 	if w.lose != nil {
-		request, answer = w.lose(r, w.n)
+		request, response = w.lose(r, w.n)
 	}
 	if request {
 		return nil, errNetwork
@@ -45,7 +45,7 @@ func (w *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	a := httptest.NewRecorder()
 	w.handler.ServeHTTP(a, q)
-	if answer {
+	if response {
 		return nil, errNetwork
 	}
 	return a.Result(), nil
@@ -73,7 +73,7 @@ func analyses(t *testing.T, rt http.RoundTripper) *client.Analyses {
 	return c.Analyses()
 }
 
-// TestOverHTTP: a whole run through the client, the door and the rule, in a bubble's time.
+// TestOverHTTP: a whole run through the client, the endpoint and the rule, in a bubble's time.
 func TestOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
@@ -111,10 +111,10 @@ func TestOverHTTP(t *testing.T) {
 	})
 }
 
-// TestLostOnTheWire: whichever request or answer is lost, the analysis runs once, and ends.
+// TestLostOnTheWire: whichever request or response is lost, the analysis runs once, and ends.
 func TestLostOnTheWire(t *testing.T) {
 	for _, command := range []string{"/lock", "/refresh", "/release", "/finish"} {
-		for _, what := range []string{"request", "answer"} {
+		for _, what := range []string{"request", "response"} {
 			t.Run(what+" of "+command, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, w := gateServer(t)
@@ -124,10 +124,10 @@ func TestLostOnTheWire(t *testing.T) {
 							return false, false
 						}
 						lost++
-						return what == "request", what == "answer"
+						return what == "request", what == "response"
 					}
 					runs := 0
-					for _, verdict := range []once.Status{once.Retry, once.Ready} {
+					for _, status := range []once.Status{once.Retry, once.Ready} {
 						out, err := c.Run(t.Context(), "a1", func(ctx context.Context, _ once.Lock) (string, error) {
 							runs++
 							if err := work(ctx, 90*time.Second); err != nil {
@@ -139,7 +139,7 @@ func TestLostOnTheWire(t *testing.T) {
 							return "done", nil
 						}, nil)
 						want(t, "error", err, nil)
-						want(t, "verdict", out.Status, verdict)
+						want(t, "status", out.Status, status)
 					}
 					want(t, "lost", lost, 2)
 					want(t, "runs", runs, 2)
@@ -159,7 +159,7 @@ func TestFailedOverHTTP(t *testing.T) {
 			return "", once.Permanent(errors.New("no such <file>"))
 		}, nil)
 		want(t, "error", err, nil)
-		want(t, "verdict", out.Status, once.Failed)
+		want(t, "status", out.Status, once.Failed)
 		a, _ := c.Get(t.Context(), "a1")
 		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "FAILED", Finished: true, FailureReason: "no such <file>"})
 	})

@@ -36,7 +36,7 @@ func ExampleLocks() {
 		fmt.Println("ci-43 has to wait for", held.Owner)
 	}
 
-	// Longer work renews well before the lease ends, and stops when a renewal is refused.
+	// Longer work renews well before the lease expires, and stops when a renewal is rejected.
 	_, err = locks.Renew(ctx, "acme", "deploy-prod", contracts.RenewRequest{
 		OwnerID: "ci-42", FencingToken: lease.FencingToken, TTLSeconds: 30,
 	})

@@ -60,7 +60,7 @@ func TestProtocol(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v, want %+v", got, err, want)
 	}
-	for _, service := range []string{"", "a"} { // 204 is one good answer, 200 another
+	for _, service := range []string{"", "a"} { // 204 is one valid response, 200 another
 		if err := p.Release(t.Context(), kazahana.ReleaseOptions{ServiceID: service, ID: 42, Signature: "ab", Timestamp: 7}); err != nil {
 			t.Error(err)
 		}
@@ -93,7 +93,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		{"a problem without a code", 400, asProblem, `{"title":"x"}`, "status 400 with a problem that cannot be read"},
 		{"no content for an acquire", 204, "", "", "which is not Leasehold"},
 		{
-			"a refusal", 401, asProblem, `{"code":"UNAUTHENTICATED","title":"who are you","detail":"the token has expired"}`,
+			"a rejection", 401, asProblem, `{"code":"UNAUTHENTICATED","title":"not authenticated","detail":"the token has expired"}`,
 			"UNAUTHENTICATED: the token has expired",
 		},
 	} {
@@ -139,13 +139,13 @@ func TestProblems(t *testing.T) {
 	}
 	body = `{"code":"LEASE_LOST","title":"lost"}`
 	if err := p.Release(t.Context(), kazahana.ReleaseOptions{ID: 1}); err == nil {
-		t.Error("a refused release counts as done")
+		t.Error("a rejected release counts as done")
 	}
 }
 
 func TestLostAnswers(t *testing.T) {
 	gone := errors.New("connection reset")
-	for name, answer := range map[string]func() (*http.Response, error){
+	for name, respond := range map[string]func() (*http.Response, error){
 		"lost": func() (*http.Response, error) { return nil, gone },
 		"cut": func() (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(gone))}, nil
@@ -153,7 +153,7 @@ func TestLostAnswers(t *testing.T) {
 	} {
 		tries := 0
 		p, err := client.New("http://127.0.0.1:1", &client.Options{
-			HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { tries++; return answer() })},
+			HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { tries++; return respond() })},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// Without options a server that does not answer is given up after ten seconds.
+// Without options a server that does not respond is given up after ten seconds.
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := http.DefaultTransport
@@ -196,18 +196,18 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// A password in the endpoint is sent, and told to nobody.
+// A password in the endpoint is sent, and appears in no error.
 func TestPasswordInTheEndpoint(t *testing.T) {
 	const password = "hunter2"
-	for _, answer := range []string{`{}`, `[`, ``} {
+	for _, response := range []string{`{}`, `[`, ``} {
 		sent := ""
 		p, err := client.New("https://user:"+password+"@id.example.com", &client.Options{
 			HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, sent, _ = r.BasicAuth()
-				if answer != "" {
+				if response != "" {
 					w.Header().Set("Content-Type", "application/json")
 				}
-				fmt.Fprint(w, answer)
+				fmt.Fprint(w, response)
 			})}},
 		})
 		if err != nil {
@@ -215,7 +215,7 @@ func TestPasswordInTheEndpoint(t *testing.T) {
 		}
 		_, err = p.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{})
 		if err == nil || !strings.Contains(err.Error(), "id.example.com") || strings.Contains(err.Error(), password) || sent != password {
-			t.Errorf("sent %q, and after %q: %v", sent, answer, err)
+			t.Errorf("sent %q, and after %q: %v", sent, response, err)
 		}
 	}
 	for _, endpoint := range []string{"ftp://user:" + password + "@id.example.com", "https://user:" + password + "@id.example.com?a", "https://user:" + password + "@:x"} {

@@ -40,7 +40,7 @@ func dial(t *testing.T, base string, transport http.RoundTripper) *client.Locks 
 func TestLifeOfALease(t *testing.T) {
 	base, clock := serve(t)
 	c, ctx := dial(t, base, nil), t.Context()
-	refusedWith := func(err error, code contracts.Code) {
+	failsWith := func(err error, code contracts.Code) {
 		t.Helper()
 		if !errors.Is(err, code) {
 			t.Errorf("got %v, want %s", err, code)
@@ -48,7 +48,7 @@ func TestLifeOfALease(t *testing.T) {
 	}
 
 	_, err := c.Get(ctx, "acme", "deploy")
-	refusedWith(err, contracts.CodeNotFound)
+	failsWith(err, contracts.CodeNotFound)
 
 	got, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"}})
 	want := contracts.Lease{
@@ -72,7 +72,7 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("renew: %+v, %v\nwant %+v", got, err, want)
 	}
 	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: 1, TTLSeconds: 60}) // LS-RNW-001
-	refusedWith(err, contracts.CodeNotOwner)
+	failsWith(err, contracts.CodeNotOwner)
 	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 0})
 	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "ttl_seconds" {
 		t.Errorf("renew for no time: %+v", err)
@@ -97,21 +97,21 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("release: %+v, %v\nwant %+v", ended, err, wantEnded)
 	}
 	_, err = c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}) // a new intention
-	refusedWith(err, contracts.CodeLeaseReleased)
+	failsWith(err, contracts.CodeLeaseReleased)
 
 	held, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 5})
 	if err != nil || held.FencingToken != 2 {
 		t.Fatalf("acquire after release: %+v, %v", held, err)
 	}
 	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: want.LeaseID})
-	refusedWith(err, contracts.CodeLeaseLost)
+	failsWith(err, contracts.CodeLeaseLost)
 	forced, err := c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: held.LeaseID})
 	if err != nil || forced.State != contracts.StateReleased || forced.OwnerID != "bob" || forced.ForceRelease == nil ||
 		*forced.ForceRelease != (contracts.ForcedRelease{By: "root", Reason: "hangs", At: "2026-01-01T00:00:10.000Z"}) {
 		t.Errorf("force-release: %+v, %v", forced, err)
 	}
 	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs"})
-	refusedWith(err, contracts.CodeLockNotHeld)
+	failsWith(err, contracts.CodeLockNotHeld)
 }
 
 func TestListOverPages(t *testing.T) {
@@ -185,7 +185,7 @@ func TestNamesSurviveTheWay(t *testing.T) {
 	}
 }
 
-// lossy loses the request or the answer of the first exchange.
+// lossy loses the request or the response of the first exchange.
 type lossy struct {
 	answerOnly bool
 	lost       bool
@@ -208,12 +208,12 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// TestLossHasNoEffect: a caller does not notice that a request or an answer was lost, but by replayed (LS-ACC-04).
+// TestLossHasNoEffect: a caller does not notice that a request or a response was lost, except by replayed (LS-ACC-04).
 func TestLossHasNoEffect(t *testing.T) {
 	for _, way := range []struct {
 		name       string
 		answerOnly bool
-	}{{"lost request", false}, {"lost answer", true}} {
+	}{{"lost request", false}, {"lost response", true}} {
 		t.Run(way.name, func(t *testing.T) {
 			base, _ := serve(t)
 			c := func() *client.Locks { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
@@ -241,7 +241,7 @@ func TestLossHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestServerThatIsGone: no answer in any try is an error of the network, not of Leasehold.
+// TestServerThatIsGone: no response in any try is an error of the network, not of Leasehold.
 func TestServerThatIsGone(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()

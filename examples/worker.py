@@ -10,7 +10,7 @@ It asks the gate for the run, refreshes the lock while the work runs, and writes
     POST /v1/analyses/{id}/finish    READY with a result
     POST /v1/analyses/{id}/release   the run failed, or was stopped
 
-Put your own work into analyze(). Exit codes: 0 READY, now or before; 1 failed, deliver again; 3 somebody else runs it,
+Put your own work into analyze(). Exit codes: 0 READY, now or before; 1 failed, deliver again; 3 another worker runs it,
 deliver again later; 4 the lock was lost, deliver again; 5 there is no such analysis.
 """
 
@@ -37,7 +37,7 @@ class Stopped(Exception):
 
 
 class Problem(Exception):
-    """What the server refuses; code is for programs."""
+    """An error response of the server; code is for programs."""
 
     def __init__(self, problem):
         super().__init__(f"{problem.get('code')}: {problem.get('detail') or problem.get('title')}")
@@ -80,8 +80,8 @@ class Gate:
             headers["Authorization"] = "Bearer " + self.token
         request = urllib.request.Request(self.url + command, json.dumps(body).encode(), headers)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return json.load(answer)
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                return json.load(response)
         except urllib.error.HTTPError as error:
             with error:
                 if error.headers.get_content_type() == "application/problem+json":

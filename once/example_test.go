@@ -15,7 +15,7 @@ import (
 )
 
 // exampleGate is a server of its own in production; `leasehold serve` runs one. The document of an analysis is made by
-// whoever orders the analysis.
+// its producer.
 func exampleGate(ids ...string) (gate *client.Analyses, stop func()) {
 	store := docstore.NewMemory(nil)
 	for _, id := range ids {
@@ -44,7 +44,7 @@ func ExampleRun_queue() {
 	for range 2 {
 		out, err := gate.Run(context.Background(), "a-1024", analyze, nil)
 		if err != nil {
-			log.Panic(err) // the gate did not answer: let the queue deliver again
+			log.Panic(err) // the gate did not respond: let the queue deliver again
 		}
 		fmt.Println(out.Status)
 	}
@@ -55,12 +55,12 @@ func ExampleRun_queue() {
 	// already_finished
 }
 
-// What the queue hears, and when an analysis that goes on failing is given up.
+// What to tell the queue, and when an analysis that keeps failing becomes FAILED.
 func ExampleRun() {
 	gate, stop := exampleGate("a-1025")
 	defer stop()
 
-	errTimeout := errors.New("the model did not answer")
+	errTimeout := errors.New("the model did not respond")
 	work := func(context.Context, once.Lock) (string, error) { return "", errTimeout }
 	for {
 		out, err := once.Run(context.Background(), gate, "a-1025", work, &once.Options{TTL: time.Minute, MaxFailures: 3})
@@ -79,7 +79,7 @@ func ExampleRun() {
 	// Output:
 	// deliver again: attempt_failed
 	// deliver again: attempt_failed
-	// done: failed the model did not answer
+	// done: failed the model did not respond
 }
 
 // Work in steps asks before each whether it may go on; also a process that was stopped for longer than its lock then

@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 )
 
-// fake is a gate for one analysis, "a1", with the rule in short: enough to answer every method, with faults to plant.
+// fake is a gate for one analysis, "a1", with the rule in short: enough for every method, with faults to inject.
 type fake struct {
 	mu sync.Mutex
 
@@ -26,7 +26,7 @@ type fake struct {
 
 	calls []call // in the order of their arrival
 
-	// fault is asked before each call. An error is answered in its place, before or after it took effect.
+	// fault is called before each call. Its error is returned in place of the result, before or after the call took effect.
 	fault func(ctx context.Context, c call) (err error, applied bool)
 }
 
@@ -143,7 +143,7 @@ func (f *fake) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 	})
 }
 
-// takeOver gives the lock to somebody else.
+// takeOver gives the lock to another worker.
 func (f *fake) takeOver() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -36,7 +36,7 @@ func (r *run) beat(ctx context.Context, t *term, due moment) {
 			}
 			due, failed = asked.add(r.Heartbeat), 0
 			_ = try(ctx, min(tryTime, (r.TTL-r.Heartbeat)/2), func(ctx context.Context) error {
-				r.OnRefresh(ctx, asked.add(r.TTL).steady)
+				r.OnRefresh(ctx, asked.add(r.TTL).monotonic)
 				return nil
 			})
 		case IsLost(err):

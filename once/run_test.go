@@ -121,7 +121,7 @@ func TestHeartbeat(t *testing.T) {
 				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
 					return "", work(ctx, c.work-time.Millisecond)
 				}, &c.o)
-				want(t, "verdict", out.Status, once.Ready)
+				want(t, "status", out.Status, once.Ready)
 				want(t, "refreshes", f.times("refresh"), c.want)
 				ttl := c.o.TTL
 				if ttl == 0 {
@@ -142,8 +142,8 @@ func TestFailedAttempts(t *testing.T) {
 		err      error
 		before   int64 // failures
 		most     int64
-		verdict  once.Status
-		status   string
+		status   once.Status
+		stored   string
 		failures int64
 		reason   string
 	}{
@@ -161,8 +161,8 @@ func TestFailedAttempts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{failures: c.before}
 				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "dropped", c.err }, &once.Options{MaxFailures: c.most})
-				want(t, "outcome", out, once.Outcome{Status: c.verdict, Token: 1, Err: c.err})
-				want(t, "status", f.status, c.status)
+				want(t, "outcome", out, once.Outcome{Status: c.status, Token: 1, Err: c.err})
+				want(t, "stored status", f.status, c.stored)
 				want(t, "failures", f.failures, c.failures)
 				want(t, "owner", f.owner, "")
 				want(t, "reason", f.text("release")+f.text("finish"), c.reason)
@@ -200,7 +200,7 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
 				out := run(t, t.Context(), f, c.work, nil)
-				want(t, "verdict", out.Status, once.Retry)
+				want(t, "status", out.Status, once.Retry)
 				want(t, "failures", f.failures, 1)
 				want(t, "reason", f.text("release"), c.reason)
 				p, ok := errors.AsType[*once.PanicError](out.Err)
@@ -224,7 +224,7 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
 				out := run(t, t.Context(), f, say(c.result), nil)
-				want(t, "verdict", out.Status, once.Failed)
+				want(t, "status", out.Status, once.Failed)
 				want(t, "status", f.status, "FAILED")
 				want(t, "reason", f.result, once.Result{Failed: true, Reason: c.reason})
 			})
@@ -236,10 +236,10 @@ func TestResultsThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// lost checks that a run came to nothing, and that nobody wrote anything.
+// lost checks that a run came to nothing, and that nothing was written.
 func lost(t *testing.T, f *fake, out once.Outcome, calls ...string) {
 	t.Helper()
-	want(t, "verdict", out.Status, once.Lost)
+	want(t, "status", out.Status, once.Lost)
 	want(t, "token", out.Token, 1)
 	if !errors.Is(out.Err, once.ErrLost) {
 		t.Errorf("%v is not ErrLost", out.Err)
@@ -249,12 +249,12 @@ func lost(t *testing.T, f *fake, out once.Outcome, calls ...string) {
 }
 
 func TestLossByRefresh(t *testing.T) {
-	for name, answer := range map[string]error{"lost": once.ErrLost, "lost, by a code": contracts.Errorf(contracts.CodeLeaseLost, ""), "the document is gone": contracts.CodeNotFound} {
+	for name, failure := range map[string]error{"lost": once.ErrLost, "lost, by a code": contracts.Errorf(contracts.CodeLeaseLost, ""), "the document is gone": contracts.CodeNotFound} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: func(_ context.Context, c call) (error, bool) {
 					if c.name == "refresh" && c.n == 1 {
-						return answer, false
+						return failure, false
 					}
 					return nil, false
 				}}
@@ -269,7 +269,7 @@ func TestLossByRefresh(t *testing.T) {
 				}, nil)
 				want(t, "told at", ended, 120*time.Second)
 				lost(t, f, out, "acquire", "refresh")
-				if !errors.Is(out.Err, answer) || !once.IsLost(out.Err) {
+				if !errors.Is(out.Err, failure) || !once.IsLost(out.Err) {
 					t.Errorf("%v hides what the gate said", out.Err)
 				}
 			})
@@ -314,7 +314,7 @@ func TestLossByTime(t *testing.T) {
 	}
 }
 
-// TestSlowGrant: what counts is when the request was sent, not when its answer came.
+// TestSlowGrant: what counts is when the request was sent, not when its response arrived.
 func TestSlowGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: func(_ context.Context, c call) (error, bool) {
@@ -335,7 +335,7 @@ func TestSlowGrant(t *testing.T) {
 	})
 }
 
-// TestSlowRefresh: neither the next refresh nor the lock's end is reckoned from when the answer came.
+// TestSlowRefresh: neither the next refresh nor the lock's expiry is computed from when the response arrived.
 func TestSlowRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: func(_ context.Context, c call) (error, bool) {
@@ -364,11 +364,11 @@ func TestTwoAtOnce(t *testing.T) {
 		f := &fake{}
 		var running, most atomic.Int32
 		var all sync.WaitGroup
-		verdicts := make([]once.Outcome, 2)
+		outcomes := make([]once.Outcome, 2)
 		o := &once.Options{}
-		for i := range verdicts {
+		for i := range outcomes {
 			all.Go(func() {
-				verdicts[i], _ = once.Run(t.Context(), f, "a1", func(ctx context.Context, _ once.Lock) (string, error) {
+				outcomes[i], _ = once.Run(t.Context(), f, "a1", func(ctx context.Context, _ once.Lock) (string, error) {
 					most.Store(max(most.Load(), running.Add(1)))
 					defer running.Add(-1)
 					return "", work(ctx, time.Minute)
@@ -377,10 +377,10 @@ func TestTwoAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		want(t, "at once", most.Load(), 1)
-		if verdicts[0].Status == once.Locked {
-			verdicts[0], verdicts[1] = verdicts[1], verdicts[0]
+		if outcomes[0].Status == once.Locked {
+			outcomes[0], outcomes[1] = outcomes[1], outcomes[0]
 		}
-		want(t, "one", verdicts[0], once.Outcome{Status: once.Ready, Token: 1})
-		want(t, "the other", verdicts[1], once.Outcome{Status: once.Locked, RetryAfter: 5 * time.Minute})
+		want(t, "one", outcomes[0], once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "the other", outcomes[1], once.Outcome{Status: once.Locked, RetryAfter: 5 * time.Minute})
 	})
 }

@@ -9,18 +9,18 @@ import (
 
 // moment is a point in time on both clocks of the process.
 type moment struct {
-	steady time.Time // with its monotonic reading: never set, may stand still while the machine sleeps
-	wall   time.Time // without it: moves on while the machine sleeps, may be set
+	monotonic time.Time // with its monotonic reading: never set, may stand still while the machine sleeps
+	wall      time.Time // without it: moves on while the machine sleeps, may be set
 }
 
 // now reads both clocks.
 func now() moment {
 	t := time.Now()
-	return moment{steady: t, wall: t.Round(0)}
+	return moment{monotonic: t, wall: t.Round(0)}
 }
 
 func (m moment) add(d time.Duration) moment {
-	return moment{steady: m.steady.Add(d), wall: m.wall.Add(d)}
+	return moment{monotonic: m.monotonic.Add(d), wall: m.wall.Add(d)}
 }
 
 // grain is how far a store's time lies behind the true one at most: stores cut theirs to whole milliseconds.
@@ -31,7 +31,7 @@ func (m moment) end(d time.Duration) moment { return m.add(d - grain) }
 
 // until is the time from m to end by the clock that says less.
 func (m moment) until(end moment) time.Duration {
-	return min(end.steady.Sub(m.steady), end.wall.Sub(m.wall))
+	return min(end.monotonic.Sub(m.monotonic), end.wall.Sub(m.wall))
 }
 
 // clock reads both clocks.

@@ -14,33 +14,33 @@ import (
 
 // clocks are a process's clocks that can be moved apart. They run with the bubble's.
 type clocks struct {
-	mu           sync.Mutex
-	steady, wall time.Duration // ahead of the bubble's
+	mu              sync.Mutex
+	monotonic, wall time.Duration // ahead of the bubble's
 }
 
 // jump moves the clocks.
-func (c *clocks) jump(steady, wall time.Duration) {
+func (c *clocks) jump(monotonic, wall time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.steady, c.wall = c.steady+steady, c.wall+wall
+	c.monotonic, c.wall = c.monotonic+monotonic, c.wall+wall
 }
 
-func (c *clocks) read() (steady, wall time.Time) {
+func (c *clocks) read() (monotonic, wall time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.steady).Round(0), time.Now().Add(c.wall).Round(0)
+	return time.Now().Add(c.monotonic).Round(0), time.Now().Add(c.wall).Round(0)
 }
 
 // TestThaw: the process does not run for longer than its lock lasts, and the first thing that runs then is the work. In the
 // bubble no time passes between the thaw and the question, so that no timer can have done it.
 func TestThaw(t *testing.T) {
 	for name, c := range map[string]struct {
-		steady, wall time.Duration // how far each clock went meanwhile
-		lost         bool
+		monotonic, wall time.Duration // how far each clock went meanwhile
+		lost            bool
 	}{
 		"SIGSTOP: both clocks ran on":                            {5 * time.Minute, 5 * time.Minute, true},
-		"suspend: the steady clock stood still":                  {0, 5 * time.Minute, true},
-		"the wall clock was set back, the steady ran on":         {5 * time.Minute, -time.Hour, true},
+		"suspend: the monotonic clock stood still":               {0, 5 * time.Minute, true},
+		"the wall clock was set back, the monotonic ran on":      {5 * time.Minute, -time.Hour, true},
 		"not long enough":                                        {4 * time.Minute, 4 * time.Minute, false},
 		"the wall clock was set back":                            {0, -time.Hour, false},
 		"to the last moment":                                     {5*time.Minute - time.Millisecond - 1, 5*time.Minute - time.Millisecond - 1, false},
@@ -79,7 +79,7 @@ func TestThaw(t *testing.T) {
 						derived, cancel := context.WithTimeout(ctx, time.Hour)
 						defer cancel()
 						want(t, "before", ask(ctx, derived), nil)
-						both.jump(c.steady, c.wall)
+						both.jump(c.monotonic, c.wall)
 						err := ask(ctx, derived)
 						if (err != nil) != c.lost {
 							t.Errorf("after the thaw: %v, want lost: %v", err, c.lost)
@@ -90,7 +90,7 @@ func TestThaw(t *testing.T) {
 						if c.lost && !errors.Is(context.Cause(derived), once.ErrLost) {
 							t.Errorf("cause %v, want ErrLost", context.Cause(derived))
 						}
-						both.jump(-c.steady, -c.wall)
+						both.jump(-c.monotonic, -c.wall)
 						return "", nil
 					}, o)
 					want(t, "lost", out.Status == once.Lost, c.lost) // and it stays lost
@@ -100,7 +100,7 @@ func TestThaw(t *testing.T) {
 	}
 }
 
-// TestThawOfAWaitingWork: nobody asks; a derived context ends within a second all the same.
+// TestThawOfAWaitingWork: without a call of Err, a derived context still ends within a second.
 func TestThawOfAWaitingWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, both := &fake{}, &clocks{}
@@ -116,7 +116,7 @@ func TestThawOfAWaitingWork(t *testing.T) {
 			want(t, "told at", time.Since(bubble), 11*time.Second)
 			return "", context.Cause(derived)
 		}, o)
-		lost(t, f, out, "acquire") // and no refresh, which would only have been refused
+		lost(t, f, out, "acquire") // and no refresh, which would only have been rejected
 	})
 }
 
@@ -154,5 +154,5 @@ func TestContextOfTheWork(t *testing.T) {
 		want(t, "after the run", kept.Err(), context.Canceled)
 		want(t, "cause", context.Cause(kept), context.Canceled)
 	})
-	want(t, "Check of a stranger's context", once.Check(t.Context()), nil)
+	want(t, "Check of an unrelated context", once.Check(t.Context()), nil)
 }

@@ -25,7 +25,7 @@ func failing(name string, last int, err error, applied bool) func(context.Contex
 
 const always = 1 << 30
 
-// TestLostAnswerOfAcquire: the gate granted, and nobody heard it. The same request ID gets the same lock, not "locked".
+// TestLostAnswerOfAcquire: the gate granted, and the response was lost. The same request ID gets the same lock, not "locked".
 func TestLostAnswerOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("acquire", 1, errNetwork, true)}
@@ -58,7 +58,7 @@ func TestEachRunHasItsOwnRequestID(t *testing.T) {
 
 // TestGateThatDoesNotAnswer is an error, because nothing ran: after half a minute, or at once if asking again is no use.
 func TestGateThatDoesNotAnswer(t *testing.T) {
-	refused := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
+	rejected := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
 	for name, c := range map[string]struct {
 		fault func(context.Context, call) (error, bool)
 		is    error
@@ -70,7 +70,7 @@ func TestGateThatDoesNotAnswer(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err(), false
 		}, context.DeadlineExceeded, 30 * time.Second, 30 * time.Second},
-		"refuses": {failing("acquire", always, refused, false), contracts.CodePermissionDenied, 0, 0},
+		"rejects": {failing("acquire", always, rejected, false), contracts.CodePermissionDenied, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestGrantThatCameTooLate(t *testing.T) {
 			return "", nil
 		}, &once.Options{TTL: time.Second})
 		want(t, "error", err, nil)
-		want(t, "verdict", out.Status, once.Ready)
+		want(t, "status", out.Status, once.Ready)
 	})
 }
 
@@ -118,9 +118,9 @@ func (l *late) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) 
 	return g, err
 }
 
-// TestRefreshIsTriedAgain: two refreshes fail, the next one a few seconds later succeeds, and the work hears of nothing.
+// TestRefreshIsTriedAgain: two refreshes fail, the next one a few seconds later succeeds, and the work does not notice.
 func TestRefreshIsTriedAgain(t *testing.T) {
-	for name, applied := range map[string]bool{"requests lost": false, "answers lost": true} {
+	for name, applied := range map[string]bool{"requests lost": false, "responses lost": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: failing("refresh", 1, errNetwork, applied)}
@@ -145,13 +145,13 @@ func TestOutageOfTheGate(t *testing.T) {
 		f := &fake{}
 		f.fault = func(ctx context.Context, c call) (error, bool) {
 			if c.name == "refresh" && time.Since(bubble) < 270*time.Second {
-				<-ctx.Done() // the worst: no answer
+				<-ctx.Done() // the worst: no response
 				return ctx.Err(), false
 			}
 			return nil, false
 		}
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, 10*time.Minute) }, nil)
-		want(t, "verdict", out.Status, once.Ready)
+		want(t, "status", out.Status, once.Ready)
 		at := f.times("refresh")
 		for i := 1; i < len(at); i++ {
 			if gap := at[i] - at[i-1]; gap > time.Minute || at[i] < 270*time.Second && gap > 25*time.Second {
@@ -161,13 +161,13 @@ func TestOutageOfTheGate(t *testing.T) {
 	})
 }
 
-// TestCallbackThatHangs: a queue that does not answer must not cost the lock.
+// TestCallbackThatHangs: a queue that does not respond must not cost the lock.
 func TestCallbackThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, 9*time.Second) },
 			&once.Options{TTL: 4 * time.Second, Heartbeat: 2 * time.Second, OnRefresh: func(ctx context.Context, _ time.Time) { <-ctx.Done() }})
-		want(t, "verdict", out.Status, once.Ready)
+		want(t, "status", out.Status, once.Ready)
 		want(t, "refreshes", f.times("refresh"), s(2, 4, 6, 8))
 	})
 }
@@ -181,8 +181,8 @@ func TestFinishWithLostAnswer(t *testing.T) {
 	})
 }
 
-// TestFinishIsRefused: somebody took over between the last check and the finish.
-func TestFinishIsRefused(t *testing.T) {
+// TestFinishIsRejected: another worker took over between the last check and the finish.
+func TestFinishIsRejected(t *testing.T) {
 	for name, failed := range map[string]error{"READY": nil, "FAILED": once.Permanent(errors.New("no such model"))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestFinishIsTriedToTheEnd(t *testing.T) {
 				f := &fake{fault: failing("finish", always, errNetwork, false)}
 				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "", work(ctx, c.work) },
 					&once.Options{Heartbeat: 299500 * time.Millisecond})
-				want(t, "verdict", out.Status, once.Retry)
+				want(t, "status", out.Status, once.Retry)
 				if !errors.Is(out.Err, errNetwork) || !strings.HasPrefix(out.Err.Error(), `store the end of analysis "a1": `) {
 					t.Errorf("got %v", out.Err)
 				}
@@ -228,7 +228,7 @@ func TestFinishIsTriedToTheEnd(t *testing.T) {
 	}
 }
 
-// TestLateFinish: the lock's time is over while the answer is awaited, nobody took over, and the gate takes it.
+// TestLateFinish: the lock expires while the response is awaited, no worker took over, and the gate accepts the finish.
 func TestLateFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: func(ctx context.Context, c call) (error, bool) {
@@ -244,12 +244,12 @@ func TestLateFinish(t *testing.T) {
 	})
 }
 
-// TestFinishThatTheGateRefuses for good counts as a failed attempt, so that it does not go on for ever.
-func TestFinishThatTheGateRefuses(t *testing.T) {
+// TestFinishThatTheGateRejects for good counts as a failed attempt, so that it is not retried forever.
+func TestFinishThatTheGateRejects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("finish", always, contracts.CodeInvalidArgument, false)}
 		out := run(t, t.Context(), f, say("done"), nil)
-		want(t, "verdict", out.Status, once.Retry)
+		want(t, "status", out.Status, once.Retry)
 		want(t, "failures", f.failures, 1)
 		want(t, "calls", f.names(), []string{"acquire", "refresh", "finish", "release"})
 	})
@@ -257,7 +257,7 @@ func TestFinishThatTheGateRefuses(t *testing.T) {
 
 var errShutdown = errors.New("the instance is shut down")
 
-// TestStopped: the caller's context ends. The work is told why, and the lock is given back without counting a failure.
+// TestStopped: the caller's context ends. The work is told why, and the lock is released without counting a failure.
 func TestStopped(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(cause error) error // what the work returns
@@ -280,7 +280,7 @@ func TestStopped(t *testing.T) {
 					want(t, "Check", once.Check(ctx), errShutdown)
 					return "", c.end(context.Cause(ctx))
 				}, &once.Options{MaxFailures: 1})
-				want(t, "verdict", out.Status, once.Stopped)
+				want(t, "status", out.Status, once.Stopped)
 				want(t, "error", out.Err.Error(), c.also)
 				if !errors.Is(out.Err, errShutdown) {
 					t.Errorf("%v is not the caller's cause", out.Err)
@@ -298,7 +298,7 @@ func TestTimeOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		work     error // what it makes of the end
 		failures int64 // before
-		verdict  once.Status
+		status   once.Status
 		reason   string
 	}{
 		"gives up":          {context.DeadlineExceeded, 0, once.Stopped, "the run exceeded its time: context deadline exceeded"},
@@ -315,10 +315,10 @@ func TestTimeOver(t *testing.T) {
 					<-ctx.Done()
 					return "", c.work
 				}, &once.Options{MaxFailures: 2})
-				want(t, "verdict", out.Status, c.verdict)
+				want(t, "status", out.Status, c.status)
 				want(t, "error", out.Err.Error(), c.reason)
 				want(t, "owner", f.owner, "")
-				if c.verdict == once.Failed {
+				if c.status == once.Failed {
 					want(t, "reason", f.result.Reason, c.reason)
 				} else {
 					want(t, "failures", f.failures, c.failures+1)
@@ -353,7 +353,7 @@ func TestWorkThatDoesNotStop(t *testing.T) {
 			time.Sleep(130 * time.Second)
 			return "", errNetwork
 		}, nil)
-		want(t, "verdict", out.Status, once.Stopped)
+		want(t, "status", out.Status, once.Stopped)
 		want(t, "refreshes", f.times("refresh"), s(60, 120))
 		want(t, "releases", f.times("release"), s(130))
 	})
@@ -369,8 +369,8 @@ func TestWorkThatDoesNotStop(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileAsking: before the request nothing is sent; during it the answer is awaited for 5 s, and a lock that came
-// of it is given back.
+// TestStoppedWhileAsking: before the request nothing is sent; during it the response is awaited for 5 s, and a lock that came
+// of it is released.
 func TestStoppedWhileAsking(t *testing.T) {
 	answersAfter := func(d time.Duration) func(context.Context, call) (error, bool) {
 		return func(ctx context.Context, c call) (error, bool) {
@@ -405,7 +405,7 @@ func TestStoppedWhileAsking(t *testing.T) {
 					return "", nil
 				}, nil)
 				want(t, "the work ran", ran, false)
-				want(t, "verdict", out.Status, once.Stopped)
+				want(t, "status", out.Status, once.Stopped)
 				if !errors.Is(out.Err, errShutdown) {
 					t.Errorf("got %v", out.Err)
 				}
@@ -417,7 +417,7 @@ func TestStoppedWhileAsking(t *testing.T) {
 	}
 }
 
-// TestFailedReleaseIsAWarning: BE-041-CONFLICT-2. The verdict stays, and the lock ends by itself.
+// TestFailedReleaseIsAWarning: BE-041-CONFLICT-2. The status stays, and the lock expires.
 func TestFailedReleaseIsAWarning(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -448,7 +448,7 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 	}
 }
 
-// TestArguments: what cannot work is refused before anything is sent, and the message says what would.
+// TestArguments: invalid arguments are rejected before anything is sent, and the message says what is valid.
 func TestArguments(t *testing.T) {
 	ok := say("")
 	for name, c := range map[string]struct {
