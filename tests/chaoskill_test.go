@@ -70,7 +70,7 @@ func chaosWorker() int {
 		return complain(err)
 	}
 	m := &crashGate{Gate: c.Analyses(), seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
-	route, err := tasks.Door{
+	route, err := tasks.Endpoint{
 		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: crashTTL, Heartbeat: crashTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
 	}.Route(context.Background())
 	if err != nil {

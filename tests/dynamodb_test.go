@@ -82,8 +82,8 @@ func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) {
 func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 	t.Helper()
 	kinds := map[suite.Fate]dynamodbtest.Kind{
-		suite.LostRequest: dynamodbtest.DropBefore, suite.LostAnswer: dynamodbtest.DropAfter,
-		suite.AppliedThenError: dynamodbtest.FailAfter, suite.AppliedLate: dynamodbtest.DelayAnswer,
+		suite.LostRequest: dynamodbtest.DropBefore, suite.LostResponse: dynamodbtest.DropAfter,
+		suite.AppliedThenError: dynamodbtest.FailAfter, suite.AppliedLate: dynamodbtest.DelayResponse,
 	}
 	server, client := overNetwork(t)
 	var injected *dynamodbtest.Injection

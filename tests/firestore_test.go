@@ -113,7 +113,7 @@ func firestoreFaults(server *firestoretest.Server) suite.Faults {
 		Next: func(_ *testing.T, f suite.Fate) {
 			effect := map[suite.Fate]firestoretest.Effect{
 				suite.LostRequest:      firestoretest.Fail{Code: codes.Unavailable},
-				suite.LostAnswer:       firestoretest.ApplyThenFail{Code: codes.Unavailable},
+				suite.LostResponse:     firestoretest.ApplyThenFail{Code: codes.Unavailable},
 				suite.AppliedThenError: firestoretest.ApplyThenFail{Code: codes.Internal},
 				suite.AppliedLate:      firestoretest.ApplyLate{Until: caughtUp},
 			}[f]

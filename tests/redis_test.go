@@ -75,8 +75,8 @@ func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
 // redisWithFaults opens stores whose writes fail on the way to the server.
 func redisWithFaults(server *redistest.Server) func(*testing.T, func() time.Time) (docstore.Store, suite.Faults) {
 	fates := map[suite.Fate]redistest.Fate{
-		suite.LostRequest: redistest.LostRequest, suite.LostAnswer: redistest.LostAnswer,
-		suite.AppliedThenError: redistest.AnswersError, suite.AppliedLate: redistest.Late,
+		suite.LostRequest: redistest.LostRequest, suite.LostResponse: redistest.LostResponse,
+		suite.AppliedThenError: redistest.ReturnsError, suite.AppliedLate: redistest.Late,
 	}
 	return func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 		s := onRedis(t, server, now)

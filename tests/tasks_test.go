@@ -76,7 +76,7 @@ func TestServeTasks(t *testing.T) {
 	if err := q.Idle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := q.Attempts(); len(a) != 1 || !strings.Contains(a[0].Answer, `"outcome":"ready"`) {
+	if a := q.Attempts(); len(a) != 1 || !strings.Contains(a[0].Response, `"outcome":"ready"`) {
 		t.Fatalf("%+v\n%s", a, p.stderr.Bytes())
 	}
 	if d := doc("a1"); d["status"] != docstore.String("READY") || d["result"] != docstore.String("gs://results/a1") || d["title"] != docstore.String("x") {

@@ -217,7 +217,7 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 
 // handle passes one message to the handler, and deletes or hides it.
 func (p *poller) handle(ctx context.Context, m types.Message, received time.Time) {
-	log := p.o.Log.With("message", aws.ToString(m.MessageId))
+	log := p.o.Log.With("message_id", aws.ToString(m.MessageId))
 	receipt := aws.ToString(m.ReceiptHandle)
 	d := Delivery{
 		ID: aws.ToString(m.MessageId), Body: []byte(aws.ToString(m.Body)),

@@ -53,21 +53,21 @@ func idle(t *testing.T, e *cloudtaskstest.Server) {
 // TestEnqueue: the worker gets the analysis, with a token for it from the account.
 func TestEnqueue(t *testing.T) {
 	e := cloudtaskstest.Start(t, &cloudtaskstest.Options{Queues: []string{queue}})
-	var door *oidc.Account
+	var verifier *oidc.Account
 	worker := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if string(body) != `{"analysisId":"a\"1"}` || r.Method != http.MethodPost || r.URL.Path != "/internal/tasks/analysis" ||
 			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %s %v", r.Method, r.URL, body, r.Header)
 		}
-		if err := door.Verify(r); err != nil {
+		if err := verifier.Verify(r); err != nil {
 			t.Error(err)
 		}
 	}))
 	defer worker.Close()
 	url := worker.URL + "/internal/tasks/analysis"
 	var err error
-	if door, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: e.Issuer(), Audience: url}, account); err != nil {
+	if verifier, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: e.Issuer(), Audience: url}, account); err != nil {
 		t.Fatal(err)
 	}
 	q := open(t, e, url, gcpcloudtasks.Options{Account: account, Deadline: 11 * time.Minute})

@@ -175,7 +175,7 @@ func TestClientBroughtAlong(t *testing.T) {
 		if _, err := s.Write(t.Context(), add); err != nil {
 			t.Fatal(err)
 		}
-		server.Inject(redistest.LostAnswer, "EVALSHA")
+		server.Inject(redistest.LostResponse, "EVALSHA")
 		if _, err := s.Write(t.Context(), add); !errors.Is(err, docstore.ErrUnavailable) {
 			t.Errorf("%v, want ErrUnavailable", err)
 		}

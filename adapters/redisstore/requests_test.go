@@ -109,7 +109,7 @@ func client(t testing.TB, server *redistest.Server) *sdk.Client {
 // ErrUnavailable. A read is sent again.
 func TestLostWrites(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		for fate, applied := range map[redistest.Fate]bool{redistest.LostRequest: false, redistest.LostAnswer: true, redistest.AnswersError: true} {
+		for fate, applied := range map[redistest.Fate]bool{redistest.LostRequest: false, redistest.LostResponse: true, redistest.ReturnsError: true} {
 			t.Run(string(fate), func(t *testing.T) {
 				s := open(t, server, nil)
 				add := docstore.Write{Key: key("k"), Add: map[string]int64{"n": 1}}
@@ -128,7 +128,7 @@ func TestLostWrites(t *testing.T) {
 				if got := server.Commands()["EVALSHA"]; got != 1 {
 					t.Errorf("the write was sent %d times", got)
 				}
-				server.Inject(redistest.LostAnswer, "EVALSHA")
+				server.Inject(redistest.LostResponse, "EVALSHA")
 				want := docstore.Doc{"n": docstore.Int(1)}
 				if applied {
 					want["n"] = docstore.Int(2)

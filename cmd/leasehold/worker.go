@@ -79,7 +79,7 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		target, _, _ := strings.Cut(c.TargetURL, "?") // a query may have a secret
 		fmt.Fprintf(s.out, "taking messages from %s to %s\nAnalyses are stored %s. Stop with Ctrl-C.\n", c.QueueURL, target, where)
 	}
-	last := &lastAnswer{}
+	last := &lastResult{}
 	o := &awssqs.PollOptions{Concurrency: int(c.Concurrency), Visibility: hidden, Grace: c.ShutdownTimeout, Drain: cmd.Drain, Log: log}
 	if cmd.Once {
 		o.Most = 1
@@ -109,7 +109,7 @@ func openQueue(ctx context.Context, c *settings.Config, log *slog.Logger) (*awss
 }
 
 // deliver passes the queue's messages to the worker.
-func deliver(w *tasks.Worker, timeout time.Duration, last *lastAnswer) awssqs.Handler {
+func deliver(w *tasks.Worker, timeout time.Duration, last *lastResult) awssqs.Handler {
 	return func(ctx context.Context, d awssqs.Delivery) awssqs.Result {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -119,20 +119,20 @@ func deliver(w *tasks.Worker, timeout time.Duration, last *lastAnswer) awssqs.Ha
 	}
 }
 
-// lastAnswer is the result of the last delivery.
-type lastAnswer struct {
+// lastResult is the result of the last delivery.
+type lastResult struct {
 	mu sync.Mutex
-	a  tasks.Answer
+	a  tasks.Result
 }
 
-func (l *lastAnswer) set(a tasks.Answer) {
+func (l *lastResult) set(a tasks.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.a = a
 }
 
 // outcome is the exit code of the delivery. No delivery is a success.
-func (l *lastAnswer) outcome() error {
+func (l *lastResult) outcome() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

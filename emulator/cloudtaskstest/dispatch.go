@@ -132,7 +132,7 @@ func (s *Server) deliver(p *pb.Task, before Attempt) (a Attempt, acknowledged bo
 		if b := <-other; !a.acknowledges() {
 			a = b
 		}
-	case LoseAnswer:
+	case LoseResponse:
 		a = s.send(p, before, e)
 	case DeliverAgain:
 		if a = s.send(p, before, nil); a.acknowledges() {
@@ -155,9 +155,9 @@ func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
 	}
 	ctx, cancel := context.WithTimeout(s.life, deadline)
 	defer cancel()
-	a.Status, a.Answer, a.Err = s.post(ctx, p, before, effect)
-	if _, lost := effect.(LoseAnswer); lost && a.Err == nil {
-		a.Status, a.Answer, a.Err = 0, "", fmt.Errorf("injected fault: the response %d was lost", a.Status)
+	a.Status, a.Response, a.Err = s.post(ctx, p, before, effect)
+	if _, lost := effect.(LoseResponse); lost && a.Err == nil {
+		a.Status, a.Response, a.Err = 0, "", fmt.Errorf("injected fault: the response %d was lost", a.Status)
 	}
 	a.End = time.Now()
 	s.options.Log.InfoContext(ctx, "delivered", "task", a.Task, "retry", a.RetryCount, "status", a.Status, "took", a.End.Sub(a.Begin), "err", a.Err)

@@ -47,7 +47,7 @@
 //	ApplyThenFail  a call is executed and then answered with an error: a lost response
 //	DeliverTwice   a task is delivered by two requests at once, as the service does now and then
 //	DeliverAgain   a task is delivered once more after it was acknowledged
-//	LoseAnswer     a response gets lost on its way back: the task comes again
+//	LoseResponse     a response gets lost on its way back: the task comes again
 //	ChangeToken    the claims of a token are changed before it is signed
 //	NoToken        a task comes without its token
 //

@@ -23,7 +23,7 @@ func ExampleListen() {
 		return
 	}
 	defer func() { _ = s.Close() }()
-	s.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.LoseAnswer{}})
+	s.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.LoseResponse{}})
 	worker := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("worker: retry", r.Header.Get("X-CloudTasks-TaskRetryCount"))
 	}))

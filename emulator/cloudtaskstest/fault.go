@@ -21,7 +21,7 @@ type Fault struct {
 	Effect Effect                   // what happens
 }
 
-// An Effect is one of [Fail] and [ApplyThenFail], for calls, and [DeliverTwice], [DeliverAgain], [LoseAnswer],
+// An Effect is one of [Fail] and [ApplyThenFail], for calls, and [DeliverTwice], [DeliverAgain], [LoseResponse],
 // [ChangeToken] and [NoToken], for deliveries.
 type Effect interface {
 	// ofDelivery tells the two kinds apart.
@@ -47,8 +47,8 @@ type DeliverTwice struct{}
 // DeliverAgain sends an equal request after the task was acknowledged. Its response changes nothing.
 type DeliverAgain struct{}
 
-// LoseAnswer has the worker's response get lost, whatever it was.
-type LoseAnswer struct{}
+// LoseResponse has the worker's response get lost, whatever it was.
+type LoseResponse struct{}
 
 // ChangeToken changes the claims of the token before it is signed.
 type ChangeToken struct{ Change func(claims map[string]any) }
@@ -60,7 +60,7 @@ func (Fail) ofDelivery() bool          { return false }
 func (ApplyThenFail) ofDelivery() bool { return false }
 func (DeliverTwice) ofDelivery() bool  { return true }
 func (DeliverAgain) ofDelivery() bool  { return true }
-func (LoseAnswer) ofDelivery() bool    { return true }
+func (LoseResponse) ofDelivery() bool  { return true }
 func (ChangeToken) ofDelivery() bool   { return true }
 func (NoToken) ofDelivery() bool       { return true }
 

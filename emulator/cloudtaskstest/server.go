@@ -161,7 +161,7 @@ type Attempt struct {
 	RetryCount     int    // X-CloudTasks-TaskRetryCount: earlier deliveries
 	ExecutionCount int    // X-CloudTasks-TaskExecutionCount: those of them with a response
 	Status         int    // of the response; 0 if there was none
-	Answer         string // its body, up to 64 KiB
+	Response       string // its body, up to 64 KiB
 	Err            error  // why there was no response
 	Begin, End     time.Time
 }

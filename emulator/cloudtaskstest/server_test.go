@@ -110,9 +110,9 @@ func answers(codes ...int) http.HandlerFunc {
 func TestDelivery(t *testing.T) {
 	type seen struct{ method, path, body, agent, queue, task, retry, execution, previous, reason string }
 	var (
-		mu   sync.Mutex
-		got  []seen
-		door *oidc.Account
+		mu       sync.Mutex
+		got      []seen
+		verifier *oidc.Account
 	)
 	worker := answers(500, 409, 200)
 	b := newBench(t, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestDelivery(t *testing.T) {
 			r.Method, r.URL.Path, string(body), r.UserAgent(), h("QueueName"), h("TaskName"), h("TaskRetryCount"),
 			h("TaskExecutionCount"), h("TaskPreviousResponse"), h("TaskRetryReason"),
 		})
-		if err := door.Verify(r); err != nil {
+		if err := verifier.Verify(r); err != nil {
 			t.Errorf("the token does not verify: %v", err)
 		}
 		if eta := h("TaskETA"); len(eta) != len("1767225600.000000") {
@@ -133,7 +133,7 @@ func TestDelivery(t *testing.T) {
 		worker(w, r)
 	})
 	var err error
-	door, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: b.Issuer(), Audience: "the-worker"}, account)
+	verifier, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: b.Issuer(), Audience: "the-worker"}, account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,19 +308,19 @@ func TestFaults(t *testing.T) {
 	}{
 		"delivered twice":           {cloudtaskstest.DeliverTwice{}, []int{200, 200}},
 		"delivered after its end":   {cloudtaskstest.DeliverAgain{}, []int{200, 200}},
-		"the response gets lost":    {cloudtaskstest.LoseAnswer{}, []int{0, 200}},
+		"the response gets lost":    {cloudtaskstest.LoseResponse{}, []int{0, 200}},
 		"without a token":           {cloudtaskstest.NoToken{}, []int{401, 200}},
 		"with a token that expired": {cloudtaskstest.ChangeToken{Change: func(c map[string]any) { c["exp"] = 1 }}, []int{401, 200}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var door *oidc.Account
+			var verifier *oidc.Account
 			b := newBench(t, nil, func(w http.ResponseWriter, r *http.Request) {
-				if door.Verify(r) != nil {
+				if verifier.Verify(r) != nil {
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			})
 			var err error
-			if door, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: b.Issuer(), Audience: "the-worker"}, account); err != nil {
+			if verifier, err = oidc.NewAccount(t.Context(), oidc.Config{Issuer: b.Issuer(), Audience: "the-worker"}, account); err != nil {
 				t.Fatal(err)
 			}
 			fault := b.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: c.effect})

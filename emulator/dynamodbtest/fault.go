@@ -43,9 +43,9 @@ const (
 	// Delay waits before the request is applied. A request whose client has gone by then is not applied.
 	Delay
 
-	// DelayAnswer applies the request and waits before the response. A client that goes away meanwhile does not know
+	// DelayResponse applies the request and waits before the response. A client that goes away meanwhile does not know
 	// that its write was applied.
-	DelayAnswer
+	DelayResponse
 
 	// StaleRead serves GetItem, BatchGetItem, Query and Scan without ConsistentRead from the past: single items as they
 	// were before their latest change, queries and scans as if the table's latest write had not happened.
@@ -57,7 +57,7 @@ const (
 
 var kindNames = map[Kind]string{FailBefore: "FailBefore", FailAfter: "FailAfter", DropBefore: "DropBefore",
 	DropAfter: "DropAfter", Throttle: "Throttle", ThrottleAPI: "ThrottleAPI", Conflict: "Conflict",
-	InProgress: "InProgress", Delay: "Delay", DelayAnswer: "DelayAnswer", StaleRead: "StaleRead", SkewDate: "SkewDate"}
+	InProgress: "InProgress", Delay: "Delay", DelayResponse: "DelayResponse", StaleRead: "StaleRead", SkewDate: "SkewDate"}
 
 // String returns the name of the constant.
 func (k Kind) String() string {
@@ -84,7 +84,7 @@ type Fault struct {
 	Match func(Request) bool
 	Skip  int           // how many requests to let through before the first
 	Times int           // how many requests to hit; 0: all until removed
-	Delay time.Duration // with Delay and DelayAnswer: how long; must be positive
+	Delay time.Duration // with Delay and DelayResponse: how long; must be positive
 	Skew  time.Duration // with SkewDate: how far the header is ahead of the server's clock; negative: behind
 }
 
@@ -115,7 +115,7 @@ func (s *Server) Inject(f Fault) *Injection {
 		panic(fmt.Sprintf("dynamodb: Inject: there is no operation %q", f.Op))
 	case f.Op != "" && limited && !slices.Contains(ops, f.Op):
 		panic(fmt.Sprintf("dynamodb: Inject: %v cannot happen to %s, only to %v", f.Kind, f.Op, ops))
-	case (f.Kind == Delay || f.Kind == DelayAnswer) && f.Delay <= 0:
+	case (f.Kind == Delay || f.Kind == DelayResponse) && f.Delay <= 0:
 		panic(fmt.Sprintf("dynamodb: Inject: %v needs a positive Delay, found %v", f.Kind, f.Delay))
 	case f.Skip < 0 || f.Times < 0:
 		panic(fmt.Sprintf("dynamodb: Inject: Skip %d and Times %d must not be negative", f.Skip, f.Times))
@@ -189,7 +189,7 @@ func (p *plan) add(f Fault, req Request) {
 	switch f.Kind {
 	case Delay:
 		p.delay += f.Delay
-	case DelayAnswer:
+	case DelayResponse:
 		p.delayAnswer += f.Delay
 	case StaleRead:
 		p.stale = true

@@ -300,7 +300,7 @@ func TestDelays(t *testing.T) {
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("took %v", took)
 		}
-		for kind, applied := range map[dynamodbtest.Kind]bool{dynamodbtest.Delay: false, dynamodbtest.DelayAnswer: true} {
+		for kind, applied := range map[dynamodbtest.Kind]bool{dynamodbtest.Delay: false, dynamodbtest.DelayResponse: true} {
 			s.Inject(dynamodbtest.Fault{Kind: kind, Op: "PutItem", Delay: time.Minute, Times: 1})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if err := create(ctx, c, kind.String()); !errors.Is(err, context.DeadlineExceeded) {

@@ -21,8 +21,8 @@ type Fate string
 // The fates of a command. Each ends with a lost connection.
 const (
 	LostRequest  Fate = "lost request" // the server never sees it
-	LostAnswer   Fate = "lost answer"  // it is executed, and the response is lost
-	AnswersError Fate = "error"        // it is executed, and a proxy returns an error
+	LostResponse Fate = "lost answer"  // it is executed, and the response is lost
+	ReturnsError Fate = "error"        // it is executed, and a proxy returns an error
 	Late         Fate = "late"         // it is executed when [Injection.Release] says so
 )
 
@@ -222,7 +222,7 @@ func (c *conn) suffer(i *Injection, raw []byte) {
 	}
 	<-c.replied
 	close(i.carriedOut)
-	if i.fate == AnswersError {
+	if i.fate == ReturnsError {
 		_, _ = c.client.Write([]byte("-ERR upstream failure\r\n"))
 	}
 }

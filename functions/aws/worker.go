@@ -173,7 +173,7 @@ func (b *batch) deliver(working, telling context.Context, sequence []events.SQSM
 			b.hide(telling, r, a.RetryAfter)
 		}
 		for _, later := range sequence[i+1:] {
-			b.log.InfoContext(telling, "returned behind an earlier message of its group", "message", later.MessageId, "earlier", r.MessageId)
+			b.log.InfoContext(telling, "returned behind an earlier message of its group", "message_id", later.MessageId, "earlier", r.MessageId)
 			b.hide(telling, later, 0) // the group waits for the earlier one as long as that is hidden
 		}
 		return
@@ -181,11 +181,11 @@ func (b *batch) deliver(working, telling context.Context, sequence []events.SQSM
 }
 
 // one delivers a message. A panic of the guard is an outage of the guard.
-func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Answer) {
+func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			b.log.ErrorContext(ctx, "panic", "message", r.MessageId, "value", p, "stack", string(debug.Stack()))
-			a = tasks.Answer{Outcome: tasks.GateFailed}
+			b.log.ErrorContext(ctx, "panic", "message_id", r.MessageId, "value", p, "stack", string(debug.Stack()))
+			a = tasks.Result{Outcome: tasks.GateFailed}
 		}
 	}()
 	m := tasks.Message{Body: []byte(r.Body), ID: r.MessageId, Try: r.Attributes["ApproximateReceiveCount"]}
@@ -204,6 +204,6 @@ func (b *batch) hide(ctx context.Context, r events.SQSMessage, d time.Duration) 
 	}
 	if err := b.hider.Hide(ctx, r.EventSourceARN, r.ReceiptHandle, b.received, d); err != nil {
 		b.log.WarnContext(ctx, "a message is retried after the queue's visibility timeout, not when it should be",
-			"message", r.MessageId, "should", d, "err", err)
+			"message_id", r.MessageId, "should", d, "err", err)
 	}
 }

@@ -110,7 +110,7 @@ func TestFunctions(t *testing.T) {
 	if err := e.Idle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := e.Attempts(); len(a) != 1 || !strings.Contains(a[0].Answer, `"outcome":"ready"`) {
+	if a := e.Attempts(); len(a) != 1 || !strings.Contains(a[0].Response, `"outcome":"ready"`) {
 		t.Errorf("%+v", a)
 	}
 	r, err := store.Get(t.Context(), docstore.Key{Kind: analysis.Kind, ID: "a1"})

@@ -15,7 +15,7 @@ import (
 const a1 = "/v1/analyses/a1"
 
 // order makes the document of an analysis, as whoever orders it does.
-func (d *door) order(id string, fields map[string]docstore.Value) {
+func (d *api) order(id string, fields map[string]docstore.Value) {
 	d.t.Helper()
 	if fields == nil {
 		fields = map[string]docstore.Value{"status": docstore.String("PENDING")}

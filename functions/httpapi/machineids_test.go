@@ -17,14 +17,14 @@ import (
 
 const machineIDs = "/v1/machine-ids"
 
-// release gives a lease back as its holder does, at the door's time.
-func (d *door) release(l kazahana.Lease, secret string) answer {
+// release gives a lease back as its holder does, at the api's time.
+func (d *api) release(l kazahana.Lease, secret string) answer {
 	d.t.Helper()
 	at := d.clock.Now().UnixMilli()
 	return d.send("DELETE", fmt.Sprint(machineIDs, "/lease/", l.ID), fmt.Sprintf(`{"signature":%q,"timestamp":%d}`, kazahana.Sign(secret, l.ID, at), at))
 }
 
-func (d *door) lease(body string) []kazahana.Lease {
+func (d *api) lease(body string) []kazahana.Lease {
 	d.t.Helper()
 	a := d.post(machineIDs+"/lease", body)
 	var r kazahana.AcquireResponse

@@ -41,7 +41,7 @@ func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.L
 // running work is cancelled and its lock released.
 func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
 	if !c.RunsTasks() {
-		return tasks.Door{}.Route(ctx)
+		return tasks.Endpoint{}.Route(ctx)
 	}
 	worker, err := Work(c, idToken, store, log)
 	if err != nil {
@@ -51,20 +51,20 @@ func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store d
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	return tasks.Door{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
+	return tasks.Endpoint{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
 }
 
 // SweepRoute returns the endpoint that a scheduler calls. A nil queue makes it respond NOT_CONFIGURED. ctx is the lifetime of the
 // route.
 func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
 	if queue == nil {
-		return tasks.SweepDoor{}.Route()
+		return tasks.SweepEndpoint{}.Route()
 	}
 	guard, err := guard(ctx, c, c.SweepCaller())
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	return tasks.SweepDoor{Analyses: analysis.New(store, nil), Sweep: Sweep(c, queue), Guard: guard, Log: log}.Route()
+	return tasks.SweepEndpoint{Analyses: analysis.New(store, nil), Sweep: Sweep(c, queue), Guard: guard, Log: log}.Route()
 }
 
 // Sweep returns the sweep that puts stale analyses into a queue.

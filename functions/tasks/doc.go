@@ -3,10 +3,10 @@
 //
 // # The way of a message
 //
-//	queue ──▶ [Door] (Cloud Tasks pushes)    ─┐
+//	queue ──▶ [Endpoint] (Cloud Tasks pushes)    ─┐
 //	queue ──▶ a Lambda function (SQS)        ─┴─▶ [Worker.Deliver] ─▶ gate ─▶ work, for example a [Target]
 //	                                                    │
-//	          acknowledge, or retry later      ◀────────┘  [Answer]
+//	          acknowledge, or retry later      ◀────────┘  [Result]
 //
 // # Who decides
 //

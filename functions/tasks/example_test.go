@@ -15,7 +15,7 @@ import (
 )
 
 // A worker whose work is a Go function, at the door that Cloud Tasks knocks at. The message comes twice.
-func ExampleDoor() {
+func ExampleEndpoint() {
 	ctx := context.Background()
 	store := docstore.NewMemory(nil) // in earnest: adapters/gcpfirestore
 	_, err := store.Write(ctx, docstore.Write{
@@ -25,7 +25,7 @@ func ExampleDoor() {
 		fmt.Println(err)
 		return
 	}
-	route, err := tasks.Door{
+	route, err := tasks.Endpoint{
 		Worker: &tasks.Worker{
 			Gate: tasks.Local(analysis.New(store, nil)),
 			Work: func(_ context.Context, l once.Lock) (string, error) {

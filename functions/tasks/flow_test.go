@@ -82,11 +82,11 @@ func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
 		}
 		return g
 	}
-	task, err := tasks.Door{Worker: &f.Worker, Guard: guardFor(account)}.Route(t.Context())
+	task, err := tasks.Endpoint{Worker: &f.Worker, Guard: guardFor(account)}.Route(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep, err := tasks.SweepDoor{Analyses: analysis.New(f.store, nil), Sweep: analysis.Sweep{Queue: f.queue}, Guard: guardFor("scheduler@p.iam.gserviceaccount.com")}.Route()
+	sweep, err := tasks.SweepEndpoint{Analyses: analysis.New(f.store, nil), Sweep: analysis.Sweep{Queue: f.queue}, Guard: guardFor("scheduler@p.iam.gserviceaccount.com")}.Route()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (f *flow) wantAnswers(want ...string) {
 	for _, a := range f.emulator.Attempts() {
 		word := ""
 		for _, key := range []string{`"outcome":"`, `"code":"`} {
-			if _, rest, ok := strings.Cut(a.Answer, key); ok {
+			if _, rest, ok := strings.Cut(a.Response, key); ok {
 				word, _, _ = strings.Cut(rest, `"`)
 			}
 		}
@@ -307,7 +307,7 @@ func TestLostAnswer(t *testing.T) {
 	var runs atomic.Int32
 	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x")})
-	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.LoseAnswer{}})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.LoseResponse{}})
 	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.DeliverAgain{}})
 	f.enqueue("n1")
 	f.idle()

@@ -18,9 +18,9 @@ import (
 // DefaultSweepTimeout bounds one sweep. What it does not reach, the next one does.
 const DefaultSweepTimeout = 2 * time.Minute
 
-// SweepDoor is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepDoor without Analyses responds
+// SweepEndpoint is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepEndpoint without Analyses responds
 // NOT_CONFIGURED.
-type SweepDoor struct {
+type SweepEndpoint struct {
 	Analyses *analysis.Analyses
 	Sweep    analysis.Sweep // its Queue is required
 	Guard    Guard
@@ -29,7 +29,7 @@ type SweepDoor struct {
 }
 
 // Route returns the endpoint for [httpapi.Options] or [httpapi.Handler].
-func (d SweepDoor) Route() (httpapi.Route, error) {
+func (d SweepEndpoint) Route() (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultSweepTimeout)
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -52,7 +52,7 @@ func (d SweepDoor) Route() (httpapi.Route, error) {
 	return route, nil
 }
 
-func (d SweepDoor) sweep(w http.ResponseWriter, r *http.Request) error {
+func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	if err := admit(d.Guard, r); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (d SweepDoor) sweep(w http.ResponseWriter, r *http.Request) error {
 }
 
 // log writes what a sweep did.
-func (d SweepDoor) log(ctx context.Context, s analysis.Swept, err error) {
+func (d SweepEndpoint) log(ctx context.Context, s analysis.Swept, err error) {
 	level, line := slog.LevelInfo, []slog.Attr{
 		slog.Int("stale", s.Stale), slog.Int("requeued", s.Requeued), slog.Int("failed", s.Failed), slog.Int("skipped", s.Skipped),
 		slog.Int("errors", s.Errors), slog.Bool("more", s.More),

@@ -125,7 +125,7 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 		return "", fmt.Errorf("the target did not answer: %w", err)
 	}
 	defer func() { _ = a.Body.Close() }() // what was needed of it has been read
-	body, err := io.ReadAll(io.LimitReader(a.Body, maxAnswerBytes+1))
+	body, err := io.ReadAll(io.LimitReader(a.Body, maxResponseBytes+1))
 	if err != nil {
 		return "", fmt.Errorf("the target's answer %s ended before it was whole: %w", status(a), err)
 	}
@@ -138,7 +138,7 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 		return result, nil
 	case a.StatusCode == http.StatusUnprocessableEntity:
 		// A reason that cannot be read is none: that the run failed for good stands whatever it says.
-		if why, err := textMember(a, body, "failure_reason", maxAnswerBytes); err == nil && why != "" {
+		if why, err := textMember(a, body, "failure_reason", maxResponseBytes); err == nil && why != "" {
 			return "", once.Permanent(errors.New(why))
 		}
 		return "", once.Permanent(fmt.Errorf("the target answered %s", status(a)))
@@ -178,8 +178,8 @@ func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error
 	return r, nil
 }
 
-// maxAnswerBytes bounds what is read of a target's answer: in JSON, a byte of text takes up to six.
-const maxAnswerBytes = 6*analysis.MaxResultBytes + 4<<10
+// maxResponseBytes bounds what is read of a target's answer: in JSON, a byte of text takes up to six.
+const maxResponseBytes = 6*analysis.MaxResultBytes + 4<<10
 
 // textMember returns a member of a JSON body, "" if there is none or the body is something else.
 func textMember(a *http.Response, body []byte, name string, most int) (string, error) {
@@ -187,8 +187,8 @@ func textMember(a *http.Response, body []byte, name string, most int) (string, e
 	if kind != "application/json" && !strings.HasSuffix(kind, "+json") {
 		return "", nil
 	}
-	if len(body) > maxAnswerBytes {
-		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and return where it is", maxAnswerBytes)
+	if len(body) > maxResponseBytes {
+		return "", fmt.Errorf("it has more than %d bytes: keep the result elsewhere, and return where it is", maxResponseBytes)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "", nil

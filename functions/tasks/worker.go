@@ -39,8 +39,8 @@ type Message struct {
 	Extend func(ctx context.Context, until time.Duration) error
 }
 
-// Answer is what to do with a message.
-type Answer struct {
+// Result is what to do with a message.
+type Result struct {
 	Done       bool          // acknowledge: the message has nothing left to do
 	RetryAfter time.Duration // unless Done: retry not before this; 0 leaves it to the queue
 	Outcome    Outcome
@@ -84,17 +84,17 @@ func (w *Worker) Validate() error {
 // Deliver takes one message through the gate to the work and says what to do with it. It returns when the work has
 // ended, which the end of ctx asks it to do: give ctx the time that the queue waits for a response, less some seconds for
 // releasing the lock. Several messages may be delivered at once, and the same one several times.
-func (w *Worker) Deliver(ctx context.Context, m Message) Answer {
+func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 	begin := time.Now()
 	a := w.deliver(ctx, m)
 	w.logLine(ctx, m, a, time.Since(begin))
 	return a
 }
 
-func (w *Worker) deliver(ctx context.Context, m Message) Answer {
+func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	id, err := analysisID(m.Body)
 	if err != nil {
-		return Answer{Done: true, Outcome: Malformed, Err: err}
+		return Result{Done: true, Outcome: Malformed, Err: err}
 	}
 	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
 	warn := func(err error) {
@@ -122,7 +122,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Answer {
 	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
 		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value, "stack", string(p.Stack))
 	}
-	a := answer(o, err)
+	a := resultOf(o, err)
 	a.AnalysisID = string(id)
 	if a.Outcome == once.Locked && w.AckLocked {
 		a.Done, a.RetryAfter = true, 0
@@ -130,12 +130,12 @@ func (w *Worker) deliver(ctx context.Context, m Message) Answer {
 	return a
 }
 
-// answer translates the end of a run. An error means that the gate did not say.
-func answer(o once.Outcome, err error) Answer {
+// resultOf translates the end of a run. An error means that the gate did not say.
+func resultOf(o once.Outcome, err error) Result {
 	if err != nil {
-		return Answer{Outcome: GateFailed, Err: err}
+		return Result{Outcome: GateFailed, Err: err}
 	}
-	a := Answer{Outcome: o.Status, RetryAfter: o.RetryAfter, Err: o.Err}
+	a := Result{Outcome: o.Status, RetryAfter: o.RetryAfter, Err: o.Err}
 	switch o.Status {
 	case once.Ready, once.Failed, once.AlreadyFinished:
 		a.Done = true
@@ -157,7 +157,7 @@ func (w *Worker) log() *slog.Logger {
 }
 
 // logLine writes what became of a delivery. Bodies are left out: they may hold more than the analysis' name.
-func (w *Worker) logLine(ctx context.Context, m Message, a Answer, took time.Duration) {
+func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Duration) {
 	level := slog.LevelInfo
 	switch a.Outcome {
 	case Malformed, GateFailed:

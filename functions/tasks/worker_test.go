@@ -59,7 +59,7 @@ func (b *bench) wantFree() {
 	}
 }
 
-func (b *bench) deliver(id string) tasks.Answer {
+func (b *bench) deliver(id string) tasks.Result {
 	return b.Deliver(b.t.Context(), tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"` + id + `"}`)})
 }
 
@@ -73,63 +73,63 @@ func TestOutcomes(t *testing.T) {
 		work   once.Work
 		limit  time.Duration
 		change func(*tasks.Worker)
-		want   tasks.Answer
+		want   tasks.Result
 		says   string // in the error
 		status docstore.Value
 		locked bool // afterwards
 	}{
 		{
 			name: "ready", before: docstore.Doc{"title": docstore.String("x")}, work: succeeds,
-			want: tasks.Answer{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
+			want: tasks.Result{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
 		},
 		{
 			name: "failed for good", before: docstore.Doc{"status": docstore.String("RUNNING")},
 			work: func(context.Context, once.Lock) (string, error) {
 				return "", once.Permanent(errors.New("no such video"))
 			},
-			want: tasks.Answer{Done: true, Outcome: once.Failed}, says: "no such video", status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Outcome: once.Failed}, says: "no such video", status: docstore.String("FAILED"),
 		},
 		{
 			name: "failed too often", before: docstore.Doc{"lockFailures": docstore.Int(4)},
 			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
-			want: tasks.Answer{Done: true, Outcome: once.Failed}, says: "flaky", status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Outcome: once.Failed}, says: "flaky", status: docstore.String("FAILED"),
 		},
 		{
 			name: "failed", before: docstore.Doc{"lockFailures": docstore.Int(3)},
 			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
-			want: tasks.Answer{Outcome: once.Retry}, says: "flaky",
+			want: tasks.Result{Outcome: once.Retry}, says: "flaky",
 		},
 		{
 			name: "panic", before: docstore.Doc{"x": docstore.Int(1)},
 			work: func(context.Context, once.Lock) (string, error) { panic("oh") },
-			want: tasks.Answer{Outcome: once.Retry}, says: "the work panicked: oh",
+			want: tasks.Result{Outcome: once.Retry}, says: "the work panicked: oh",
 		},
 		{
 			name: "finished before", before: docstore.Doc{"status": docstore.String("FAILED")},
-			want: tasks.Answer{Done: true, Outcome: once.AlreadyFinished}, status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Outcome: once.AlreadyFinished}, status: docstore.String("FAILED"),
 		},
 		{
 			name: "locked", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
-			want: tasks.Answer{Outcome: once.Locked, RetryAfter: 2 * time.Minute}, locked: true,
+			want: tasks.Result{Outcome: once.Locked, RetryAfter: 2 * time.Minute}, locked: true,
 		},
 		{
 			name: "locked, acknowledged", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
 			change: func(w *tasks.Worker) { w.AckLocked = true },
-			want:   tasks.Answer{Done: true, Outcome: once.Locked}, locked: true,
+			want:   tasks.Result{Done: true, Outcome: once.Locked}, locked: true,
 		},
 		{
 			name: "garbage for a time", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")},
-			work: succeeds, want: tasks.Answer{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
+			work: succeeds, want: tasks.Result{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
 		},
-		{name: "unknown", want: tasks.Answer{Done: true, Outcome: once.Unknown}, says: "no such analysis"},
+		{name: "unknown", want: tasks.Result{Done: true, Outcome: once.Unknown}, says: "no such analysis"},
 		{
 			name: "status of a wrong type", before: docstore.Doc{"status": docstore.Int(7)},
-			want: tasks.Answer{Outcome: tasks.GateFailed}, says: `field "status" is not text`, status: docstore.Int(7),
+			want: tasks.Result{Outcome: tasks.GateFailed}, says: `field "status" is not text`, status: docstore.Int(7),
 		},
 		{
 			name: "time over", before: docstore.Doc{"x": docstore.Int(1)}, limit: time.Minute,
 			work: func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() },
-			want: tasks.Answer{Outcome: once.Stopped}, says: "deadline exceeded",
+			want: tasks.Result{Outcome: once.Stopped}, says: "deadline exceeded",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

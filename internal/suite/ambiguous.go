@@ -18,7 +18,7 @@ type Fate string
 // The fates of a write.
 const (
 	LostRequest      Fate = "lost request"           // the service never sees it
-	LostAnswer       Fate = "lost response"          // applied, and the response is lost
+	LostResponse     Fate = "lost response"          // applied, and the response is lost
 	AppliedThenError Fate = "applied, then an error" // applied, and the service says that it is unavailable
 	AppliedLate      Fate = "applied late"           // applied after the caller gave up waiting
 )
@@ -45,7 +45,7 @@ func everyFate(
 	t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults),
 	test func(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate), commands ...string,
 ) {
-	for _, fate := range []Fate{LostRequest, LostAnswer, AppliedThenError, AppliedLate} {
+	for _, fate := range []Fate{LostRequest, LostResponse, AppliedThenError, AppliedLate} {
 		for _, do := range commands {
 			t.Run(fmt.Sprintf("%s/%s", do, fate), func(t *testing.T) {
 				clock := NewClock()
@@ -175,7 +175,7 @@ func (u *unreliable) Write(ctx context.Context, writes ...docstore.Write) (docst
 	switch fate {
 	case LostRequest:
 		return docstore.Result{}, errInjected
-	case LostAnswer, AppliedThenError:
+	case LostResponse, AppliedThenError:
 		_, err := u.Store.Write(ctx, writes...)
 		return docstore.Result{}, errors.Join(errInjected, err)
 	case AppliedLate:

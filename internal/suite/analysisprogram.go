@@ -26,8 +26,8 @@ type GateStep struct {
 	Status  string // that another writer writes
 	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
 
-	LostRequests int // requests of this command that get lost on the way: it is sent again
-	LostAnswers  int // responses that get lost: the store's library retries the same write, and only the last response arrives
+	LostRequests  int // requests of this command that get lost on the way: it is sent again
+	LostResponses int // responses that get lost: the store's library retries the same write, and only the last response arrives
 }
 
 // AnalysisProgram draws a sequence of steps over few analyses, owners and requests.
@@ -38,15 +38,15 @@ var AnalysisProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) GateStep {
 			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish", "sweep", "sweep",
 			"status", "unlock", "garbage",
 		}).Draw(t, "do"),
-		ID:           rapid.SampledFrom([]string{"k", "k", "k", "l m", "none"}).Draw(t, "id"),
-		Owner:        rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
-		Request:      rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "request"),
-		TTL:          rapid.Int64Range(1, 2).Draw(t, "ttl"),
-		Failed:       rapid.Bool().Draw(t, "failed"),
-		Status:       rapid.SampledFrom([]string{"PENDING", "PENDING", "RUNNING", "READY", "FAILED"}).Draw(t, "status"),
-		Back:         rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 2, -1}).Draw(t, "back"),
-		LostRequests: rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "lost requests"),
-		LostAnswers:  rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost answers"),
+		ID:            rapid.SampledFrom([]string{"k", "k", "k", "l m", "none"}).Draw(t, "id"),
+		Owner:         rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
+		Request:       rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "request"),
+		TTL:           rapid.Int64Range(1, 2).Draw(t, "ttl"),
+		Failed:        rapid.Bool().Draw(t, "failed"),
+		Status:        rapid.SampledFrom([]string{"PENDING", "PENDING", "RUNNING", "READY", "FAILED"}).Draw(t, "status"),
+		Back:          rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 2, -1}).Draw(t, "back"),
+		LostRequests:  rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "lost requests"),
+		LostResponses: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost answers"),
 	}
 }), 1, 60)
 
@@ -135,13 +135,13 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 	}
 	token := max(1, o.token()-s.Back)
 	if r := o.current(); s.Do == "acquire" && r != nil && r.garbage {
-		s.LostAnswers = 0 // its first write is always refused, and the second is not the one that the test loses
+		s.LostResponses = 0 // its first write is always refused, and the second is not the one that the test loses
 	}
 	want := o.answer(s, token, now)
-	for range s.LostAnswers {
+	for range s.LostResponses {
 		want = o.answer(s, token, now)
 	}
-	g.lossy.drop, g.lossy.lose = s.LostRequests, s.LostAnswers
+	g.lossy.drop, g.lossy.lose = s.LostRequests, s.LostResponses
 	got, err := g.send(ctx, s, token)
 	for range s.LostRequests {
 		if err == nil {

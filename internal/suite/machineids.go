@@ -239,7 +239,7 @@ func sameMoment(t *testing.T, s *machineid.Service) {
 // lease of its own, a lost answer costs machine IDs for a while and gives none to two, and a store whose library sends again
 // by itself allocates once.
 func AmbiguousMachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
-	for _, fate := range []Fate{LostRequest, LostAnswer, AppliedThenError, AppliedLate} {
+	for _, fate := range []Fate{LostRequest, LostResponse, AppliedThenError, AppliedLate} {
 		t.Run(string(fate), func(t *testing.T) {
 			clock := NewClock()
 			store, faults := newStore(t, clock.Now)

@@ -112,13 +112,13 @@ func (d *demo) serve(ctx context.Context, store docstore.Store) (closeAll func()
 	if err != nil {
 		return closeAll, err
 	}
-	door, err := tasks.Door{
+	endpoint, err := tasks.Endpoint{
 		Guard: tasks.Development{}, Worker: &tasks.Worker{Gate: tasks.Local(d.analyses), Work: target.Run},
 	}.Route(ctx)
 	if err != nil {
 		return closeAll, err
 	}
-	d.url, err = start(httpapi.New(store, httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{door}}))
+	d.url, err = start(httpapi.New(store, httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{endpoint}}))
 	return closeAll, err
 }
 

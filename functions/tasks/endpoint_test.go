@@ -26,7 +26,7 @@ import (
 )
 
 // door is the handler of a bench, each exchange held against the contract.
-func (b *bench) door(life context.Context, d tasks.Door) http.Handler {
+func (b *bench) door(life context.Context, d tasks.Endpoint) http.Handler {
 	b.t.Helper()
 	d.Worker = &b.Worker
 	if d.Guard == nil {
@@ -112,7 +112,7 @@ func TestAnswers(t *testing.T) {
 				if c.before != nil {
 					b.put("a1", c.before)
 				}
-				w := post(t.Context(), b.door(t.Context(), tasks.Door{}), tasks.TaskPath, strings.NewReader(c.body))
+				w := post(t.Context(), b.door(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(c.body))
 				wants(t, name, w, c.status, c.want)
 				if got := w.Header().Get("Retry-After"); got != c.after {
 					t.Errorf("Retry-After is %q, want %q", got, c.after)
@@ -149,7 +149,7 @@ func TestTimeOver(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.platform)
 					defer cancel()
 				}
-				h, begin := b.door(t.Context(), tasks.Door{Timeout: c.timeout}), time.Now()
+				h, begin := b.door(t.Context(), tasks.Endpoint{Timeout: c.timeout}), time.Now()
 				wants(t, name, post(ctx, h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
 				if took := time.Since(begin); took != c.want {
 					t.Errorf("took %v, want %v", took, c.want)
@@ -166,7 +166,7 @@ func TestStopping(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
 		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-		h := b.door(life, tasks.Door{})
+		h := b.door(life, tasks.Endpoint{})
 		time.AfterFunc(time.Minute, end)
 		wants(t, "stopping", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
 		b.wantFree()
@@ -181,7 +181,7 @@ func TestLockLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-		h := b.door(t.Context(), tasks.Door{})
+		h := b.door(t.Context(), tasks.Endpoint{})
 		time.AfterFunc(90*time.Second, func() {
 			b.put("a1", docstore.Doc{"lockOwner": docstore.String("other"), "lockToken": docstore.Int(2)})
 		})
@@ -208,7 +208,7 @@ func TestGateDown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, succeeds)
 			b.Gate = tasks.Local(analysis.New(down{b.store, err}, nil))
-			wants(t, code, post(t.Context(), b.door(t.Context(), tasks.Door{}), tasks.TaskPath, strings.NewReader(a1)), 503, code)
+			wants(t, code, post(t.Context(), b.door(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)), 503, code)
 		})
 	}
 }
@@ -216,14 +216,14 @@ func TestGateDown(t *testing.T) {
 // TestBrokenBody: a message that did not arrive whole comes again.
 func TestBrokenBody(t *testing.T) {
 	b := newBench(t, succeeds)
-	wants(t, "broken", post(t.Context(), b.door(t.Context(), tasks.Door{}), tasks.TaskPath, iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
+	wants(t, "broken", post(t.Context(), b.door(t.Context(), tasks.Endpoint{}), tasks.TaskPath, iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
 }
 
 // TestNamedByQueue: the lock says which delivery holds it.
 func TestNamedByQueue(t *testing.T) {
 	var owner string
 	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) { owner = l.Owner; return "", nil })
-	h := b.door(t.Context(), tasks.Door{})
+	h := b.door(t.Context(), tasks.Endpoint{})
 	for _, c := range []struct {
 		want   string
 		header []string
@@ -245,7 +245,7 @@ func TestNamedByQueue(t *testing.T) {
 func TestOutlivesWriteTimeout(t *testing.T) {
 	b := newBench(t, succeeds)
 	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-	route, err := tasks.Door{Worker: &b.Worker, Guard: tasks.Development{}}.Route(t.Context())
+	route, err := tasks.Endpoint{Worker: &b.Worker, Guard: tasks.Development{}}.Route(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestGuards(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		// The contract's check would read the body first.
-		route, err := tasks.Door{Worker: &b.Worker, Guard: c.guard}.Route(t.Context())
+		route, err := tasks.Endpoint{Worker: &b.Worker, Guard: c.guard}.Route(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,12 +315,12 @@ func TestDoorRefusesSettings(t *testing.T) {
 	works := &tasks.Worker{Gate: gate, Work: succeeds}
 	for _, c := range []struct {
 		says string
-		door tasks.Door
+		door tasks.Endpoint
 	}{
-		{"Guard is required", tasks.Door{Worker: works}},
-		{"from 1s to 30m0s", tasks.Door{Worker: works, Guard: tasks.Platform{}, Timeout: 31 * time.Minute}},
-		{"from 1s to 30m0s", tasks.Door{Worker: works, Guard: tasks.Platform{}, Timeout: time.Millisecond}},
-		{"Work is required", tasks.Door{Worker: &tasks.Worker{Gate: gate}, Guard: tasks.Platform{}}},
+		{"Guard is required", tasks.Endpoint{Worker: works}},
+		{"from 1s to 30m0s", tasks.Endpoint{Worker: works, Guard: tasks.Platform{}, Timeout: 31 * time.Minute}},
+		{"from 1s to 30m0s", tasks.Endpoint{Worker: works, Guard: tasks.Platform{}, Timeout: time.Millisecond}},
+		{"Work is required", tasks.Endpoint{Worker: &tasks.Worker{Gate: gate}, Guard: tasks.Platform{}}},
 	} {
 		if _, err := c.door.Route(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want %q", c.door, err, c.says)
@@ -330,11 +330,11 @@ func TestDoorRefusesSettings(t *testing.T) {
 
 // TestNotSetUp: doors without what lies behind them say what is missing, and the others work.
 func TestNotSetUp(t *testing.T) {
-	task, err := tasks.Door{}.Route(t.Context())
+	task, err := tasks.Endpoint{}.Route(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep, err := tasks.SweepDoor{}.Route()
+	sweep, err := tasks.SweepEndpoint{}.Route()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestSweepDoor(t *testing.T) {
 func (b *bench) sweepDoor(q analysis.Queue) http.Handler {
 	b.t.Helper()
 	log := slog.New(slog.NewJSONHandler(b.log, nil))
-	route, err := tasks.SweepDoor{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{}, Log: log}.Route()
+	route, err := tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{}, Log: log}.Route()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -442,11 +442,11 @@ func TestSweepDoorRefusesSettings(t *testing.T) {
 	all := analysis.New(docstore.NewMemory(nil), nil)
 	for _, c := range []struct {
 		says string
-		door tasks.SweepDoor
+		door tasks.SweepEndpoint
 	}{
-		{"Guard is required", tasks.SweepDoor{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}}},
-		{"queue is required", tasks.SweepDoor{Analyses: all, Guard: tasks.Platform{}}},
-		{"from 1s to 30m0s", tasks.SweepDoor{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: tasks.Platform{}, Timeout: time.Hour}},
+		{"Guard is required", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}}},
+		{"queue is required", tasks.SweepEndpoint{Analyses: all, Guard: tasks.Platform{}}},
+		{"from 1s to 30m0s", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: tasks.Platform{}, Timeout: time.Hour}},
 	} {
 		if _, err := c.door.Route(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want %q", c.door, err, c.says)

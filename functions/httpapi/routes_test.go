@@ -17,8 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// door is a handler on an empty store in memory, each exchange held against the contract.
-type door struct {
+// api is a handler on an empty store in memory, each exchange held against the contract.
+type api struct {
 	t       *testing.T
 	clock   *suite.Clock
 	store   docstore.Store
@@ -27,16 +27,16 @@ type door struct {
 	header  http.Header // sent with every request
 }
 
-func open(t *testing.T, identity httpapi.Identity) *door {
+func open(t *testing.T, identity httpapi.Identity) *api {
 	t.Helper()
 	c := suite.NewClock()
-	d := &door{t: t, clock: c, store: docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now}), log: &bytes.Buffer{}, header: http.Header{}}
+	d := &api{t: t, clock: c, store: docstore.NewMemory(&docstore.MemoryOptions{Now: c.Now}), log: &bytes.Buffer{}, header: http.Header{}}
 	d.serve(identity, d.store)
 	return d
 }
 
 // serve puts the handler on a store.
-func (d *door) serve(identity httpapi.Identity, s docstore.Store) {
+func (d *api) serve(identity httpapi.Identity, s docstore.Store) {
 	d.handler = contracttest.Handler(d.t, httpapi.New(s, identity, &httpapi.Options{
 		Log: slog.New(slog.NewJSONHandler(d.log, nil)), Timeout: time.Second,
 	}))
@@ -50,7 +50,7 @@ type answer struct {
 	body   map[string]any
 }
 
-func (d *door) send(method, target, body string) answer {
+func (d *api) send(method, target, body string) answer {
 	d.t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(body))
 	maps.Copy(r.Header, d.header)
@@ -67,8 +67,8 @@ func (d *door) send(method, target, body string) answer {
 
 const deploy = "/v1/tenants/acme/locks/deploy-prod"
 
-func (d *door) post(target, body string) answer { d.t.Helper(); return d.send("POST", target, body) }
-func (d *door) get(target string) answer        { d.t.Helper(); return d.send("GET", target, "") }
+func (d *api) post(target, body string) answer { d.t.Helper(); return d.send("POST", target, body) }
+func (d *api) get(target string) answer        { d.t.Helper(); return d.send("GET", target, "") }
 
 // wants fails the test unless the answer has the status and exactly the members of the JSON object want.
 func (a answer) wants(t *testing.T, status int, want string) {

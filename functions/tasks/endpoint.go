@@ -32,7 +32,7 @@ const (
 	Margin = 15 * time.Second
 )
 
-// Door is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Door without a Worker responds
+// Endpoint is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Endpoint without a Worker responds
 // NOT_CONFIGURED.
 //
 //	2xx                  the message is done: ready, failed, already_finished, unknown_analysis, malformed
@@ -41,7 +41,7 @@ const (
 //	424 ATTEMPT_FAILED   retry: the work failed
 //	503 UNAVAILABLE      retry: the gate did not respond
 //	500 DOCUMENT_DAMAGED retry: the analysis' document must be repaired
-type Door struct {
+type Endpoint struct {
 	Worker *Worker
 	Guard  Guard
 
@@ -52,7 +52,7 @@ type Door struct {
 
 // Route returns the endpoint for [httpapi.Options] or [httpapi.Handler]. When ctx ends, which is the process's end, running work
 // is stopped and its lock released.
-func (d Door) Route(ctx context.Context) (httpapi.Route, error) {
+func (d Endpoint) Route(ctx context.Context) (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
 	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Timeout: d.Timeout + Margin}
 	if d.Worker == nil {
@@ -82,7 +82,7 @@ func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error
 // errStopping is the cause with which work is stopped when the process ends.
 var errStopping = errors.New("the server is shutting down")
 
-func (d Door) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
+func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
 	if err := admit(d.Guard, r); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (d Door) deliver(life context.Context, w http.ResponseWriter, r *http.Reque
 }
 
 // timeFor is how long the work may take: less than the request may.
-func (d Door) timeFor(ctx context.Context) time.Duration {
+func (d Endpoint) timeFor(ctx context.Context) time.Duration {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return d.Timeout
@@ -128,7 +128,7 @@ func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
 }
 
 // reply translates an answer for the queue into HTTP.
-func reply(w http.ResponseWriter, a Answer) error {
+func reply(w http.ResponseWriter, a Result) error {
 	if a.Done {
 		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
 	}
