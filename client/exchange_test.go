@@ -440,7 +440,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// TestTries: the bound is exact, 0 and less stand for 4, and the error is that of the last try.
+// TestTries: the bound is exact, 0 and less mean 4, and the error is that of the last try.
 func TestTries(t *testing.T) {
 	for tries, want := range map[int]int{-1: 4, 0: 4, 1: 1, 2: 2, 7: 7} {
 		t.Run(strconv.Itoa(tries), func(t *testing.T) {
@@ -457,7 +457,7 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// TestWaits: before try n+1 the client waits for less than 200 ms · 2^(n-1), and uses that room: among 200 exchanges one
+// TestWaits: before try n+1 the client waits for less than 200 ms · 2^(n-1), and uses that range: among 200 exchanges one
 // waits for more than half of it, or chance has failed once in 2^200.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -483,16 +483,16 @@ func TestWaits(t *testing.T) {
 // TestCancelledWait: a context that ends while the client waits ends the call at once, with the last error.
 func TestCancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const patience = 10 * time.Second
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		const limit = 10 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		w := &wire{answer: func(try int, _ *http.Request) answer {
 			return refusal(contracts.CodeUnavailable, fmt.Sprint("try ", try))
 		}}
 		begin := time.Now()
 		_, err := over(t, w, client.Options{Tries: 30}).Get(ctx, "acme", "deploy") // 30 tries would take years
-		if took := time.Since(begin); took != patience {
-			t.Errorf("the call ended after %v, want %v", took, patience)
+		if took := time.Since(begin); took != limit {
+			t.Errorf("the call ended after %v, want %v", took, limit)
 		}
 		if want := fmt.Sprint("UNAVAILABLE: try ", len(w.sent)); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

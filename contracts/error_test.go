@@ -3,7 +3,6 @@ package contracts_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -41,7 +40,7 @@ func TestAnErrorAndItsBody(t *testing.T) {
 	if p.ExpiresAt != "2026-01-01T00:00:12.400Z" || p.RetryAfterMs != 2400 || p.Instance != "urn:request:r1" || p.Type != e.Code.TypeURI() {
 		t.Errorf("%+v", p)
 	}
-	if got := p.Err(); !reflect.DeepEqual(got, e) {
+	if got := p.Err(); *got != *e {
 		t.Errorf("%+v, want %+v", got, e)
 	}
 	strange := contracts.Problem{Code: "TEAPOT", ExpiresAt: "soon", RetryAfterMs: 1 << 62, Instance: "/x"}.Err()

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// serve is the HTTP door of a table, at /v1/machine-ids.
+// serve is the HTTP endpoint of a table, at /v1/machine-ids.
 func serve(t *table) http.Handler {
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, good any, err error) {
@@ -85,7 +85,7 @@ func TestGeneratorOverHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.table.released(); len(got) != 2 || w.table.units[0].notBefore != origin.UnixMilli()+1 {
-			t.Errorf("given back: %+v, %+v", got, w.table.units[:2])
+			t.Errorf("released: %+v, %+v", got, w.table.units[:2])
 		}
 	})
 	bubble(t, func(w *world) {

@@ -678,7 +678,7 @@ func TestLeasesThatDoNotGoTogether(t *testing.T) {
 					t.Errorf("%+v", st)
 				}
 				if got := w.table.released(); len(got) != int(st.LeasesRejected) || got[0].ServiceID != "s" {
-					t.Errorf("%d refused, given back: %+v", st.LeasesRejected, got)
+					t.Errorf("%d refused, released: %+v", st.LeasesRejected, got)
 				}
 				found := false
 				for _, e := range w.heard() {
@@ -723,7 +723,7 @@ func TestLeaseInUseIsNotGivenBack(t *testing.T) {
 					t.Fatalf("%+v", st)
 				}
 				if got := p.released(); len(got) != 0 {
-					t.Errorf("in use, and given back: %+v", got)
+					t.Errorf("in use, and released: %+v", got)
 				}
 				if err := g.Close(w.Context()); err != nil {
 					t.Error(err)
@@ -746,7 +746,7 @@ func TestLeaseGrantedTwiceAtOnce(t *testing.T) {
 		w.next(g)
 		synctest.Wait()
 		if st := g.Stats(); st.LeasesRejected != 1 || st.ActiveLeases != 1 || len(p.released()) != 0 {
-			t.Errorf("%+v, given back: %+v", st, p.released())
+			t.Errorf("%+v, released: %+v", st, p.released())
 		}
 	})
 }
@@ -926,7 +926,7 @@ func TestCloseGivesLeasesBack(t *testing.T) {
 		got := w.table.released()
 		slices.SortFunc(got, func(a, b kazahana.ReleaseOptions) int { return int(a.ID - b.ID) })
 		if len(got) != 10 {
-			t.Fatalf("%d leases were given back", len(got))
+			t.Fatalf("%d leases were released", len(got))
 		}
 		for i, o := range got {
 			if o.ID != int64(i) || o.ServiceID != "s" || o.Timestamp != origin.UnixMilli()+1000 || w.table.units[i].notBefore != o.Timestamp+1 {
@@ -1009,7 +1009,7 @@ func (d deaf) Acquire(_ context.Context, o kazahana.AcquireOptions) (kazahana.Ac
 	return d.table.Acquire(context.Background(), o)
 }
 
-// Leases that arrive while the generator is closed are released, too, and who waits for them hears that it is closed.
+// Leases that arrive while the generator is closed are released, too, and callers that wait for them learn that it is closed.
 func TestCloseDuringAnAcquire(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.table.latency = time.Second
@@ -1026,7 +1026,7 @@ func TestCloseDuringAnAcquire(t *testing.T) {
 			t.Errorf("the waiting call: %v", err)
 		}
 		if err := <-closing; err != nil || len(w.table.released()) != 1 || w.at() != 2000 {
-			t.Errorf("%v at %d ms, %d given back", err, w.at(), len(w.table.released()))
+			t.Errorf("%v at %d ms, %d released", err, w.at(), len(w.table.released()))
 		}
 	})
 	bubble(t, func(w *world) {

@@ -120,7 +120,7 @@ func TestCloseStopsCallers(t *testing.T) {
 	}
 	all.Wait()
 	if slices.Max(last[:]) == 0 {
-		t.Error("nobody got an ID")
+		t.Error("no caller got an ID")
 	}
 	signed := leases.released()[0].Timestamp
 	for _, id := range last {

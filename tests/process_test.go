@@ -41,7 +41,7 @@ func build(t *testing.T, pkg string, flags ...string) string {
 	entry, _ := builds.LoadOrStore(command, &built{})
 	b := entry.(*built)
 	b.once.Do(func() {
-		dir, err := os.MkdirTemp(binaries, "")
+		dir, err := os.MkdirTemp(binaries, "") //nolint:usetesting // it outlives the test that asks first
 		if err != nil {
 			b.err = err
 			return

@@ -52,7 +52,7 @@ func TestCluster(t *testing.T) {
 		_, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: "redis://" + server.Addr() + "/1"})
 		says(t, err, []string{server.Addr(), "leave out DB"})
 	})
-	t.Run("a slot that nobody serves", func(t *testing.T) {
+	t.Run("a slot that no server has", func(t *testing.T) {
 		slot := admin.ClusterKeySlot(t.Context(), "{nobody}").Val()
 		if err := admin.ClusterDelSlots(t.Context(), int(slot)).Err(); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ var refusals = []struct {
 	{"LOADING", docstore.ErrUnavailable, "the server is loading its data: nothing was changed, try again"},
 	{"READONLY", docstore.ErrUnavailable, "the server is a replica, which does not write and may be behind: nothing was changed; name the primary"},
 	{"MASTERDOWN", docstore.ErrUnavailable, "the server is a replica that has lost its primary: nothing was changed; name the primary"},
-	{"CLUSTERDOWN", docstore.ErrUnavailable, "the cluster is down, or nobody serves the slot of these keys: nothing was changed"},
+	{"CLUSTERDOWN", docstore.ErrUnavailable, "the cluster is down, or no server has the slot of these keys: nothing was changed"},
 	{"TRYAGAIN", docstore.ErrUnavailable, "the slot of these keys is moving to another member: nothing was changed, try again"},
 	{"BUSY", docstore.ErrUnavailable, "a script keeps the server busy: nothing was changed; see SCRIPT KILL"},
 	{"NOREPLICAS", docstore.ErrUnavailable, "fewer replicas are connected than min-replicas-to-write asks for: nothing was changed"},

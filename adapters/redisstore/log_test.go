@@ -21,7 +21,7 @@ func TestSetLog(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := redisstore.Open(ctx, &redisstore.Options{Addr: "redis://ann:hunter2@127.0.0.1:1"}); err == nil {
-		t.Fatal("somebody listens on port 1")
+		t.Fatal("port 1 is in use")
 	}
 	if got := out.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "127.0.0.1:1") || strings.Contains(got, "hunter2") {
 		t.Errorf("the log is %q", got)

@@ -55,7 +55,7 @@ func TestWarnings(t *testing.T) {
 
 const secret = "hunter2!%"
 
-// TestUsers: who may do too little is told so when the store is opened; whoever may do what the documentation says gets
+// TestUsers: a user with too few rights is reported when the store is opened; one with the documented rights gets
 // on.
 func TestUsers(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes")

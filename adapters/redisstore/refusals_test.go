@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestRefusals brings a server into states in which it does not write, and looks at what callers hear. Nothing is
+// TestRefusals brings a server into states in which it does not write, and checks what callers get. Nothing is
 // changed in any of them.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -142,6 +142,6 @@ func TestDueWithoutTheFile(t *testing.T) {
 	q := waiting(1)
 	q.Field = "other"
 	if _, err := s.Due(t.Context(), q); err == nil {
-		t.Error("the file is gone, and nobody says so")
+		t.Error("the file is gone, and no error says so")
 	}
 }

@@ -210,7 +210,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestManyOpenANewFile: whoever comes while the file is being set up finds it either empty or done. A look at it in
+// TestManyOpenANewFile: a process that opens the file while it is being set up finds it either empty or done. A look at it in
 // several steps once saw the tables of a file that did not seem to be ours yet.
 func TestManyOpenANewFile(t *testing.T) {
 	for i := range 30 {

@@ -32,7 +32,7 @@ by a way that everybody knows:
   leasehold id encode --entity user 7301444403200005
   leasehold id decode --entity user 9xO-N-buxPg
 
-Secret, mode, key and entity must be those of the program that shows the public IDs. An ID "-" stands for IDs from the standard input,
+Secret, mode, key and entity must be those of the program that shows the public IDs. An ID "-" means IDs from the standard input,
 one a line.`
 }
 
@@ -193,7 +193,7 @@ func undecodable(text string, err error) error {
 	return usage("%q: %w", text, err)
 }
 
-// each calls f for each ID of the command line, where "-" stands for the lines of the standard input.
+// each calls f for each ID of the command line, where "-" means the lines of the standard input.
 func each(ctx context.Context, ids []string, f func(string) error) error {
 	for _, id := range ids {
 		if id != "-" {

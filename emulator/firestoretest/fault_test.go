@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
-// The client hears what the fault says, and how often it asks is known.
+// The client gets what the fault says, and how often it asks is known.
 func TestFail(t *testing.T) {
 	for name, test := range map[string]struct {
 		code            codes.Code

@@ -89,7 +89,7 @@ func TestDocumentSnapshots(t *testing.T) {
 	}
 }
 
-// After a lost stream the client comes back with its token and hears only what it missed.
+// After a lost stream the client comes back with its token and receives only what it missed.
 func TestListenResumes(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	s, c := start(t, nil)

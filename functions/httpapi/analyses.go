@@ -193,5 +193,5 @@ func (c Caller) lockOwner(fromBody string) (string, error) {
 		}
 		fromBody = strings.TrimPrefix(fromBody, whole+"#")
 	}
-	return c.owner("owner_id", fromBody)
+	return c.owner(fromBody)
 }

@@ -14,7 +14,7 @@ import (
 
 const a1 = "/v1/analyses/a1"
 
-// order makes the document of an analysis, as whoever orders it does.
+// order makes the document of an analysis, as its producer does.
 func (d *api) order(id string, fields map[string]docstore.Value) {
 	d.t.Helper()
 	if fields == nil {
@@ -37,7 +37,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	d.post(a1+"/lock", lock).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING","owner_id":"worker-7","fencing_token":1,
 		"expires_at":"2026-01-01T00:01:00.000Z","remaining_ms":50000,"heartbeat_seconds":12,"runs":1,"failures":0,"replayed":true}`)
 
-	// BE-041-CONFLICT-3, rule 4: somebody else is told to come again, and that is no error.
+	// BE-041-CONFLICT-3, rule 4: another worker is told to retry, and that is no error.
 	d.post(a1+"/lock", `{"owner_id":"worker-8","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"locked",
 		"status":"PENDING","owner_id":"worker-7","expires_at":"2026-01-01T00:01:00.000Z","retry_after_ms":50000}`)
 	a := d.get(a1)
@@ -89,7 +89,7 @@ func TestCreateAnalysis(t *testing.T) {
 	d.send("PUT", "/v1/analyses/a2", "").wants(t, 200, `{"analysis_id":"a2","created":false}`)
 	d.send("PUT", "/v1/analyses/a%2Fb", "").refuses(t, 400, "INVALID_ARGUMENT", "analysis_id")
 
-	// A document that somebody sends along would be lost without a word.
+	// A document in the body would be lost without a word.
 	d.send("PUT", "/v1/analyses/a3", `{"title":"x"}`).refuses(t, 400, "INVALID_ARGUMENT", "body")
 	d.get("/v1/analyses/a3").refuses(t, 404, "NOT_FOUND", "analysis_id")
 }
@@ -161,7 +161,7 @@ func TestAnalysisRefusals(t *testing.T) {
 		t.Error("at expires_at the analysis is still locked")
 	}
 	if a := d.post("/v1/analyses/held/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`); a.status != 200 {
-		t.Errorf("a late finish that nobody overtook: %d %s", a.status, a.raw)
+		t.Errorf("a late finish without another run: %d %s", a.status, a.raw)
 	}
 }
 

@@ -75,13 +75,13 @@ const DefaultWorkerScope = "leasehold:worker"
 // maxSuffixBytes bounds the part of an owner that tells instances of one subject apart.
 const maxSuffixBytes = 64
 
-// owner is the owner of the caller's leases. Without a verified subject it is what the body's member of that name says. With
-// one it is the subject, plus "#" and the body's member if there is one. A "#" in the subject itself is escaped, so that no
+// owner is the owner of the caller's leases. Without a verified subject it is the body's owner_id. With one it is the subject,
+// plus "#" and the body's owner_id if there is one. A "#" in the subject itself is escaped, so that no
 // suffix can make a caller another one.
-func (c Caller) owner(member, fromBody string) (string, error) {
+func (c Caller) owner(fromBody string) (string, error) {
 	if c.Subject == "" {
 		if fromBody == "" {
-			return "", field.Errorf(member, "is required: this server runs in development mode, where the body names the owner")
+			return "", field.Errorf("owner_id", "is required: this server runs in development mode, where the body names the owner")
 		}
 		return fromBody, nil
 	}
@@ -90,7 +90,7 @@ func (c Caller) owner(member, fromBody string) (string, error) {
 		return subject, nil
 	}
 	if len(fromBody) > maxSuffixBytes || strings.Trim(fromBody, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
-		return "", field.Errorf(member, "tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
+		return "", field.Errorf("owner_id", "tells instances of your subject apart: 1 to %d letters, digits, '.', '_' and '-', or leave it out", maxSuffixBytes)
 	}
 	return subject + "#" + fromBody, nil
 }

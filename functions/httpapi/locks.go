@@ -21,7 +21,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.owner("owner_id", body.OwnerID)
+	owner, err := c.owner(body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.owner("owner_id", body.OwnerID)
+	owner, err := c.owner(body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	owner, err := c.owner("owner_id", body.OwnerID)
+	owner, err := c.owner(body.OwnerID)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) err
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	by, err := c.owner("owner_id", body.OwnerID)
+	by, err := c.owner(body.OwnerID)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("refusals changed something:\nbefore %s\nafter  %s", before, after)
 	}
 
-	d.clock.Advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although nobody took the lock since
+	d.clock.Advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although no one took the lock since
 	d.post("/v1/tenants/acme/locks/held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	d.post("/v1/tenants/acme/locks/held/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	d.get("/v1/tenants/acme/locks/never").refuses(t, 404, "NOT_FOUND", "")

@@ -103,7 +103,7 @@ func entries(n int) string {
 	return strings.Join(parts, ",")
 }
 
-// TestBodyThatBreaksOff: the connection ends in the middle of a body. Nothing is changed, and nobody is told otherwise.
+// TestBodyThatBreaksOff: the connection ends in the middle of a body. Nothing is changed, and the response does not claim otherwise.
 func TestBodyThatBreaksOff(t *testing.T) {
 	store := docstore.NewMemory(nil)
 	h := httpapi.New(store, httpapi.Development{}, nil)

@@ -25,8 +25,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// door is the handler of a bench, each exchange held against the contract.
-func (b *bench) door(life context.Context, d tasks.Endpoint) http.Handler {
+// endpoint is the handler of a bench, each exchange held against the contract.
+func (b *bench) endpoint(life context.Context, d tasks.Endpoint) http.Handler {
 	b.t.Helper()
 	d.Worker = &b.Worker
 	if d.Guard == nil {
@@ -68,7 +68,7 @@ func wants(t *testing.T, name string, w *httptest.ResponseRecorder, status int, 
 
 const a1 = `{"analysisId":"a1"}`
 
-// TestAnswers: BE-041-ENTRY. What the queue hears, for every outcome.
+// TestAnswers: BE-041-ENTRY. The response to the queue, for every outcome.
 func TestAnswers(t *testing.T) {
 	locked := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("2000-01-01T00:02:00.000Z")}
 	fails := func(err error) once.Work { return func(context.Context, once.Lock) (string, error) { return "", err } }
@@ -112,13 +112,13 @@ func TestAnswers(t *testing.T) {
 				if c.before != nil {
 					b.put("a1", c.before)
 				}
-				w := post(t.Context(), b.door(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(c.body))
+				w := post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(c.body))
 				wants(t, name, w, c.status, c.want)
 				if got := w.Header().Get("Retry-After"); got != c.after {
 					t.Errorf("Retry-After is %q, want %q", got, c.after)
 				}
 				if strings.Contains(w.Body.String(), "secret") {
-					t.Errorf("the queue hears %s", w.Body)
+					t.Errorf("the queue gets %s", w.Body)
 				}
 				if c.status != 409 && c.want != `{"analysis_id":"a1","outcome":"locked"}` {
 					b.wantFree()
@@ -128,7 +128,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestTimeOver: the work is stopped when the delivery's time is over, by the door's own bound or by that of the platform less
+// TestTimeOver: the work is stopped at the delivery's time limit, by the endpoint's own or by that of the platform less
 // a margin, and the lock is free then.
 func TestTimeOver(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -149,7 +149,7 @@ func TestTimeOver(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.platform)
 					defer cancel()
 				}
-				h, begin := b.door(t.Context(), tasks.Endpoint{Timeout: c.timeout}), time.Now()
+				h, begin := b.endpoint(t.Context(), tasks.Endpoint{Timeout: c.timeout}), time.Now()
 				wants(t, name, post(ctx, h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
 				if took := time.Since(begin); took != c.want {
 					t.Errorf("took %v, want %v", took, c.want)
@@ -160,13 +160,13 @@ func TestTimeOver(t *testing.T) {
 	}
 }
 
-// TestStopping: when the process ends, running work is stopped, and its lock is free for somebody else.
+// TestStopping: when the process ends, running work is stopped, and its lock is free for another worker.
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
 		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-		h := b.door(life, tasks.Endpoint{})
+		h := b.endpoint(life, tasks.Endpoint{})
 		time.AfterFunc(time.Minute, end)
 		wants(t, "stopping", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
 		b.wantFree()
@@ -176,12 +176,12 @@ func TestStopping(t *testing.T) {
 	})
 }
 
-// TestLockLost: the lock of a worker that cannot reach the gate runs out; whoever took over is left alone.
+// TestLockLost: the lock of a worker that cannot reach the gate runs out; the worker that took over is left alone.
 func TestLockLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-		h := b.door(t.Context(), tasks.Endpoint{})
+		h := b.endpoint(t.Context(), tasks.Endpoint{})
 		time.AfterFunc(90*time.Second, func() {
 			b.put("a1", docstore.Doc{"lockOwner": docstore.String("other"), "lockToken": docstore.Int(2)})
 		})
@@ -208,7 +208,7 @@ func TestGateDown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, succeeds)
 			b.Gate = tasks.Local(analysis.New(down{b.store, err}, nil))
-			wants(t, code, post(t.Context(), b.door(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)), 503, code)
+			wants(t, code, post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)), 503, code)
 		})
 	}
 }
@@ -216,14 +216,14 @@ func TestGateDown(t *testing.T) {
 // TestBrokenBody: a message that did not arrive whole comes again.
 func TestBrokenBody(t *testing.T) {
 	b := newBench(t, succeeds)
-	wants(t, "broken", post(t.Context(), b.door(t.Context(), tasks.Endpoint{}), tasks.TaskPath, iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
+	wants(t, "broken", post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, iotest.ErrReader(io.ErrUnexpectedEOF)), 400, "INVALID_ARGUMENT")
 }
 
 // TestNamedByQueue: the lock says which delivery holds it.
 func TestNamedByQueue(t *testing.T) {
 	var owner string
 	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) { owner = l.Owner; return "", nil })
-	h := b.door(t.Context(), tasks.Endpoint{})
+	h := b.endpoint(t.Context(), tasks.Endpoint{})
 	for _, c := range []struct {
 		want   string
 		header []string
@@ -314,21 +314,21 @@ func TestDoorRefusesSettings(t *testing.T) {
 	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
 	works := &tasks.Worker{Gate: gate, Work: succeeds}
 	for _, c := range []struct {
-		says string
-		door tasks.Endpoint
+		says     string
+		endpoint tasks.Endpoint
 	}{
 		{"Guard is required", tasks.Endpoint{Worker: works}},
 		{"from 1s to 30m0s", tasks.Endpoint{Worker: works, Guard: tasks.Platform{}, Timeout: 31 * time.Minute}},
 		{"from 1s to 30m0s", tasks.Endpoint{Worker: works, Guard: tasks.Platform{}, Timeout: time.Millisecond}},
 		{"Work is required", tasks.Endpoint{Worker: &tasks.Worker{Gate: gate}, Guard: tasks.Platform{}}},
 	} {
-		if _, err := c.door.Route(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v, want %q", c.door, err, c.says)
+		if _, err := c.endpoint.Route(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.endpoint, err, c.says)
 		}
 	}
 }
 
-// TestNotSetUp: doors without what lies behind them say what is missing, and the others work.
+// TestNotSetUp: endpoints without their dependencies say what is missing, and the others work.
 func TestNotSetUp(t *testing.T) {
 	task, err := tasks.Endpoint{}.Route(t.Context())
 	if err != nil {
@@ -441,15 +441,15 @@ func (s unreadable) Get(context.Context, ...docstore.Key) (docstore.Snapshot, er
 func TestSweepDoorRefusesSettings(t *testing.T) {
 	all := analysis.New(docstore.NewMemory(nil), nil)
 	for _, c := range []struct {
-		says string
-		door tasks.SweepEndpoint
+		says     string
+		endpoint tasks.SweepEndpoint
 	}{
 		{"Guard is required", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}}},
 		{"queue is required", tasks.SweepEndpoint{Analyses: all, Guard: tasks.Platform{}}},
 		{"from 1s to 30m0s", tasks.SweepEndpoint{Analyses: all, Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: tasks.Platform{}, Timeout: time.Hour}},
 	} {
-		if _, err := c.door.Route(); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v, want %q", c.door, err, c.says)
+		if _, err := c.endpoint.Route(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.endpoint, err, c.says)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// A worker whose work is a Go function, at the door that Cloud Tasks knocks at. The message comes twice.
+// A worker whose work is a Go function, behind the endpoint for Cloud Tasks. The message comes twice.
 func ExampleEndpoint() {
 	ctx := context.Background()
 	store := docstore.NewMemory(nil) // in earnest: adapters/gcpfirestore

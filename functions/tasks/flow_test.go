@@ -37,7 +37,7 @@ const (
 	account   = "queue@p.iam.gserviceaccount.com"
 )
 
-// flow is the whole way: the official client, the queue's emulator, the doors with real tokens, the gate, the work.
+// flow is the whole way: the official client, the queue's emulator, the endpoints with real tokens, the gate, the work.
 type flow struct {
 	*bench
 
@@ -104,12 +104,12 @@ func (f *flow) enqueue(name string) {
 	}
 }
 
-// patience bounds waits that should never be needed.
-const patience = 20 * time.Second
+// waitLimit bounds waits that should never be needed.
+const waitLimit = 20 * time.Second
 
 func (f *flow) idle() {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), waitLimit)
 	defer cancel()
 	if err := f.emulator.Idle(ctx); err != nil {
 		f.t.Fatalf("%v after %+v", err, f.emulator.Attempts())
@@ -118,7 +118,7 @@ func (f *flow) idle() {
 
 // attempted waits until n deliveries have ended. It is for the work.
 func (f *flow) attempted(n int) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	if err := f.emulator.Attempted(ctx, n); err != nil {
 		f.t.Errorf("%v after %+v", err, f.emulator.Attempts())
@@ -143,7 +143,7 @@ func (f *flow) wantAnswers(want ...string) {
 	}
 }
 
-// TestFlow: from a call of Enqueue to the last answer that the queue hears.
+// TestFlow: from a call of Enqueue to the last response to the queue.
 func TestFlow(t *testing.T) {
 	some := docstore.Doc{"title": docstore.String("x")}
 	var runs atomic.Int32
@@ -206,11 +206,11 @@ func TestFlowTokens(t *testing.T) {
 		want   string
 	}{
 		"none":                    {cloudtaskstest.NoToken{}, "401 UNAUTHENTICATED"},
-		"for somebody else":       {change("aud", "https://other.example"), "401 UNAUTHENTICATED"},
+		"for another audience":    {change("aud", "https://other.example"), "401 UNAUTHENTICATED"},
 		"of another issuer":       {change("iss", "https://accounts.google.com"), "401 UNAUTHENTICATED"},
 		"of another account":      {change("email", "eve@p.iam.gserviceaccount.com"), "403 PERMISSION_DENIED"},
 		"of the account's case":   {change("email", strings.ToUpper(account)), "403 PERMISSION_DENIED"},
-		"of nobody":               {change("email", nil), "401 UNAUTHENTICATED"},
+		"without an account":      {change("email", nil), "401 UNAUTHENTICATED"},
 		"not verified":            {change("email_verified", false), "401 UNAUTHENTICATED"},
 		"verified in words":       {change("email_verified", "true"), "401 UNAUTHENTICATED"},
 		"not said to be verified": {change("email_verified", nil), "401 UNAUTHENTICATED"},
@@ -278,7 +278,7 @@ func TestFiveTasks(t *testing.T) {
 	}
 }
 
-// TestRedelivery: the queue loses patience, and delivers again while the first delivery still runs: 409. It then finds the
+// TestRedelivery: the queue times out, and delivers again while the first delivery still runs: 409. It then finds the
 // analysis READY: 200.
 func TestRedelivery(t *testing.T) {
 	var (
@@ -302,7 +302,7 @@ func TestRedelivery(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: the analysis is READY, the queue did not hear it, and nothing runs again.
+// TestLostAnswer: the analysis is READY, the queue did not get the response, and nothing runs again.
 func TestLostAnswer(t *testing.T) {
 	var runs atomic.Int32
 	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
@@ -317,7 +317,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// sweep calls the scheduler's door with a token of an account, and returns the status and the body.
+// sweep calls the scheduler's endpoint with a token of an account, and returns the status and the body.
 func (f *flow) sweep(email string) (int, string) {
 	token, err := f.emulator.Token(email, audience)
 	if err != nil {

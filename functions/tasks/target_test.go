@@ -194,7 +194,7 @@ func TestTargetTroubles(t *testing.T) {
 	}
 }
 
-// TestTargetHangs: the connection is cut when the delivery's time is over, and the lock is given back.
+// TestTargetHangs: the connection is cut at the delivery's time limit, and the lock is released.
 func TestTargetHangs(t *testing.T) {
 	cut := make(chan struct{})
 	target := targetOf(t, func(_ http.ResponseWriter, r *http.Request) {

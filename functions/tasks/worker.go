@@ -54,6 +54,7 @@ type Result struct {
 //	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed
 type Outcome = once.Status
 
+// The outcomes of a delivery that are not statuses of a run.
 const (
 	Malformed  Outcome = "malformed"   // the message names no analysis, and never will
 	GateFailed Outcome = "gate_failed" // the gate did not respond

@@ -47,7 +47,7 @@ type externalID struct {
 	ExternalID string      `json:"externalId"`
 }
 
-// secret is n bytes that nobody should use.
+// secret is n bytes that no one should use.
 func secret(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -99,7 +99,7 @@ type plausibility struct {
 	Accepted   bool        `json:"accepted"`
 }
 
-// plausibilities are about unkeyed public IDs of which some stand for no ID that can have been made.
+// plausibilities are about unkeyed public IDs of which some are of no ID that can have been made.
 func plausibilities() ([]plausibility, error) {
 	var all []plausibility
 	for _, name := range []string{"default", "epoch2020"} {

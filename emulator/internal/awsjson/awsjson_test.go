@@ -75,7 +75,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// TestServeEndsWithTheTest: no request reaches the server any more, whoever has its port now.
+// TestServeEndsWithTheTest: no request reaches the server any more, even if another server has its port now.
 func TestServeEndsWithTheTest(t *testing.T) {
 	var reached atomic.Int32
 	var url string

@@ -43,21 +43,19 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Start closes a server when the test ends, or fails the test if the server did not start. Then it returns the zero S,
-// if the test's Fatalf returned.
+// Start closes a server when the test ends, or fails the test if the server did not start.
 func Start[S io.Closer](t TB, s S, err error) S {
 	t.Helper()
-	if err != nil {
+	if err == nil {
+		t.Cleanup(func() {
+			t.Helper()
+			if err := s.Close(); err != nil {
+				t.Fatalf("close the server: %v", err)
+			}
+		})
+	} else {
 		t.Fatalf("%v", err)
-		var none S
-		return none
 	}
-	t.Cleanup(func() {
-		t.Helper()
-		if err := s.Close(); err != nil {
-			t.Fatalf("close the server: %v", err)
-		}
-	})
 	return s
 }
 

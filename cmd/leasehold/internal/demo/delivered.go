@@ -19,7 +19,7 @@ const (
 	delivered  = "invoice-42"
 	deliveries = 5
 	workTime   = 600 * time.Millisecond
-	backoff    = 400 * time.Millisecond // of the queue, when it hears anything but 2xx
+	backoff    = 400 * time.Millisecond // of the queue, after any response but 2xx
 )
 
 // office is the work behind the gate: a server of its own, as a user's worker is. It counts for itself who runs.
@@ -36,7 +36,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pause(r.Context(), workTime)
 	o.d.sayf("work", "done")
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write([]byte(`{"result":"sent to the customer"}`)) // whoever is gone hears nothing
+	_, _ = w.Write([]byte(`{"result":"sent to the customer"}`)) // a client that is gone needs no response
 }
 
 // deliver plays a queue that delivers one task five times at once, and again to everybody who did not say that it is done.
@@ -92,7 +92,7 @@ func (d *demo) deliver(ctx context.Context) error {
 		"%d run, %d deliveries answered, %d of them with: come again", runs, deliveries+again, again)
 	d.check(heard[contracts.TaskOutcome(once.Ready)] == 1 && heard[contracts.TaskOutcome(once.AlreadyFinished)] == deliveries-1 &&
 		after.Status == analysis.Ready && after.Result == "sent to the customer",
-		"and every delivery hears of its end", "the analysis is %s, %q", after.Status, after.Result)
+		"and every delivery learns that it is done", "the analysis is %s, %q", after.Status, after.Result)
 	return nil
 }
 

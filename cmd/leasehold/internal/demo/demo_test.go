@@ -64,7 +64,7 @@ func TestTasksThatRunEachTime(t *testing.T) {
 	if err := d.deliver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "a task that is delivered five times runs once, and every delivery hears of its end"
+	want := "a task that is delivered five times runs once, and every delivery learns that it is done"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
 		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
 	}

@@ -36,7 +36,7 @@ type event struct {
 	Status     string    `json:"status,omitempty"`
 }
 
-// Work is a worker process: it runs one analysis under the gate of a server, waiting as long as somebody else does, and
+// Work is a worker process: it runs one analysis under the gate of a server, waiting as long as another worker does, and
 // tells out what happens. Its own death is the show's business.
 func Work(ctx context.Context, server, id, owner string, out io.Writer) error {
 	c, err := client.New(server, nil)
@@ -158,7 +158,7 @@ func (d *demo) kill(ctx context.Context) error {
 	var (
 		heir    event
 		began   time.Time
-		verdict string
+		outcome string
 	)
 	for e := range second.events {
 		d.report("worker-b", e)
@@ -166,7 +166,7 @@ func (d *demo) kill(ctx context.Context) error {
 		case "began":
 			heir, began = e, time.Now()
 		case "ended":
-			verdict = e.Status
+			outcome = e.Status
 		default: // steps, and waiting
 		}
 	}
@@ -180,7 +180,7 @@ func (d *demo) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.check(verdict == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready && after.Result == "made by worker-b",
+	d.check(outcome == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready && after.Result == "made by worker-b",
 		"a dead worker's run is taken over", "worker-b ran it with token %d after token %d: %s, %q", heir.Token, dead.Token, after.Status, after.Result)
 	d.check(!began.IsZero() && !began.Before(held), "and not before its lock has run out",
 		"the lock ended at %s, the second run began at %s", held.Format(clock), began.UTC().Format(clock))
@@ -198,7 +198,7 @@ func (d *demo) report(who string, e event) {
 	case "step":
 		d.sayf(who, "step %d of %d", e.Step, steps)
 	case "busy":
-		d.sayf(who, "locked: somebody runs it; asked to come again in %s", e.RetryAfter)
+		d.sayf(who, "locked: another worker runs it; retry in %s", e.RetryAfter)
 	case "ended":
 		d.sayf(who, "finish → %s", e.Status)
 	default: // of a newer version

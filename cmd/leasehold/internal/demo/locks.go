@@ -57,7 +57,7 @@ func (d *demo) contend(ctx context.Context) error {
 	return d.pausedHolder(ctx, locks)
 }
 
-// pausedHolder lets a holder sleep beyond its lease: somebody else gets the lock, and the sleeper is refused wherever it
+// pausedHolder lets a holder sleep beyond its lease: another worker gets the lock, and the sleeper is rejected wherever it
 // comes with its old token.
 func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	const key = "orders"
