@@ -74,7 +74,7 @@ func provider(t *testing.T, h http.Handler) kazahana.LeaseProvider {
 	return c.MachineIDs()
 }
 
-// TestGeneratorOverHTTP: a whole life, from the first lease to giving it back.
+// TestGeneratorOverHTTP: a whole life, from the first lease to its release.
 func TestGeneratorOverHTTP(t *testing.T) {
 	bubble(t, func(w *world) {
 		g := w.generator(provider(w.T, serve(w.table)), kazahana.Options{ServiceID: "payments", MaxThroughputPerMs: 512})

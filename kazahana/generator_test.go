@@ -729,7 +729,7 @@ func TestLeaseInUseIsNotGivenBack(t *testing.T) {
 					t.Error(err)
 				}
 				if got := p.released(); len(got) != 1 || got[0].ID != 7 {
-					t.Errorf("closing gave back %+v", got)
+					t.Errorf("closing released %+v", got)
 				}
 			})
 		})
@@ -960,7 +960,7 @@ func TestCloseSignsTheLastStamp(t *testing.T) {
 	})
 }
 
-// A lease that has not begun by the local clock may have followed another one in its last millisecond. Giving it back
+// A lease that has not begun by the local clock may have followed another one in its last millisecond. Releasing it
 // unused must not let a third one begin before it.
 func TestCloseDoesNotReachBackBehindTheLease(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -12,6 +12,10 @@ import (
 // words are not used in this field, or not in the sense in which they were once used here, each with what to write instead.
 var words = map[string]string{
 	`(thundering )?herd`: "many callers at once", `legible`: "readable", `astray`: "lost", `timely`: "in time",
+	`somebody`: "another worker, a caller", `whoever`: "the caller that", `strangers?`: "other writers", `hears?`: "receives",
+	`doors?`: "endpoint, handler", `steady clock`: "monotonic clock", `time is over`: "expired", `comes? to an end`: "expires",
+	`gives? (it )?back`: "releases", `given back`: "released", `gave back`: "released", `stands? for`: "means",
+	`patien(t|ce|tly)`: "retry timeout", `verdicts?`: "result, status", `planted`: "injected, mutation",
 }
 
 // generated files have their language from their sources.
@@ -47,7 +51,7 @@ func sources(t *testing.T, f func(path string, line int, text string)) {
 // TestPlainWords: sources and pages use the words of the field.
 func TestPlainWords(t *testing.T) {
 	t.Parallel()
-	var all []string
+	all := make([]string, 0, len(words))
 	for word := range words {
 		all = append(all, word)
 	}
@@ -59,6 +63,20 @@ func TestPlainWords(t *testing.T) {
 					t.Errorf("%s:%d: %q: write %q", path, line, found, better)
 				}
 			}
+		}
+	})
+}
+
+// TestRequirementIDsStandInTestsOnly: readers of the code cannot look them up; docs/traceability.md connects the two.
+func TestRequirementIDsStandInTestsOnly(t *testing.T) {
+	t.Parallel()
+	id := regexp.MustCompile(`\b(LS-[A-Z]+-[0-9]+|BE-041-[A-Z]+|IDS-[A-Z]+)\b`)
+	sources(t, func(path string, line int, text string) {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/suite/") {
+			return
+		}
+		if found := id.FindString(text); found != "" {
+			t.Errorf("%s:%d: %s: say the reason in words", path, line, found)
 		}
 	})
 }

@@ -88,8 +88,8 @@ func TestTimeout(t *testing.T) {
 		fault firestoretest.Fault
 		want  string
 	}{
-		"down":      {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable, Message: "planted"}}, "planted"},
-		"aborted":   {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Aborted, Message: "planted"}}, "planted"},
+		"down":      {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Unavailable, Message: "injected"}}, "injected"},
+		"aborted":   {firestoretest.Fault{Effect: firestoretest.Fail{Code: codes.Aborted, Message: "injected"}}, "injected"},
 		"no answer": {firestoretest.Fault{Effect: firestoretest.Delay{For: time.Hour}}, "1s at most"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func ExampleFence() {
 	}
 	fmt.Println("held:", bill(100))
 
-	// Somebody ends the lease, and another caller takes the lock.
+	// An administrator ends the lease, and another caller takes the lock.
 	if _, err := locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "ann hangs", RequestID: "f1"}); err != nil {
 		panic(err)
 	}

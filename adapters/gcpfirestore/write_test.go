@@ -120,7 +120,7 @@ func TestLostCommit(t *testing.T) {
 			meddle: []docstore.Write{increment}, unknown: true, n: 1, commits: 1},
 		{name: "request lost, meddled", write: create, effect: firestoretest.Fail{Code: codes.Unavailable},
 			meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}}}, found: docstore.String("bob"), commits: 1},
-		// Somebody else was faster, and every request was answered.
+		// Another writer was faster, and every request got a response.
 		{name: "faster, no condition", write: increment, effect: firestoretest.Delay{}, meddle: []docstore.Write{increment}, applied: true, n: 2, commits: 2},
 		{name: "faster, document there", before: []docstore.Write{create}, write: increment, effect: firestoretest.Delay{},
 			meddle: []docstore.Write{increment}, applied: true, n: 3, commits: 2},

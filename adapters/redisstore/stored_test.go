@@ -50,13 +50,13 @@ func TestStoredForm(t *testing.T) {
 // it is.
 func TestStrangersFields(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		s, c := open(t, server, &redisstore.Options{Prefix: "strangers"}), client(t, server)
+		s, c := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
 		strange := map[string]string{
 			"plain": "50", "empty": "", "colon": ":", "fraction": "i:1.5", "zeros": "i:007", "minus": "i:-0", "plus": "i:+1", "beyond": "i:9007199254740993",
 			"far": "i:99999999999999999999", "exponent": "i:1e3", "space": "i: 1", "yes": "b:true", "order": `m:{"b":"1","a":"2"}`, "nested": `m:{"a":{}}`,
 			"list": "m:[]", "null": "m:null", "broken": "m:{", "time": "t:0", "bytes": "s:\xff", "status": "s:READY", "count": "i:7",
 		}
-		const hash = "{strangers}:doc:locks/acme/k"
+		const hash = "{others}:doc:locks/acme/k"
 		if err := c.HSet(t.Context(), hash, strange).Err(); err != nil {
 			t.Fatal(err)
 		}

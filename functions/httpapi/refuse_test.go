@@ -221,7 +221,7 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 		d.post(deploy+"/acquire", `{"request_id":"r1","ttl_seconds":30,"owner_id":"`+suffix+`"}`).refuses(t, 400, "INVALID_ARGUMENT", "owner_id")
 	}
 
-	// Whoever has "svc-deploy#worker-1" as a subject is still not worker-1 of svc-deploy.
+	// A caller with the subject "svc-deploy#worker-1" is still not worker-1 of svc-deploy.
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc-deploy#worker-1", Tenant: "acme"}}, d.store)
 	d.post("/v1/tenants/acme/locks/b/release", `{"request_id":"e1","fencing_token":1}`).refuses(t, 403, "NOT_OWNER", "")
 	if got := owner("c", `{"request_id":"r1","ttl_seconds":30}`); got != "svc-deploy%23worker-1" {

@@ -388,7 +388,7 @@ func schedule(proto protocol, steps []step) error {
 				if c.slot < 0 {
 					continue
 				}
-				// Whoever signs has stopped to stamp behind what it signs.
+				// The signer makes no IDs with a later timestamp than the signed one.
 				at, held := max(store+c.skew, c.stamped), c.secret
 				after, v := proto.release(p, c.slot, at, func(k secret) bool { return k == held }, now)
 				c.slot, c.pending = -1, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// faulty is a sound store with planted faults: each function that is set stands in for the method of its name.
+// faulty is a sound store with injected faults: each function that is set stands in for the method of its name.
 type faulty struct {
 	docstore.Store
 	write func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error)
@@ -209,7 +209,7 @@ var plantedFaults = []struct {
 				return snap, err
 			}
 			if all.At, all.Docs = snap.At, append(all.Docs, snap.Docs[0]); len(all.Docs) == 1 && len(keys) > 1 {
-				// Somebody else's transfer comes in between.
+				// Another caller's transfer comes in between.
 				if _, err := s.Write(ctx, docstore.Write{Key: keys[0], Add: map[string]int64{"n": -1}},
 					docstore.Write{Key: keys[1], Add: map[string]int64{"n": 1}}); err != nil {
 					return all, err

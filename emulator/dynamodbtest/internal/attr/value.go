@@ -1,6 +1,6 @@
 // Package attr holds DynamoDB's attribute values: the ten types, their JSON form, their order, equality and size.
 //
-// Values are immutable once made. Whoever changes an item builds new maps and lists along the changed path and shares
+// Values are immutable once made. A caller that changes an item builds new maps and lists along the changed path and shares
 // the rest, so an old version of an item can be kept or returned without copying it.
 package attr
 
