@@ -1,0 +1,167 @@
+package rule_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// claim takes a seat for a minute: one document, one owner. A seat without a readable expiry is free as well, which its condition
+// cannot say: that is its second write.
+type claim struct{ owner string }
+
+type seat struct {
+	owner, expiry string
+}
+
+type outcome struct {
+	holder string
+	late   bool
+}
+
+var (
+	_ rule.Command[seat, outcome] = claim{}
+	_ rule.Second[seat]           = claim{}
+
+	key   = docstore.Key{Kind: "seats", ID: "a1"}
+	begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+func (c claim) Write() docstore.Write {
+	return c.write(docstore.Any{docstore.Absent{}, docstore.LE{Field: "expires_at", Value: docstore.Now}})
+}
+
+func (c claim) write(free docstore.Cond) docstore.Write {
+	return docstore.Write{Key: key, If: free, Set: map[string]docstore.Value{
+		"owner": docstore.String(c.owner), "expires_at": docstore.Now.Add(time.Minute),
+	}}
+}
+
+func (claim) State(d docstore.Doc) (seat, error) {
+	owner, ok := d["owner"].(docstore.String)
+	if !ok && d["owner"] != nil {
+		return seat{}, docstore.ErrDamaged
+	}
+	expiry, _ := d["expires_at"].(docstore.String)
+	return seat{string(owner), string(expiry)}, nil
+}
+
+func (claim) Second(s seat, _ rule.When) (docstore.Write, bool) {
+	if _, err := docstore.ParseTime(docstore.String(s.expiry)); err == nil {
+		return docstore.Write{}, false
+	}
+	return claim{"second"}.write(docstore.Eq{Field: "expires_at", Value: docstore.String(s.expiry)}), true
+}
+
+func (claim) Granted(s seat, w rule.When) outcome {
+	end, err := docstore.ParseTime(docstore.String(s.expiry))
+	return outcome{s.owner, err != nil || w.Late(end)}
+}
+
+func (claim) Refusal(s seat, _ rule.When) outcome { return outcome{holder: s.owner} }
+
+// changed is a store on which another caller writes before each write.
+type changed struct {
+	docstore.Store
+	before []docstore.Doc
+}
+
+func (s *changed) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if len(s.before) > 0 {
+		if _, err := s.Store.Write(ctx, docstore.Write{Key: key, Set: s.before[0]}); err != nil {
+			return docstore.Result{}, err
+		}
+		s.before = s.before[1:]
+	}
+	return s.Store.Write(ctx, writes...)
+}
+
+func expires(text string) docstore.Doc {
+	return docstore.Doc{"owner": docstore.String("ann"), "expires_at": docstore.String(text)}
+}
+
+// TestRunAndStep: both decide alike, whatever document they meet.
+func TestRunAndStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		found docstore.Doc
+		took  time.Duration
+		want  outcome
+	}{
+		"free":                  {nil, 0, outcome{"bob", false}},
+		"expired":               {expires("2026-01-01T00:00:00.000Z"), 0, outcome{"bob", false}},
+		"held":                  {expires("2026-01-01T00:00:00.001Z"), 0, outcome{"ann", false}},
+		"no readable expiry":    {expires("3000"), 0, outcome{"second", false}},
+		"in time by a moment":   {nil, time.Minute - 1, outcome{"bob", false}},
+		"the response was late": {nil, time.Minute, outcome{"bob", true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
+			if c.found != nil {
+				if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: c.found}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			elapsed := time.Duration(0) // the runner looks at its clock before and after the request
+			clock := func() time.Time { defer func() { elapsed += c.took }(); return begin.Add(elapsed) }
+			got, err := rule.Run(t.Context(), store, clock, claim{"bob"})
+			if err != nil || got != c.want {
+				t.Errorf("Run: %+v, %v, want %+v", got, err, c.want)
+			}
+			stored, err := store.Get(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, got, err := rule.Step(claim{"bob"}, c.found, rule.When{At: begin, Took: c.took})
+			if err != nil || got != c.want || !reflect.DeepEqual(after, stored.Docs[0]) {
+				t.Errorf("Step: %+v, %v, want %+v\nleft   %v\nstored %v", got, err, c.want, after, stored.Docs[0])
+			}
+		})
+	}
+}
+
+// TestRunReports: what a runner cannot decide is an error, and the command was not granted.
+func TestRunReports(t *testing.T) {
+	open := func() docstore.Store {
+		return docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
+	}
+	for name, c := range map[string]struct {
+		store docstore.Store
+		want  error
+	}{
+		"a document that cannot be read":                 {&changed{open(), []docstore.Doc{{"owner": docstore.Int(1), "expires_at": docstore.String("2027-01-01T00:00:00.000Z")}}}, docstore.ErrDamaged},
+		"a change between two writes":                    {&changed{open(), []docstore.Doc{expires("3000"), expires("4000")}}, docstore.ErrUnavailable},
+		"a store that rejects what the condition grants": {rejecting{open()}, docstore.ErrDamaged},
+	} {
+		if got, err := rule.Run(t.Context(), c.store, time.Now, claim{"bob"}); !errors.Is(err, c.want) || got != (outcome{}) {
+			t.Errorf("%s: %+v, %v, want %v", name, got, err, c.want)
+		}
+	}
+	if after, _, err := rule.Step(claim{"bob"}, docstore.Doc{"owner": docstore.Int(1)}, rule.When{At: begin}); !errors.Is(err, docstore.ErrDamaged) || len(after) != 1 {
+		t.Errorf("Step of a document that cannot be read: %v, %v", after, err)
+	}
+}
+
+// rejecting says of every write that its condition failed.
+type rejecting struct{ docstore.Store }
+
+func (rejecting) Write(context.Context, ...docstore.Write) (docstore.Result, error) {
+	return docstore.Result{At: begin, Docs: []docstore.Doc{nil}, Refused: []int{0}}, nil
+}
+
+// TestWhen: margin and lateness at their bounds.
+func TestWhen(t *testing.T) {
+	w := rule.When{At: begin, Margin: time.Second, Took: 2 * time.Second}
+	for _, c := range []struct {
+		end         time.Duration
+		ended, late bool
+	}{{time.Second, true, true}, {time.Second + 1, false, true}, {3 * time.Second, false, true}, {3*time.Second + 1, false, false}} {
+		if end := begin.Add(c.end); w.Ended(end) != c.ended || w.Late(end) != c.late {
+			t.Errorf("end after %v: ended %v, late %v", c.end, w.Ended(end), w.Late(end))
+		}
+	}
+}
