@@ -1,5 +1,5 @@
 // Package dynoxide finds dynoxide for tests that compare with it: a DynamoDB server in Rust that others wrote
-// (https://www.npmjs.com/package/@dynoxide/linux-x64).
+// (npm package @dynoxide/linux-x64).
 package dynoxide
 
 import (
