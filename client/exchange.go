@@ -27,7 +27,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 		return none, err
 	}
 	for retry := 0; ; retry++ {
-		content, again, err := c.exchange(ctx, method, path, payload)
+		content, again, err := c.exchange(ctx, method, path, payload, maxResponse)
 		if err == nil {
 			return decode(c, content, valid)
 		}
@@ -61,9 +61,12 @@ func decode[T any](c *Client, content []byte, valid func(T) bool) (T, error) {
 	return got, nil
 }
 
-// exchange sends a request once and returns the body of a response that says OK. again reports that the outcome is unknown,
+// maxResponse bounds the bytes of a response: a page of 1000 locks with all their metadata, each byte escaped, stays below.
+const maxResponse = 128 << 20
+
+// exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most. again reports that the outcome is unknown,
 // or that another try may succeed.
-func (c *Client) exchange(ctx context.Context, method, path string, payload []byte) (content []byte, again bool, err error) {
+func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
 	if err != nil {
 		return nil, false, err
@@ -82,8 +85,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	if err != nil {
 		return nil, ctx.Err() == nil, err
 	}
-	defer w.Body.Close()   //nolint:errcheck // the body was read to its end, or is not wanted
-	const most = 128 << 20 // a page of 1000 locks with all their metadata, each byte escaped, stays below
+	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
 		return nil, ctx.Err() == nil, fmt.Errorf("read the response: %w", err)

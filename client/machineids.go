@@ -53,6 +53,6 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	}
 	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
 	defer cancel()
-	content, _, err := m.client.exchange(ctx, method, path, payload)
+	content, _, err := m.client.exchange(ctx, method, path, payload, 16<<20) // 8192 leases with their layouts are 2 MiB
 	return content, err
 }

@@ -20,7 +20,8 @@ func (r *run) firstBeat(remaining time.Duration) time.Duration {
 // beat refreshes the lock until it is lost or ctx ends. Each refresh is due one Heartbeat after the last one that
 // succeeded was sent. One that fails is tried again, at first soon and at last every ten seconds or half a Heartbeat.
 func (r *run) beat(ctx context.Context, t *term, due moment) {
-	failed, waits := 0, backoff.Policy{First: min(time.Second, r.Heartbeat/8), Max: min(10*time.Second, r.Heartbeat/2)}
+	soon := min(time.Second, r.Heartbeat/8)
+	failed, waits := 0, backoff.Policy{First: soon, Max: min(10*time.Second, r.Heartbeat/2), Min: soon / 2}
 	for r.clock.sleep(ctx, due) == nil && t.check() == nil {
 		asked, left := r.clock(), t.left()
 		err := try(ctx, min(tryTime, max(left/3, 10*time.Millisecond)), func(ctx context.Context) error {

@@ -153,7 +153,7 @@ func TestLambda(t *testing.T) {
 	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL}
 
 	t.Run("behind authorizers", func(t *testing.T) {
-		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_TENANT_CLAIM=tenant_id")...)
+		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme")...)
 		for _, c := range []struct {
 			name   string
 			event  []byte
@@ -165,6 +165,7 @@ func TestLambda(t *testing.T) {
 			{"another owner", lambdaFile(t, "apigw_jwt.json", "svc-deploy", "svc-other"), 409, []string{`"code":"LOCK_HELD"`, `"owner_id":"svc-deploy"`}},
 			{"an IAM caller", lambdaFile(t, "apigw_iam.json"), 409, []string{`"code":"LOCK_HELD"`}},
 			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, []string{`"code":"PERMISSION_DENIED"`}},
+			{"a token of another tenant", lambdaFile(t, "apigw_jwt.json", `"tenant_id": "acme"`, `"tenant_id": "rival"`), 403, []string{`"code":"PERMISSION_DENIED"`}},
 			{"no authorizer", lambdaFile(t, "forged_headers.json"), 401, []string{`"code":"UNAUTHENTICATED"`}},
 			{"key with slashes", lambdaFile(t, "apigw_key_with_slashes.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
 			{"read it at a function URL", lambdaFile(t, "url_iam.json"), 200, []string{`"lock_key":"a/b c%2F"`, `"owner_id":"svc-deploy"`}},

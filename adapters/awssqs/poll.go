@@ -64,7 +64,7 @@ const (
 	maxAttempts   = 5                // at a queue that does not respond, when draining
 )
 
-var pauses = backoff.Policy{First: 300 * time.Millisecond, Max: MaxPause}
+var pauses = backoff.Policy{First: 300 * time.Millisecond, Max: MaxPause, Min: 100 * time.Millisecond}
 
 // Poll passes messages to the handler until the context ends, or until there is nothing more to do if the options say
 // so. Then it receives no more and waits for the handlers: for Grace, and after cancelling them for ten seconds more.

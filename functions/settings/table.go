@@ -161,8 +161,8 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_AUTH_TENANT", Group: groupAuth, Type: Text, Placeholder: "TENANT", Entries: apis,
 		Help: "Tenant of all callers, if their tokens have no claim for it.",
-		More: "Lambda api: also the tenant of IAM callers; together with {AUTH_TENANT_CLAIM}, which only the Lambda api without an " +
-			"issuer allows, it is the tenant of IAM callers only.",
+		More: "Lambda api without an issuer: the tenant of IAM callers; with {AUTH_SUBJECTS}, of all callers that it lists, whatever " +
+			"their tokens claim.",
 		field: func(c *Config) any { return &c.AuthTenant },
 	},
 	{

@@ -16,14 +16,10 @@ import (
 func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identity) (httpapi.Identity, error) {
 	who := otherwise
 	if c.AuthIssuer != "" {
-		tokens, err := oidc.New(ctx, oidc.Config{
-			Issuer: c.AuthIssuer, Audience: c.AuthAudience, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
-			AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, Leeway: c.AuthLeeway,
-		})
-		if err != nil {
+		var err error
+		if who, err = oidc.New(ctx, tokens(c)); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_AUTH_ISSUER"), err)
 		}
-		who = tokens
 	}
 	if c.AuthAdmins != nil || c.AuthWorkers != nil {
 		who = roles{who, c.AuthAdmins, c.AuthWorkers}
@@ -32,6 +28,14 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 		who = fixedTenant{who, c.AuthTenant, c.AuthSubjects}
 	}
 	return who, nil
+}
+
+// tokens are the settings of the issuer's tokens.
+func tokens(c *settings.Config) oidc.Config {
+	return oidc.Config{
+		Issuer: c.AuthIssuer, Audience: c.AuthAudience, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
+		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, Leeway: c.AuthLeeway,
+	}
 }
 
 // TenantClaim is the claim that an identity reads the tenant from. If all callers have one tenant, it is a claim that every
@@ -43,8 +47,10 @@ func TenantClaim(c *settings.Config) string {
 	return c.AuthTenantClaim
 }
 
+// oneTenant reports whether all callers have the tenant AuthTenant. Without an issuer, callers verified by the platform keep the
+// tenant of their claim unless the subjects of AuthTenant are listed: no caller is moved into a tenant without being named.
 func oneTenant(c *settings.Config) bool {
-	return c.AuthTenant != "" && !c.Given("LEASEHOLD_AUTH_TENANT_CLAIM")
+	return c.AuthTenant != "" && !c.Given("LEASEHOLD_AUTH_TENANT_CLAIM") && (c.AuthIssuer != "" || c.AuthSubjects != nil)
 }
 
 // roles are subjects with rights that their tokens do not name: Google's tokens have no scopes.

@@ -7,9 +7,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 type who func(*http.Request) (httpapi.Caller, error)
@@ -40,7 +44,9 @@ func TestIdentity(t *testing.T) {
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks", "httpapi.Development", "tenant_id"},
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_DEVELOPMENT=1", "httpapi.Development", "tenant_id"},
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks" + issuer, "*oidc.Identity", "tenant_id"},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme", "setup.fixedTenant", "sub"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme", "httpapi.Development", "tenant_id"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1", "setup.fixedTenant", "sub"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme" + issuer, "setup.fixedTenant", "sub"},
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", "httpapi.Development", "org"},
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_ADMINS=arn:a", "setup.roles", "tenant_id"},
 		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_TENANT=acme", "setup.fixedTenant", "sub"},
@@ -126,5 +132,35 @@ func TestBasePath(t *testing.T) {
 		if h.ServeHTTP(httptest.NewRecorder(), r); got != want || r.URL.String() != before {
 			t.Errorf("%s: %s, want %s; the request is now %s", sent, got, want, r.URL)
 		}
+	}
+}
+
+// TestSettingsArriveWhereTheyBelong: what is made of settings has each in its place.
+func TestSettingsArriveWhereTheyBelong(t *testing.T) {
+	const all = " LEASEHOLD_TTL=60s LEASEHOLD_HEARTBEAT=7s LEASEHOLD_MAX_FAILURES=3 LEASEHOLD_TASK_TIMEOUT=9m" +
+		" LEASEHOLD_MAX_TAKEOVERS=11 LEASEHOLD_REQUEUE_EVERY=13m LEASEHOLD_SWEEP_GRACE=17m"
+	c := config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run LEASEHOLD_ON_LOCKED=ack"+all)
+	w, err := Work(c, nil, docstore.NewMemory(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.TTL != time.Minute || w.Heartbeat != 7*time.Second || w.MaxFailures != 3 || !w.AckLocked || w.Gate == nil || w.Work == nil {
+		t.Errorf("the worker: %+v", w)
+	}
+	if w, err := Work(config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run"), nil, docstore.NewMemory(nil), nil); err != nil || w.AckLocked {
+		t.Errorf("without ack: %+v, %v", w, err)
+	}
+	if got, want := Sweep(c, nil), (analysis.Sweep{MaxTakeovers: 11, RequeueEvery: 13 * time.Minute, Grace: 17 * time.Minute}); got != want {
+		t.Errorf("the sweep: %+v, want %+v", got, want)
+	}
+
+	c = config(t, settings.Serve, "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=us LEASEHOLD_AUTH_JWKS_URL=https://keys.example/jwks"+
+		" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_LEEWAY=19s")
+	want := oidc.Config{
+		Issuer: "https://issuer.example", Audience: "us", JWKSURL: "https://keys.example/jwks", TenantClaim: "org",
+		AdminScope: "boss", WorkerScope: "hand", Leeway: 19 * time.Second,
+	}
+	if got := tokens(c); !reflect.DeepEqual(got, want) {
+		t.Errorf("tokens: %+v, want %+v", got, want)
 	}
 }

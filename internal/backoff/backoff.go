@@ -9,12 +9,12 @@ import (
 )
 
 // Policy bounds the waits: the one before the first retry by First, each later one by twice the bound before, all by
-// Max.
+// Max. No wait is shorter than Min, which is for callers that must not retry at once.
 type Policy struct {
-	First, Max time.Duration
+	First, Max, Min time.Duration
 }
 
-// Delay returns how long to wait before a retry, drawn at random from (0, bound]. Retries count from 0.
+// Delay returns how long to wait before a retry, drawn at random between Min and the bound. Retries count from 0.
 func (p Policy) Delay(retry int) time.Duration {
 	bound := p.First
 	for ; retry > 0 && bound < p.Max; retry-- {
@@ -24,7 +24,7 @@ func (p Policy) Delay(retry int) time.Duration {
 		}
 		bound *= 2
 	}
-	return 1 + rand.N(max(1, min(bound, p.Max)))
+	return max(p.Min, 1+rand.N(max(1, min(bound, p.Max))))
 }
 
 // Sleep waits before a retry, for the time of [Policy.Delay]. The error is the context's.
