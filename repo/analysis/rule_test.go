@@ -156,9 +156,14 @@ var genSituation = rapid.Custom(func(t *rapid.T) situation {
 		At:   genNow.Draw(t, "now"),
 		Took: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took")) * time.Millisecond,
 	}}
-	// Only refusals have a margin.
+	// Only refusals have a margin, and only those of a rule that asks whether a time has passed.
 	s, err := ID("a1").State(c.found)
-	if _, ok := c.command.(Acquire); ok && err == nil && !oracle(c.command, s, c.when).granted {
+	asks := false
+	switch c.command.(type) {
+	case Acquire, requeue, abandon:
+		asks = true
+	}
+	if asks && err == nil && !oracle(c.command, s, c.when).granted {
 		c.when.Margin = time.Duration(rapid.SampledFrom([]int{0, 1, 2, 1000}).Draw(t, "margin")) * time.Millisecond
 	}
 	return c
