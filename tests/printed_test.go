@@ -15,7 +15,7 @@ func TestPrintedCommands(t *testing.T) {
 		args  []string
 		wants []string // of the output of each command
 	}{
-		"serve":       {[]string{"serve", "--store", "memory"}, []string{"deploy-prod", "deploy-prod", "LOCK_HELD", `"lock_key":"deploy-prod"`}},
+		"serve":       {[]string{"serve", "--store", "memory"}, []string{"my-lock", "my-lock", "LOCK_HELD", `"lock_key":"my-lock"`}},
 		"emulate sqs": {[]string{"emulate", "sqs"}, []string{`"MessageId"`, `"MessageId"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

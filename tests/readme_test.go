@@ -72,7 +72,7 @@ func TestReadmeScript(t *testing.T) {
 	var script string
 	for _, block := range blocks(t, "sh") {
 		if strings.HasPrefix(block, "#!/bin/sh\n") {
-			script = strings.Replace(block, "sleep 20", "sleep 0.2", 1) // so that a loss is noticed at once
+			script = strings.NewReplacer("sleep 15", "sleep 0.2", "sleep 5", "sleep 0.1").Replace(block) // so that a loss is noticed at once
 		}
 	}
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ type lockCmd struct {
 	JSON   bool   `name:"json" help:"Print the server's response as JSON."`
 
 	Acquire      acquireCmd      `cmd:"" help:"Take a lock."`
-	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer."`
+	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer. Gives up after a quarter of the ttl."`
 	Release      releaseCmd      `cmd:"" help:"Give a lock back."`
 	ForceRelease forceReleaseCmd `cmd:"" help:"End another owner's lease (administrators)."`
 	Get          getCmd          `cmd:"" help:"Look at a lock."`
@@ -211,6 +211,9 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
+	// A renewal that takes as long as the lease is useless: it ends in time for another try.
+	ctx, cancel := context.WithTimeout(ctx, max(c.TTL/4, time.Second))
+	defer cancel()
 	lease, err := server.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
 		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token, TTLSeconds: seconds,
 	})

@@ -154,12 +154,12 @@ Development mode: every caller on this machine is accepted and names itself.
 
 Try it in another terminal:
 
-  leasehold lock acquire deploy-prod --ttl 60s%[3]s
+  leasehold lock acquire my-lock --ttl 60s%[3]s
   leasehold lock list%[3]s
 
 or with curl:
 
-  curl -s %[2]s/v1/tenants/default/locks/deploy-prod/acquire -d '{"request_id":"r1","owner_id":"me","ttl_seconds":60}'
+  curl -s %[2]s/v1/tenants/default/locks/my-lock/acquire -d '{"request_id":"r1","owner_id":"me","ttl_seconds":60}'
   curl -s %[2]s/v1/tenants/default/locks
 
 Stop with Ctrl-C. The API: %[2]s/openapi.yaml

@@ -33,7 +33,7 @@ func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error 
 	if len(body) == 0 {
 		return field.Errorf("body", "is empty: send a JSON object")
 	}
-	if jsontext.Value(body).Kind() == 'n' {
+	if string(bytes.TrimSpace(body)) == "null" {
 		return field.Errorf("body", "must be a JSON object, not null")
 	}
 	if err := jsonv2.Unmarshal(body, into, jsonv2.RejectUnknownMembers(true), noNull); err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -209,7 +210,7 @@ func query(r *http.Request, known ...string) (map[string]string, error) {
 		delete(values, name)
 	}
 	for name := range values {
-		return nil, field.Errorf(name, "is not a parameter of this path: it takes %v", known)
+		return nil, field.Errorf(name, "is not a parameter of this path: it takes %s", strings.Join(known, ", "))
 	}
 	return q, nil
 }

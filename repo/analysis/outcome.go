@@ -53,7 +53,7 @@ func (s State) grant() Grant {
 }
 
 // ok is the caller's lock, or what it left behind. What is left of the lock counts from Outcome.At.
-func (s State) ok(w rule.When) Outcome { return Outcome{Code: OK, At: w.Now(), Grant: s.grant()} }
+func (s State) ok(w rule.When) Outcome { return Outcome{Code: OK, At: w.Latest(), Grant: s.grant()} }
 
 // replayed is the outcome of a repeated command.
 func (s State) replayed(w rule.When) Outcome {
@@ -74,7 +74,7 @@ func (o Outcome) rejectLate(w rule.When) Outcome {
 
 // refused says that the lock of a token is not, or no longer, the caller's.
 func (s State) refused(code Code, token int64, w rule.When) Outcome {
-	o := Outcome{Code: code, At: w.Now()}
+	o := Outcome{Code: code, At: w.Latest()}
 	switch code {
 	case AlreadyFinished:
 		o.Grant.Status = s.Status

@@ -78,7 +78,7 @@ func (id ID) named(token int64) Lease {
 
 // ok is the caller's lease as the state has it.
 func (id ID) ok(s State, w rule.When) Outcome {
-	return Outcome{Code: OK, Lease: id.lease(s, w.Now()), At: w.Now()}
+	return Outcome{Code: OK, Lease: id.lease(s, w.Latest()), At: w.Latest()}
 }
 
 // replayed is the outcome of a repeated command: the lease that its first delivery obtained.
@@ -110,13 +110,13 @@ func (id ID) held(s State, w rule.When) Outcome {
 
 // reused is the outcome of a request_id that was used with other parameters.
 func (id ID) reused(w rule.When, token int64, detail string) Outcome {
-	return Outcome{Code: RequestIDReused, At: w.Now(), Lease: id.named(token), Detail: detail}
+	return Outcome{Code: RequestIDReused, At: w.Latest(), Lease: id.named(token), Detail: detail}
 }
 
 // refused says that the lease named by token is not, or no longer, the caller's to change. It shows nothing of the lease of
 // another owner.
 func (id ID) refused(code Code, token int64, s State, w rule.When) Outcome {
-	o := Outcome{Code: code, At: w.Now(), Lease: id.named(token)}
+	o := Outcome{Code: code, At: w.Latest(), Lease: id.named(token)}
 	switch code {
 	case LeaseExpired:
 		o.Lease.ExpiresAt = s.ExpiresAt

@@ -151,7 +151,7 @@ func (c Renew) Granted(s State, w rule.When) Outcome { return c.ok(s, w).rejectL
 
 // Refusal recognises the latest renewal of the lease.
 func (c Renew) Refusal(s State, w rule.When) Outcome {
-	switch code := s.checkHolder(c.Owner, c.Token, w.Now()); {
+	switch code := s.checkHolder(c.Owner, c.Token, w.Latest()); {
 	case code != OK:
 		return c.refused(code, c.Token, s, w)
 	case c.RequestID != s.RenewRequest || c.TTLSeconds != s.TTLSeconds:
@@ -198,13 +198,13 @@ func (c Release) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 func (c Release) Refusal(s State, w rule.When) Outcome {
 	switch {
 	case s.Releases[c.Token%remembered] != c.ended():
-		return c.refused(s.checkHolder(c.Owner, c.Token, w.Now()), c.Token, s, w)
+		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
 	case c.Token == s.Token:
 		return c.replayed(s, w)
 	default:
 		l := c.named(c.Token)
 		l.Owner, l.Phase = c.Owner, Released
-		return Outcome{Code: OK, Replayed: true, At: w.Now(), Lease: l}
+		return Outcome{Code: OK, Replayed: true, At: w.Latest(), Lease: l}
 	}
 }
 
@@ -258,10 +258,10 @@ func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
 		return c.replayed(s, w)
 	case same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or for another administrator; use a new request_id")
-	case s.PhaseAt(w.Now()) != Active:
-		return Outcome{Code: NotHeld, At: w.Now(), Lease: c.lease(s, w.Now()), Detail: "no one holds the lock"}
+	case s.PhaseAt(w.Latest()) != Active:
+		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.lease(s, w.Latest()), Detail: "no one holds the lock"}
 	default:
-		return Outcome{Code: LeaseLost, At: w.Now(), Lease: c.named(0),
+		return Outcome{Code: LeaseLost, At: w.Latest(), Lease: c.named(0),
 			Detail: "the lock is held under another lease_id; look at the lock again before ending it"}
 	}
 }

@@ -61,15 +61,15 @@ type When struct {
 	Took   time.Duration // from before the request to after the response, by a monotonic clock of the caller
 }
 
-// Now is the latest that the store's time can have been: what is left of a lease counts from here.
-func (w When) Now() time.Time { return w.At.Add(w.Margin) }
+// Latest is the latest that the store's time can have been: what is left of a lease counts from here.
+func (w When) Latest() time.Time { return w.At.Add(w.Margin) }
 
 // Ended reports whether a lease had ended at the decision, by the latest that the store's time can have been.
-func (w When) Ended(end time.Time) bool { return !w.Now().Before(end) }
+func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 
 // Late reports whether a lease had ended when the response arrived. The time is measured from before the request, so that
 // it errs on the early side for the holder.
-func (w When) Late(end time.Time) bool { return end.Sub(w.Now()) <= w.Took }
+func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
 // Run carries out a command on a store: one request, two for a command with a [Second] write that is needed. now measures how
 // long the store took; it must be monotonic and need not show the right time.
