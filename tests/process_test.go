@@ -118,11 +118,6 @@ func TestMain(m *testing.M) {
 
 // runTests runs the tests. Most of them wait for other processes, so more of them run at once than there are processors.
 func runTests(m *testing.M) int {
-	// Fewer random programs on each store than rapid's 100, because most stores are servers; .ci/run asks for 1000.
-	if err := flag.Set("rapid.checks", "40"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

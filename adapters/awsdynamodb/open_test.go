@@ -79,7 +79,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no region", "t", awsdynamodb.Options{}, []string{"no region", "AWS_REGION"}, nil},
 		{"no credentials", "t", awsdynamodb.Options{Region: "eu-north-1"}, []string{"no credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"}, nil},
 		{"endpoint no URL", "t", awsdynamodb.Options{Endpoint: "localhost:8000"}, []string{`"localhost:8000"`, "http://127.0.0.1:8000"}, nil},
-		{"nobody there", "t", awsdynamodb.Options{Endpoint: closed(t)}, []string{"table t", "connection refused", "check the endpoint"}, docstore.ErrUnavailable},
+		{"no server", "t", awsdynamodb.Options{Endpoint: closed(t)}, []string{"table t", "connection refused", "check the endpoint"}, docstore.ErrUnavailable},
 		{"client and region", "t", awsdynamodb.Options{Client: client, Region: "x"}, []string{"Region"}, nil},
 		{"missing", "missing", awsdynamodb.Options{Client: client}, []string{"missing", "--create-table", "Terraform"}, nil},
 		{"no sort key", "hash-only", awsdynamodb.Options{Client: client}, []string{"key is _pk (HASH, S)", "must be _pk (HASH, S) and _sk (RANGE, S)"}, nil},
