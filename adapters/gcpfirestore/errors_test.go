@@ -135,25 +135,40 @@ func TestDeadlineDuringCommit(t *testing.T) {
 	}
 }
 
-// TestContention: losing to others again and again ends with the time of the call.
+// TestContention: losing to others again and again ends with the time of the call, and the error says so whatever the call
+// was doing when its time was up: waiting, reading or writing.
 func TestContention(t *testing.T) {
 	t.Parallel()
-	server := firestoretest.Start(t, nil)
-	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{
-		Project: project, Timeout: 300 * time.Millisecond, ClientOptions: server.ClientOptions(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	server.Inject(firestoretest.Fault{Method: "Commit", Effect: firestoretest.Fail{Code: codes.Aborted}})
-	if _, err := s.Write(t.Context(), increment); !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "others write the same documents") {
-		t.Errorf("error %v, want ErrUnavailable", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := s.Write(ctx, increment); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want DeadlineExceeded", err)
+	lose := firestoretest.Fail{Code: codes.Aborted}
+	hang := firestoretest.Delay{For: time.Hour}
+	for name, faults := range map[string][]firestoretest.Fault{
+		"waiting": {{Method: "Commit", Effect: lose}},
+		"writing": {{Method: "Commit", Times: 1, Effect: lose}, {Method: "Commit", Effect: hang}},
+		"reading": {{Method: "BatchGetDocuments", Skip: 1, Effect: hang}, {Method: "Commit", Effect: lose}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := firestoretest.Start(t, nil)
+			s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{
+				Project: project, Timeout: 300 * time.Millisecond, ClientOptions: server.ClientOptions(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for _, f := range faults {
+				server.Inject(f)
+			}
+			if _, err := s.Write(t.Context(), increment); !errors.Is(err, docstore.ErrUnavailable) ||
+				!strings.Contains(err.Error(), "others write the same documents") {
+				t.Errorf("error %v, want ErrUnavailable", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if _, err := s.Write(ctx, increment); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want DeadlineExceeded", err)
+			}
+		})
 	}
 }
 

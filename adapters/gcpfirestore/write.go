@@ -44,6 +44,9 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 			r, err = s.read(bounded, names)
 			return err
 		}); err != nil {
+			if bounded.Err() != nil && refuted(last) {
+				return docstore.Result{}, s.contended(ctx, last)
+			}
 			return docstore.Result{}, err
 		}
 		e, err := evaluate(writes, names, r)
@@ -70,6 +73,9 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 				lost = &r
 			}
 			if failures++; !transient(err) || failures == maxFailures || pauses.Sleep(bounded, try) != nil {
+				if refuted(last) { // this request was cut off at the end of the call's time, which was lost to other writers
+					return docstore.Result{}, s.contended(ctx, last)
+				}
 				return docstore.Result{}, s.explain(ctx, "write", last)
 			}
 		}
