@@ -46,7 +46,7 @@ var (
 	ErrInvalid = errors.New("docstore: invalid")
 
 	// ErrDamaged marks a stored document that cannot take the write: an Add on a field that is not an integer, or
-	// beyond [MaxInt]. Nothing was changed. The error's text names the document and the field.
+	// beyond [MaxInt], a [Before] of a field that is not text. Nothing was changed. The error's text names the document and the field.
 	ErrDamaged = errors.New("docstore: damaged document")
 
 	// ErrClosed is the error of every call on a store after Close.
@@ -94,9 +94,26 @@ type Snapshot struct {
 type Write struct {
 	Key   Key
 	If    Cond             // nil holds always
-	Set   map[string]Value // fields and their new values; an [Instant] is resolved by the store
-	Add   map[string]int64 // whole numbers to add; a missing field counts as 0
+	Set   map[string]Value // fields and their new values; the store resolves an [Instant] and a [Before]
+	Add   map[string]int64 // whole numbers to add; a missing field counts as 0, or as StartAtNow says
 	Unset []string         // fields to remove; a missing field is no error
+
+	// StartAtNow names fields of Add that, where they are missing, count as the store's time in microseconds since 1970
+	// instead of 0. A counter that is increased less often than once a microsecond then never shows a number twice, even if
+	// its document was removed in between, for longer than a millisecond (on a store without a clock of its own: for longer
+	// than twice the bound on its callers' clocks). A store that has only the clock of one machine (memory, SQLite, Redis)
+	// starts no such counter below the highest number that one of them has reached, so that a clock which is set back cannot
+	// undo that: see [Write.StartFrom].
+	StartAtNow []string
+
+	// Keep is how long the document is kept from this write on: when no later write has said otherwise by then, the store may
+	// remove it, at once or days later. 0 leaves what earlier writes said; a document of which no write said anything is
+	// kept for ever. It is stored beside the fields and is not one of them. See [Pruner].
+	Keep time.Duration
+
+	// Delete removes the document instead. Nothing else can be said then, and If must not hold where there is no document:
+	// what is not there cannot be deleted.
+	Delete bool
 }
 
 // Result is the result of [Store.Write].
@@ -109,7 +126,7 @@ type Result struct {
 	Margin time.Duration
 
 	// Docs has one entry for each write, in order. After an applied single write it holds the document as it now
-	// is; after several applied writes its entries are nil, because not every store can return them. After a
+	// is (nil after Delete); after several applied writes its entries are nil, because not every store can return them. After a
 	// refusal it holds, for the writes named in Refused, the document found (nil if there was none).
 	Docs []Doc
 
@@ -117,6 +134,36 @@ type Result struct {
 	// otherwise. A store may stop at the first.
 	Refused []int
 }
+
+// Pruner is for a store that does not remove documents by itself when their time is over, see [Write].Keep. On the others the
+// service does (time to live on DynamoDB and Firestore).
+type Pruner interface {
+	// Prune removes up to limit documents whose Keep has passed, of all kinds and tenants, each in a step that looks at the time
+	// again. It returns how many; fewer than limit means that no more were due. A limit below 1 is [ErrInvalid].
+	Prune(ctx context.Context, limit int) (removed int, err error)
+}
+
+// Walker is for maintenance: it finds the documents of one kind whatever their tenant. Every adapter implements it.
+type Walker interface {
+	// Walk returns a page of the documents of a kind, of all tenants and of none, in an order of the store's own. Every
+	// document that exists during the whole walk is seen exactly once. A page may be short, or even empty, and still have a
+	// Next.
+	Walk(ctx context.Context, q WalkQuery) (Page, error)
+}
+
+// WalkQuery selects a page of documents for [Walker].
+type WalkQuery struct {
+	Kind  string
+	After string // Page.Next of the page before; empty for the first
+	Limit int    // entries in the page, 1 to MaxLimit; 0 means DefaultLimit
+}
+
+// Validate reports whether the query is well formed, but for After, which only the store can read. The error is
+// [ErrInvalid].
+func (q WalkQuery) Validate() error { return Query{Kind: q.Kind, Limit: q.Limit}.Validate() }
+
+// Size is the number of entries that the query asks for: Limit, or [DefaultLimit] for 0.
+func (q WalkQuery) Size() int { return Query{Limit: q.Limit}.Size() }
 
 // Query selects a page of documents for [Store.List].
 type Query struct {
@@ -223,9 +270,26 @@ func (w Write) Validate() error {
 			return fmt.Errorf("%w: condition: %w", ErrInvalid, err)
 		}
 	}
+	if w.Delete {
+		if len(w.Set)+len(w.Add)+len(w.Unset)+len(w.StartAtNow) > 0 || w.Keep != 0 {
+			return fmt.Errorf("%w: delete: a document that is deleted cannot be changed as well", ErrInvalid)
+		}
+		if w.Holds(nil, time.Time{}) {
+			return fmt.Errorf("%w: delete: the condition holds where there is no document", ErrInvalid)
+		}
+	}
+	if w.Keep < 0 || w.Keep > maxOffset || w.Keep%time.Millisecond != 0 {
+		return fmt.Errorf("%w: keep %v: whole milliseconds, from 0 to a century", ErrInvalid, w.Keep)
+	}
 	for f, v := range w.Set {
 		if err := checkField(f); err != nil {
 			return fmt.Errorf("%w: set: %w", ErrInvalid, err)
+		}
+		if b, ok := v.(Before); ok {
+			if err := checkField(string(b)); err != nil {
+				return fmt.Errorf("%w: set %s: before: %w", ErrInvalid, f, err)
+			}
+			continue
 		}
 		if err := checkValue(v); err != nil {
 			return fmt.Errorf("%w: set %s: %w", ErrInvalid, f, err)
@@ -240,6 +304,14 @@ func (w Write) Validate() error {
 		}
 		if _, twice := w.Set[f]; twice {
 			return fmt.Errorf("%w: field %s is both set and added to", ErrInvalid, f)
+		}
+	}
+	for i, f := range w.StartAtNow {
+		if _, add := w.Add[f]; !add {
+			return fmt.Errorf("%w: field %s starts at the store's time and is not added to", ErrInvalid, f)
+		}
+		if slices.Contains(w.StartAtNow[:i], f) {
+			return fmt.Errorf("%w: field %s starts twice", ErrInvalid, f)
 		}
 	}
 	for i, f := range w.Unset {
@@ -263,22 +335,36 @@ func (w Write) Holds(found Doc, now time.Time) bool {
 	return w.If == nil || w.If.Holds(found, now)
 }
 
-// Apply returns the document that the write makes of the one found (nil: none) at the instant now. It does not look at
-// the condition and does not change found. The error is [ErrDamaged]: an Add on a field that is no integer, or whose
-// sum leaves the range of ±[MaxInt].
+// Apply returns the document that the write makes of the one found (nil: none) at the instant now; nil for Delete. It does not
+// look at the condition and does not change found. The error is [ErrDamaged]: an Add on a field that is no integer, or whose
+// sum leaves the range of ±[MaxInt], or a [Before] of a field that is not text.
 //
 // Stores that evaluate writes in Go (memory, SQLite, Firestore) share it; the others are held to it by docstoretest.
 func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
+	if w.Delete {
+		return nil, nil //nolint:nilnil // no document is the result
+	}
 	after := make(Doc, len(found)+len(w.Set)+len(w.Add))
 	maps.Copy(after, found)
 	for _, f := range w.Unset {
 		delete(after, f)
 	}
 	for f, v := range w.Set {
+		if b, ok := v.(Before); ok {
+			text, err := w.before(found, string(b))
+			if err != nil {
+				return nil, err
+			}
+			after[f] = text
+			continue
+		}
 		after[f] = resolve(v, now)
 	}
 	for f, n := range w.Add {
 		old := Int(0)
+		if slices.Contains(w.StartAtNow, f) {
+			old = Int(now.UnixMicro())
+		}
 		if v, ok := after[f]; ok {
 			if old, ok = v.(Int); !ok {
 				return nil, fmt.Errorf("%w: %s: field %q holds %s, not a whole number", ErrDamaged, w.Key, f, describe(v))
@@ -291,6 +377,45 @@ func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 		after[f] = Int(sum)
 	}
 	return after, nil
+}
+
+// StartFrom returns the write with counters that start at floor where the store's time lies before it (see StartAtNow), for a
+// store that knows the highest number which such a counter has reached. It is to be applied to the document found.
+func (w Write) StartFrom(floor int64, found Doc, now time.Time) Write {
+	behind := floor - now.UnixMicro()
+	if behind <= 0 {
+		return w
+	}
+	add := maps.Clone(w.Add)
+	for _, f := range w.StartAtNow {
+		if _, ok := found[f]; !ok {
+			add[f] += behind
+		}
+	}
+	w.Add = add
+	return w
+}
+
+// Reached returns the highest number of the write's counters in the document that it made, 0 if it has none.
+func (w Write) Reached(after Doc) (highest int64) {
+	for _, f := range w.StartAtNow {
+		n, _ := after[f].(Int)
+		highest = max(highest, int64(n))
+	}
+	return highest
+}
+
+// before is the text that a field had before the write, empty if it is missing.
+func (w Write) before(found Doc, f string) (String, error) {
+	v, ok := found[f]
+	if !ok {
+		return "", nil
+	}
+	text, ok := v.(String)
+	if !ok {
+		return "", fmt.Errorf("%w: %s: field %q holds %s, not text", ErrDamaged, w.Key, f, describe(v))
+	}
+	return text, nil
 }
 
 // TruncateMilli brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as

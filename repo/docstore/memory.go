@@ -2,6 +2,7 @@ package docstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,8 @@ type Memory struct {
 	now    func() time.Time
 	mu     sync.RWMutex
 	docs   map[Key]Doc
+	keep   map[Key]time.Time // until when, of the documents that need not be kept for ever
+	floor  int64             // highest number of a counter so far, see Write.StartFrom
 	closed bool
 }
 
@@ -22,11 +25,15 @@ type MemoryOptions struct {
 	Now func() time.Time // the store's clock; nil means time.Now
 }
 
-var _ Store = (*Memory)(nil)
+var (
+	_ Store  = (*Memory)(nil)
+	_ Pruner = (*Memory)(nil)
+	_ Walker = (*Memory)(nil)
+)
 
 // NewMemory returns an empty store. Options may be nil.
 func NewMemory(o *MemoryOptions) *Memory {
-	m := &Memory{now: time.Now, docs: make(map[Key]Doc)}
+	m := &Memory{now: time.Now, docs: make(map[Key]Doc), keep: make(map[Key]time.Time)}
 	if o != nil && o.Now != nil {
 		m.now = o.Now
 	}
@@ -73,18 +80,78 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	after := make([]Doc, len(writes))
 	for i, w := range writes {
 		var err error
-		if after[i], err = w.Apply(m.docs[w.Key], r.At); err != nil {
+		found := m.docs[w.Key]
+		if after[i], err = w.StartFrom(m.floor, found, r.At).Apply(found, r.At); err != nil {
 			return Result{}, err
 		}
 	}
 	for i, w := range writes {
-		m.docs[w.Key] = after[i]
+		m.put(w, after[i], r.At)
 	}
 	r.Applied = true
 	if len(writes) == 1 {
 		r.Docs[0] = after[0].Clone()
 	}
 	return r, nil
+}
+
+// put stores what a write made of its document. m.mu is held.
+func (m *Memory) put(w Write, after Doc, at time.Time) {
+	if after == nil {
+		delete(m.docs, w.Key)
+		delete(m.keep, w.Key)
+		return
+	}
+	m.docs[w.Key] = after
+	m.floor = max(m.floor, w.Reached(after))
+	if w.Keep > 0 {
+		m.keep[w.Key] = at.Add(w.Keep)
+	}
+}
+
+// Prune implements [Pruner].
+func (m *Memory) Prune(ctx context.Context, limit int) (removed int, err error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("%w: limit %d: 1 or more", ErrInvalid, limit)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.open(ctx); err != nil {
+		return 0, err
+	}
+	now := TruncateMilli(m.now())
+	for k, until := range m.keep {
+		if removed < limit && !now.Before(until) {
+			delete(m.docs, k)
+			delete(m.keep, k)
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// Walk implements [Walker]. The order is that of the keys' texts.
+func (m *Memory) Walk(ctx context.Context, q WalkQuery) (Page, error) {
+	if err := q.Validate(); err != nil {
+		return Page{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if err := m.open(ctx); err != nil {
+		return Page{}, err
+	}
+	p := Page{At: TruncateMilli(m.now())}
+	for k, d := range m.docs {
+		if k.Kind == q.Kind && k.String() > q.After {
+			p.Entries = append(p.Entries, Entry{k, d.Clone()})
+		}
+	}
+	slices.SortFunc(p.Entries, func(a, b Entry) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	if n := q.Size(); len(p.Entries) > n {
+		p.Entries = p.Entries[:n:n]
+		p.Next = p.Entries[n-1].Key.String()
+	}
+	return p, nil
 }
 
 // List implements [Store].

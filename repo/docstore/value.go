@@ -13,7 +13,7 @@ import (
 type Doc map[string]Value
 
 // Value is what a field holds: a [String], [Int], [Bool], [Map] or, read only, an [Opaque]. In a condition or a Set an
-// [Instant] is a time that the store resolves.
+// [Instant] is a time that the store resolves; in a Set, a [Before] is the text that a field had.
 type Value interface{ value() }
 
 type (
@@ -35,6 +35,10 @@ type (
 
 	// Instant is the store's time of the write plus an offset. It is stored as a [String], see [FormatTime].
 	Instant struct{ offset time.Duration }
+
+	// Before is, in a Set, the text that the field of this name had before the write, empty if it was missing. With it one
+	// write shifts a register: b takes what was in a, a takes the new text. A field that is not text is [ErrDamaged].
+	Before string
 )
 
 func (String) value()  {}
@@ -43,6 +47,7 @@ func (Bool) value()    {}
 func (Map) value()     {}
 func (Opaque) value()  {}
 func (Instant) value() {}
+func (Before) value()  {}
 
 // Now is the instant at which the store evaluates the write.
 var Now = Instant{}
@@ -174,6 +179,8 @@ func checkValue(v Value) error {
 			return fmt.Errorf("time offset %v is beyond a century", v.offset)
 		}
 	case Bool:
+	case Before:
+		return errors.New("what a field had before can be set but not compared")
 	case Opaque:
 		return errors.New("an opaque value can be read but not written or compared")
 	default:
