@@ -235,6 +235,9 @@ func TestDecode(t *testing.T) {
 		if _, opaque := got["f"].(docstore.Opaque); !got.Equal(want) || opaque != (c.want == nil) {
 			t.Errorf("%s: %#v, want %#v", name, got, want)
 		}
+		if o, ok := got["f"].(docstore.Opaque); ok && o.Null != (name == "null") {
+			t.Errorf("%s: null is %v", name, o.Null)
+		}
 	}
 	if decode(nil) != nil {
 		t.Error("no item is a document")

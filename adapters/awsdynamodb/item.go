@@ -87,6 +87,8 @@ func decodeValue(v types.AttributeValue) docstore.Value {
 		if m, ok := table(v.Value); ok {
 			return m
 		}
+	case *types.AttributeValueMemberNULL:
+		return docstore.Opaque{Raw: v, Null: true}
 	}
 	return docstore.Opaque{Raw: v}
 }

@@ -35,6 +35,10 @@ func decode(v *pb.Value) docstore.Value {
 		if m, ok := decodeMap(t.MapValue.GetFields()); ok {
 			return m
 		}
+	case *pb.Value_NullValue:
+		return docstore.Opaque{Raw: v, Null: true}
+	case *pb.Value_TimestampValue:
+		return docstore.Opaque{Raw: v, Time: t.TimestampValue.AsTime()}
 	}
 	return docstore.Opaque{Raw: v}
 }

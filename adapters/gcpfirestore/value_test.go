@@ -56,6 +56,12 @@ func TestForeignDocument(t *testing.T) {
 			t.Errorf("%s is %#v", field, v)
 		}
 	}
+	if o, _ := r.Docs[0]["nothing"].(docstore.Opaque); !o.Null || !o.Time.IsZero() {
+		t.Errorf("null is %#v", o)
+	}
+	if o, _ := r.Docs[0]["when"].(docstore.Opaque); o.Null || !o.Time.Equal(at) {
+		t.Errorf("a timestamp is %#v, want %v", o, at)
+	}
 	snap, err := doc.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func parseValue(raw jsontext.Value, scratch []byte) (docstore.Value, []byte) {
 		}
 	default:
 	}
-	return docstore.Opaque{Raw: string(raw)}, scratch
+	return docstore.Opaque{Raw: string(raw), Null: raw.Kind() == 'n'}, scratch
 }
 
 // parseMap reads an object whose members are text, each with a name of its own.

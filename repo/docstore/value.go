@@ -31,7 +31,11 @@ type (
 
 	// Opaque is a field of another writer that the port cannot express (a list, a fraction, a nested document). It shows
 	// that the field exists, equals nothing and cannot be written; a store keeps it when it patches the document.
-	Opaque struct{ Raw any }
+	Opaque struct {
+		Raw  any       // as the adapter read it
+		Null bool      // the field holds null
+		Time time.Time // of a store's own type for times (a Firestore timestamp); zero otherwise
+	}
 
 	// Instant is the store's time of the write plus an offset. It is stored as a [String], see [FormatTime].
 	Instant struct{ offset time.Duration }
