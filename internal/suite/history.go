@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -149,7 +149,7 @@ func (c *caller) send(command any, grants bool, once func() (output, error)) err
 		if c.random.IntN(8) == 0 {
 			continue // the request was lost
 		}
-		in := input{command: command, from: c.clock.Now()}
+		in := &input{command: command, from: c.clock.Now()}
 		called := time.Since(c.begin)
 		o, err := once()
 		if err != nil {
@@ -244,41 +244,65 @@ func read(status int, content []byte) (output, error) {
 // model is the rules themselves, one command at a time, from the first document on. The store's time of a decision and how
 // long it took are known only within bounds, and whether a command without a response was carried out is not known at all, so
 // a step may lead to several documents. Without late, grants are never too late.
+//
+// The checker asks for the same steps again and again, in every order that it tries. So the model numbers the documents that it
+// meets, and remembers where each command led from each of them.
 func model(first docstore.Doc, late bool, step func(docstore.Doc, any, rule.When) (docstore.Doc, output)) porcupine.Model {
+	var docs []docstore.Doc
+	numbers := map[string]int{}
+	number := func(d docstore.Doc) int {
+		text := fmt.Sprintf("%#v", d) // the fields of a map in order
+		n, ok := numbers[text]
+		if !ok {
+			n = len(docs)
+			docs, numbers[text] = append(docs, d), n
+		}
+		return n
+	}
+	follow := func(from int, i *input, o output) (next []any) {
+		add := func(d docstore.Doc) {
+			if n := any(number(d)); !slices.Contains(next, n) {
+				next = append(next, n)
+			}
+		}
+		if !o.known {
+			add(docs[from]) // a store that failed may have done nothing
+		}
+		waits := []time.Duration{0}
+		if late && i.to.After(i.from) {
+			waits = append(waits, i.to.Sub(i.from))
+		}
+		for at := i.from; !at.After(i.to); at = at.Add(tick) {
+			for _, took := range waits {
+				after, shown := step(docs[from], i.command, rule.When{At: at, Took: took})
+				if !o.known || shown == o {
+					add(after)
+				}
+			}
+		}
+		return next
+	}
+	type edge struct {
+		from int
+		by   *input
+	}
+	known := map[edge][]any{}
 	return (&porcupine.NondeterministicModel{
-		Init: func() []any { return []any{first} },
+		Init: func() []any { return []any{number(first)} },
 		Step: func(state, in, out any) []any {
-			d, i, o := state.(docstore.Doc), in.(input), out.(output)
-			var next []any
-			add := func(d docstore.Doc) {
-				for _, n := range next {
-					if reflect.DeepEqual(n, d) {
-						return
-					}
-				}
-				next = append(next, d)
-			}
-			if !o.known {
-				add(d) // a store that failed may have done nothing
-			}
-			waits := []time.Duration{0}
-			if late && i.to.After(i.from) {
-				waits = append(waits, i.to.Sub(i.from))
-			}
-			for at := i.from; !at.After(i.to); at = at.Add(tick) {
-				for _, took := range waits {
-					after, shown := step(d, i.command, rule.When{At: at, Took: took})
-					if !o.known || shown == o {
-						add(after)
-					}
-				}
+			e := edge{state.(int), in.(*input)}
+			next, ok := known[e]
+			if !ok {
+				next = follow(e.from, e.by, out.(output))
+				known[e] = next
 			}
 			return next
 		},
-		Equal: reflect.DeepEqual,
+		Hash: func(state any) uint64 { return uint64(state.(int)) }, //nolint:gosec // numbers count from 0
 		DescribeOperation: func(in, out any) string {
-			return fmt.Sprintf("%+v -> %+v", in, out)
+			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
 		},
+		DescribeState: func(state any) string { return fmt.Sprint(docs[state.(int)]) },
 	}).ToModel()
 }
 
