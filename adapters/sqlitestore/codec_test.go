@@ -12,7 +12,9 @@ import (
 )
 
 func TestParseDoc(t *testing.T) {
-	opaque := func(raw string) docstore.Doc { return docstore.Doc{"a": docstore.Opaque{Raw: raw, Null: raw == "null"}} }
+	opaque := func(raw string) docstore.Doc {
+		return docstore.Doc{"a": docstore.Opaque{Raw: raw, Null: raw == "null"}}
+	}
 	for _, c := range []struct {
 		text string
 		want docstore.Doc

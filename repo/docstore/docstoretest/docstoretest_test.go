@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +23,8 @@ type faulty struct {
 	get   func(ctx context.Context, s docstore.Store, keys []docstore.Key) (docstore.Snapshot, error)
 	list  func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error)
 	due   func(ctx context.Context, s docstore.Store, q docstore.DueQuery) (docstore.Page, error)
+	prune func(ctx context.Context, s docstore.Store, limit int) (int, error)
+	walk  func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error)
 }
 
 func (f faulty) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
@@ -48,6 +53,44 @@ func (f faulty) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		return docstore.Due(ctx, f.Store, q)
 	}
 	return f.due(ctx, f.Store, q)
+}
+
+func (f faulty) Prune(ctx context.Context, limit int) (int, error) {
+	if f.prune == nil || limit < 1 {
+		return prune(ctx, f.Store, limit)
+	}
+	return f.prune(ctx, f.Store, limit)
+}
+
+func (f faulty) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
+	if f.walk == nil || q.Validate() != nil {
+		return walkPage(ctx, f.Store, q)
+	}
+	return f.walk(ctx, f.Store, q)
+}
+
+// eachFound is a fault that alters every write by the document that it finds.
+func eachFound(alter func(w *docstore.Write, found docstore.Doc)) faulty {
+	return eachWrite(func(ctx context.Context, s docstore.Store, w *docstore.Write) {
+		snap, err := s.Get(ctx, w.Key)
+		if err != nil {
+			panic(err)
+		}
+		alter(w, snap.Docs[0])
+	})
+}
+
+// eachCopy is a fault that alters what a write copies from field to field.
+func eachCopy(alter func(w *docstore.Write, to, from string, found docstore.Doc)) faulty {
+	return eachFound(func(w *docstore.Write, found docstore.Doc) {
+		set := w.Set
+		w.Set = maps.Clone(set)
+		for to, v := range set {
+			if from, ok := v.(docstore.Before); ok {
+				alter(w, to, string(from), found)
+			}
+		}
+	})
 }
 
 // eachWrite is a fault that alters every write before it is sent.
@@ -95,6 +138,15 @@ func eachPage(alter func(p *docstore.Page, q docstore.Query)) faulty {
 	return faulty{list: func(ctx context.Context, s docstore.Store, q docstore.Query) (docstore.Page, error) {
 		p, err := s.List(ctx, q)
 		alter(&p, q)
+		return p, err
+	}}
+}
+
+// eachWalk makes a fault of a change to what Walk shows.
+func eachWalk(alter func(p *docstore.Page)) faulty {
+	return faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+		p, err := walkPage(ctx, s, q)
+		alter(&p)
 		return p, err
 	}}
 }
@@ -311,6 +363,215 @@ var plantedFaults = []struct {
 		return docstore.Due(ctx, s, q)
 	}}, []string{"DueInvalid"}, false},
 
+	{"copies what a field holds after the write", eachCopy(func(w *docstore.Write, to, from string, _ docstore.Doc) {
+		if text, ok := w.Set[from].(docstore.String); ok {
+			w.Set[to] = text
+		}
+	}), []string{"Before"}, true},
+
+	{"copies nothing of a field that is missing", eachCopy(func(w *docstore.Write, to, from string, found docstore.Doc) {
+		if _, ok := found[from]; !ok {
+			delete(w.Set, to)
+		}
+	}), []string{"Before"}, true},
+
+	{"copies numbers as text", eachCopy(func(w *docstore.Write, to, from string, found docstore.Doc) {
+		if n, ok := found[from].(docstore.Int); ok {
+			w.Set[to] = docstore.String(fmt.Sprint(n))
+		}
+	}), []string{"BeforeDamaged"}, true},
+
+	{"copies numbers as they are", eachCopy(func(w *docstore.Write, to, from string, found docstore.Doc) {
+		if n, ok := found[from].(docstore.Int); ok {
+			w.Set[to] = n
+		}
+	}), []string{"BeforeDamaged"}, true},
+
+	{"starts counters at 0", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		w.StartAtNow = nil
+	}), []string{"StartAtNow", "StartAgain"}, true},
+
+	{"starts counters of new documents only", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		if found != nil {
+			w.StartAtNow = nil
+		}
+	}), []string{"StartAtNow", "StartAgain"}, true},
+
+	{"starts counters whose document is there", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		w.Add = maps.Clone(w.Add)
+		for _, field := range w.StartAtNow {
+			if n, ok := found[field].(docstore.Int); ok {
+				w.Add[field] += max(0, time.Now().UnixMicro()-int64(n))
+			}
+		}
+	}), []string{"StartAtNow"}, true},
+
+	{"starts every counter of the write", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		if len(w.StartAtNow) > 0 {
+			w.StartAtNow = slices.Collect(maps.Keys(w.Add))
+		}
+	}), []string{"StartAtNow"}, true},
+
+	{"starts where there is damage", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		for _, field := range w.StartAtNow {
+			if _, ok := found[field].(docstore.Int); !ok && found[field] != nil {
+				w.Set, w.Add = maps.Clone(w.Set), maps.Clone(w.Add)
+				if w.Set == nil {
+					w.Set = docstore.Doc{}
+				}
+				w.Set[field] = docstore.Int(time.Now().UnixMicro())
+				delete(w.Add, field)
+			}
+		}
+		w.StartAtNow = slices.DeleteFunc(slices.Clone(w.StartAtNow), func(field string) bool { _, add := w.Add[field]; return !add })
+	}), []string{"StartDamaged"}, true},
+
+	{"starts counters at seconds", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		w.Add = maps.Clone(w.Add)
+		for _, field := range w.StartAtNow {
+			if found[field] == nil {
+				w.Add[field] += time.Now().Unix()
+			}
+		}
+		w.StartAtNow = nil
+	}), []string{"StartAtNow", "StartAgain"}, true},
+
+	{"keeps for ever what a later write says nothing of", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		if w.Keep == 0 && !w.Delete {
+			w.Keep = long
+		}
+	}), []string{"Prune"}, false},
+
+	{"remembers the first end", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		if found != nil {
+			w.Keep = 0
+		}
+	}), []string{"Prune"}, false},
+
+	{"moves the end with a refused write", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		r, err := s.Write(ctx, writes...)
+		for _, w := range writes {
+			if err == nil && !r.Applied && w.Keep > 0 {
+				if _, err := s.Write(ctx, docstore.Write{Key: w.Key, Keep: w.Keep}); err != nil {
+					return r, err
+				}
+			}
+		}
+		return r, err
+	}}, []string{"Prune"}, false},
+
+	{"keeps the end of a document that is no more", func() faulty {
+		var mu sync.Mutex
+		ends := map[docstore.Key]time.Duration{}
+		return eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+			mu.Lock()
+			defer mu.Unlock()
+			if w.Keep > 0 {
+				ends[w.Key] = w.Keep
+			}
+			if !w.Delete {
+				w.Keep = ends[w.Key]
+			}
+		})
+	}(), []string{"Prune"}, false},
+
+	{"shows the end", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		if w.Keep > 0 {
+			w.Set = maps.Clone(w.Set)
+			if w.Set == nil {
+				w.Set = docstore.Doc{}
+			}
+			w.Set["keep_until"] = docstore.Now.Add(w.Keep)
+		}
+	}), []string{"Keep"}, true},
+
+	{"removes one more than it may", faulty{prune: func(ctx context.Context, s docstore.Store, limit int) (int, error) {
+		return prune(ctx, s, limit+1)
+	}}, []string{"Prune", "PruneMany"}, false},
+
+	{"removes at most a hundred", faulty{prune: func(ctx context.Context, s docstore.Store, limit int) (int, error) {
+		return prune(ctx, s, min(limit, docstore.MaxWrites))
+	}}, []string{"PruneMany"}, false},
+
+	{"says that it removed none", faulty{prune: func(ctx context.Context, s docstore.Store, limit int) (int, error) {
+		_, err := prune(ctx, s, limit)
+		return 0, err
+	}}, []string{"Prune", "PruneMany"}, false},
+
+	{"empties instead of deleting", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		if w.Delete {
+			w.Delete, w.Unset = false, slices.Collect(maps.Keys(found))
+		}
+	}), []string{"Delete", "DeleteSeveral"}, true},
+
+	{"deletes on no condition", eachFound(func(w *docstore.Write, found docstore.Doc) {
+		if w.Delete && found != nil {
+			w.If = docstore.Not{Cond: docstore.Absent{}}
+		}
+	}), []string{"Delete", "DeleteSeveral"}, true},
+
+	{"deletes what is not there", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		r, err := s.Write(ctx, writes...)
+		if len(writes) == 1 && writes[0].Delete && err == nil && !r.Applied && r.Docs[0] == nil {
+			r.Applied, r.Refused = true, nil
+		}
+		return r, err
+	}}, []string{"Delete"}, true},
+
+	{"shows what it deleted", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		snap, err := s.Get(ctx, writes[0].Key)
+		if err != nil {
+			return docstore.Result{}, err
+		}
+		r, err := s.Write(ctx, writes...)
+		if len(writes) == 1 && writes[0].Delete && r.Applied {
+			r.Docs[0] = snap.Docs[0]
+		}
+		return r, err
+	}}, []string{"Delete"}, true},
+
+	{"walks one tenant", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+		return s.List(ctx, docstore.Query{Kind: q.Kind, Tenant: "acme", After: q.After, Limit: q.Limit})
+	}}, []string{"Walk"}, false},
+
+	{"leaves out those without a tenant", eachWalk(func(p *docstore.Page) {
+		p.Entries = slices.DeleteFunc(p.Entries, func(e docstore.Entry) bool { return e.Key.Tenant == "" })
+	}), []string{"Walk"}, false},
+
+	{"shows the end of a page again", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+		p, err := walkPage(ctx, s, q)
+		if n := len(p.Entries); n > 1 && p.Next != "" {
+			p.Next = p.Entries[n-2].Key.String()
+		}
+		return p, err
+	}}, []string{"Walk", "WalkChanges"}, false},
+
+	{"walks by numbers", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+		size, skip := q.Size(), 0
+		if q.After != "" {
+			if _, err := fmt.Sscan(q.After, &skip); err != nil {
+				return docstore.Page{}, err
+			}
+		}
+		p, err := walkPage(ctx, s, docstore.WalkQuery{Kind: q.Kind, Limit: docstore.MaxLimit})
+		rest := p.Entries[min(skip, len(p.Entries)):]
+		p.Entries, p.Next = rest[:min(size, len(rest))], ""
+		if len(rest) > size {
+			p.Next = fmt.Sprint(skip + size)
+		}
+		return p, err
+	}}, []string{"WalkChanges"}, false},
+
+	{"walks kinds that begin alike", faulty{walk: func(ctx context.Context, s docstore.Store, q docstore.WalkQuery) (docstore.Page, error) {
+		p, err := walkPage(ctx, s, q)
+		if p.Next == "" && err == nil {
+			more, err := walkPage(ctx, s, docstore.WalkQuery{Kind: q.Kind + "_"})
+			p.Entries = append(p.Entries, more.Entries...)
+			return p, err
+		}
+		return p, err
+	}}, []string{"Walk"}, false},
+
 	{"promises an empty last page", eachPage(func(p *docstore.Page, q docstore.Query) {
 		if n := len(p.Entries); n == q.Size() {
 			p.Next = p.Entries[n-1].Key.ID
@@ -363,7 +624,7 @@ func TestPlantedFaults(t *testing.T) {
 func programsUntilFound(ctx context.Context, store faulty) int {
 	for n := range 100 {
 		store.Store = docstore.NewMemory(nil)
-		if sideBySide(ctx, store, "", programs.Example(n+1)) != nil {
+		if sideBySide(ctx, store, "", programs().Example(n+1)) != nil {
 			return n + 1
 		}
 	}

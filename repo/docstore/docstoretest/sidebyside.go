@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type step struct {
 	writes []docstore.Write
 	get    []docstore.Key
 	list   *docstore.Query
+	prune  bool
 }
 
 func (p program) String() string {
@@ -34,6 +36,8 @@ func (p program) String() string {
 			fmt.Fprintf(&b, "list %+v", *st.list)
 		case st.get != nil:
 			fmt.Fprintf(&b, "get %v", st.get)
+		case st.prune:
+			b.WriteString("prune")
 		default:
 			fmt.Fprintf(&b, "write %#v", st.writes)
 		}
@@ -42,7 +46,7 @@ func (p program) String() string {
 }
 
 // runSideBySide runs random programs on the store and on the reference side by side.
-func runSideBySide(t *testing.T, s docstore.Store) {
+func runSideBySide(t *testing.T, s docstore.Store, programs *rapid.Generator[program]) {
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -61,11 +65,12 @@ func runSideBySide(t *testing.T, s docstore.Store) {
 // every tenant, so that programs share a store without meeting.
 //
 // Times differ between the two stores. They are compared by origin: a field that step i set to Now+d must hold At of
-// step i, as the store returned it, plus d.
+// step i, as the store returned it, plus d. A counter that started at such a time is compared by how far it is ahead of the
+// reference's.
 func sideBySide(ctx context.Context, s docstore.Store, prefix string, p program) error {
 	b := bench{
 		store: s, memory: docstore.NewMemory(nil), prefix: prefix,
-		at: make([]time.Time, len(p)), origins: map[docstore.Key]map[string]origin{},
+		at: make([]time.Time, len(p)), origins: map[docstore.Key]map[string]origin{}, ahead: map[docstore.Key]docstore.Int{},
 	}
 	for i, st := range p {
 		var err error
@@ -74,6 +79,8 @@ func sideBySide(ctx context.Context, s docstore.Store, prefix string, p program)
 			err = b.list(ctx, *st.list)
 		case st.get != nil:
 			err = b.get(ctx, st.get)
+		case st.prune:
+			err = b.prune(ctx)
 		default:
 			err = b.write(ctx, i, st.writes)
 		}
@@ -99,6 +106,7 @@ type bench struct {
 	prefix  string
 	at      []time.Time // the store's time of each step
 	origins map[docstore.Key]map[string]origin
+	ahead   map[docstore.Key]docstore.Int // how much more than in memory the counter of a document is
 }
 
 func (b *bench) moved(k docstore.Key) docstore.Key {
@@ -114,10 +122,21 @@ func (b *bench) expected(k docstore.Key, d docstore.Doc) docstore.Doc {
 			d[field] = docstore.FormatTime(b.at[o.step].Add(o.offset))
 		}
 	}
+	if n, ok := d[counterField].(docstore.Int); ok {
+		d[counterField] = n + b.ahead[k]
+	}
 	return d
 }
 
 func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error {
+	keys := make([]docstore.Key, len(writes))
+	for j, w := range writes {
+		keys[j] = w.Key
+	}
+	before, err := b.memory.Get(ctx, keys...)
+	if err != nil {
+		return err
+	}
 	want, wantErr := b.memory.Write(ctx, writes...)
 	moved := slices.Clone(writes)
 	for j := range moved {
@@ -148,8 +167,11 @@ func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error
 		f.severalRefused("refusal", got, nil, len(writes), found)
 		return f.err()
 	}
-	for _, w := range writes {
+	for j, w := range writes {
 		b.follow(i, w)
+		if err := b.start(ctx, w, before.Docs[j], got.At); err != nil {
+			return err
+		}
 	}
 	if len(writes) == 1 {
 		f.applied("result", got, nil, b.expected(writes[0].Key, want.Docs[0]))
@@ -161,21 +183,59 @@ func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error
 
 // follow keeps the origins after an applied write.
 func (b *bench) follow(i int, w docstore.Write) {
-	fields := b.origins[w.Key]
-	if fields == nil {
+	old := b.origins[w.Key]
+	fields := maps.Clone(old)
+	if fields == nil || w.Delete {
 		fields = map[string]origin{}
-		b.origins[w.Key] = fields
 	}
+	b.origins[w.Key] = fields
 	for field, v := range w.Set {
-		if t, ok := v.(docstore.Instant); ok {
-			fields[field] = origin{i, t.Offset()}
-		} else {
-			delete(fields, field)
+		delete(fields, field)
+		switch v := v.(type) {
+		case docstore.Instant:
+			fields[field] = origin{i, v.Offset()}
+		case docstore.Before:
+			if o, ok := old[string(v)]; ok {
+				fields[field] = o
+			}
 		}
 	}
 	for _, field := range w.Unset {
 		delete(fields, field)
 	}
+}
+
+// start checks and remembers where a counter started in the store, if the write that was applied at the time at started one.
+func (b *bench) start(ctx context.Context, w docstore.Write, before docstore.Doc, at time.Time) error {
+	if _, set := w.Set[counterField]; set {
+		b.ahead[w.Key] = 0
+	}
+	if _, was := before[counterField]; was || len(w.StartAtNow) == 0 {
+		return nil
+	}
+	memory, err := get(ctx, b.memory, w.Key)
+	if err != nil {
+		return err
+	}
+	store, err := get(ctx, b.store, b.moved(w.Key))
+	if err != nil {
+		return err
+	}
+	var f findings
+	n, _ := memory[counterField].(docstore.Int)
+	b.ahead[w.Key] = docstore.Int(f.started("start", store, counterField, at, w.Add[counterField])) - n
+	return f.err()
+}
+
+// prune finds nothing: what programs keep, they keep for hours.
+func (b *bench) prune(ctx context.Context) error {
+	if _, ok := b.store.(docstore.Pruner); !ok {
+		return nil
+	}
+	if n, err := prune(ctx, b.store, 10); n != 0 || err != nil {
+		return fmt.Errorf("prune: %d, %w", n, err)
+	}
+	return nil
 }
 
 func (b *bench) get(ctx context.Context, keys []docstore.Key) error {
@@ -228,7 +288,11 @@ var (
 	tenants   = []string{"a", "a/b"}
 	idPool    = []string{"b/c", "c", "\ufffd", "\U00010000"}
 	fieldPool = []string{"f", "g", "h"}
-	allKeys   = everyKey()
+
+	// counterField is the one that starts at the store's time. Programs do not compare it, because it differs.
+	counterField = "token"
+
+	allKeys = everyKey()
 
 	tenantOf = rapid.SampledFrom(tenants)
 	idOf     = rapid.SampledFrom(idPool)
@@ -245,11 +309,6 @@ var (
 		docstore.Bool(true), docstore.Bool(false), docstore.Map{}, docstore.Map{"x": "1"}, docstore.Map{"x": "1", "y": ""},
 	}))
 	amountOf = rapid.SampledFrom([]int64{1, -1, 0, 2, docstore.MaxInt, -docstore.MaxInt})
-
-	// Slices of slices: rapid draws a handful of elements on its own, and a program needs some more to get anywhere.
-	programs = rapid.Map(rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(drawStep), 1, 12), 1, 12), func(parts [][]step) program {
-		return slices.Concat(parts...)
-	})
 )
 
 func everyKey() []docstore.Key {
@@ -262,8 +321,23 @@ func everyKey() []docstore.Key {
 	return keys
 }
 
-func drawStep(t *rapid.T) step {
-	switch rapid.IntRange(0, 9).Draw(t, "step") {
+// programs draws random programs without what some checks are about: Before, StartAtNow, Delete, Keep.
+func programs(without ...string) *rapid.Generator[program] {
+	d := drawer{}
+	for _, check := range without {
+		d[check] = true
+	}
+	// Slices of slices: rapid draws a handful of elements on its own, and a program needs some more to get anywhere.
+	return rapid.Map(rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(d.step), 1, 12), 1, 12), func(parts [][]step) program {
+		return slices.Concat(parts...)
+	})
+}
+
+// drawer knows what a program does without.
+type drawer map[string]bool
+
+func (d drawer) step(t *rapid.T) step {
+	switch rapid.IntRange(0, 10).Draw(t, "step") {
 	case 7:
 		return step{get: rapid.SliceOfN(keyOf, 1, 4).Draw(t, "get")}
 	case 8, 9:
@@ -274,35 +348,64 @@ func drawStep(t *rapid.T) step {
 			After:  rapid.OneOf(rapid.Just(""), idOf).Draw(t, "after"),
 			Limit:  rapid.IntRange(0, 3).Draw(t, "limit"),
 		}}
+	case 10:
+		return step{prune: true}
 	default:
 		distinct := func(w docstore.Write) docstore.Key { return w.Key }
 		most := rapid.SampledFrom([]int{1, 1, 1, 3}).Draw(t, "most")
-		return step{writes: rapid.SliceOfNDistinct(rapid.Custom(drawWrite), 1, most, distinct).Draw(t, "writes")}
+		return step{writes: rapid.SliceOfNDistinct(rapid.Custom(d.write), 1, most, distinct).Draw(t, "writes")}
 	}
 }
 
-func drawWrite(t *rapid.T) docstore.Write {
+func (d drawer) write(t *rapid.T) docstore.Write {
 	w := docstore.Write{Key: keyOf.Draw(t, "key")}
 	if rapid.Bool().Draw(t, "conditional") {
 		w.If = drawCond(t, 3)
 	}
+	if !d["Delete"] && rapid.IntRange(0, 7).Draw(t, "delete") == 7 {
+		w.If = docstore.All{docstore.Not{Cond: docstore.Absent{}}, orTrue(w.If)}
+		w.Delete = true
+		return w
+	}
+	w.Set, w.Add = docstore.Doc{}, map[string]int64{}
 	for _, field := range fieldPool {
-		switch rapid.IntRange(0, 5).Draw(t, "change") {
+		switch rapid.IntRange(0, 6).Draw(t, "change") {
 		case 1, 2, 3:
-			if w.Set == nil {
-				w.Set = docstore.Doc{}
-			}
 			w.Set[field] = rapid.OneOf(plainOf, instantOf).Draw(t, "value")
 		case 4:
-			if w.Add == nil {
-				w.Add = map[string]int64{}
-			}
 			w.Add[field] = amountOf.Draw(t, "amount")
 		case 5:
 			w.Unset = append(w.Unset, field)
+		case 6:
+			if !d["Before"] {
+				w.Set[field] = docstore.Before(fieldOf.Draw(t, "before"))
+			}
 		}
 	}
+	if !d["StartAtNow"] {
+		switch rapid.IntRange(0, 9).Draw(t, "counter") {
+		case 4, 5, 6:
+			w.Add[counterField] = rapid.Int64Range(0, 2).Draw(t, "count")
+			w.StartAtNow = []string{counterField}
+		case 7:
+			w.Set[counterField] = docstore.Int(5)
+		case 8:
+			w.Set[counterField] = docstore.String("damaged")
+		case 9:
+			w.Unset = append(w.Unset, counterField)
+		}
+	}
+	if !d["Keep"] && rapid.IntRange(0, 5).Draw(t, "keep") == 5 {
+		w.Keep = time.Hour
+	}
 	return w
+}
+
+func orTrue(c docstore.Cond) docstore.Cond {
+	if c == nil {
+		return docstore.All{}
+	}
+	return c
 }
 
 func drawCond(t *rapid.T, depth int) docstore.Cond {
@@ -321,7 +424,7 @@ func drawCond(t *rapid.T, depth int) docstore.Cond {
 	case 0:
 		return docstore.Absent{}
 	case 1:
-		return docstore.Has{Field: fieldOf.Draw(t, "field")}
+		return docstore.Has{Field: rapid.SampledFrom(append(fieldPool, counterField)).Draw(t, "field")}
 	case 2:
 		return docstore.Eq{Field: fieldOf.Draw(t, "field"), Value: plainOf.Draw(t, "value")}
 	case 3:
