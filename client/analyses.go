@@ -31,7 +31,7 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 	}
 	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", contracts.AnalysisLockRequest{
 		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds,
-	}, isGrant)
+	}, isGrant(r))
 	if err != nil {
 		return once.Grant{}, err
 	}
@@ -56,7 +56,9 @@ func (a *Analyses) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 	}
 	r, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/refresh", contracts.AnalysisRefreshRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, TTLSeconds: seconds,
-	}, func(r contracts.AnalysisLock) bool { return r.FencingToken == l.Token })
+	}, func(got contracts.AnalysisLock) error {
+		return cmp.Or(sameAnalysis(l.AnalysisID, got.AnalysisID), sameToken(l.Token, got.FencingToken))
+	})
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -71,7 +73,7 @@ func (a *Analyses) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 func (a *Analyses) Release(ctx context.Context, l once.Lock, failed string) error {
 	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/release", contracts.AnalysisReleaseRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, FailureReason: failed,
-	}, func(r contracts.AnalysisReleased) bool { return r.AnalysisID == l.AnalysisID })
+	}, func(got contracts.AnalysisReleased) error { return sameAnalysis(l.AnalysisID, got.AnalysisID) })
 	return err
 }
 
@@ -83,7 +85,7 @@ func (a *Analyses) Finish(ctx context.Context, l once.Lock, r once.Result) error
 	}
 	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/finish", contracts.AnalysisFinishRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: r.Result, FailureReason: r.Reason,
-	}, func(f contracts.AnalysisFinished) bool { return f.Status == status })
+	}, complete(func(f contracts.AnalysisFinished) bool { return f.Status == status }))
 	return err
 }
 
@@ -91,17 +93,18 @@ func (a *Analyses) Finish(ctx context.Context, l once.Lock, r once.Result) error
 // documents themselves.
 func (a *Analyses) Create(ctx context.Context, analysisID string) (created bool, err error) {
 	r, err := analysisCall(ctx, a, http.MethodPut, analysisID, "", nil,
-		func(r contracts.AnalysisCreated) bool { return r.AnalysisID == analysisID })
+		func(got contracts.AnalysisCreated) error { return sameAnalysis(analysisID, got.AnalysisID) })
 	return r.Created, err
 }
 
 // Get reads an analysis. If there is none, the error is NOT_FOUND with the field "analysis_id".
 func (a *Analyses) Get(ctx context.Context, analysisID string) (contracts.Analysis, error) {
-	return analysisCall(ctx, a, http.MethodGet, analysisID, "", nil, func(a contracts.Analysis) bool { return a.AnalysisID == analysisID })
+	return analysisCall(ctx, a, http.MethodGet, analysisID, "", nil,
+		func(got contracts.Analysis) error { return sameAnalysis(analysisID, got.AnalysisID) })
 }
 
 // analysisCall sends one request about an analysis.
-func analysisCall[T any](ctx context.Context, a *Analyses, method, id, command string, body any, valid func(T) bool) (T, error) {
+func analysisCall[T any](ctx context.Context, a *Analyses, method, id, command string, body any, valid func(T) error) (T, error) {
 	return call(ctx, a.client, method, "/v1/analyses/"+url.PathEscape(id)+command, body, valid)
 }
 
@@ -116,11 +119,28 @@ func (g *grant) UnmarshalJSON(b []byte) error {
 	return cmp.Or(json.Unmarshal(b, &g.AnalysisGranted), json.Unmarshal(b, &g.skipped))
 }
 
-func isGrant(g grant) bool {
-	if g.Acquired {
-		return g.FencingToken > 0 && g.RemainingMs > 0
+// isGrant says what is wrong with a response that should answer a request for a run.
+func isGrant(r once.Acquire) func(grant) error {
+	return func(g grant) error {
+		switch {
+		case !g.Acquired && (g.skipped.Reason == contracts.SkipLocked || g.skipped.Reason == contracts.SkipAlreadyFinished):
+			return sameAnalysis(r.AnalysisID, g.skipped.AnalysisID)
+		case !g.Acquired || g.FencingToken <= 0 || g.RemainingMs <= 0:
+			return errMissing
+		}
+		return cmp.Or(sameAnalysis(r.AnalysisID, g.AnalysisID), sameOwner(r.Owner, g.OwnerID))
 	}
-	return g.skipped.Reason == contracts.SkipLocked || g.skipped.Reason == contracts.SkipAlreadyFinished
+}
+
+func sameAnalysis(asked, got string) error {
+	switch got {
+	case asked:
+		return nil
+	case "":
+		return errMissing
+	default:
+		return fmt.Errorf("it is about the analysis %q, not %q", got, asked)
+	}
 }
 
 func wholeSeconds(ttl time.Duration) (int64, error) {

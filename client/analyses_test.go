@@ -221,7 +221,10 @@ func TestStrangeAnswers(t *testing.T) {
 		"another server":      {200, "application/json", `{"status":"ok"}`, "required members are missing"},
 		"a grant of no token": {200, "application/json", `{"analysis_id":"a1","acquired":true,"remaining_ms":1000}`, "required members are missing"},
 		"a grant of no time":  {200, "application/json", `{"analysis_id":"a1","acquired":true,"fencing_token":1}`, "required members are missing"},
-		"no end":              {200, "application/json", `{"analysis_id":"a1","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"soon"}`, `expires_at "soon" is no time`},
+		"no end":              {200, "application/json", `{"analysis_id":"a1","owner_id":"w","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"soon"}`, `expires_at "soon" is no time`},
+		"another analysis":    {200, "application/json", `{"analysis_id":"a2","owner_id":"w","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"2026-01-01T00:00:01.000Z"}`, `the analysis "a2", not "a1"`},
+		"another owner":       {200, "application/json", `{"analysis_id":"a1","owner_id":"v","acquired":true,"fencing_token":1,"remaining_ms":1000,"expires_at":"2026-01-01T00:00:01.000Z"}`, `belongs to "v", not to "w"`},
+		"another's skip":      {200, "application/json", `{"analysis_id":"a2","acquired":false,"reason":"locked"}`, `the analysis "a2", not "a1"`},
 		"another reason":      {200, "application/json", `{"analysis_id":"a1","acquired":false,"reason":"lunch"}`, "required members are missing"},
 		"not JSON":            {200, "application/json", `<html>`, "invalid response"},
 		"a page":              {200, "text/html", `<html>`, "which is not Leasehold"},
@@ -237,6 +240,17 @@ func TestStrangeAnswers(t *testing.T) {
 				t.Errorf("%v: nothing was held", err)
 			}
 		})
+	}
+}
+
+// TestRemainingIsTheServers: the time of a run is what the server says is left, not the ttl that was asked for: a grant that was
+// repeated is older than its response.
+func TestRemainingIsTheServers(t *testing.T) {
+	gate := analyses(t, answering(200, "application/json", `{"analysis_id":"a1","owner_id":"sub#w","acquired":true,"fencing_token":1,`+
+		`"remaining_ms":41000,"expires_at":"2026-01-01T00:00:41.000Z","runs":1,"failures":0,"replayed":true}`))
+	g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
+	if err != nil || g.Remaining != 41*time.Second || g.Lock.Owner != "sub#w" {
+		t.Errorf("%+v, %v; want 41s", g, err)
 	}
 }
 

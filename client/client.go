@@ -16,15 +16,16 @@
 //
 // A request whose response was lost, or that the server could not complete (UNAVAILABLE, DEADLINE_EXCEEDED), is sent again with
 // the same request_id until the context ends or the tries are used up. Retries are idempotent: a command takes effect once.
-// [MachineIDs] sends each request once, because the generator of IDs retries by itself.
+// [MachineIDs] sends each request once, because the generator of IDs retries by itself. A lock command that ends without a
+// response all the same is an [UnknownOutcomeError], which names its request_id.
 package client
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -41,10 +42,11 @@ type Client struct {
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	// HTTP sends the requests; nil means a client that ends a try after 15 s.
+	// HTTP sends the requests; nil means a client that ends a try after 15 s. Redirects are not followed, whatever it says.
 	HTTP *http.Client
 
-	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts.
+	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a token the
+	// base URL must begin with https://, unless it is this machine's own.
 	Token func(context.Context) (string, error)
 
 	// Tries is how often a request is sent at most while no response arrives; 0 means 4. Before a retry the client waits a
@@ -54,33 +56,42 @@ type Options struct {
 
 // New returns a client of the server at a base URL such as "http://127.0.0.1:8080". Options may be nil.
 func New(baseURL string, o *Options) (*Client, error) {
-	const like = "must be a URL like http://127.0.0.1:8080"
 	u, err := url.Parse(baseURL)
-	switch {
-	case err != nil && strings.Contains(baseURL, "@"):
-		return nil, errors.New("server: " + like) // the URL may hold a password
-	case err != nil:
-		return nil, fmt.Errorf("server %q: %s", baseURL, like)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(baseURL, "?#") {
+		return nil, fmt.Errorf("server%s: must be a URL like http://127.0.0.1:8080", quoted(baseURL))
 	}
-	c := &Client{
-		base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"), http: &http.Client{Timeout: 15 * time.Second}, tries: 4,
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(baseURL, "?#") {
-		if u.User == nil {
-			return nil, fmt.Errorf("server %q: %s", baseURL, like)
-		}
-		return nil, fmt.Errorf("server %q: %s", u.Redacted(), like)
+	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"), http: &http.Client{Timeout: 15 * time.Second}, tries: 4}
+	if u.Scheme == "http" && !loopback(u.Hostname()) && (u.User != nil || o != nil && o.Token != nil) {
+		return nil, fmt.Errorf("server %q: a token or a password must not travel over plain http: use https:// "+
+			"(http:// with credentials is accepted only for this machine itself)", u.Redacted())
 	}
 	if o != nil {
 		c.token = o.Token
 		if o.HTTP != nil {
-			c.http = o.HTTP
+			own := *o.HTTP
+			c.http = &own
 		}
 		if o.Tries > 0 {
 			c.tries = o.Tries
 		}
 	}
+	// A redirect could take the token away from TLS, and turns a POST into a GET.
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
+}
+
+// quoted is a text that is no URL, for an error; nothing if it may hold a password.
+func quoted(s string) string {
+	if strings.Contains(s, "@") {
+		return ""
+	}
+	return fmt.Sprintf(" %q", s)
+}
+
+// loopback reports whether a host is this machine itself.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
 // Locks returns the client of the server's locks.

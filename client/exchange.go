@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"time"
 
@@ -18,23 +19,53 @@ import (
 // waits are those before retries.
 var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 10 * time.Second}
 
-// call sends one request until there is a definite response, the tries are used up or the context ends. valid reports whether
-// a response has its required members, so that the JSON of another server is not taken for a lease.
-func call[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) bool) (T, error) {
-	var none T
+// call sends one request until there is a definite response, the tries are used up or the context ends. valid says what is wrong
+// with a response, so that the JSON of another server, or what was meant for another request, is not taken for the response.
+func call[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) error) (T, error) {
+	got, _, err := exchanges(ctx, c, method, path, body, valid)
+	return got, err
+}
+
+// ended says how the exchanges of one call ended.
+type ended struct {
+	begin   time.Time // before the request that the response is for
+	unknown bool      // with an error: the server may have carried out the command
+}
+
+func exchanges[T any](ctx context.Context, c *Client, method, path string, body any, valid func(T) error) (T, ended, error) {
+	var (
+		none T
+		e    ended
+	)
 	payload, err := encode(body)
 	if err != nil {
-		return none, err
+		return none, e, err
 	}
 	for retry := 0; ; retry++ {
-		content, again, err := c.exchange(ctx, method, path, payload, maxResponse)
+		e.begin = time.Now()
+		content, unknown, err := c.exchange(ctx, method, path, payload, maxResponse)
 		if err == nil {
-			return decode(c, content, valid)
+			got, err := decode(c, content, valid)
+			e.unknown = err != nil
+			return got, e, err
 		}
-		if !again || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
-			return none, err
+		e.unknown = unknown && !neverSent(err) || e.unknown && !settles(err)
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
+			return none, e, err
 		}
 	}
+}
+
+// settles reports whether an error says what became of an earlier try of the same request: the server looked at the lease.
+func settles(err error) bool {
+	e, ok := errors.AsType[*contracts.Error](err)
+	return ok && e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests
+}
+
+// neverSent reports whether there was no connection on which a request could have been sent.
+func neverSent(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
 }
 
 // encode makes a request's body; nil for none.
@@ -50,23 +81,35 @@ func encode(body any) ([]byte, error) {
 }
 
 // decode reads the body of a response.
-func decode[T any](c *Client, content []byte, valid func(T) bool) (T, error) {
+func decode[T any](c *Client, content []byte, valid func(T) error) (T, error) {
 	var none, got T
 	if err := json.Unmarshal(content, &got); err != nil {
 		return none, fmt.Errorf("invalid response of %s: %w", c.name, err)
 	}
-	if !valid(got) {
-		return none, fmt.Errorf("invalid response of %s: required members are missing", c.name)
+	if err := valid(got); err != nil {
+		return none, fmt.Errorf("invalid response of %s: %w", c.name, err)
 	}
 	return got, nil
+}
+
+var errMissing = errors.New("required members are missing")
+
+// complete is the validity of a response that only must have its required members.
+func complete[T any](has func(T) bool) func(T) error {
+	return func(got T) error {
+		if !has(got) {
+			return errMissing
+		}
+		return nil
+	}
 }
 
 // maxResponse bounds the bytes of a response: a page of 1000 locks with all their metadata, each byte escaped, stays below.
 const maxResponse = 128 << 20
 
-// exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most. again reports that the outcome is unknown,
-// or that another try may succeed.
-func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, again bool, err error) {
+// exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most.
+// With an error, unknown reports that the server may have carried out the request.
+func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, unknown bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
 	if err != nil {
 		return nil, false, err
@@ -83,12 +126,12 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	}
 	w, err := c.http.Do(r)
 	if err != nil {
-		return nil, ctx.Err() == nil, err
+		return nil, true, err
 	}
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
-		return nil, ctx.Err() == nil, fmt.Errorf("read the response: %w", err)
+		return nil, true, fmt.Errorf("read the response: %w", err)
 	}
 	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
 	switch {
@@ -100,6 +143,9 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 		err := c.problem(w, content)
 		e, ok := errors.AsType[*contracts.Error](err)
 		return nil, ok && e.Retryable && w.StatusCode >= http.StatusInternalServerError, err
+	case w.StatusCode >= 300 && w.StatusCode < 400:
+		return nil, false, fmt.Errorf("%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
+			c.name, w.Status)
 	default:
 		// A proxy in between, or another server altogether.
 		return nil, w.StatusCode >= http.StatusInternalServerError,

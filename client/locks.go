@@ -1,45 +1,151 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Locks is the client of a server's locks. Each method is one operation of the contract.
+// Locks is the client of a server's locks. Each method is one operation of the contract. A response that is not about the lock,
+// the owner and the token of the request is an error.
 type Locks struct{ client *Client }
 
-// Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled in.
-func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+// Lease is a lease of a lock, with the time that is left of it.
+type Lease struct {
+	contracts.Lease
+
+	begin time.Time // before the request that the lease was the response to
+}
+
+// Remaining returns how long the lease lasts from now on, at least; 0 or less means that it has expired. It counts from before
+// the request, on the monotonic clock and on the wall clock, whichever has gone further, so that this machine's time need
+// not be right. A force-release is not seen: that takes a Renew.
+func (l Lease) Remaining() time.Duration {
+	now := time.Now()
+	gone := max(now.Sub(l.begin), now.Round(0).Sub(l.begin.Round(0)))
+	return time.Duration(l.RemainingMs)*time.Millisecond - gone
+}
+
+// UnknownOutcomeError is the error of a lock command that ended without a definite response: the server may have carried it out,
+// or may still do so.
+type UnknownOutcomeError struct {
+	RequestID string // sent again with it, the command takes effect once
+	Err       error  // why there is no response
+
+	// Released is closed when the client has ended its attempt to release what a cancelled [Locks.Acquire] may have acquired. nil if
+	// it makes none.
+	Released <-chan struct{}
+}
+
+func (e *UnknownOutcomeError) Error() string {
+	return fmt.Sprintf("%v (request_id %s may have been carried out)", e.Err, e.RequestID)
+}
+
+// Unwrap returns Err.
+func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
+// abandonTimeout bounds the attempt to release what a cancelled acquire may have acquired.
+const abandonTimeout = 10 * time.Second
+
+// Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled in; if ctx then
+// ends before there is a response, Acquire returns at once and the client calls [Locks.Abandon] in the background, for 10 s at
+// most. A lease that has expired by the time its response arrives is the error LEASE_EXPIRED.
+func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
+	own := r.RequestID == ""
 	fill(&r.RequestID)
-	return call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, isLease)
+	lease, err := l.lease(ctx, tenant, key, "/acquire", r.RequestID, r, isLease(tenant, key, r.OwnerID, 0))
+	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
+		released := make(chan struct{})
+		unknown.Released = released
+		go func() {
+			defer close(released)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+			defer cancel()
+			_ = l.Abandon(ctx, tenant, key, r) // otherwise the lease expires
+		}()
+	}
+	return lease, err
+}
+
+// Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained. r is the request with its RequestID: it
+// is sent again, which returns the lease of the first delivery if there was one, and the lease is released. If the lock is
+// held by another request, or the lease has ended already, there is nothing to do.
+func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
+	if r.RequestID == "" {
+		return errors.New("abandon: RequestID is required: that of the acquire to undo")
+	}
+	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, isLease(tenant, key, r.OwnerID, 0))
+	if err == nil {
+		_, err = l.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: r.OwnerID, FencingToken: lease.FencingToken})
+	}
+	for _, over := range []contracts.Code{
+		contracts.CodeLockHeld, contracts.CodeRequestIDReused, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeLeaseLost,
+		contracts.CodeNotOwner,
+	} {
+		if errors.Is(err, over) {
+			return nil
+		}
+	}
+	return err
 }
 
 // Renew moves the lease's expiry to now + TTLSeconds. After LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER the caller
 // must stop what the lock protects.
-func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (contracts.Lease, error) {
+func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
 	fill(&r.RequestID)
-	return call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/renew", r, isLease)
+	return l.lease(ctx, tenant, key, "/renew", r.RequestID, r, isLease(tenant, key, r.OwnerID, r.FencingToken))
+}
+
+// lease sends a command whose response is a lease.
+func (l *Locks) lease(ctx context.Context, tenant, key, name, requestID string, r any, valid func(contracts.Lease) error) (Lease, error) {
+	lease, end, err := command(ctx, l, tenant, key, name, requestID, r, valid)
+	if err != nil {
+		return Lease{}, err
+	}
+	got := Lease{lease, end.begin}
+	if got.Remaining() <= 0 {
+		return Lease{}, contracts.Errorf(contracts.CodeLeaseExpired, "the lease expired before its response arrived: use a longer ttl")
+	}
+	return got, nil
+}
+
+// command sends a lock command. Its error says whether the command may have been carried out.
+func command[T any](ctx context.Context, l *Locks, tenant, key, name, requestID string, r any, valid func(T) error) (T, ended, error) {
+	got, end, err := exchanges(ctx, l.client, http.MethodPost, lockPath(tenant, key)+name, r, valid)
+	if end.unknown {
+		err = &UnknownOutcomeError{RequestID: requestID, Err: err}
+	}
+	return got, end, err
 }
 
 // Release ends the caller's lease.
 func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
 	fill(&r.RequestID)
-	return call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/release", r, isEndedLease)
+	got, _, err := command(ctx, l, tenant, key, "/release", r.RequestID, r, func(e contracts.EndedLease) error {
+		return cmp.Or(sameLock(tenant, key, e.TenantID, e.LockKey), sameOwner(r.OwnerID, e.OwnerID), sameToken(r.FencingToken, e.FencingToken),
+			inState(contracts.StateReleased, e.State))
+	})
+	return got, err
 }
 
 // ForceRelease ends another owner's lease; it needs the administrator's scope.
 func (l *Locks) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.Lock, error) {
 	fill(&r.RequestID)
-	return call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/force-release", r, isLock)
+	got, _, err := command(ctx, l, tenant, key, "/force-release", r.RequestID, r, isLock(tenant, key))
+	return got, err
 }
 
-// Get reads a lock. The error NOT_FOUND means that it was never held.
+// Get reads a lock. The error NOT_FOUND means that there is no record of it.
 func (l *Locks) Get(ctx context.Context, tenant, key string) (contracts.Lock, error) {
-	return call(ctx, l.client, http.MethodGet, lockPath(tenant, key), nil, isLock)
+	return call(ctx, l.client, http.MethodGet, lockPath(tenant, key), nil, isLock(tenant, key))
 }
 
 // LockQuery selects locks for [Locks.List]. The zero value selects all.
@@ -65,7 +171,7 @@ func (l *Locks) List(ctx context.Context, tenant string, q LockQuery) (contracts
 	if len(v) > 0 {
 		path += "?" + v.Encode()
 	}
-	return call(ctx, l.client, http.MethodGet, path, nil, isLockPage)
+	return call(ctx, l.client, http.MethodGet, path, nil, isLockPage(tenant, q))
 }
 
 func lockPath(tenant, key string) string {
@@ -78,10 +184,74 @@ func fill(requestID *string) {
 	}
 }
 
-func isLease(l contracts.Lease) bool { return l.FencingToken > 0 }
+// isLease says what is wrong with a response that should be the caller's lease. A token of 0 stands for a new one.
+func isLease(tenant, key, owner string, token int64) func(contracts.Lease) error {
+	return func(l contracts.Lease) error {
+		if token == 0 && l.FencingToken > 0 {
+			token = l.FencingToken
+		}
+		if l.LeaseID == "" || l.ExpiresAt == "" || l.RemainingMs == 0 {
+			return errMissing
+		}
+		return cmp.Or(sameLock(tenant, key, l.TenantID, l.LockKey), sameOwner(owner, l.OwnerID), sameToken(token, l.FencingToken),
+			inState(contracts.StateActive, l.State))
+	}
+}
 
-func isEndedLease(l contracts.EndedLease) bool { return l.FencingToken > 0 }
+func isLock(tenant, key string) func(contracts.Lock) error {
+	return func(l contracts.Lock) error {
+		if l.LeaseID == "" {
+			return errMissing
+		}
+		return sameLock(tenant, key, l.TenantID, l.LockKey)
+	}
+}
 
-func isLock(l contracts.Lock) bool { return l.LeaseID != "" }
+func isLockPage(tenant string, q LockQuery) func(contracts.LockPage) error {
+	return func(p contracts.LockPage) error {
+		if p.Locks == nil {
+			return errMissing
+		}
+		for _, l := range p.Locks {
+			if err := isLock(tenant, l.LockKey)(l); err != nil {
+				return err
+			}
+			if !strings.HasPrefix(l.LockKey, q.Prefix) || q.State != "" && l.State != q.State {
+				return fmt.Errorf("it lists the lock %q in the state %s, which was not asked for", l.LockKey, l.State)
+			}
+		}
+		return nil
+	}
+}
 
-func isLockPage(p contracts.LockPage) bool { return p.Locks != nil }
+func sameLock(tenant, key, gotTenant, gotKey string) error {
+	switch {
+	case gotTenant == "" && gotKey == "":
+		return errMissing
+	case gotTenant != tenant || gotKey != key:
+		return fmt.Errorf("it is about the lock %q of tenant %q, not %q of %q", gotKey, gotTenant, key, tenant)
+	}
+	return nil
+}
+
+// sameOwner compares the owner with the owner_id of the request: it is that, or ends with it after the subject of the token.
+func sameOwner(asked, got string) error {
+	if got == "" || asked != "" && got != asked && !strings.HasSuffix(got, "#"+asked) {
+		return fmt.Errorf("the lease belongs to %q, not to %q", got, asked)
+	}
+	return nil
+}
+
+func sameToken(asked, got int64) error {
+	if got <= 0 || got != asked {
+		return fmt.Errorf("the lease has the fencing token %d, not %d", got, asked)
+	}
+	return nil
+}
+
+func inState(want, got contracts.State) error {
+	if got != want {
+		return fmt.Errorf("the lease is %q, not %s", got, want)
+	}
+	return nil
+}

@@ -32,7 +32,7 @@ func (m *MachineIDs) Acquire(ctx context.Context, o kazahana.AcquireOptions) (ka
 		}
 		return kazahana.AcquireResponse{}, err
 	}
-	return decode(m.client, content, func(r kazahana.AcquireResponse) bool { return len(r.Leases) > 0 })
+	return decode(m.client, content, complete(func(r kazahana.AcquireResponse) bool { return len(r.Leases) > 0 }))
 }
 
 // Release ends a lease. One that has expired, or that the server does not know, counts as released.

@@ -467,6 +467,10 @@ type Lease struct {
 	Metadata Metadata `json:"metadata"`
 	OwnerID  string   `json:"owner_id"`
 
+	// RemainingMs How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
+	RemainingMs Milliseconds `json:"remaining_ms"`
+
 	// Replayed This request_id was carried out before; nothing was changed now.
 	Replayed bool `json:"replayed"`
 

@@ -100,7 +100,7 @@ func TestCloudFunctions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		acquire := func(owner, request string) (contracts.Lease, error) {
+		acquire := func(owner, request string) (client.Lease, error) {
 			return c.Locks().Acquire(t.Context(), "acme", "deploy/prod", contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
 		}
 		first, err := acquire("ann", "r1")

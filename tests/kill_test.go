@@ -56,8 +56,8 @@ type killed struct {
 	dir string
 
 	mu      sync.Mutex
-	held    []contracts.Lease // acknowledged and not released
-	highest map[string]int64  // token acknowledged of each shared lock
+	held    []client.Lease   // acknowledged and not released
+	highest map[string]int64 // token acknowledged of each shared lock
 }
 
 // hold asks for a lock that is then kept for ever.

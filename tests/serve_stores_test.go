@@ -39,7 +39,7 @@ func TestServeOnEveryStore(t *testing.T) {
 			env, args := backend(t)
 			args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 			p := launch(t, env, args...)
-			take := func() (contracts.Lease, error) {
+			take := func() (client.Lease, error) {
 				t.Helper()
 				c, err := client.New(p.url, nil)
 				if err != nil {

@@ -283,7 +283,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	p := start(t, "--data", data)
-	take := func(url, request string) (contracts.Lease, error) {
+	take := func(url, request string) (client.Lease, error) {
 		t.Helper()
 		c, err := client.New(url, nil)
 		if err != nil {

@@ -159,13 +159,14 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 // every five seconds, because a holder may release early.
 func acquire(
 	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
-) (contracts.Lease, error) {
+) (client.Lease, error) {
 	until := time.Now().Add(wait)
 	for holder := ""; ; {
 		lease, err := server.Acquire(ctx, tenant, key, r)
 		var e *contracts.Error
 		switch {
 		case err != nil && ctx.Err() != nil:
+			abandon(ctx, server, tenant, key, r, err)
 			return lease, interrupted(key)
 		case err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld:
 			return lease, err
@@ -187,6 +188,19 @@ func acquire(
 		case <-time.After(pause):
 		}
 	}
+}
+
+// abandonTimeout is how long an interrupted command tries to release what it may have acquired.
+const abandonTimeout = 5 * time.Second
+
+// abandon releases what an interrupted acquire may have acquired. If that fails, the lease expires.
+func abandon(ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, err error) {
+	if _, ok := errors.AsType[*client.UnknownOutcomeError](err); !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+	defer cancel()
+	_ = server.Abandon(ctx, tenant, key, r) // the interruption is what is reported
 }
 
 func interrupted(key string) error {

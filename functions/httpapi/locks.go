@@ -153,7 +153,7 @@ func leaseBody(o lock.Outcome) contracts.Lease {
 	return contracts.Lease{
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: text(l.AcquiredAt), ExpiresAt: text(l.ExpiresAt),
-		TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
+		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
 	}
 }
 

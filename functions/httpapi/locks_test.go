@@ -25,13 +25,13 @@ func TestLifeOfALease(t *testing.T) {
 
 	a := d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`)
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,
-		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","ttl_seconds":30,
+		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":30000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":false}`)
 
 	d.clock.Advance(10 * time.Second)
 	a = d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`) // LS-ACQ-004
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,
-		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","ttl_seconds":30,
+		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":20000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":true}`)
 
 	a = d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"ci-43","ttl_seconds":30}`) // LS-ACQ-001

@@ -92,7 +92,7 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 }
 
 // take acquires a lock, coming again when the server says so.
-func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, ttl int64) (contracts.Lease, error) {
+func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, ttl int64) (client.Lease, error) {
 	for {
 		l, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: who, TTLSeconds: ttl})
 		if err == nil {
@@ -101,7 +101,7 @@ func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, t
 		}
 		held, ok := errors.AsType[*contracts.Error](err)
 		if !ok || held.Code != contracts.CodeLockHeld {
-			return contracts.Lease{}, err
+			return client.Lease{}, err
 		}
 		d.sayf(who, "acquire → 409 LOCK_HELD by %s", held.Owner)
 		// The holder may release before its lease ends: look in now and then.
