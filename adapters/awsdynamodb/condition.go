@@ -94,8 +94,8 @@ func (t truth) not() truth {
 
 // rejectsRepeat reports whether a write, once applied, certainly fails its own condition when it arrives again before
 // another caller changes the document: then it is safe to send it again. The times of the write and of
-// the condition must have been resolved.
-func rejectsRepeat(w docstore.Write, c docstore.Cond) bool { return after(w, c) == no }
+// the condition must have been resolved. The condition of a Delete never holds where there is no document.
+func rejectsRepeat(w docstore.Write, c docstore.Cond) bool { return w.Delete || after(w, c) == no }
 
 // after evaluates a condition on the document that the write leaves, of which only the fields that it changes are
 // known.
@@ -142,16 +142,36 @@ func after(w docstore.Write, c docstore.Cond) truth {
 
 // field evaluates a condition on one field.
 func field(w docstore.Write, name string, c docstore.Cond) truth {
-	if v, ok := w.Set[name]; ok {
+	v, set := w.Set[name]
+	if _, copied := v.(docstore.Before); copied { // some text, nothing more is known
+		return fieldOf(c, func(v docstore.Value) bool { _, text := v.(docstore.String); return text })
+	}
+	if _, added := w.Add[name]; added { // some number
+		return fieldOf(c, func(v docstore.Value) bool { _, number := v.(docstore.Int); return number })
+	}
+	if set {
 		return truthOf(c.Holds(docstore.Doc{name: v}, time.Time{}))
 	}
 	if slices.Contains(w.Unset, name) {
 		return truthOf(c.Holds(docstore.Doc{}, time.Time{}))
 	}
-	if _, added := w.Add[name]; added {
-		if _, present := c.(docstore.Has); present {
-			return yes
-		}
-	}
 	return maybe
+}
+
+// fieldOf evaluates a condition on a field that is there, of which only the type is known: a comparison with a value of
+// another type is false.
+func fieldOf(c docstore.Cond, sameType func(docstore.Value) bool) truth {
+	var compared docstore.Value
+	switch c := c.(type) {
+	case docstore.Has:
+		return yes
+	case docstore.Eq:
+		compared = c.Value
+	case docstore.LE:
+		compared = c.Value
+	}
+	if sameType(compared) {
+		return maybe
+	}
+	return no
 }

@@ -11,9 +11,11 @@
 //	_pk  "locks/acme"       partition key: kind and tenant
 //	_sk  "deploy/prod"      sort key: the ID, so that a list is a Query in the order of bytes
 //	…    token, state, …    one attribute for each field
+//	_keep_until             Unix seconds until which the document is kept, if a write said so
 //
-// Attributes that the port cannot express (lists, sets, binary, fractions) are kept as they are. Switch no
-// time to live on for the table: a removed item takes its fencing token with it, and the tokens would start over.
+// Attributes that the port cannot express (lists, sets, binary, fractions) are kept as they are. _keep_until is the table's
+// time-to-live attribute: the service removes an item within a few days of that time, and never without one. Enable time to
+// live on no other attribute.
 //
 // # Whose clock
 //
@@ -46,16 +48,16 @@
 // # The response that got lost
 //
 // The SDK sends a request again when no response arrives, and so a write can arrive twice. Where the first arrival
-// makes the second one fail, which is so for every command on locks, this is left to the SDK, and the rule finds its
+// makes the second one fail, which is so for every command on locks and for every deletion, this is left to the SDK, and the rule finds its
 // own request_id in the document. Where it does not, the store keeps the SDK from sending again, and returns
 // [docstore.ErrUnavailable]: the caller decides. A transaction carries a ClientRequestToken. Throttling and conflicts
 // change nothing; after them the request is sent again, with pauses drawn at random, for Options.RetryTimeout at most.
 //
 // # What else can go wrong
 //
-// An Add on text or beyond ±2^53 is rejected by the service itself, through a guard in the condition. A fraction passes
-// that guard, for the language cannot ask for whole numbers: the sum is stored, and the call returns an error instead
-// of a token. A global table copies between regions after the fact; two regions could grant the same lease, and [Open]
+// An Add on text or beyond ±2^53, and a copy of what is not text, are rejected by the service itself, through guards in the
+// condition. A fraction passes such a guard, for the language cannot ask for whole numbers: the sum is stored, and the call
+// returns an error instead of a token, unless it wrote several documents. A global table copies between regions after the fact; two regions could grant the same lease, and [Open]
 // warns. One partition takes some 1,000 writes a second, rejected ones included: callers that wait for a lock should
 // wait the time that the rejection names, and not poll in a loop.
 package awsdynamodb

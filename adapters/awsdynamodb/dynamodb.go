@@ -18,9 +18,12 @@ import (
 type Client interface {
 	DescribeTable(context.Context, *sdk.DescribeTableInput, ...func(*sdk.Options)) (*sdk.DescribeTableOutput, error)
 	CreateTable(context.Context, *sdk.CreateTableInput, ...func(*sdk.Options)) (*sdk.CreateTableOutput, error)
+	UpdateTimeToLive(context.Context, *sdk.UpdateTimeToLiveInput, ...func(*sdk.Options)) (*sdk.UpdateTimeToLiveOutput, error)
 	GetItem(context.Context, *sdk.GetItemInput, ...func(*sdk.Options)) (*sdk.GetItemOutput, error)
 	Query(context.Context, *sdk.QueryInput, ...func(*sdk.Options)) (*sdk.QueryOutput, error)
+	Scan(context.Context, *sdk.ScanInput, ...func(*sdk.Options)) (*sdk.ScanOutput, error)
 	UpdateItem(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error)
+	DeleteItem(context.Context, *sdk.DeleteItemInput, ...func(*sdk.Options)) (*sdk.DeleteItemOutput, error)
 	TransactGetItems(context.Context, *sdk.TransactGetItemsInput, ...func(*sdk.Options)) (*sdk.TransactGetItemsOutput, error)
 	TransactWriteItems(context.Context, *sdk.TransactWriteItemsInput, ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error)
 }
@@ -66,8 +69,8 @@ type Options struct {
 	// [docstore.ErrUnavailable]; 0 means [DefaultRetryTimeout]. The context may end it earlier.
 	RetryTimeout time.Duration
 
-	// CreateTable creates the table if it is missing, paid per request. It is for development: in production use
-	// Terraform.
+	// CreateTable creates the table if it is missing, paid per request, with time to live on _keep_until. It is for
+	// development: in production use Terraform.
 	CreateTable bool
 
 	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField:

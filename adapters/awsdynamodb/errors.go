@@ -16,8 +16,8 @@ import (
 )
 
 // actions are what the caller's IAM policy must allow on the table. ConditionCheckItem is for writes of several
-// documents; CreateTable is needed only to create it.
-const actions = "dynamodb:DescribeTable, GetItem, Query, UpdateItem, ConditionCheckItem"
+// documents; CreateTable and UpdateTimeToLive are needed only to create it, Scan only for maintenance of all tenants.
+const actions = "dynamodb:DescribeTable, GetItem, Query, UpdateItem, DeleteItem, ConditionCheckItem"
 
 // explain turns an error of the SDK into one that names the table and says what to do.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {

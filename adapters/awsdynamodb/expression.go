@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -112,29 +113,57 @@ func (e *expressions) join(cs []docstore.Cond, operator, opposite string) string
 	return "(" + strings.Join(parts, operator) + ")"
 }
 
-// guard holds when n can be added to the field: it is missing, or a number whose sum stays within the port's range. The
-// service by itself would add to any number, without bounds.
-func (e *expressions) guard(field string, n int64) string {
+// guard holds when n can be added to the field: it is missing, where it counts as start, or a number, and the sum stays
+// within the port's range. The service by itself would add to any number, without bounds.
+func (e *expressions) guard(field string, start, n int64) string {
 	low, high := max(-docstore.MaxInt, -docstore.MaxInt-n), min(docstore.MaxInt, docstore.MaxInt-n)
 	name := e.name(field)
-	return "(attribute_not_exists(" + name + ") OR " + name + " BETWEEN " + e.value(docstore.Int(low)) + " AND " +
-		e.value(docstore.Int(high)) + ")"
+	between := name + " BETWEEN " + e.value(docstore.Int(low)) + " AND " + e.value(docstore.Int(high))
+	if start < low || start > high {
+		return between
+	}
+	return "(attribute_not_exists(" + name + ") OR " + between + ")"
 }
 
-// conditions is the condition of a write together with the guards of what it adds; empty if there is nothing to ask.
-func (e *expressions) conditions(c docstore.Cond, add map[string]int64) string {
+// guardText holds when the field can be copied by a [docstore.Before]: it is missing, or text.
+func (e *expressions) guardText(field string) string {
+	name := e.name(field)
+	return "(attribute_not_exists(" + name + ") OR attribute_type(" + name + ", " + e.value(docstore.String("S")) + "))"
+}
+
+// conditions is the condition of a write together with the guards of what it adds and copies; empty if there is nothing to
+// ask. now is what counters start at, see [docstore.Write].StartAtNow.
+func (e *expressions) conditions(c docstore.Cond, w docstore.Write, now time.Time) string {
 	var parts []string
 	if all, ok := c.(docstore.All); !ok || len(all) > 0 {
 		parts = append(parts, e.condition(c))
 	}
-	for _, f := range slices.Sorted(maps.Keys(add)) {
-		parts = append(parts, e.guard(f, add[f]))
+	for _, f := range slices.Sorted(maps.Keys(w.Add)) {
+		parts = append(parts, e.guard(f, start(w, f, now), w.Add[f]))
+	}
+	copied := map[string]bool{}
+	for _, v := range w.Set {
+		if b, ok := v.(docstore.Before); ok {
+			copied[string(b)] = true
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(copied)) {
+		parts = append(parts, e.guardText(f))
 	}
 	return strings.Join(parts, " AND ")
 }
 
-// update writes the changes of a write whose times are resolved; empty if there are none.
-func (e *expressions) update(w docstore.Write) string {
+// start is what a missing field counts as when a write adds to it.
+func start(w docstore.Write, field string, now time.Time) int64 {
+	if slices.Contains(w.StartAtNow, field) {
+		return now.UnixMicro()
+	}
+	return 0
+}
+
+// update writes the changes of a write whose times are resolved; empty if there are none. All operands are the item as it
+// was before the update, so that one SET can shift a register.
+func (e *expressions) update(w docstore.Write, now time.Time) string {
 	var clauses []string
 	clause := func(verb string, actions []string) {
 		if len(actions) > 0 {
@@ -143,9 +172,21 @@ func (e *expressions) update(w docstore.Write) string {
 	}
 	var set, add, remove []string
 	for _, f := range slices.Sorted(maps.Keys(w.Set)) {
+		if b, ok := w.Set[f].(docstore.Before); ok {
+			set = append(set, e.name(f)+" = if_not_exists("+e.name(string(b))+", "+e.value(docstore.String(""))+")")
+			continue
+		}
 		set = append(set, e.name(f)+" = "+e.value(w.Set[f]))
 	}
+	if w.Keep > 0 {
+		set = append(set, e.name(attrKeep)+" = "+e.value(keepUntil(now.Add(w.Keep))))
+	}
 	for _, f := range slices.Sorted(maps.Keys(w.Add)) {
+		if slices.Contains(w.StartAtNow, f) {
+			name := e.name(f)
+			set = append(set, name+" = if_not_exists("+name+", "+e.value(docstore.Int(start(w, f, now)))+") + "+e.value(docstore.Int(w.Add[f])))
+			continue
+		}
 		add = append(add, e.name(f)+" "+e.value(docstore.Int(w.Add[f])))
 	}
 	for _, f := range slices.Sorted(slices.Values(w.Unset)) {

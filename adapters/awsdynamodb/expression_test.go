@@ -42,7 +42,7 @@ func TestConditionExpressions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newExpressions()
-			if got := e.conditions(instants{now: noon}.fix(c.cond).Cond, c.add); got != c.want {
+			if got := e.conditions(instants{now: noon}.fix(c.cond).Cond, docstore.Write{Add: c.add}, noon); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -58,7 +58,7 @@ func TestGuardBounds(t *testing.T) {
 		-docstore.MaxInt: {"0", "9007199254740992"},
 	} {
 		e := newExpressions()
-		e.guard("n", add)
+		e.guard("n", 0, add)
 		values := e.attributeValues()
 		var got [2]string
 		for i, name := range []string{":v0", ":v1"} {
@@ -120,6 +120,15 @@ func TestWritesOfLocksRefuseThemselves(t *testing.T) {
 		"count up to ten":  {docstore.Write{If: docstore.LE{Field: "n", Value: docstore.Int(9)}, Add: map[string]int64{"n": 1}}, false},
 		"another's field":  {docstore.Write{If: docstore.Eq{Field: "b", Value: docstore.Int(1)}, Add: map[string]int64{"n": 1}}, false},
 		"never":            {docstore.Write{If: docstore.Any{}}, true},
+		"delete":           {docstore.Write{If: docstore.Has{Field: "a"}, Delete: true}, true},
+		"delete any state": {docstore.Write{If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}, true},
+		"keep":             {docstore.Write{If: docstore.Not{Cond: docstore.Absent{}}, Keep: time.Hour}, false},
+		"count from now":   {docstore.Write{Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}, false},
+		"start from now":   {docstore.Write{If: docstore.Absent{}, Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}, true},
+		"shift":            {docstore.Write{Set: docstore.Doc{"a2": docstore.Before("a1"), "a1": docstore.String("x")}}, false},
+		"shift once":       {docstore.Write{If: docstore.Not{Cond: docstore.Eq{Field: "a1", Value: docstore.String("x")}}, Set: docstore.Doc{"a2": docstore.Before("a1"), "a1": docstore.String("x")}}, true},
+		"what was shifted": {docstore.Write{If: docstore.Not{Cond: docstore.Eq{Field: "a2", Value: docstore.String("x")}}, Set: docstore.Doc{"a2": docstore.Before("a1")}}, false},
+		"shift into none":  {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a2"}}, Set: docstore.Doc{"a2": docstore.Before("a1")}}, true},
 		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, false},
 	} {
 		p := prepare(c.write, instants{now: noon, margin: time.Second})
@@ -162,7 +171,11 @@ func TestRefusesItselfIsTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := docstore.Write{If: cond(t, 3), Set: docstore.Doc{}, Add: map[string]int64{}}
 		for _, f := range fields {
-			switch rapid.IntRange(0, 3).Draw(t, "change") {
+			switch rapid.IntRange(0, 5).Draw(t, "change") {
+			case 3:
+				w.Set[f] = docstore.Before(fieldOf.Draw(t, "copied"))
+			case 4:
+				w.Add[f], w.StartAtNow = 1, append(w.StartAtNow, f)
 			case 0:
 				w.Set[f] = value.Draw(t, "value")
 			case 1:
@@ -189,11 +202,47 @@ func TestRefusesItselfIsTrue(t *testing.T) {
 	}
 }
 
+// TestNewForms: a register that shifts, a counter that starts at the store's time and a time until which the document is
+// kept, in one request, each behind a guard.
+func TestNewForms(t *testing.T) {
+	w := docstore.Write{
+		Set: docstore.Doc{"a1": docstore.String("new"), "a2": docstore.Before("a1"), "a3": docstore.Before("a2")},
+		Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"}, Keep: 90*time.Second + time.Millisecond, Unset: []string{"z"},
+	}
+	e := newExpressions()
+	condition, update := e.conditions(docstore.Has{Field: "b"}, w, noon), e.update(w, noon)
+	for _, c := range []struct{ name, got, want string }{
+		{"condition", condition, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1) AND " +
+			"(attribute_not_exists(#f2) OR attribute_type(#f2, :v2)) AND (attribute_not_exists(#f3) OR attribute_type(#f3, :v2))"},
+		{"update", update, "SET #f2 = :v3, #f3 = if_not_exists(#f2, :v4), #f4 = if_not_exists(#f3, :v4), #f5 = :v5, " +
+			"#f1 = if_not_exists(#f1, :v6) + :v7 REMOVE #f6"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, c.got, c.want)
+		}
+	}
+	want := map[string]string{"#f0": "b", "#f1": "token", "#f2": "a1", "#f3": "a2", "#f4": "a3", "#f5": "_keep_until", "#f6": "z"}
+	if !maps.Equal(e.attributeNames(), want) {
+		t.Errorf("names %v, want %v", e.attributeNames(), want)
+	}
+	if got, want := e.values[5], docstore.Int(noon.Unix()+91); got != want {
+		t.Errorf("kept until %v, want %v: whole seconds, rounded up", got, want)
+	}
+	if got, want := e.values[6], docstore.Int(noon.UnixMicro()); got != want {
+		t.Errorf("starts at %v, want %v", got, want)
+	}
+	// A counter that would pass the bound at its start may not be missing.
+	far := time.UnixMicro(docstore.MaxInt)
+	if got, want := newExpressions().conditions(docstore.All{}, docstore.Write{Add: w.Add, StartAtNow: w.StartAtNow}, far), "#f0 BETWEEN :v0 AND :v1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestUpdateExpression(t *testing.T) {
 	e := newExpressions()
 	got := e.update(docstore.Write{
 		Set: docstore.Doc{"b": docstore.Int(1), "a": docstore.String("x")}, Add: map[string]int64{"n": 1}, Unset: []string{"z", "y"},
-	})
+	}, noon)
 	if want := "SET #f0 = :v0, #f1 = :v1 ADD #f2 :v1 REMOVE #f3, #f4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -3,6 +3,7 @@ package awsdynamodb
 import (
 	"math/big"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -15,7 +16,16 @@ const (
 	attrPartition = "_pk"  // S: kind and tenant
 	attrSort      = "_sk"  // S: ID
 	attrMark      = "_doc" // BOOL: makes an update create a document that has no fields
+
+	// attrKeep (N) is the table's time-to-live attribute: Unix seconds until which the document is kept. Items without it
+	// are kept for ever.
+	attrKeep = "_keep_until"
 )
+
+// keepUntil is the stored form of an instant until which a document is kept: in whole seconds, and no earlier.
+func keepUntil(t time.Time) docstore.Int {
+	return docstore.Int(t.Add(time.Second - 1).Unix())
+}
 
 // partition joins kind and tenant. A kind has no slash, so that different pairs give different texts.
 func partition(kind, tenant string) string { return kind + "/" + tenant }
@@ -65,7 +75,7 @@ func decode(item map[string]types.AttributeValue) docstore.Doc {
 	doc := make(docstore.Doc, len(item))
 	for name, v := range item {
 		switch name {
-		case attrPartition, attrSort, attrMark:
+		case attrPartition, attrSort, attrMark, attrKeep:
 		default:
 			doc[name] = decodeValue(v)
 		}

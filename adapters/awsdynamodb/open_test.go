@@ -149,8 +149,8 @@ func TestOpenLocal(t *testing.T) {
 		t.Errorf("%d tables were created", got)
 	}
 	out, err := dial(server).DescribeTimeToLive(t.Context(), &sdk.DescribeTimeToLiveInput{TableName: aws.String("leasehold")})
-	if err != nil || out.TimeToLiveDescription.AttributeName != nil {
-		t.Errorf("items must not expire, their tokens would start over: time to live %+v, %v", out, err)
+	if err != nil || aws.ToString(out.TimeToLiveDescription.AttributeName) != "_keep_until" {
+		t.Errorf("documents whose time has passed are never removed: time to live %+v, %v", out, err)
 	}
 	server.ResetCounts()
 	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Endpoint: server.URL})
@@ -237,7 +237,7 @@ func TestServiceErrors(t *testing.T) {
 		want string
 		is   error
 	}{
-		{"AccessDeniedException", "dynamodb:DescribeTable, GetItem, Query, UpdateItem, ConditionCheckItem", nil},
+		{"AccessDeniedException", "dynamodb:DescribeTable, GetItem, Query, UpdateItem, DeleteItem, ConditionCheckItem", nil},
 		{"ExpiredTokenException", "credentials are not accepted", nil},
 		{"UnrecognizedClientException", "credentials are not accepted", nil},
 		{"ResourceNotFoundException", "--create-table", nil},

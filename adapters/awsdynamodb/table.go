@@ -71,6 +71,7 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return nil, err
 	}
+	created := err == nil
 	t, err := s.describe(ctx)
 	for err == nil && t.TableStatus == types.TableStatusCreating {
 		if err := backoff.Sleep(ctx, 500*time.Millisecond); err != nil {
@@ -78,7 +79,24 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 		}
 		t, err = s.describe(ctx)
 	}
+	if err == nil && created {
+		s.enableTimeToLive(ctx)
+	}
 	return t, err
+}
+
+// enableTimeToLive lets the service remove documents whose Keep has passed. Without it they stay, which is safe: that it
+// failed is a warning.
+func (s *Store) enableTimeToLive(ctx context.Context) {
+	_, err := s.client.UpdateTimeToLive(ctx, &sdk.UpdateTimeToLiveInput{
+		TableName:               aws.String(s.table),
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrKeep), Enabled: aws.Bool(true)},
+	}, s.attempts(true))
+	if err != nil {
+		s.warnings = append(s.warnings, fmt.Sprintf("table %s was created, but time to live could not be enabled, so that ended locks "+
+			"are never removed: run aws dynamodb update-time-to-live --table-name %s --time-to-live-specification "+
+			"Enabled=true,AttributeName=%s: %v", s.table, s.table, attrKeep, err))
+	}
 }
 
 func keys(hash, order string) []types.KeySchemaElement {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,7 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// Write implements [docstore.Store]. One document is one UpdateItem, several are one TransactWriteItems.
+// Write implements [docstore.Store]. One document is one UpdateItem or DeleteItem, several are one TransactWriteItems.
 func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	if err := docstore.ValidateWrites(writes); err != nil {
 		return docstore.Result{}, err
@@ -50,7 +51,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 type prepared struct {
 	docstore.Write        // as it is to be applied
 	cond           fixed  // its condition
-	condition      string // cond and the guards of Add; empty if there is nothing to ask
+	condition      string // cond, and the guards of what is added to and copied; empty if there is nothing to ask
 	update         string // empty if there is nothing to change
 	names          map[string]string
 	values         map[string]types.AttributeValue
@@ -67,8 +68,8 @@ func prepare(w docstore.Write, m instants) prepared {
 		p.Set[attrMark] = docstore.Bool(true)
 	}
 	e := newExpressions()
-	p.condition = e.conditions(p.cond.Cond, w.Add)
-	p.update = e.update(p.Write)
+	p.condition = e.conditions(p.cond.Cond, p.Write, m.now)
+	p.update = e.update(p.Write, m.now)
 	p.names, p.values = e.attributeNames(), e.attributeValues()
 	return p
 }
@@ -91,19 +92,9 @@ func (p *prepared) rejection(found docstore.Doc, m instants) error {
 }
 
 func (s *Store) writeOne(ctx context.Context, begin reading, m instants, p prepared) (docstore.Result, error) {
-	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
-		TableName:                           aws.String(s.table),
-		Key:                                 itemKey(p.Key),
-		ConditionExpression:                 optional(p.condition),
-		UpdateExpression:                    optional(p.update),
-		ExpressionAttributeNames:            p.names,
-		ExpressionAttributeValues:           p.values,
-		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, s.attempts(rejectsRepeat(p.Write, p.cond.Cond)))
+	doc, date, err := s.send(ctx, p)
 	if err == nil {
-		s.clock.learn(begin, dateOf(out.ResultMetadata))
-		doc := decode(out.Attributes)
+		s.clock.learn(begin, date)
 		for f := range p.Add {
 			if _, ok := doc[f].(docstore.Int); !ok {
 				return docstore.Result{}, fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
@@ -130,6 +121,39 @@ func (s *Store) writeOne(ctx context.Context, begin reading, m instants, p prepa
 	return docstore.Result{
 		At: m.now.Add(-p.cond.margin), Margin: p.cond.margin, Docs: []docstore.Doc{found}, Refused: []int{0},
 	}, nil
+}
+
+// send sends one write. It returns the document after it, and the Date of the response.
+func (s *Store) send(ctx context.Context, p prepared) (docstore.Doc, time.Time, error) {
+	attempts := s.attempts(rejectsRepeat(p.Write, p.cond.Cond))
+	if p.Delete {
+		out, err := s.client.DeleteItem(ctx, &sdk.DeleteItemInput{
+			TableName:                           aws.String(s.table),
+			Key:                                 itemKey(p.Key),
+			ConditionExpression:                 optional(p.condition),
+			ExpressionAttributeNames:            p.names,
+			ExpressionAttributeValues:           p.values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, attempts)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		return nil, dateOf(out.ResultMetadata), nil
+	}
+	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
+		TableName:                           aws.String(s.table),
+		Key:                                 itemKey(p.Key),
+		ConditionExpression:                 optional(p.condition),
+		UpdateExpression:                    optional(p.update),
+		ExpressionAttributeNames:            p.names,
+		ExpressionAttributeValues:           p.values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, attempts)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return decode(out.Attributes), dateOf(out.ResultMetadata), nil
 }
 
 // foundBy reads the document that rejected a write, for servers that do not return it (dynalite).
@@ -194,6 +218,12 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, m instants, ps 
 // document it has been given something to change.
 func (s *Store) transactItem(p *prepared) types.TransactWriteItem {
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	if p.Delete {
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: aws.String(p.condition),
+			ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values, ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	}
 	if p.update == "" {
 		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 			TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: aws.String(p.condition),

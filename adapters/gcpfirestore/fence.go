@@ -33,8 +33,8 @@ func Fence(client *sdk.Client, tx *sdk.Transaction, root string, w docstore.Writ
 	if err := w.Validate(); err != nil {
 		return err
 	}
-	if len(w.Set)+len(w.Add)+len(w.Unset) > 0 {
-		return fmt.Errorf("%w: a fence of %s cannot change it: leave Set, Add and Unset empty", docstore.ErrInvalid, w.Key)
+	if len(w.Set)+len(w.Add)+len(w.Unset) > 0 || w.Keep != 0 || w.Delete {
+		return fmt.Errorf("%w: a fence of %s cannot change it: leave Set, Add, Unset, Keep and Delete empty", docstore.ErrInvalid, w.Key)
 	}
 	path, err := document(root, w.Key)
 	if err != nil {
@@ -72,7 +72,9 @@ func (e *FenceError) Error() string {
 func decodeData(data map[string]any) docstore.Doc {
 	doc := make(docstore.Doc, len(data))
 	for f, v := range data {
-		doc[f] = decodeAny(v)
+		if f != keepField {
+			doc[f] = decodeAny(v)
+		}
 	}
 	return doc
 }

@@ -47,6 +47,10 @@
 // firestore.indexes.json beside this file turns it off for the collections "locks", "fences" and "machine_ids". Check
 // first that you have no collections of these names whose fields you query.
 //
+// The time until which a document is kept ([docstore.Write].Keep) is the timestamp field _keep_until, which the port does not
+// show. firestore.indexes.json makes it a TTL policy of the collections "locks": Firestore then removes a document within a day
+// or so of that time, and without the policy never. Set a TTL policy on no other field.
+//
 // # What can go wrong
 //
 // Contention, quotas and lost connections are retried with growing, jittered pauses, within the context's deadline

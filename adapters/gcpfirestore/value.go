@@ -2,8 +2,10 @@ package gcpfirestore
 
 import (
 	"strings"
+	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -12,11 +14,17 @@ import (
 // in the console. Everything else that a user's document holds is a [docstore.Opaque] with the *firestorepb.Value in
 // Raw. It is never written back: a write names the fields that it changes, and Firestore leaves the others alone.
 
+// keepField is the field of a TTL policy: a timestamp until which the document is kept. It is none of the port's fields,
+// whose names begin with a letter. Documents without it are kept for ever.
+const keepField = "_keep_until"
+
 // decodeDoc reads a document.
 func decodeDoc(fields map[string]*pb.Value) docstore.Doc {
 	doc := make(docstore.Doc, len(fields))
 	for f, v := range fields {
-		doc[f] = decode(v)
+		if f != keepField {
+			doc[f] = decode(v)
+		}
 	}
 	return doc
 }
@@ -74,6 +82,10 @@ func encode(v docstore.Value) *pb.Value {
 	default:
 		return nil
 	}
+}
+
+func timestamp(t time.Time) *pb.Value {
+	return &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: timestamppb.New(t)}}
 }
 
 func text(s string) *pb.Value {

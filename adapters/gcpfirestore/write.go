@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -105,15 +106,18 @@ func (r reading) same(later reading) bool {
 func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading, e driver.Evaluation) error {
 	req := &pb.CommitRequest{Database: s.layout.database, Writes: make([]*pb.Write, len(writes))}
 	for i, w := range writes {
-		req.Writes[i] = change(w, names[i], r.found[names[i]], e.After[i])
+		req.Writes[i] = change(w, names[i], r.found[names[i]], e.After[i], e.At)
 	}
 	_, err := s.client.Commit(s.outgoing(ctx), req)
 	return err
 }
 
 // change is a write as Firestore takes it: the fields that it names, the condition that the document is the version
-// found (nil: none).
-func change(w docstore.Write, name string, found *pb.Document, after docstore.Doc) *pb.Write {
+// found (nil: none). at is what [docstore.Now] was.
+func change(w docstore.Write, name string, found *pb.Document, after docstore.Doc, at time.Time) *pb.Write {
+	if w.Delete { // its condition held, so that there is a document
+		return &pb.Write{Operation: &pb.Write_Delete{Delete: name}, CurrentDocument: version(found)}
+	}
 	doc := &pb.Document{Name: name, Fields: make(map[string]*pb.Value, len(w.Set)+len(w.Add))}
 	mask := make([]string, 0, len(w.Set)+len(w.Add)+len(w.Unset))
 	for f := range w.Set {
@@ -124,6 +128,10 @@ func change(w docstore.Write, name string, found *pb.Document, after docstore.Do
 		doc.Fields[f] = encode(after[f])
 		mask = append(mask, f)
 	}
+	if w.Keep > 0 {
+		doc.Fields[keepField] = timestamp(at.Add(w.Keep))
+		mask = append(mask, keepField)
+	}
 	change := &pb.Write{Operation: &pb.Write_Update{Update: doc}}
 	if found == nil {
 		change.CurrentDocument = &pb.Precondition{ConditionType: &pb.Precondition_Exists{Exists: false}}
@@ -132,10 +140,13 @@ func change(w docstore.Write, name string, found *pb.Document, after docstore.Do
 	mask = append(mask, w.Unset...) // a field that is named and has no value is removed
 	slices.Sort(mask)
 	change.UpdateMask = &pb.DocumentMask{FieldPaths: mask}
-	change.CurrentDocument = &pb.Precondition{
-		ConditionType: &pb.Precondition_UpdateTime{UpdateTime: found.GetUpdateTime()},
-	}
+	change.CurrentDocument = version(found)
 	return change
+}
+
+// version is the condition that a document is the version found.
+func version(found *pb.Document) *pb.Precondition {
+	return &pb.Precondition{ConditionType: &pb.Precondition_UpdateTime{UpdateTime: found.GetUpdateTime()}}
 }
 
 // refuted reports whether a Commit failed because a document is not as it was read, or because of other writers:
