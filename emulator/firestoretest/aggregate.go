@@ -3,7 +3,9 @@ package firestoretest
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
+	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 )
@@ -13,7 +15,9 @@ const maxAggregations = 5
 // parseAggregations returns the function that computes all aggregations of a query's result, by their aliases. A
 // document without one of the fields that are added up counts for none of them, as if the query were ordered by those
 // fields.
-func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) (func([]*pb.Document) fields, error) {
+func parseAggregations(
+	q *query, in []*pb.StructuredAggregationQuery_Aggregation,
+) (func([]*pb.Document) fields, error) {
 	if len(in) == 0 || len(in) > maxAggregations {
 		return nil, invalid("structured_aggregation_query has %d aggregations: from 1 to %d", len(in), maxAggregations)
 	}
@@ -31,6 +35,10 @@ func parseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) (func([]
 		if parts[alias], err = parseAggregation(a, &needed); err != nil {
 			return nil, err
 		}
+	}
+	if q.descendants && q.parent != "" && len(needed) > 0 {
+		return nil, invalid("This query requires an index that has fields [%s] after __name__ and Firestore does not currently support "+
+			"such an index. Please try the query again with additional ordering on those fields.", strings.Join(needed[0], "."))
 	}
 	return func(docs []*pb.Document) fields {
 		docs = slices.DeleteFunc(slices.Clone(docs), func(d *pb.Document) bool {
@@ -78,30 +86,37 @@ func parseAggregation(
 	}
 }
 
-// sum adds the numbers among a field's values and counts them. It is an integer as long as all are integers and the
-// sum fits, a double otherwise.
+// sum adds the numbers among a field's values and counts them. It is an integer if all are integers and the sum fits, a
+// double otherwise. Integers and doubles are added up exactly and rounded once each, so that no order of the documents shows.
 func sum(docs []*pb.Document, p fieldPath) (total *pb.Value, n int) {
-	var whole int64
-	var double float64
-	exact := true
+	whole, double := new(big.Int), new(big.Float).SetPrec(exactBits)
+	special := 0.0 // the sum of the values that are not finite
+	doubles := false
 	for _, doc := range docs {
 		v := field(doc, p)
 		if rank(v) != rankNumber {
 			continue
 		}
 		n++
-		double += toDouble(v)
 		i, ok := v.GetValueType().(*pb.Value_IntegerValue)
-		if !ok || i.IntegerValue > 0 && whole > math.MaxInt64-i.IntegerValue ||
-			i.IntegerValue < 0 && whole < math.MinInt64-i.IntegerValue {
-			exact = false
-		}
-		if exact {
-			whole += i.IntegerValue
+		switch d := v.GetDoubleValue(); {
+		case ok:
+			whole.Add(whole, big.NewInt(i.IntegerValue))
+		case math.IsNaN(d) || math.IsInf(d, 0):
+			doubles = true
+			special += d
+		default:
+			doubles = true
+			double.Add(double, new(big.Float).SetFloat64(d))
 		}
 	}
-	if exact {
-		return integerOf(whole), n
+	if !doubles && whole.IsInt64() {
+		return integerOf(whole.Int64()), n
 	}
-	return doubleOf(double), n
+	integers, _ := new(big.Float).SetInt(whole).Float64()
+	finite, _ := double.Float64()
+	return doubleOf(integers + finite + special), n
 }
+
+// exactBits hold every sum of doubles: their bits reach from 2^1023 down to 2^-1074, and a sum of 2^40 documents needs 40 more.
+const exactBits = 1024 + 1074 + 40

@@ -73,7 +73,7 @@
 //   - There, a query in a transaction locks whole collections; here, as in the service, only against writes that
 //     change what it finds or would find.
 //   - There, an order by descending names wants an index, a Commit takes more than 500 writes and documents of another
-//     database, and reads at a time go back further than an hour. IDs of the form __id7__ are rejected here.
+//     database, and reads at a time go back further than an hour.
 //   - A document that leaves the result of a listened query is a DocumentRemove here, a reset of the target there.
 //   - Codes are the same, messages in part.
 //   - There are no REST endpoints and no security rules. [Server.Reset] does what DELETE on all documents does there.

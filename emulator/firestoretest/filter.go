@@ -39,6 +39,22 @@ func parseWhere(in *pb.StructuredQuery_Filter) (filter, []fieldPath, error) {
 	return f, inequalities, nil
 }
 
+// filterFields returns the fields that a filter names, other than the document's name.
+func filterFields(in *pb.StructuredQuery_Filter) []string {
+	var out []string
+	switch f := in.GetFilterType().(type) {
+	case *pb.StructuredQuery_Filter_CompositeFilter:
+		for _, part := range f.CompositeFilter.GetFilters() {
+			out = append(out, filterFields(part)...)
+		}
+	case *pb.StructuredQuery_Filter_FieldFilter:
+		out = append(out, f.FieldFilter.GetField().GetFieldPath())
+	case *pb.StructuredQuery_Filter_UnaryFilter:
+		out = append(out, f.UnaryFilter.GetField().GetFieldPath())
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == nameField })
+}
+
 // A shape is what the service limits about a filter.
 type shape struct {
 	disjunctions int  // of the filter written as an OR of ANDs
@@ -200,8 +216,8 @@ func parseOperator(
 	op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value,
 ) (test func(*pb.Value) bool, inequality bool, err error) {
 	values := operand.GetArrayValue().GetValues()
-	// Among others null finds nothing: only the comparison with null itself does.
-	finds := func(v *pb.Value) bool { return rank(v) != rankNull && contains(values, v) }
+	// Among others null and NaN find nothing: only the comparison with them alone does.
+	finds := func(v *pb.Value) bool { return rank(v) != rankNull && !isNaN(v) && contains(values, v) }
 	switch op {
 	case pb.StructuredQuery_FieldFilter_EQUAL:
 		return func(v *pb.Value) bool { return compare(v, operand) == 0 }, false, nil

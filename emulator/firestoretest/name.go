@@ -1,6 +1,9 @@
 package firestoretest
 
 import (
+	"cmp"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -59,15 +62,28 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// checkID rejects what cannot be the ID of a collection or document.
-func checkID(id string) error {
+// checkDocumentID rejects what cannot be the ID of a document. Of the reserved IDs, __id7__ is allowed: it is the number 7.
+func checkDocumentID(id string) error {
+	if _, ok := numericID(id); ok {
+		return nil
+	}
+	if numericIDPattern.MatchString(id) {
+		return invalid("Resource id %q is invalid because it is not a 64 bit integer.", id)
+	}
+	return checkID("Resource", id)
+}
+
+// checkCollectionID rejects what cannot be the ID of a collection.
+func checkCollectionID(id string) error { return checkID("Collection", id) }
+
+func checkID(kind, id string) error {
 	switch {
 	case id == "":
 		return invalid("a resource id is empty")
 	case id == "." || id == "..":
-		return invalid("Resource id %q is invalid because it is %q.", id, id)
+		return invalid("%s id %q is invalid because it is %q.", kind, id, id)
 	case reserved(id):
-		return invalid("Resource id %q is invalid because it is reserved.", id)
+		return invalid("%s id %q is invalid because it is reserved.", kind, id)
 	case len(id) > maxIDBytes:
 		return invalid("The key path element name is longer than %d bytes.", maxIDBytes)
 	case !utf8.ValidString(id):
@@ -81,6 +97,33 @@ func reserved(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
+var numericIDPattern = regexp.MustCompile(`^__id-?[1-9][0-9]*__$`)
+
+// numericID reads a document ID of the form __id7__ or __id-7__: a number that is not zero and has no leading zeros.
+func numericID(id string) (int64, bool) {
+	if !strings.HasPrefix(id, "__id") || !numericIDPattern.MatchString(id) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(id[len("__id"):len(id)-len("__")], 10, 64)
+	return n, err == nil
+}
+
+// compareIDs orders IDs: numeric ones first, by their size, then all others by their bytes.
+func compareIDs(a, b string) int {
+	x, xNumber := numericID(a)
+	y, yNumber := numericID(b)
+	switch {
+	case xNumber && yNumber:
+		return cmp.Compare(x, y)
+	case xNumber:
+		return -1
+	case yNumber:
+		return 1
+	default:
+		return strings.Compare(a, b)
+	}
+}
+
 // checkPath rejects what is not the path of a document, in a database whose name has prefix bytes.
 func checkPath(path string, prefix int) error {
 	ids := strings.Split(path, "/")
@@ -92,8 +135,12 @@ func checkPath(path string, prefix int) error {
 	case prefix+len("/documents/")+len(path) > maxNameBytes:
 		return invalid("a document name has more than %d bytes", maxNameBytes)
 	}
-	for _, id := range ids {
-		if err := checkID(id); err != nil {
+	for i, id := range ids {
+		check := checkCollectionID
+		if i%2 == 1 {
+			check = checkDocumentID
+		}
+		if err := check(id); err != nil {
 			return err
 		}
 	}
@@ -141,7 +188,7 @@ func comparePaths(a, b string) int {
 	for {
 		x, restA, moreA := strings.Cut(a, "/")
 		y, restB, moreB := strings.Cut(b, "/")
-		if c := strings.Compare(x, y); c != 0 {
+		if c := compareIDs(x, y); c != 0 {
 			return c
 		}
 		switch {

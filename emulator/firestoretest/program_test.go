@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	sdk "cloud.google.com/go/firestore"
+	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 )
@@ -20,7 +21,7 @@ import (
 
 // A step is one request.
 type step struct {
-	Kind   string // create, set, merge, update, increment, union, delete, stale, fresh, get or query
+	Kind   string // create, set, merge, update, increment, union, delete, stale, fresh, get, query or sum
 	Doc    string
 	Fields m
 	Query  querySpec
@@ -54,10 +55,26 @@ type cursorSpec struct {
 	Open   bool // StartAfter, EndBefore
 }
 
-var docPaths = []string{"docs/d0", "docs/d1", "docs/d2", "docs/d3", "docs/d1/docs/x", "docs/d9/docs/y", "other/o"}
+// IDs of the form __id9__ are numbers: they come before all others, and 9 before 10.
+var docPaths = []string{"docs/__id9__", "docs/__id10__", "docs/d0", "docs/d1", "docs/d2", "docs/d3", "docs/d1/docs/x", "docs/d9/docs/y", "other/o"}
+
+// modelNames orders names by their segments.
+func modelNames(a, b string) int {
+	key := func(path string) (out []string) {
+		for _, id := range strings.Split(path, "/") {
+			if n, ok := strings.CutPrefix(id, "__id"); ok {
+				out = append(out, "\x00"+fmt.Sprintf("%9s", n)) // before every other ID of the model, by size
+			} else {
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	return slices.Compare(key(a), key(b))
+}
 
 func genValue() *rapid.Generator[any] {
-	return rapid.SampledFrom([]any{nil, true, false, int64(0), int64(1), int64(2), 1.5, 1.0, -0.5, math.NaN(), math.Inf(1), "", "a", "b",
+	return rapid.SampledFrom([]any{nil, true, false, int64(0), int64(1), int64(2), 1.5, 1.0, 0.1, -0.5, math.NaN(), math.Inf(1), "", "a", "b",
 		[]any{int64(1), "a"}, []any{int64(1)}, m{"x": int64(1)}, m{"x": int64(1), "y": "a"}})
 }
 
@@ -179,7 +196,7 @@ func genCursor(q querySpec) *rapid.Generator[*cursorSpec] {
 		c := &cursorSpec{Open: rapid.Bool().Draw(t, "open")}
 		for _, o := range q.Orders {
 			if o.Field == "__name__" {
-				c.Values = append(c.Values, rapid.SampledFrom([]string{"d0", "d1", "d11", "d3"}).Draw(t, "id"))
+				c.Values = append(c.Values, rapid.SampledFrom([]string{"__id9__", "d0", "d1", "d11", "d3"}).Draw(t, "id"))
 			} else {
 				c.Values = append(c.Values, genValue().Draw(t, "value"))
 			}
@@ -192,7 +209,7 @@ func genProgram() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		s := step{
 			Kind: rapid.SampledFrom([]string{"create", "set", "set", "set", "merge", "update", "increment", "union", "delete", "stale",
-				"fresh", "get", "query", "query"}).Draw(t, "kind"),
+				"fresh", "get", "query", "query", "sum"}).Draw(t, "kind"),
 			Doc: rapid.SampledFrom(docPaths).Draw(t, "doc"),
 		}
 		switch s.Kind {
@@ -246,6 +263,11 @@ func run(ctx context.Context, t interface{ Fatal(...any) }, c *sdk.Client, progr
 			var snap *sdk.DocumentSnapshot
 			if snap, err = d.Get(ctx); err == nil {
 				out = show(snap.Data())
+			}
+		case "sum":
+			var res sdk.AggregationResult
+			if res, err = c.CollectionGroup("docs").NewAggregationQuery().WithSum("a", "sum").WithAvg("a", "avg").Get(ctx); err == nil {
+				out = fmt.Sprint(res["sum"].(*pb.Value).GetValueType(), res["avg"].(*pb.Value).GetValueType())
 			}
 		case "query":
 			var docs []*sdk.DocumentSnapshot
@@ -364,7 +386,12 @@ func (q querySpec) model(docs []modelDoc) []string {
 				v = "docs/" + v.(string)
 			}
 			field, _ := d.get(orders[i].Field)
-			c := modelCompare(field, v)
+			c := 0
+			if orders[i].Field == "__name__" {
+				c = modelNames(d.path, v.(string))
+			} else {
+				c = modelCompare(field, v)
+			}
 			if orders[i].Desc {
 				c = -c
 			}
@@ -412,7 +439,7 @@ func (q querySpec) model(docs []modelDoc) []string {
 			b, _ := y.get(o.Field)
 			c := modelCompare(a, b)
 			if o.Field == "__name__" {
-				c = slices.Compare(strings.Split(x.path, "/"), strings.Split(y.path, "/"))
+				c = modelNames(x.path, y.path)
 			}
 			if o.Desc {
 				c = -c
@@ -446,6 +473,10 @@ func (f filterSpec) holds(v any) bool {
 		l, _ := list.([]any)
 		return slices.ContainsFunc(l, func(e any) bool { return modelCompare(e, v) == 0 })
 	}
+	among := func(v any) bool { // measured on the official emulator: null and NaN are found by == alone
+		d, isDouble := v.(float64)
+		return v != nil && !(isDouble && math.IsNaN(d)) && in(f.Value, v)
+	}
 	switch f.Op {
 	case "==":
 		return c == 0
@@ -460,14 +491,14 @@ func (f filterSpec) holds(v any) bool {
 	case ">=":
 		return same && c >= 0
 	case "in":
-		return v != nil && in(f.Value, v) // measured on the official emulator: null is found by == alone
+		return among(v)
 	case "not-in":
-		return v != nil && !in(f.Value, nil) && !in(f.Value, v)
+		return v != nil && !in(f.Value, nil) && !among(v)
 	case "array-contains":
 		return in(v, f.Value)
 	default:
 		l, _ := v.([]any)
-		return slices.ContainsFunc(l, func(e any) bool { return e != nil && in(f.Value, e) })
+		return slices.ContainsFunc(l, among)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A query is a parsed and checked StructuredQuery.
@@ -55,7 +57,7 @@ func parseQuery(parent string, in *pb.StructuredQuery) (*query, error) {
 		return nil, unimplemented("structured_query.from without collection_id and all_descendants")
 	}
 	if q.collection != "" {
-		if err := checkID(q.collection); err != nil {
+		if err := checkCollectionID(q.collection); err != nil {
 			return nil, err
 		}
 	}
@@ -75,6 +77,9 @@ func parseQuery(parent string, in *pb.StructuredQuery) (*query, error) {
 		}
 	}
 	if err := q.parseOrders(in.GetOrderBy(), inequalities); err != nil {
+		return nil, err
+	}
+	if err := q.checkDescendants(in); err != nil {
 		return nil, err
 	}
 	var err error
@@ -117,6 +122,31 @@ func (q *query) parseOrders(in []*pb.StructuredQuery_Order, inequalities []field
 		return invalid("order by clause cannot contain more fields after the key %s", nameField)
 	}
 	return nil
+}
+
+// checkDescendants rejects what the service has no index for: below a document, or in collections of every ID, documents
+// are found by their names alone, in ascending order.
+func (q *query) checkDescendants(in *pb.StructuredQuery) error {
+	if !q.descendants || q.parent == "" && q.collection != "" {
+		return nil
+	}
+	filters, ordered := filterFields(in.GetWhere()), false
+	for _, o := range in.GetOrderBy() {
+		ordered = ordered || o.GetField().GetFieldPath() != nameField
+	}
+	switch {
+	case q.parent != "" && (len(filters) > 0 || ordered):
+		return invalid("collection group queries are only allowed at the root parent")
+	case q.collection == "" && (ordered || q.orders[0].descending):
+		return invalid("kind is required for all orders except __key__ ascending")
+	case q.collection == "" && len(filters) > 0:
+		return invalid("kind is required for filter: %s", filters[0])
+	case q.orders[0].descending:
+		return status.Error(codes.FailedPrecondition,
+			"collection group queries are only allowed if they're at the root or they're an ascending primary key scan")
+	default:
+		return nil
+	}
 }
 
 // parseQueryField reads the name of a field in a filter or order, __name__ among them.

@@ -278,7 +278,7 @@ func (s *service) RunAggregationQuery(req *pb.RunAggregationQueryRequest, stream
 	if err != nil {
 		return err
 	}
-	aggregate, err := parseAggregations(req.GetStructuredAggregationQuery().GetAggregations())
+	aggregate, err := parseAggregations(q, req.GetStructuredAggregationQuery().GetAggregations())
 	if err != nil {
 		return err
 	}
@@ -337,11 +337,11 @@ func (s *service) ListDocuments(ctx context.Context, req *pb.ListDocumentsReques
 	if req.GetCollectionId() == "" {
 		return nil, unimplemented("collection_id left empty")
 	}
-	compareIDs := strings.Compare
+	order := compareIDs
 	switch strings.Join(strings.Fields(req.GetOrderBy()), " ") {
 	case "", nameField, nameField + " asc":
 	case nameField + " desc":
-		compareIDs = func(a, b string) int { return strings.Compare(b, a) }
+		order = func(a, b string) int { return compareIDs(b, a) }
 	default:
 		return nil, unimplemented("order_by other than by __name__")
 	}
@@ -386,8 +386,8 @@ func (s *service) ListDocuments(ctx context.Context, req *pb.ListDocumentsReques
 			}
 		}
 	}
-	slices.SortFunc(ids, compareIDs)
-	ids, next, err := page(ids, size, req.GetPageToken(), compareIDs)
+	slices.SortFunc(ids, order)
+	ids, next, err := page(ids, size, req.GetPageToken(), order)
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +402,7 @@ func (s *service) ListDocuments(ctx context.Context, req *pb.ListDocumentsReques
 	return res, nil
 }
 
-// idsBelow returns the IDs, sorted and each once, that follow a path in the names of the documents that existed at a
+// idsBelow returns the IDs, sorted by their bytes and each once, that follow a path in the names of the documents that existed at a
 // time: for a collection those of documents with descendants, for a document those of its collections.
 func (db *database) idsBelow(path string, at time.Time) ([]string, error) {
 	db.mu.Lock()
