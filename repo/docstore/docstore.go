@@ -135,7 +135,7 @@ type Result struct {
 	Refused []int
 }
 
-// Pruner is for a store that does not remove documents by itself when their time is over, see [Write].Keep. On the others the
+// Pruner is for a store that does not remove documents by itself once their Keep has passed (see [Write]). On the others the
 // service does (time to live on DynamoDB and Firestore).
 type Pruner interface {
 	// Prune removes up to limit documents whose Keep has passed, of all kinds and tenants, each in a step that looks at the time
