@@ -184,7 +184,7 @@ func fill(requestID *string) {
 	}
 }
 
-// isLease says what is wrong with a response that should be the caller's lease. A token of 0 stands for a new one.
+// isLease says what is wrong with a response that should be the caller's lease. A token of 0 means a new one.
 func isLease(tenant, key, owner string, token int64) func(contracts.Lease) error {
 	return func(l contracts.Lease) error {
 		if token == 0 && l.FencingToken > 0 {
