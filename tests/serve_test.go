@@ -173,7 +173,7 @@ func TestRejectedSettings(t *testing.T) {
 		"all addresses without authentication": {
 			args: []string{"--listen", ":0", "--store", "memory"}, code: 2, says: []string{"--auth-issuer"}},
 		"public address by environment": {
-			args: []string{"--store", "memory"}, env: []string{"LEASEHOLD_LISTEN=[::]:0"}, code: 2, says: []string{"--auth-issuer"}},
+			args: []string{"--store", "memory"}, env: []string{"LEASEHOLD_LISTEN=[::]:0"}, code: 2, says: []string{"LEASEHOLD_AUTH_ISSUER"}},
 		"audience without issuer": {
 			args: []string{"--auth-audience", "x", "--store", "memory"}, code: 2, says: []string{"--auth-issuer"}},
 		"issuer without audience": {
@@ -201,7 +201,9 @@ func TestRejectedSettings(t *testing.T) {
 		"an issuer that is empty": {
 			env: []string{"LEASEHOLD_AUTH_ISSUER="}, args: []string{"--store", "memory"}, code: 2, says: []string{"LEASEHOLD_AUTH_ISSUER is empty"}},
 		"development mode on Cloud Run": {
-			env: []string{"K_SERVICE=api", "PORT=8080"}, args: []string{"--store", "memory"}, code: 2, says: []string{"Cloud Run", "--auth-issuer"}},
+			env: []string{"K_SERVICE=api", "PORT=8080"}, args: []string{"--store", "memory"}, code: 2, says: []string{"Cloud Run", "LEASEHOLD_AUTH_ISSUER"}},
+		"a setting of another store": {
+			args: []string{"--table", "locks"}, code: 2, says: []string{"--table is a setting of the store dynamodb", "--store"}},
 		"unknown flag": {
 			args: []string{"--colour"}, code: 2, says: []string{"--colour", "--help"}},
 		"unencrypted target": {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/machineid"
@@ -69,4 +70,13 @@ func (c *Config) Name(env string) string {
 		return "--" + s.Flag()
 	}
 	return env
+}
+
+// NameBeside is how an error about the setting of the variable at calls another one, env: what set it, or else as at was set, by
+// a flag or by a variable.
+func (c *Config) NameBeside(env, at string) string {
+	if o := c.origins[at]; o != "" && !strings.HasPrefix(o, "--") && !c.Given(env) {
+		return env
+	}
+	return c.Name(env)
 }

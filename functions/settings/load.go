@@ -16,12 +16,8 @@ import (
 // Load reads and checks the settings of one entry point. environ is like that of [os.Environ]. flags are the flags that
 // the user gave, by their names without dashes; they count before the environment, and functions have none.
 func Load(e Entry, environ []string, flags map[string]string) (*Config, error) {
-	env := make(map[string]string, len(environ))
-	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		env[name] = value
-	}
-	if err := unknown(e, env); err != nil {
+	env := variables(environ)
+	if err := checkNames(e, env); err != nil {
 		return nil, err
 	}
 	c := &Config{Entry: e, origins: map[string]string{}}
@@ -178,8 +174,22 @@ func services(value string) ([]machineid.ServiceConfig, error) {
 // kubernetes matches the variables that Kubernetes sets for a service whose name begins with "leasehold".
 var kubernetes = regexp.MustCompile(`^LEASEHOLD(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// unknown rejects LEASEHOLD_ variables that no entry point and no command knows, and in functions those of the client.
-func unknown(e Entry, env map[string]string) error {
+// CheckClient rejects variables that begin with LEASEHOLD_ and are not known, for commands that call a server. environ is like
+// that of [os.Environ].
+func CheckClient(environ []string) error { return checkNames(0, variables(environ)) }
+
+func variables(environ []string) map[string]string {
+	env := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	return env
+}
+
+// checkNames rejects LEASEHOLD_ variables that no entry point and no command knows, and in functions those of the client. The
+// entry 0 is a command that calls a server.
+func checkNames(e Entry, env map[string]string) error {
 	var errs []error
 	for name := range env {
 		if !strings.HasPrefix(name, prefix) || kubernetes.MatchString(name) {
@@ -189,8 +199,8 @@ func unknown(e Entry, env map[string]string) error {
 			continue
 		}
 		if v, ok := clientVariable(name); !ok {
-			errs = append(errs, fmt.Errorf("%s is not a setting: did you mean %s?", name, nearest(name)))
-		} else if v.Instead != "" && !e.command() {
+			errs = append(errs, fmt.Errorf("%s is not a setting%s", name, suggestion(e, name)))
+		} else if v.Instead != "" && e != 0 && !e.command() {
 			errs = append(errs, fmt.Errorf("%s is a setting of the commands that call a server, and has no effect here: did you mean %s?",
 				name, v.Instead))
 		}
@@ -207,15 +217,33 @@ func clientVariable(name string) (Variable, bool) {
 	return ClientVariables[i], true
 }
 
-// nearest is the setting whose name is most like another: one that ends with it, or else by edit distance.
-func nearest(name string) string {
-	distance := func(s Setting) int {
-		if strings.HasSuffix(s.Env, name[len(prefix)-1:]) {
+// suggestion ends the sentence about an unknown variable: with the name that is most like it, if one is like it.
+func suggestion(e Entry, name string) string {
+	var known []string
+	for _, s := range Table {
+		known = append(known, s.Env)
+	}
+	for _, v := range ClientVariables {
+		if e == 0 || e.command() {
+			known = append(known, v.Name)
+		}
+	}
+	if best, ok := nearest(name, known); ok {
+		return ": did you mean " + best + "?"
+	}
+	return ", and no setting has a similar name: docs/settings.md lists all"
+}
+
+// nearest returns the name that is most like another: one that ends with it, or one with few other characters.
+func nearest(name string, known []string) (string, bool) {
+	distance := func(other string) int {
+		if strings.HasSuffix(other, name[len(prefix)-1:]) {
 			return 0
 		}
-		return editDistance(s.Env, name)
+		return editDistance(other, name)
 	}
-	return slices.MinFunc(Table, func(a, b Setting) int { return distance(a) - distance(b) }).Env
+	best := slices.MinFunc(known, func(a, b string) int { return distance(a) - distance(b) })
+	return best, distance(best) <= 1+(len(name)-len(prefix))/4
 }
 
 // editDistance is the number of characters to insert, delete or replace that make b of a (Levenshtein).

@@ -18,7 +18,7 @@ name of the flag is that of the variable without ` + "`LEASEHOLD_`" + `, in lowe
 because other users of a machine can read command lines.
 
 - An empty variable counts as not set. Where that would turn a check of callers off, an empty value is an error.
-- A variable that begins with ` + "`LEASEHOLD_`" + ` and is not known is an error at the start, which names the setting with the most similar name.
+- A variable that begins with ` + "`LEASEHOLD_`" + ` and is not known is an error at the start, which names a setting with a similar name if there is one.
 - A duration is a number with a unit: ` + "`300ms`, `30s`, `5m`, `2h`" + `. A list is separated by commas. A switch is ` + "`true` or `false`" + `.
 
 An entry point in **bold** requires the setting. API, Tasks and Sweep are the Cloud Functions of those names; api, worker and sweep are the Lambda
@@ -32,19 +32,22 @@ functions with those handler names.
 		}
 		b.WriteString(s.markdown())
 	}
-	b.WriteString("\n## Rules between settings\n\n")
+	b.WriteString("\n## Rules between settings\n\n" +
+		"A setting of a store that `LEASEHOLD_STORE` does not choose is an error: it would have no effect.\n\n" +
+		"| if one of these is set | | this | in | because |\n|---|---|---|---|---|\n")
 	for _, r := range Rules {
 		relation, other := "needs", r.Needs
 		if r.NotWith != "" {
-			relation, other = "cannot be set together with", r.NotWith
+			relation, other = "excludes", r.NotWith
 		}
-		fmt.Fprintf(&b, "- `%s` %s `%s` (%s): %s.\n", r.If, relation, other, strings.Join(r.Entries.Names(), ", "), documented(r.Why))
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n",
+			strings.Join(r.If, "`, `"), relation, other, namesOf(func(e Entry) bool { return r.Entries.Has(e) }, nil), documented(r.Why))
 	}
 	b.WriteString("\n## Variables of platforms and SDKs\n\n| variable | meaning |\n|---|---|\n")
 	for _, v := range PlatformVariables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(v.Name, ", ", "`, `"), v.Help)
 	}
-	b.WriteString("\n## Variables of the commands that call a server\n\nEntry points do not read them.\n\n| variable | meaning |\n|---|---|\n")
+	b.WriteString("\n## Variables of the commands that call a server\n\nEntry points do not read them. The commands reject unknown variables too, and an empty one counts as not set.\n\n| variable | meaning |\n|---|---|\n")
 	for _, v := range ClientVariables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", v.Name, v.Help)
 	}
@@ -71,8 +74,13 @@ func (s Setting) markdown() string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, strings.Join(defaults, ", "), s.takenBy(), s.document())
 }
 
-// takenBy names the entry points that take the setting, in the three kinds that there are.
+// takenBy names the entry points that take the setting, in bold those that require it.
 func (s Setting) takenBy() string {
+	return namesOf(func(e Entry) bool { return s.Entries.Has(e) }, func(e Entry) bool { return s.Required.Has(e) })
+}
+
+// namesOf names the entry points of a set, in the three kinds that there are; bold may be nil.
+func namesOf(in, bold func(Entry) bool) string {
 	var kinds []string
 	for _, k := range []struct {
 		entries Entry
@@ -80,11 +88,11 @@ func (s Setting) takenBy() string {
 	}{{Serve | Worker, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
 		var names []string
 		for _, p := range Entries {
-			if !k.entries.Has(p.Entry) || !s.Entries.Has(p.Entry) {
+			if !k.entries.Has(p.Entry) || !in(p.Entry) {
 				continue
 			}
 			name := strings.TrimPrefix(p.Name, k.prefix)
-			if s.Required.Has(p.Entry) {
+			if bold != nil && bold(p.Entry) {
 				name = "**" + name + "**"
 			}
 			names = append(names, name)

@@ -13,13 +13,13 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 )
 
-// Rule is a rule between two settings. It applies if the environment or a flag sets the setting If.
+// Rule is a rule between settings. It applies to each setting of If that the environment or a flag sets.
 type Rule struct {
-	If      string // setting
-	Needs   string // setting that must be set too
-	NotWith string // setting that must not be set too
-	Entries Entry  // where it applies
-	Why     string // with names of settings like Setting.Help
+	If      []string // settings
+	Needs   string   // setting that must be set too
+	NotWith string   // setting that must not be set too
+	Entries Entry    // where it applies
+	Why     string   // with names of settings like Setting.Help
 }
 
 const (
@@ -29,37 +29,51 @@ const (
 	twoTokens  = "they are two ways to get the target's token"
 )
 
-// Rules lists the rules between two settings. [Load] applies them.
+// Rules lists the rules between settings. [Load] applies them.
 var Rules = []Rule{
-	{If: "LEASEHOLD_AUTH_ISSUER", Needs: "LEASEHOLD_AUTH_AUDIENCE", Entries: apis, Why: "the name of this server in the claim aud; without it, tokens that were issued for other servers would be accepted"},
-	{If: "LEASEHOLD_AUTH_AUDIENCE", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_JWKS_URL", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_LEEWAY", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_TENANT_CLAIM", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_ADMIN_SCOPE", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_WORKER_SCOPE", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_TENANT", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_ADMINS", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_WORKERS", Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer},
-	{If: "LEASEHOLD_AUTH_SUBJECTS", Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis, Why: "it lists the subjects of that tenant"},
-	{If: "LEASEHOLD_AUTH_SUBJECTS", NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: apis, Why: twoTenants},
-	{If: "LEASEHOLD_AUTH_TENANT", NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: byIssuer, Why: twoTenants},
-	{If: "LEASEHOLD_TARGET_TOKEN", NotWith: "LEASEHOLD_TARGET_AUDIENCE", Entries: runsTasks, Why: twoTokens},
-	{If: "LEASEHOLD_TARGET_TOKEN_FILE", NotWith: "LEASEHOLD_TARGET_AUDIENCE", Entries: runsTasks, Why: twoTokens},
-	{If: "LEASEHOLD_TARGET_TOKEN", NotWith: "LEASEHOLD_TARGET_TOKEN_FILE", Entries: runsTasks, Why: twoTokens},
-	{If: "LEASEHOLD_TASK_QUEUE", Needs: "LEASEHOLD_TASK_URL", Entries: Serve | FunctionSweep, Why: "the URL that the queue delivers to, such as https://worker.example.com/internal/tasks/analysis"},
+	{
+		If: []string{"LEASEHOLD_AUTH_ISSUER"}, Needs: "LEASEHOLD_AUTH_AUDIENCE", Entries: apis,
+		Why: "the name of this server in the claim aud; without it, tokens that were issued for other servers would be accepted",
+	},
+	{
+		If:    []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_JWKS_URL", "LEASEHOLD_AUTH_LEEWAY"},
+		Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer,
+	},
+	{
+		If: []string{
+			"LEASEHOLD_AUTH_TENANT_CLAIM", "LEASEHOLD_AUTH_TENANT", "LEASEHOLD_AUTH_ADMIN_SCOPE", "LEASEHOLD_AUTH_ADMINS",
+			"LEASEHOLD_AUTH_WORKER_SCOPE", "LEASEHOLD_AUTH_WORKERS",
+		},
+		Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer,
+	},
+	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis, Why: "it lists the subjects of that tenant"},
+	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: apis, Why: twoTenants},
+	{If: []string{"LEASEHOLD_AUTH_TENANT"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: byIssuer, Why: twoTenants},
+	{
+		If:      []string{"LEASEHOLD_TARGET_TOKEN", "LEASEHOLD_TARGET_TOKEN_FILE"},
+		NotWith: "LEASEHOLD_TARGET_AUDIENCE", Entries: runsTasks, Why: twoTokens,
+	},
+	{If: []string{"LEASEHOLD_TARGET_TOKEN"}, NotWith: "LEASEHOLD_TARGET_TOKEN_FILE", Entries: runsTasks, Why: twoTokens},
+	{
+		If: []string{"LEASEHOLD_TASK_QUEUE"}, Needs: "LEASEHOLD_TASK_URL", Entries: Serve | FunctionSweep,
+		Why: "the URL that the queue delivers to, such as https://worker.example.com/internal/tasks/analysis",
+	},
 }
 
 func (c *Config) checkRules() error {
 	for _, r := range Rules {
-		if !r.Entries.Has(c.Entry) || !c.Given(r.If) {
+		if !r.Entries.Has(c.Entry) {
 			continue
 		}
-		if r.Needs != "" && !c.Given(r.Needs) {
-			return fmt.Errorf("%s needs %s: %s", c.Name(r.If), c.Name(r.Needs), expand(r.Why, c.Name))
-		}
-		if r.NotWith != "" && c.Given(r.NotWith) {
-			return fmt.Errorf("%s and %s cannot both be set: %s", c.Name(r.If), c.Name(r.NotWith), expand(r.Why, c.Name))
+		for _, env := range r.If {
+			near := func(other string) string { return c.NameBeside(other, env) }
+			switch {
+			case !c.Given(env):
+			case r.Needs != "" && !c.Given(r.Needs):
+				return fmt.Errorf("%s needs %s: %s", c.Name(env), near(r.Needs), expand(r.Why, near))
+			case r.NotWith != "" && c.Given(r.NotWith):
+				return fmt.Errorf("%s and %s cannot both be set: %s", c.Name(env), c.Name(r.NotWith), expand(r.Why, near))
+			}
 		}
 	}
 	return nil
@@ -79,10 +93,11 @@ func (c *Config) check(env map[string]string) error {
 
 // checkListen applies PORT, and rejects development mode where other machines could reach it.
 func (c *Config) checkListen(env map[string]string) error {
+	const listen = "LEASEHOLD_LISTEN"
 	if c.Entry != Serve {
 		return nil
 	}
-	if port := env["PORT"]; port != "" && !c.Given("LEASEHOLD_LISTEN") {
+	if port := env["PORT"]; port != "" && !c.Given(listen) {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil {
 			return fmt.Errorf("PORT is %q: it must be a whole number from 0 to 65535", port)
 		} else if port = strconv.FormatUint(n, 10); c.AuthIssuer != "" {
@@ -90,19 +105,20 @@ func (c *Config) checkListen(env map[string]string) error {
 		} else {
 			c.Listen = net.JoinHostPort("127.0.0.1", port)
 		}
-		c.origins["LEASEHOLD_LISTEN"] = "PORT"
+		c.origins[listen] = "PORT"
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s is %q: it must be host:port, such as %s", c.Name("LEASEHOLD_LISTEN"), c.Listen, defaultListen)
+		return fmt.Errorf("%s is %q: it must be host:port, such as %s", c.Name(listen), c.Listen, defaultListen)
 	case c.AuthIssuer != "":
 		return nil
 	case env["K_SERVICE"] != "":
-		return errors.New("on Cloud Run the server needs --auth-issuer and --auth-audience: development mode, which accepts every caller, is for one machine")
+		return errors.New("on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE: development mode, which accepts every caller, is for one machine")
 	case !httpapi.Loopback(host):
-		return fmt.Errorf("%s %s can be reached from other machines, and without --auth-issuer every caller there could take and release locks.\n"+
-			"Listen on 127.0.0.1, or set --auth-issuer and --auth-audience", c.Name("LEASEHOLD_LISTEN"), c.Listen)
+		issuer, audience := c.NameBeside("LEASEHOLD_AUTH_ISSUER", listen), c.NameBeside("LEASEHOLD_AUTH_AUDIENCE", listen)
+		return fmt.Errorf("%s %s can be reached from other machines, and without %s every caller there could take and release locks.\n"+
+			"Listen on 127.0.0.1, or set %s and %s", c.Name(listen), c.Listen, issuer, issuer, audience)
 	}
 	return nil
 }
@@ -127,7 +143,7 @@ func (c *Config) checkTenant(map[string]string) error {
 	switch {
 	case c.AuthTenant != "" && c.AuthSubjects == nil && c.AuthIssuer == oidc.GoogleIssuer:
 		return fmt.Errorf("%s needs %s with the issuer %s: every Google account can get a token for any audience",
-			c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_SUBJECTS"), oidc.GoogleIssuer)
+			c.Name("LEASEHOLD_AUTH_TENANT"), c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT"), oidc.GoogleIssuer)
 	case c.AuthTenant != "" && c.AuthIssuer != "" && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM"):
 		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)
 	}
@@ -145,11 +161,21 @@ func (c *Config) checkBasePath(map[string]string) error {
 }
 
 func (c *Config) checkStore(map[string]string) error {
+	const store, table = "LEASEHOLD_STORE", "LEASEHOLD_TABLE"
 	switch {
 	case c.Store == "dynamodb" && c.Table == "":
-		return fmt.Errorf("%s dynamodb needs %s: the name of the table", c.Name("LEASEHOLD_STORE"), c.Name("LEASEHOLD_TABLE"))
+		return fmt.Errorf("%s dynamodb needs %s: the name of the table", c.Name(store), c.NameBeside(table, store))
 	case c.Entry == Worker && c.Store == "memory":
-		return fmt.Errorf("%s memory has no analyses: choose the store that they are in", c.Name("LEASEHOLD_STORE"))
+		return fmt.Errorf("%s memory has no analyses: choose the store that they are in", c.Name(store))
+	case c.Store == "":
+		return nil // an entry point with one store
+	}
+	for _, s := range Of(c.Entry) {
+		origin := c.origins[s.Env]
+		if of := s.Store(); of != "" && of != c.Store && origin != "" && origin != s.Also {
+			return fmt.Errorf("%s is a setting of the store %s, and the store is %s: remove it, or set %s to %s",
+				origin, of, c.Store, c.NameBeside(store, s.Env), of)
+		}
 	}
 	return nil
 }
@@ -167,7 +193,7 @@ func (c *Config) checkTarget(map[string]string) error {
 func (c *Config) checkTimes(map[string]string) error {
 	if c.Heartbeat > c.TTL/2 {
 		return fmt.Errorf("%s is %v: it must be at most half of %s, which is %v, so that the lock survives a heartbeat that fails",
-			c.Name("LEASEHOLD_HEARTBEAT"), c.Heartbeat, c.Name("LEASEHOLD_TTL"), c.TTL)
+			c.Name("LEASEHOLD_HEARTBEAT"), c.Heartbeat, c.NameBeside("LEASEHOLD_TTL", "LEASEHOLD_HEARTBEAT"), c.TTL)
 	}
 	return nil
 }
@@ -186,7 +212,11 @@ func (c *Config) checkTaskCallers(map[string]string) error {
 }
 
 func (c *Config) checkTaskAccount(account string) error {
-	auth, who, audience := c.Name("LEASEHOLD_TASK_AUTH"), c.Name("LEASEHOLD_TASK_ACCOUNT"), c.Name("LEASEHOLD_TASK_AUDIENCE")
+	cause := "LEASEHOLD_TARGET_URL"
+	if !c.RunsTasks() {
+		cause = "LEASEHOLD_TASK_QUEUE"
+	}
+	auth, who, audience := c.NameBeside("LEASEHOLD_TASK_AUTH", cause), c.NameBeside("LEASEHOLD_TASK_ACCOUNT", cause), c.NameBeside("LEASEHOLD_TASK_AUDIENCE", cause)
 	switch {
 	case c.TaskAuth == "platform" && account != "" && c.TaskQueue == "":
 		return fmt.Errorf("%s platform and %s cannot both be set: the platform decides which accounts may call", auth, who)

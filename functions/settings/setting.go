@@ -110,6 +110,15 @@ func (s Setting) Flag() string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.Env, prefix)), "_", "-")
 }
 
+// Store is the store that the setting is for; empty if it is for all.
+func (s Setting) Store() string {
+	store, _ := strings.CutPrefix(s.Group, groupStore+" ")
+	if store == s.Group {
+		return ""
+	}
+	return store
+}
+
 // For is the setting as one entry point has it.
 func (s Setting) For(e Entry) Setting {
 	for _, v := range s.Variants {

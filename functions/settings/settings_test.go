@@ -3,6 +3,7 @@ package settings_test
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -85,7 +86,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for _, r := range settings.Rules {
-		for _, env := range []string{r.If, cmp.Or(r.Needs, r.NotWith)} {
+		for _, env := range append(r.If, cmp.Or(r.Needs, r.NotWith)) {
 			if s, ok := settings.Find(env); !ok || !s.Entries.Has(r.Entries) {
 				t.Errorf("the rule %+v names %s, which these entries do not take", r, env)
 			}
@@ -206,6 +207,20 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestClientVariables: commands that call a server reject misspelt variables, as servers do.
+func TestClientVariables(t *testing.T) {
+	for env, says := range map[string]string{
+		"LEASEHOLD_TENANT=x LEASEHOLD_TABLE=y LEASEHOLD_SERVER= PATH=z LEASEHOLD_AUTH_TOKEN=t": "",
+		"LEASEHOLD_TENNANT=x":         "LEASEHOLD_TENNANT is not a setting: did you mean LEASEHOLD_TENANT?",
+		"LEASEHOLD_EXTERNAL_ID_KEYS=": "did you mean LEASEHOLD_EXTERNAL_ID_KEY?",
+		"LEASEHOLD_COLOUR=red":        "no setting has a similar name",
+	} {
+		if err := settings.CheckClient(strings.Fields(env)); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v, want %q", env, err, says)
+		}
+	}
+}
+
 // TestRejected: settings that cannot work, or that would accept callers that were not meant. Each error names what to change.
 func TestRejected(t *testing.T) {
 	const (
@@ -237,6 +252,11 @@ func TestRejected(t *testing.T) {
 		{lambda, table + "LEASEHOLD_TENANT=acme", "LEASEHOLD_TENANT is a setting of the commands that call a server, and has no effect here: did you mean LEASEHOLD_AUTH_TENANT?"},
 		{api, "LEASEHOLD_AUTH_TOKEN=secret", "did you mean LEASEHOLD_TARGET_TOKEN?"},
 		{serve, "LEASEHOLD_A=1 LEASEHOLD_B=2", "\nLEASEHOLD_B is not"},
+		{serve, "LEASEHOLD_A=1", "LEASEHOLD_A is not a setting, and no setting has a similar name: docs/settings.md lists all"},
+		{serve, "LEASEHOLD_FOO=1", "no setting has a similar name"},
+		{serve, "LEASEHOLD_FLAVOUR_OF_THE_MONTH=1", "no setting has a similar name"},
+		{serve, "LEASEHOLD_OWNR=1", "did you mean LEASEHOLD_OWNER?"},
+		{api, "LEASEHOLD_EXTERNAL_ID_KEYS=1", "no setting has a similar name"}, // it takes no variable of a client
 
 		// Values.
 		{serve, "LEASEHOLD_TTL=soon", `LEASEHOLD_TTL is "soon": it must be a duration from 1s to 24h in whole seconds`},
@@ -244,7 +264,7 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_TTL=25h", "to 24h"},
 		{serve, "LEASEHOLD_REQUEST_TIMEOUT=0s", `LEASEHOLD_REQUEST_TIMEOUT is "0s": it must be a duration above 0`},
 		{serve, "LEASEHOLD_HEARTBEAT=0s", `LEASEHOLD_HEARTBEAT is "0s": it must be a duration of at least 10ms`},
-		{serve, "LEASEHOLD_HEARTBEAT=151s", "LEASEHOLD_HEARTBEAT is 2m31s: it must be at most half of --ttl, which is 5m0s"},
+		{serve, "LEASEHOLD_HEARTBEAT=151s", "LEASEHOLD_HEARTBEAT is 2m31s: it must be at most half of LEASEHOLD_TTL, which is 5m0s"},
 		{worker, table + target + "LEASEHOLD_TTL=10s LEASEHOLD_HEARTBEAT=6s", "at most half of LEASEHOLD_TTL, which is 10s"},
 		{serve, "LEASEHOLD_MAX_FAILURES=many", `LEASEHOLD_MAX_FAILURES is "many": it must be a whole number of at least 1`},
 		{sweepFn, table + "LEASEHOLD_QUEUE_URL=x LEASEHOLD_MAX_TAKEOVERS=0", `LEASEHOLD_MAX_TAKEOVERS is "0"`},
@@ -258,6 +278,13 @@ func TestRejected(t *testing.T) {
 		{serve, issuer + "LEASEHOLD_AUTH_LEEWAY=6m", "up to 5m"},
 		{serve, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, "LEASEHOLD_ID_SERVICES: the ID services must be a JSON list"},
 		{lambda, table + `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":9}]`, `LEASEHOLD_ID_SERVICES: ID service 1 ("a"): bitReserve + bitTs + bitId + bitSeq must be 64`},
+		{api, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, `{"serviceId":"payments"}: the value must be a list, not object`},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":7}]`, "ID service 1: serviceId must be text, not number"},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":"x"}]`, "ID service 1: bitSeq must be a whole number, not string"},
+		{api, `LEASEHOLD_ID_SERVICES=[7]`, "ID service 1: the value must be an object, not number"},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeQQ":9}]`, `ID service 1: "bitSeQQ" is not a member: check its spelling, or remove it`},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a"`, "not JSON: it ends too early"},
+		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":x}]`, "not JSON at byte 15: invalid character 'x'"},
 		{api, "LEASEHOLD_ID_SERVICES=missing.json", "LEASEHOLD_ID_SERVICES: open missing.json"},
 		{serve, "LEASEHOLD_BASE_PATH=leasehold", `LEASEHOLD_BASE_PATH is "leasehold": it must begin with "/"`},
 		{serve, "LEASEHOLD_BASE_PATH=/a/", `not end with it`},
@@ -269,16 +296,16 @@ func TestRejected(t *testing.T) {
 		{worker, table, "LEASEHOLD_TARGET_URL is required: URL that runs an analysis"},
 		{sweepFn, table, "LEASEHOLD_QUEUE_URL is required: SQS queue of the analyses"},
 		{consumer, "", "--queue-url is required"},
-		{serve, "LEASEHOLD_STORE=dynamodb", "LEASEHOLD_STORE dynamodb needs --table"},
+		{serve, "LEASEHOLD_STORE=dynamodb", "LEASEHOLD_STORE dynamodb needs LEASEHOLD_TABLE"},
 		{consumer, target + "LEASEHOLD_QUEUE_URL=x LEASEHOLD_STORE=memory", "LEASEHOLD_STORE memory has no analyses"},
 
 		// Who callers are.
 		{serve, "LEASEHOLD_AUTH_ISSUER=", "LEASEHOLD_AUTH_ISSUER is empty, which would turn a check of callers off"},
 		{lambda, table + "LEASEHOLD_AUTH_ISSUER=", "LEASEHOLD_AUTH_ISSUER is empty"},
 		{api, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=", "LEASEHOLD_AUTH_SUBJECTS is empty"},
-		{serve, "LEASEHOLD_LISTEN=[::]:0", "--auth-issuer"},
+		{serve, "LEASEHOLD_LISTEN=[::]:0", "set LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE"},
 		{serve, "LEASEHOLD_LISTEN=:0", "can be reached from other machines"},
-		{serve, "K_SERVICE=api PORT=8080", "on Cloud Run the server needs --auth-issuer"},
+		{serve, "K_SERVICE=api PORT=8080", "on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_DEVELOPMENT=1", "needs FIRESTORE_EMULATOR_HOST"},
 		{api, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x K_SERVICE=api", "not allowed on Cloud Run"},
 		{api, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=x " + google, "cannot be set together with LEASEHOLD_AUTH_ISSUER"},
@@ -286,7 +313,7 @@ func TestRejected(t *testing.T) {
 		{api, "LEASEHOLD_AUTH_ISSUER=https://issuer.example", "LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE"},
 		{lambda, table + "LEASEHOLD_AUTH_ISSUER=https://issuer.example", "LEASEHOLD_AUTH_ISSUER needs LEASEHOLD_AUTH_AUDIENCE"},
 		{api, "LEASEHOLD_AUTH_AUDIENCE=x", "needs LEASEHOLD_AUTH_ISSUER"},
-		{serve, "LEASEHOLD_AUTH_AUDIENCE=x", "LEASEHOLD_AUTH_AUDIENCE needs --auth-issuer"},
+		{serve, "LEASEHOLD_AUTH_AUDIENCE=x", "LEASEHOLD_AUTH_AUDIENCE needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_AUDIENCE=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_JWKS_URL=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_LEEWAY=1s", "needs LEASEHOLD_AUTH_ISSUER"},
@@ -295,11 +322,11 @@ func TestRejected(t *testing.T) {
 		{api, "LEASEHOLD_AUTH_ADMIN_SCOPE=jobs", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_TENANT_CLAIM=org", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_WORKERS=1", "needs LEASEHOLD_AUTH_ISSUER"},
-		{serve, "LEASEHOLD_AUTH_ADMINS=1", "needs --auth-issuer"},
+		{serve, "LEASEHOLD_AUTH_ADMINS=1", "LEASEHOLD_AUTH_ADMINS needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, issuer + "LEASEHOLD_AUTH_SUBJECTS=1", "needs LEASEHOLD_AUTH_TENANT"},
 		{api, google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
-		{serve, google + "LEASEHOLD_AUTH_TENANT=acme", "needs --auth-subjects with the issuer https://accounts.google.com"},
+		{serve, google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
 		{lambda, table + google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
 		{api, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1 LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
 		{lambda, table + issuer + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
@@ -311,7 +338,7 @@ func TestRejected(t *testing.T) {
 		{taskFn, target + "LEASEHOLD_TASK_AUTH=platform", ""},
 		{taskFn, target, "LEASEHOLD_TASK_ACCOUNT is required"},
 		{serve, target, ""}, // development mode
-		{serve, issuer + target, "--task-account is required"},
+		{serve, issuer + target, "LEASEHOLD_TASK_ACCOUNT is required"},
 		{taskFn, target + "LEASEHOLD_TASK_ACCOUNT=q@p", "LEASEHOLD_TASK_AUDIENCE is required"},
 		{taskFn, target + "LEASEHOLD_TASK_ACCOUNT=q@p " + taskURL, ""},
 		{taskFn, target + "LEASEHOLD_TASK_AUTH=trust", `LEASEHOLD_TASK_AUTH is "trust": it must be token or platform`},
@@ -324,7 +351,7 @@ func TestRejected(t *testing.T) {
 		{worker, table + "LEASEHOLD_TARGET_URL=http://worker.example/run", "must begin with https://"},
 		{worker, table + "LEASEHOLD_TARGET_URL=https://a:secret@worker.example/", "must not have a user"},
 		{sweep, queue, "LEASEHOLD_TASK_QUEUE needs LEASEHOLD_TASK_URL"},
-		{serve, queue, "LEASEHOLD_TASK_QUEUE needs --task-url"},
+		{serve, queue, "LEASEHOLD_TASK_QUEUE needs LEASEHOLD_TASK_URL"},
 		{sweep, queue + taskURL, "LEASEHOLD_TASK_ACCOUNT is required"},
 		{sweep, queue + taskURL + "LEASEHOLD_TASK_ACCOUNT=q@p", ""},
 		{sweep, queue + taskURL + "LEASEHOLD_SWEEP_ACCOUNT=q@p", ""},
@@ -334,8 +361,35 @@ func TestRejected(t *testing.T) {
 		switch {
 		case x.says == "" && err != nil, x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)):
 			t.Errorf("%v %s\ngot  %v\nwant %s", x.entry.Names(), x.env, err, x.says)
+		case err != nil && strings.Contains(err.Error(), "machineid."), err != nil && strings.Contains(err.Error(), "Go "):
+			t.Errorf("%s: the error has names of Go: %v", x.env, err)
 		case err != nil && strings.Contains(err.Error(), "secret"):
 			t.Errorf("%s: the error has the secret: %v", x.env, err)
+		}
+	}
+	for _, x := range []struct{ env, flags, says string }{
+		{"", "auth-audience=x", "--auth-audience needs --auth-issuer"},
+		{"LEASEHOLD_AUTH_AUDIENCE=x", "", "LEASEHOLD_AUTH_AUDIENCE needs LEASEHOLD_AUTH_ISSUER"},
+		{"LEASEHOLD_TTL=10s", "heartbeat=6s", "--heartbeat is 6s: it must be at most half of LEASEHOLD_TTL"},
+		{"", "heartbeat=6m", "at most half of --ttl"},
+		{"", "listen=:1", "without --auth-issuer every caller"},
+		{"PORT=80", "listen=:1", "without --auth-issuer every caller"},
+		{"", "store=dynamodb", "--store dynamodb needs --table"},
+		{"", "table=x", "--table is a setting of the store dynamodb, and the store is sqlite: remove it, or set --store to dynamodb"},
+		{"LEASEHOLD_TABLE=x", "store=redis", "LEASEHOLD_TABLE is a setting of the store dynamodb, and the store is redis: remove it, or set --store to dynamodb"},
+		{"LEASEHOLD_REDIS_PASSWORD=secret", "", "LEASEHOLD_REDIS_PASSWORD is a setting of the store redis, and the store is sqlite: remove it, or set LEASEHOLD_STORE to redis"},
+		{"LEASEHOLD_DATA=/x", "store=memory", "LEASEHOLD_DATA is a setting of the store sqlite"},
+		{"GOOGLE_CLOUD_PROJECT=x", "", ""}, // set for everything on the machine
+		{"LEASEHOLD_PROJECT=x", "", "LEASEHOLD_PROJECT is a setting of the store firestore"},
+	} {
+		flags := map[string]string{}
+		for _, f := range strings.Fields(x.flags) {
+			name, value, _ := strings.Cut(f, "=")
+			flags[name] = value
+		}
+		_, err := settings.Load(serve, strings.Fields(x.env), flags)
+		if x.says == "" && err != nil || x.says != "" && (err == nil || !strings.Contains(err.Error(), x.says)) || strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%s, flags %s\ngot  %v\nwant %s", x.env, x.flags, err, x.says)
 		}
 	}
 	if _, err := settings.Load(serve, nil, map[string]string{"auth-issuer": ""}); err == nil || !strings.Contains(err.Error(), "--auth-issuer is empty") {

@@ -74,7 +74,7 @@ func strictly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return err
+		return inWords(err, len(text))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more follows after the end of the JSON value")

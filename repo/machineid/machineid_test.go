@@ -379,7 +379,7 @@ func TestRefusedServices(t *testing.T) {
 		`[]`:                                    "is empty",
 		`[{"serviceId":"a"}] x`:                 "must be a JSON list",
 		`[{}]`:                                  `ID service 1 (""): serviceId is required`,
-		`[{"serviceId":"a","bits":1}]`:          `ID service 1: json: unknown field "bits"`,
+		`[{"serviceId":"a","bits":1}]`:          `ID service 1: "bits" is not a member`,
 		`[{"serviceId":"a"},{"serviceId":"a"}]`: `ID service 2: serviceId "a" is given twice`,
 		`[{"serviceId":"a","leaseDuration":999}]`:                         "leaseDuration must be a whole number from 1000 to 86400000",
 		`[{"serviceId":"a","bitSeq":9}]`:                                  "bitReserve + bitTs + bitId + bitSeq must be 64, not 65",
