@@ -25,7 +25,7 @@ var refusals = []struct {
 	{"BUSY", docstore.ErrUnavailable, "a script keeps the server busy: nothing was changed; see SCRIPT KILL"},
 	{"NOREPLICAS", docstore.ErrUnavailable, "fewer replicas are connected than min-replicas-to-write asks for: nothing was changed"},
 	{"max number of clients reached", docstore.ErrUnavailable, "the server has as many clients as maxclients allows: nothing was changed"},
-	{"OOM", docstore.ErrUnavailable, "the server is out of memory: nothing was changed; raise maxmemory, reading still works"},
+	{"OOM", docstore.ErrFull, "the server is out of memory: nothing was changed; raise maxmemory, reading still works"},
 	{"MISCONF", docstore.ErrUnavailable, "the server cannot write to its disk and refuses to go on: nothing was changed; see its log"},
 	{"WRONGTYPE", docstore.ErrDamaged, "one of the keys holds something else than Leasehold put there: nothing was changed; name another prefix"},
 	{"NOAUTH", nil, "the server asks for a password, and none was given: set a user and a password"},

@@ -43,6 +43,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now}), analysis.New(store, &analysis.Options{Now: o.Now})
 	a.machineIDs = o.MachineIDs
+	a.ready = newReadiness(store, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
 		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log})
@@ -73,6 +74,7 @@ type api struct {
 	guard      *lock.Guard
 	analyses   *analysis.Analyses
 	machineIDs *machineid.Service
+	ready      *readiness
 }
 
 // routes is the table of endpoints.
@@ -154,14 +156,6 @@ func (a *api) identify(r *http.Request) (Caller, error) {
 }
 
 func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return send(w, contracts.Health{Status: "ok"})
-}
-
-// readyz reads a document that need not exist: what counts is that the store responds.
-func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
-	if _, err := a.store.Get(r.Context(), docstore.Key{Kind: "health", ID: "ready"}); err != nil {
-		return err
-	}
 	return send(w, contracts.Health{Status: "ok"})
 }
 

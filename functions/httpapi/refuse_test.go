@@ -337,7 +337,7 @@ func TestStoreFaults(t *testing.T) {
 			d.serve(httpapi.Development{}, broken{d.store, c.err})
 			for _, a := range []answer{
 				d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`),
-				d.get(deploy), d.get("/v1/tenants/acme/locks"), d.get("/readyz"),
+				d.get(deploy), d.get("/v1/tenants/acme/locks"),
 				d.post("/v1/tenants/acme/fences/r/check", `{"fencing_token":1}`),
 			} {
 				a.refuses(t, c.status, c.code, "")

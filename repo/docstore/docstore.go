@@ -56,6 +56,9 @@ var (
 	// may have been applied all the same. Trying again later may succeed.
 	ErrUnavailable = errors.New("docstore: unavailable")
 
+	// ErrFull is the [ErrUnavailable] of a store that has no space left: reading still works.
+	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
+
 	// ErrClockSkew is the error of a store without a clock of its own when the caller's clock is further from the service's
 	// than the store's settings allow. Nothing was sent: by such a clock, a lease could be taken over while it is held.
 	ErrClockSkew = errors.New("docstore: the clock is off")

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+const (
+	// ReadyKind is the kind of the documents that /readyz writes. They hold nothing but the time.
+	ReadyKind = "leasehold_ready"
+
+	readyFor     = 2 * time.Second // how long a result of /readyz is given to other requests
+	readyTimeout = 5 * time.Second // for the write, less than the patience of most probes
+	readyKeep    = time.Hour       // after which the store may remove the document
+	readyShards  = 16              // documents that processes share, so that none is written to by all of them
+)
+
+// readiness finds out whether a write can be made: reading works on a full disk, and on a store that lost its primary.
+type readiness struct {
+	store docstore.Store
+	now   func() time.Time
+	write docstore.Write
+
+	mu      sync.Mutex
+	running chan struct{} // closed when the write that is under way has ended; nil if none is
+	checked time.Time     // when the last one began; zero if there was none
+	err     error         // of the last one
+}
+
+func newReadiness(store docstore.Store, now func() time.Time) *readiness {
+	if now == nil {
+		now = time.Now
+	}
+	return &readiness{store: store, now: now, write: docstore.Write{
+		Key:  docstore.Key{Kind: ReadyKind, ID: strconv.Itoa(rand.IntN(readyShards))}, //nolint:gosec // spreads load, guards nothing
+		Set:  map[string]docstore.Value{"checked_at": docstore.Now},
+		Keep: readyKeep,
+	}}
+}
+
+// check returns the error of a write that began less than readyFor ago, or of a new one. Requests that wait for it share one; a
+// caller that leaves does not end it.
+func (r *readiness) check(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.checked.IsZero() && r.now().Sub(r.checked) < readyFor {
+		defer r.mu.Unlock()
+		return r.err
+	}
+	if r.running == nil {
+		r.running = make(chan struct{})
+		go r.probe(context.WithoutCancel(ctx), r.now())
+	}
+	done := r.running
+	r.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (r *readiness) probe(ctx context.Context, begin time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	_, err := r.store.Write(ctx, r.write)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checked, r.err = begin, err
+	close(r.running)
+	r.running = nil
+}
+
+// readyz reports whether locks can be granted. Callers are not authenticated: the reason is a class, the log has the rest.
+func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
+	err := a.ready.check(r.Context())
+	switch {
+	case err == nil:
+		return send(w, contracts.Health{Status: "ok"})
+	case errors.Is(err, docstore.ErrClockSkew):
+		return causedBy(err, contracts.CodeUnavailable, "not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")
+	case errors.Is(err, docstore.ErrFull):
+		return causedBy(err, contracts.CodeUnavailable, "not ready: the store is full; reading works, writing does not")
+	case errors.Is(err, context.DeadlineExceeded):
+		return causedBy(err, contracts.CodeUnavailable, "not ready: the store did not complete a write in time")
+	default:
+		return causedBy(err, contracts.CodeUnavailable, "not ready: a write failed; the server's log has the reason")
+	}
+}

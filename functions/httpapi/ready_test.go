@@ -1,0 +1,166 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// probed is a store whose writes are counted, and fail or hang as the test says. Reads always work.
+type probed struct {
+	docstore.Store
+
+	mu     sync.Mutex
+	writes []docstore.Write
+	err    error
+	takes  time.Duration
+}
+
+func (p *probed) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	p.mu.Lock()
+	p.writes = append(p.writes, w...)
+	err, takes := p.err, p.takes
+	p.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return docstore.Result{}, ctx.Err()
+	}
+	if err != nil {
+		return docstore.Result{}, err
+	}
+	return p.Store.Write(ctx, w...)
+}
+
+func (p *probed) set(err error, takes time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err, p.takes = err, takes
+}
+
+func (p *probed) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.writes)
+}
+
+// readyz is an API over a probed store, and one request to its /readyz.
+func readyz(t *testing.T) (*probed, func(context.Context) (int, string)) {
+	t.Helper()
+	p := &probed{Store: docstore.NewMemory(nil)}
+	h := contracttest.Handler(t, httpapi.New(p, httpapi.Development{}, nil))
+	return p, func(ctx context.Context) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8080/readyz", nil))
+		return w.Code, w.Body.String()
+	}
+}
+
+// TestReadyMeansWritable: reading works on a full disk. Readiness is a write, and says why it fails without the details.
+func TestReadyMeansWritable(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		takes time.Duration
+		says  string // empty: ready
+	}{
+		{nil, 0, ""},
+		{nil, 4 * time.Second, ""},
+		{nil, 6 * time.Second, "did not complete a write in time"},
+		{fmt.Errorf("%w: /data/leasehold.db", docstore.ErrFull), 0, "the store is full; reading works, writing does not"},
+		{fmt.Errorf("%w: /data/leasehold.db", docstore.ErrUnavailable), 0, "a write failed; the server's log has the reason"},
+		{fmt.Errorf("%w: /data/leasehold.db", docstore.ErrClockSkew), 0, "clock is off"},
+		{errors.New("/data/leasehold.db"), 0, "a write failed"},
+	} {
+		t.Run(fmt.Sprint(c.err, c.takes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, ask := readyz(t)
+				p.set(c.err, c.takes)
+				status, body := ask(t.Context())
+				if want := map[bool]int{true: 200, false: 503}[c.says == ""]; status != want || !strings.Contains(body, c.says) ||
+					strings.Contains(body, "/data") || c.says != "" && !strings.Contains(body, `"UNAVAILABLE"`) {
+					t.Errorf("%d %s", status, body)
+				}
+				p.set(nil, 0)
+				time.Sleep(2 * time.Second)
+				if status, body := ask(t.Context()); status != 200 {
+					t.Errorf("afterwards: %d %s", status, body)
+				}
+			})
+		})
+	}
+}
+
+// TestReadinessIsShared: /readyz needs no token. However often it is called, the store is written to every two seconds at most.
+func TestReadinessIsShared(t *testing.T) {
+	for _, failure := range []error{nil, docstore.ErrFull} {
+		synctest.Test(t, func(t *testing.T) {
+			p, ask := readyz(t)
+			p.set(failure, 0)
+			first, _ := ask(t.Context())
+			for range 199 {
+				time.Sleep(10 * time.Millisecond)
+				if status, _ := ask(t.Context()); status != first {
+					t.Fatalf("%d, then %d", first, status)
+				}
+			}
+			if n := p.count(); n != 1 {
+				t.Errorf("%d writes in 2 s", n)
+			}
+			time.Sleep(10 * time.Millisecond)
+			ask(t.Context())
+			if n := p.count(); n != 2 {
+				t.Errorf("%d writes after 2 s", n)
+			}
+		})
+	}
+	t.Run("requests at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p, ask := readyz(t)
+			p.set(nil, 3*time.Second)
+			gone, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			var all sync.WaitGroup
+			all.Go(func() { ask(gone) }) // the first caller, which starts the write, does not wait for it
+			for range 100 {
+				all.Go(func() {
+					time.Sleep(2 * time.Second)
+					if status, body := ask(t.Context()); status != 200 {
+						t.Errorf("%d %s", status, body)
+					}
+				})
+			}
+			all.Wait()
+			if n := p.count(); n != 1 {
+				t.Errorf("%d writes for 101 requests", n)
+			}
+		})
+	})
+}
+
+// TestReadinessLeavesNothing: what is written is small, in a kind of its own, and may be removed by the store.
+func TestReadinessLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, ask := readyz(t)
+		ask(t.Context())
+		w := p.writes[0]
+		if w.Key.Kind != httpapi.ReadyKind || w.Key.Tenant != "" || len(w.Set) != 1 || w.Keep <= 0 {
+			t.Errorf("%+v", w)
+		}
+		time.Sleep(w.Keep + time.Millisecond)
+		n, err := p.Store.(docstore.Pruner).Prune(t.Context(), 10)
+		if err != nil || n != 1 {
+			t.Errorf("%d documents can be removed, %v; want 1", n, err)
+		}
+	})
+}
