@@ -102,9 +102,18 @@ func (s *stmt) bind(args []driver.Value) {
 }
 
 func (s *stmt) exec(args ...driver.Value) error {
-	s.bind(args)
-	_, err := s.raw.(driver.StmtExecContext).ExecContext(context.Background(), s.args)
+	_, err := s.change(args...)
 	return err
+}
+
+// change is exec, and returns how many rows were changed.
+func (s *stmt) change(args ...driver.Value) (int64, error) {
+	s.bind(args)
+	r, err := s.raw.(driver.StmtExecContext).ExecContext(context.Background(), s.args)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
 
 // each calls do for every row until do returns an error. io.EOF ends the walk without being one.

@@ -90,7 +90,7 @@ func TestRefusedPaths(t *testing.T) {
 		{"other application", filepath.Join(dir, "other.db"), "the database of another application (application_id 0x47504b47, 1 tables"},
 		{"other application without an ID", filepath.Join(dir, "tables.db"), "the database of another application"},
 		{"other application without tables", filepath.Join(dir, "version.db"), "the database of another application"},
-		{"newer version", filepath.Join(dir, "newer.db"), "written by a newer leasehold with schema version 99; this one reads up to version 1: upgrade"},
+		{"newer version", filepath.Join(dir, "newer.db"), "written by a newer leasehold with schema version 99; this one reads up to version 2: upgrade"},
 		{"no version", filepath.Join(dir, "zero.db"), "schema version 0, which no version of leasehold wrote"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestDamagedDocument(t *testing.T) {
 	s := open(t, path, nil)
 	c := dial(t, path)
 	for id, doc := range map[string]string{"cut": `{"n":1`, "list": `[]`, "twice": `{"n":1,"n":2}`} {
-		if _, err := c.ExecContext(t.Context(), "INSERT INTO docs VALUES ('locks', 'acme', ?, ?)", id, doc); err != nil {
+		if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', ?, ?)", id, doc); err != nil {
 			t.Fatal(err)
 		}
 		release := hold(t, path)
@@ -284,7 +284,7 @@ func TestForeignFields(t *testing.T) {
 	s := open(t, path, nil)
 	c := dial(t, path)
 	const foreign = `{"z": 1.50, "list":[1, {"a":null}],"deep":{"a":{"b":"c"}},"big":9007199254740993,"half":"\ud800","none":null,"n":1}`
-	if _, err := c.ExecContext(t.Context(), "INSERT INTO docs VALUES ('locks', 'acme', 'x', ?)", foreign); err != nil {
+	if _, err := c.ExecContext(t.Context(), "INSERT INTO docs (kind, tenant, id, doc) VALUES ('locks', 'acme', 'x', ?)", foreign); err != nil {
 		t.Fatal(err)
 	}
 	r, err := s.Write(t.Context(), docstore.Write{Key: key("x"), If: docstore.Has{Field: "none"}, Add: map[string]int64{"n": 1}})
@@ -344,7 +344,7 @@ func TestSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	open(t, path, nil)
 	c := dial(t, path)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "application_id": "1280534628", "user_version": "1", "encoding": "UTF-8"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "application_id": "1280534628", "user_version": "2", "encoding": "UTF-8"} {
 		var got sql.NullString
 		if err := c.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got.String != want {
 			t.Errorf("%s is %q, error %v, want %q", pragma, got.String, err, want)

@@ -236,7 +236,7 @@ func TestOpenWaitsForOthers(t *testing.T) {
 	}
 	// Another program that wants the file for itself alone keeps even readers out.
 	c := dial(t, path)
-	run(t, c, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO docs VALUES ('k', '', 'x', '{}')", "COMMIT")
+	run(t, c, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO docs (kind, tenant, id, doc) VALUES ('k', '', 'x', '{}')", "COMMIT")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if s, err := sqlitestore.Open(ctx, path, nil); !errors.Is(err, context.DeadlineExceeded) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -12,9 +13,9 @@ import (
 
 // reader is a connection that only reads. In WAL mode it neither waits for the writer nor holds it up.
 type reader struct {
-	conn                       *conn
-	begin, rollback, get, list *stmt
-	due                        map[dueIndex]*stmt // made when they are first needed
+	conn                             *conn
+	begin, rollback, get, list, walk *stmt
+	due                              map[dueIndex]*stmt // made when they are first needed
 }
 
 func openReader(path string) (r *reader, err error) {
@@ -38,7 +39,8 @@ func openReader(path string) (r *reader, err error) {
 		readSQL:    &r.get,
 		// The prefix is not part of the query: IDs that share it are neighbors, so that the walk begins at the prefix
 		// and ends at the first ID without it. A pattern would have to escape it, and LIKE ignores case.
-		"SELECT id, doc FROM docs WHERE kind = ? AND tenant = ? AND id >= ? ORDER BY id": &r.list,
+		"SELECT id, doc FROM docs WHERE kind = ? AND tenant = ? AND id >= ? ORDER BY id":                &r.list,
+		"SELECT tenant, id, doc FROM docs WHERE kind = ? AND (tenant, id) > (?, ?) ORDER BY tenant, id": &r.walk,
 	} {
 		if *st, err = c.prepare(sql); err != nil {
 			return nil, err
@@ -128,6 +130,55 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
 			return nil
 		}, q.Kind, q.Tenant, max(q.Prefix, q.After))
+		page.At = docstore.TruncateMilli(s.now())
+		return err
+	})
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	return page, nil
+}
+
+var _ docstore.Walker = (*Store)(nil)
+
+// Walk implements [docstore.Walker]. The order is that of tenants and, within one, of IDs.
+func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
+	if err := q.Validate(); err != nil {
+		return docstore.Page{}, err
+	}
+	var after docstore.Key
+	if q.After != "" {
+		var err error
+		if after, err = docstore.ParseKey(q.After); err != nil {
+			return docstore.Page{}, err
+		}
+	}
+	var page docstore.Page
+	err := s.view(ctx, func(r *reader) error {
+		page = docstore.Page{}
+		err := r.walk.each(func(row []driver.Value) error {
+			tenant, ok := row[0].(string)
+			if !ok {
+				return fmt.Errorf("%w: %s of a tenant that is not text", docstore.ErrDamaged, q.Kind)
+			}
+			k, err := parseKey(q.Kind, tenant, row[1])
+			if err != nil {
+				return err
+			}
+			switch {
+			case len(page.Entries) == q.Size():
+				page.Next = page.Entries[len(page.Entries)-1].Key.String()
+				return io.EOF
+			case ctx.Err() != nil:
+				return ctx.Err()
+			}
+			doc, err := parseRow(k, row[2])
+			if err != nil {
+				return err
+			}
+			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: doc})
+			return nil
+		}, q.Kind, after.Tenant, after.ID)
 		page.At = docstore.TruncateMilli(s.now())
 		return err
 	})

@@ -23,6 +23,12 @@ var migrations = []string{
 		doc    TEXT NOT NULL,
 		PRIMARY KEY (kind, tenant, id)
 	) STRICT, WITHOUT ROWID`,
+
+	// keep_until is the time from which on the document may be removed, in milliseconds since 1970. Without one it is kept.
+	// The index holds the documents that have one, the first to go in front. facts are numbers about the file as a whole.
+	`ALTER TABLE docs ADD COLUMN keep_until INTEGER;
+	CREATE INDEX docs_by_end ON docs (keep_until) WHERE keep_until IS NOT NULL;
+	CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
 }
 
 // setUp prepares the writing connection and the file. It can be repeated, and is when another process is in the way.

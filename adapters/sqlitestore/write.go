@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	codes "modernc.org/sqlite/lib"
 
@@ -18,11 +19,13 @@ import (
 // 20 µs each it is about as long as a slow commit.
 const maxBatch = 256
 
-// call is one call of Write on its way through the queue.
+// call is one call of Write, or of Prune, on its way through the queue.
 type call struct {
 	writes []docstore.Write
-	done   chan struct{} // closed when result and err are final
+	prune  int           // how many documents to remove at most; 0 for a Write
+	done   chan struct{} // closed when result, pruned and err are final
 	result docstore.Result
+	pruned int
 	err    error
 
 	// mu is held by the writer from the moment it takes the call until it has evaluated it: after that it no longer
@@ -44,22 +47,31 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	defer s.calls.End()
 	c := &call{writes: writes, done: make(chan struct{})}
 	s.writer.queue.add(c)
+	if err := c.wait(ctx, s.path); err != nil {
+		return docstore.Result{}, err
+	}
+	return c.result, nil
+}
+
+// wait waits until the call is done, and returns its error. If the context ends before the writer takes the call, it is given
+// up; if it ends later, the outcome is unknown, and the call's results must not be read.
+func (c *call) wait(ctx context.Context, path string) error {
 	select {
 	case <-c.done:
-		return c.result, c.err
+		return c.err
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
 	c.givenUp = !c.taken
 	c.mu.Unlock()
 	if c.givenUp {
-		return docstore.Result{}, ctx.Err()
+		return ctx.Err()
 	}
 	select {
 	case <-c.done:
-		return c.result, c.err
+		return c.err
 	default:
-		return docstore.Result{}, fmt.Errorf("sqlite: write %s: the commit is under way, its outcome unknown: %w", s.path, ctx.Err())
+		return fmt.Errorf("sqlite: write %s: the commit is under way, its outcome unknown: %w", path, ctx.Err())
 	}
 }
 
@@ -115,9 +127,10 @@ type writer struct {
 	queue queue
 	ended chan struct{}
 
-	begin, commit, rollback, read, put *stmt
+	begin, commit, rollback, read, put, putEnd, remove, prune, floor, setFloor *stmt
 
-	text []byte // of the document being written
+	text  []byte // of the document being written
+	marks marks
 
 	transactions, applied, refused atomic.Int64
 }
@@ -132,7 +145,13 @@ func (w *writer) prepare() (err error) {
 		"COMMIT":          &w.commit,
 		"ROLLBACK":        &w.rollback,
 		readSQL:           &w.read,
-		"INSERT INTO docs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET doc = excluded.doc": &w.put,
+		"INSERT INTO docs (kind, tenant, id, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET doc = excluded.doc": &w.put,
+		"INSERT INTO docs (kind, tenant, id, doc, keep_until) VALUES (?, ?, ?, ?, ?) " +
+			"ON CONFLICT DO UPDATE SET doc = excluded.doc, keep_until = excluded.keep_until": &w.putEnd,
+		"DELETE FROM docs WHERE kind = ? AND tenant = ? AND id = ?": &w.remove,
+		pruneSQL:    &w.prune,
+		floorSQL:    &w.floor,
+		setFloorSQL: &w.setFloor,
 	} {
 		if *st, err = w.conn.prepare(sql); err != nil {
 			return err
@@ -175,12 +194,13 @@ func (w *writer) lock() error {
 	if err := w.store.stillThere(); err != nil {
 		return errors.Join(err, w.abort())
 	}
+	w.marks.begin()
 	return nil
 }
 
 // apply evaluates the calls inside the transaction that has begun, ends it, and completes them.
 func (w *writer) apply(calls []*call) {
-	applied, refused, err := w.evaluate(calls)
+	did, err := w.evaluate(calls)
 	if err != nil {
 		w.separate(calls, err)
 		return
@@ -188,53 +208,86 @@ func (w *writer) apply(calls []*call) {
 	for _, c := range calls {
 		c.mu.Unlock()
 	}
-	if applied == 0 {
+	if !did.change {
 		// Nothing to keep: what was read needs no sync.
 		err = w.abort()
 	} else if err = w.commit.exec(); err == nil {
 		w.transactions.Add(1)
+		w.marks.committed()
 	} else {
 		err = errors.Join(err, w.abort())
 	}
 	if err == nil {
-		w.applied.Add(applied)
-		w.refused.Add(refused)
+		w.applied.Add(did.applied)
+		w.refused.Add(did.refused)
 	}
 	for _, c := range calls {
 		// Also a rejection counts only if the commit did: it may rest on what an earlier call of the group changed.
 		if err != nil {
-			c.result, c.err = docstore.Result{}, w.explain(err)
+			c.result, c.pruned, c.err = docstore.Result{}, 0, w.explain(err)
 		}
 		close(c.done)
 	}
 }
 
+// done is what a group of calls did.
+type done struct {
+	applied, refused int64 // calls of Write
+	change           bool  // there is something to commit
+}
+
 // evaluate decides each call and writes what follows. An error means that SQLite failed and that the transaction is in
 // no known state: SQLite undoes it by itself after some errors, and later statements would then stand alone.
-func (w *writer) evaluate(calls []*call) (applied, refused int64, err error) {
+func (w *writer) evaluate(calls []*call) (did done, err error) {
 	for _, c := range calls {
-		e, err := driver.Evaluate(c.writes, docstore.TruncateMilli(w.store.now()), w.get)
+		now := docstore.TruncateMilli(w.store.now())
+		if c.prune > 0 {
+			n, err := w.prune.change(now.UnixMilli(), int64(c.prune))
+			if err != nil {
+				return did, err
+			}
+			c.pruned = int(n)
+			did.change = did.change || n > 0
+			continue
+		}
+		w.marks.started = false
+		e, err := driver.EvaluateFrom(c.writes, now, w.start, w.get)
 		if code(err) != 0 {
-			return 0, 0, err
+			return did, err
 		}
 		if err != nil {
 			c.err = err
 			continue
 		}
 		if c.result = e.Result(); !e.Applied {
-			refused++
+			did.refused++
 			continue
 		}
-		applied++
+		did.applied++
+		did.change = true
 		for i, after := range e.After {
-			k := c.writes[i].Key
-			w.text = appendDoc(w.text[:0], after)
-			if err := w.put.exec(k.Kind, k.Tenant, k.ID, string(w.text)); err != nil {
-				return 0, 0, err
+			if err := w.replace(c.writes[i], after, now); err != nil {
+				return did, err
 			}
 		}
+		if err := w.reached(e.Reached); err != nil {
+			return did, err
+		}
 	}
-	return applied, refused, nil
+	return did, nil
+}
+
+// replace stores what a write made of its document.
+func (w *writer) replace(write docstore.Write, after docstore.Doc, now time.Time) error {
+	k := write.Key
+	if after == nil {
+		return w.remove.exec(k.Kind, k.Tenant, k.ID)
+	}
+	w.text = appendDoc(w.text[:0], after)
+	if write.Keep > 0 {
+		return w.putEnd.exec(k.Kind, k.Tenant, k.ID, string(w.text), now.Add(write.Keep).UnixMilli())
+	}
+	return w.put.exec(k.Kind, k.Tenant, k.ID, string(w.text))
 }
 
 // separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so

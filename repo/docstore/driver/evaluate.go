@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -12,7 +13,11 @@ type Evaluation struct {
 	At      time.Time
 	Refused []int          // indexes of the writes whose condition does not hold
 	Found   []docstore.Doc // the documents as they are
-	After   []docstore.Doc // the documents as they must become; nil unless Applied
+	After   []docstore.Doc // the documents as they must become, nil for one to delete; nil unless Applied
+
+	// Reached is the highest number that a counter with a start has reached by these writes, 0 if there is none. See
+	// [docstore.Write.StartFrom].
+	Reached int64
 }
 
 // Evaluate decides a group of writes at the instant now. It reads the document of every write through get, in order, and
@@ -20,6 +25,12 @@ type Evaluation struct {
 // inside its own transaction or lock and then stores Evaluation.After. The error is that of get, or
 // [docstore.ErrDamaged].
 func Evaluate(writes []docstore.Write, now time.Time, get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
+	return EvaluateFrom(writes, now, func() (int64, error) { return 0, nil }, get)
+}
+
+// EvaluateFrom is [Evaluate] for a store that remembers how far counters have come. It calls floor, once at most, if a counter
+// starts; its error is returned.
+func EvaluateFrom(writes []docstore.Write, now time.Time, floor func() (int64, error), get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
 	e := Evaluation{At: now, Found: make([]docstore.Doc, len(writes))}
 	for i, w := range writes {
 		found, err := get(w.Key)
@@ -35,15 +46,26 @@ func Evaluate(writes []docstore.Write, now time.Time, get func(docstore.Key) (do
 		return e, nil
 	}
 	e.After = make([]docstore.Doc, len(writes))
+	from := int64(-1)
 	for i, w := range writes {
-		after, err := w.Apply(e.Found[i], now)
-		if err != nil {
+		var err error
+		if from < 0 && starts(w, e.Found[i]) {
+			if from, err = floor(); err != nil {
+				return Evaluation{}, err
+			}
+		}
+		if e.After[i], err = w.StartFrom(from, e.Found[i], now).Apply(e.Found[i], now); err != nil {
 			return Evaluation{}, err
 		}
-		e.After[i] = after
+		e.Reached = max(e.Reached, w.Reached(e.After[i]))
 	}
 	e.Applied = true
 	return e, nil
+}
+
+// starts reports whether the write starts a counter.
+func starts(w docstore.Write, found docstore.Doc) bool {
+	return slices.ContainsFunc(w.StartAtNow, func(field string) bool { _, there := found[field]; return !there })
 }
 
 // Result is the result of [docstore.Store.Write] for the evaluation. Its documents are copies.
