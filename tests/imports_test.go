@@ -40,6 +40,7 @@ var imports = map[string][]string{
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
+	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock"},
 	"repo/rule":                  {"repo/docstore"},
 
 	"adapters/internal/awsconfig": {"github.com/aws"},

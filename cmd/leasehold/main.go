@@ -31,6 +31,7 @@ type cli struct {
 	Lock    lockCmd    `cmd:"" help:"Acquire, renew, release and list locks of a server."`
 	Once    onceCmd    `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
 	Worker  workerCmd  `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
+	Store   storeCmd   `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
 	ID      idCmd      `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
 	Version versionCmd `cmd:"" help:"Print the version."`
@@ -55,7 +56,7 @@ type streams struct{ out, err io.Writer }
 // run is main without the process around it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	code := -1
-	c := cli{Serve: newServeCmd(), Worker: newWorkerCmd()}
+	c := cli{Serve: newServeCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()}
 	parser, err := kong.New(&c,
 		kong.Name("leasehold"),
 		kong.Description(description),

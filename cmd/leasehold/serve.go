@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
@@ -64,6 +65,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	pruning, endPruning := context.WithCancel(ctx)
+	var pruned sync.WaitGroup
+	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
+	defer pruned.Wait()
+	defer endPruning()
 
 	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log})
 	if err != nil {

@@ -41,19 +41,27 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger) (store
 }
 
 func openSQLite(ctx context.Context, c *settings.Config) (docstore.Store, string, error) {
-	dir := c.Data
-	if dir == "" {
-		var err error
-		if dir, err = dataFolder(os.Getenv); err != nil {
-			return nil, "", err
-		}
+	path, err := sqlitePath(c)
+	if err != nil {
+		return nil, "", err
 	}
-	path := filepath.Join(dir, "leasehold.db")
 	store, err := sqlitestore.Open(ctx, path, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nChoose another folder with --data DIR", err)
 	}
 	return store, "in " + path, nil
+}
+
+// sqlitePath is the file of the store sqlite.
+func sqlitePath(c *settings.Config) (string, error) {
+	dir := c.Data
+	if dir == "" {
+		var err error
+		if dir, err = dataFolder(os.Getenv); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "leasehold.db"), nil
 }
 
 func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, string, error) {

@@ -13,7 +13,7 @@ func Markdown() string {
 
 <!-- Generated from functions/settings. To write it again: go test ./functions/settings -run TestDocumentation -update -->
 
-Every entry point reads its settings from environment variables. ` + "`leasehold serve` and `leasehold worker`" + ` take them as flags too: the
+Every entry point reads its settings from environment variables. ` + "`leasehold serve`, `leasehold worker` and `leasehold store`" + ` take them as flags too: the
 name of the flag is that of the variable without ` + "`LEASEHOLD_`" + `, in lower case with dashes. A flag wins over its variable. Secrets have no flag,
 because other users of a machine can read command lines.
 
@@ -85,7 +85,7 @@ func namesOf(in, bold func(Entry) bool) string {
 	for _, k := range []struct {
 		entries Entry
 		prefix  string
-	}{{Serve | Worker, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
+	}{{Serve | Worker | Maintain, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
 		var names []string
 		for _, p := range Entries {
 			if !k.entries.Has(p.Entry) || !in(p.Entry) {

@@ -19,6 +19,7 @@ const (
 	LambdaAPI                       // Lambda function api
 	LambdaWorker                    // Lambda function worker
 	LambdaSweep                     // Lambda function sweep
+	Maintain                        // leasehold store
 
 	functions = FunctionAPI | FunctionTasks | FunctionSweep
 	lambdas   = LambdaAPI | LambdaWorker | LambdaSweep
@@ -38,6 +39,7 @@ var Entries = []struct {
 	{LambdaAPI, "Lambda api"},
 	{LambdaWorker, "Lambda worker"},
 	{LambdaSweep, "Lambda sweep"},
+	{Maintain, "leasehold store"},
 }
 
 // Has reports whether the set has all entry points of another one.
@@ -55,7 +57,7 @@ func (e Entry) Names() []string {
 }
 
 // command reports whether the entry point has flags.
-func (e Entry) command() bool { return e&(Serve|Worker) != 0 }
+func (e Entry) command() bool { return e&(Serve|Worker|Maintain) != 0 }
 
 // Type says how a value is written.
 type Type string

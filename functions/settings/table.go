@@ -14,7 +14,7 @@ const (
 	groupTaskAuth   = "Callers of the internal endpoints"
 	groupSweep      = "Sweep"
 	defaultListen   = "127.0.0.1:8080"
-	onStores        = Serve | Worker
+	onStores        = Serve | Worker | Maintain
 	onFirestore     = onStores | functions
 	onDynamoDB      = onStores | lambdas
 	runsTasks       = Serve | Worker | FunctionTasks | LambdaWorker
@@ -48,7 +48,7 @@ var Table = []Setting{
 		field:    func(c *Config) any { return &c.ShutdownTimeout },
 	},
 	{
-		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json"}, Entries: Serve | Worker,
+		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json"}, Entries: Serve | Worker | Maintain,
 		Help:  "Log format on standard error.",
 		field: func(c *Config) any { return &c.Log },
 	},
@@ -85,7 +85,7 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Table },
 	},
 	{
-		Env: "LEASEHOLD_CREATE_TABLE", Group: groupDynamoDB, Type: Switch, Entries: onStores,
+		Env: "LEASEHOLD_CREATE_TABLE", Group: groupDynamoDB, Type: Switch, Entries: Serve | Worker,
 		Help:  "Create the table if it is missing, for development.",
 		field: func(c *Config) any { return &c.CreateTable },
 	},

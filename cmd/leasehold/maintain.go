@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/restore"
+)
+
+// storeCmd is maintenance of a store, without a server in between.
+type storeCmd struct {
+	kong.Plugins // the flags of the settings
+
+	Prune       pruneCmd       `cmd:"" help:"Remove locks that ended long ago (SQLite, Redis)."`
+	RaiseTokens raiseTokensCmd `cmd:"" help:"Raise all fencing tokens to the present, after a backup was restored."`
+
+	flags settingFlags
+}
+
+func newStoreCmd() storeCmd {
+	flags := newSettingFlags(settings.Maintain)
+	return storeCmd{Plugins: flags.plugin(), flags: flags}
+}
+
+// Help is the longer help of the command.
+func (storeCmd) Help() string {
+	return `The commands open the store directly, with the settings that the server has. A server may run at the same time.
+
+  leasehold store prune --data DIR
+  leasehold store raise-tokens --store redis --redis-addr 127.0.0.1:6379 --dry-run`
+}
+
+// open opens the store of the settings. done closes it.
+func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store, where string, done func(), err error) {
+	c, err := cmd.flags.load()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if c.Store == "memory" {
+		return nil, "", nil, usage("%s memory is lost when its server ends: there is nothing to maintain", c.Name("LEASEHOLD_STORE"))
+	}
+	if c.Store == "sqlite" {
+		path, err := sqlitePath(c)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		if _, err := os.Stat(path); err != nil { // to open it would make a new one
+			return nil, "", nil, usage("there is no database to maintain: %w\nName its folder with --data DIR", err)
+		}
+	}
+	log := newLog(c.Log, s)
+	if store, where, err = openStore(ctx, c, log); err != nil {
+		return nil, "", nil, err
+	}
+	return store, where, func() { closeLogged(log, "close the store", store.Close) }, nil
+}
+
+type pruneCmd struct {
+	JSON bool `name:"json" help:"Print the result as JSON."`
+}
+
+// Help is the longer help of the command.
+func (pruneCmd) Help() string {
+	return `Removes the documents of locks whose lease ended longer ago than the server's --retention said when it ended. "leasehold serve" does it every five minutes. DynamoDB and Firestore remove such documents by themselves, if time to live is set up (docs/stores.md).`
+}
+
+// Run prunes the store.
+func (c *pruneCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error {
+	store, where, done, err := parent.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, ok := store.(docstore.Pruner)
+	if !ok {
+		return usage("this store removes ended locks by itself, by its time to live: docs/stores.md says how to set it up")
+	}
+	n, err := setup.Prune(ctx, p)
+	if err != nil {
+		return fmt.Errorf("removed %d documents, then: %w", n, err)
+	}
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(map[string]int{"removed": n})
+	}
+	_, err = fmt.Fprintf(s.out, "Removed %d documents %s.\n", n, where)
+	return err
+}
+
+type raiseTokensCmd struct {
+	DryRun bool `help:"Count what would be raised, and write nothing."`
+	JSON   bool `name:"json" help:"Print the result as JSON."`
+}
+
+// Help is the longer help of the command.
+func (raiseTokensCmd) Help() string {
+	return `After a backup was restored, or a failover of Redis lost writes, the store has forgotten its latest grants, and would give their fencing tokens again. This command sets the token of every lock, analysis and fence that is lower to the store's time in microseconds, which is above every token that was ever granted. Run it once, before servers use the store again: each run takes their tokens from those who hold leases.
+
+Leases that are held according to the backup stay held until they expire, but their holders have lost the token: renewals fail, and fences reject them.`
+}
+
+// Run raises the tokens.
+func (c *raiseTokensCmd) Run(ctx context.Context, parent *storeCmd, s *streams) error {
+	store, where, done, err := parent.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	damaged := 0
+	reports, err := restore.RaiseTokens(ctx, store, restore.Options{DryRun: c.DryRun, Damaged: func(k docstore.Key, field string) {
+		if damaged++; damaged <= 20 { // a store full of them needs no longer list
+			fmt.Fprintf(s.err, "leasehold: %s: field %q is not a whole number; left as it is\n", k, field)
+		}
+	}})
+	if c.JSON && err == nil {
+		err = json.NewEncoder(s.out).Encode(map[string]any{"dry_run": c.DryRun, "kinds": reports})
+	} else if !c.JSON {
+		printReports(s, reports, c.DryRun, where)
+	}
+	if err != nil {
+		return fmt.Errorf("not all tokens were raised: %w", err)
+	}
+	if damaged > 0 {
+		return fmt.Errorf("%d documents have no usable token: set it by hand, above all that were granted", damaged)
+	}
+	return nil
+}
+
+func printReports(s *streams, reports []restore.Report, dry bool, where string) {
+	raised := "raised"
+	if dry {
+		raised = "to raise"
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "KIND\tDOCUMENTS\t%s\tCURRENT\tDAMAGED\n", map[bool]string{false: "RAISED", true: "TO RAISE"}[dry])
+	total := 0
+	for _, r := range reports {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", r.Kind, r.Documents, r.Raised, r.Current, r.Damaged)
+		total += r.Raised
+	}
+	_ = t.Flush() // an output that is gone
+	fmt.Fprintf(s.out, "%d tokens %s %s.\n", total, raised, where)
+}

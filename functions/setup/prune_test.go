@@ -1,0 +1,103 @@
+package setup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// fill writes n documents that may be removed after a time.
+func fill(t *testing.T, s docstore.Store, n int, keep time.Duration) {
+	t.Helper()
+	for i := range n {
+		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: fmt.Sprint(keep, i)}, Set: map[string]docstore.Value{"n": docstore.Int(1)}, Keep: keep}
+		if _, err := s.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func left(t *testing.T, s docstore.Store) (n int) {
+	t.Helper()
+	for q := (docstore.Query{Kind: "locks", Tenant: "acme", Limit: docstore.MaxLimit}); ; {
+		p, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n += len(p.Entries); p.Next == "" {
+			return n
+		}
+		q.After = p.Next
+	}
+}
+
+// failing is a store whose Prune fails as often as it says.
+type failing struct {
+	*docstore.Memory
+
+	times, calls int
+	limits       []int
+}
+
+func (f *failing) Prune(ctx context.Context, limit int) (int, error) {
+	f.calls++
+	f.limits = append(f.limits, limit)
+	if f.calls <= f.times {
+		return 0, errors.New("disk on fire")
+	}
+	return f.Memory.Prune(ctx, limit)
+}
+
+// TestPruneLoop: what is due is removed within minutes, in batches, also after a failure; what is not due stays.
+func TestPruneLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{Memory: docstore.NewMemory(nil), times: 1}
+		fill(t, store, 1200, time.Minute)
+		fill(t, store, 3, 24*time.Hour)
+		var log bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			PruneLoop(ctx, store, slog.New(slog.NewTextHandler(&log, nil)))
+		}()
+		time.Sleep(2 * time.Minute)
+		if n := left(t, store); n != 1203 || store.calls != 0 {
+			t.Errorf("%d are left after 2 minutes", n)
+		}
+		time.Sleep(18 * time.Minute)
+		if n := left(t, store); n != 3 {
+			t.Errorf("%d are left after 20 minutes, want 3", n)
+		}
+		for _, limit := range store.limits {
+			if limit > 500 {
+				t.Errorf("one call removes up to %d", limit)
+			}
+		}
+		if n := strings.Count(log.String(), "removed=1200"); n != 1 || !strings.Contains(log.String(), "disk on fire") {
+			t.Errorf("the log: %s", &log)
+		}
+		cancel()
+		<-ended
+	})
+	t.Run("a store that does it itself", func(t *testing.T) {
+		PruneLoop(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, slog.Default()) // returns
+	})
+	t.Run("a store that is closed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := docstore.NewMemory(nil)
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			PruneLoop(t.Context(), store, slog.New(slog.DiscardHandler)) // returns
+		})
+	})
+}

@@ -1,0 +1,139 @@
+// Package restore makes a store safe to use again after a backup was restored to it, or after it lost writes that it had
+// acknowledged (a failover of Redis).
+//
+// Such a store has forgotten its latest grants: its next token would be one that was granted before. [RaiseTokens] moves the token of
+// every lock, analysis and fence to the present. The store's time in microseconds is above every token that was ever granted,
+// because counters of tokens start at that time and are increased less often than once a microsecond.
+//
+// # What it means for those who hold a lease
+//
+// A lease that was held according to the backup has a new token, which no one knows: renewals fail with LEASE_LOST, and fences
+// reject the old token. The lock is not released: it stays held until the lease expires, because its holder may still be at
+// work. A force-release ends it earlier.
+//
+// Machine IDs are not covered: leases that the store forgot end by themselves. Wait for the longest of them before the store is
+// used for IDs again.
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// counters are the documents with tokens, and the field that has it. An analysis without the field starts at the present anyway.
+var counters = []struct{ kind, field string }{
+	{lock.Kind, "token"},
+	{analysis.Kind, "lockToken"},
+	{lock.FenceKind, "token"},
+}
+
+// ahead is how far above the store's time tokens are set: more than callers' clocks may differ where the store has no clock.
+const ahead = time.Minute
+
+// tries bounds the attempts at one document that others write to at the same time.
+const tries = 10
+
+// Options are the settings of [RaiseTokens]. The zero value works.
+type Options struct {
+	DryRun bool // count, and write nothing
+
+	// Damaged receives the documents whose token is not a whole number; nil drops them. They are left as they are.
+	Damaged func(key docstore.Key, field string)
+}
+
+// Report says what [RaiseTokens] found and did for the documents of one kind.
+type Report struct {
+	Kind      string `json:"kind"`
+	Documents int    `json:"documents"`
+	Raised    int    `json:"raised"`  // to be raised, in a dry run
+	Current   int    `json:"current"` // as high already, or without a token
+	Damaged   int    `json:"damaged"`
+}
+
+// ErrNoWalk is the error for a store that cannot list the documents of all tenants.
+var ErrNoWalk = errors.New("this store cannot list the documents of all tenants")
+
+// RaiseTokens sets every token that is lower to the store's time in microseconds, a minute ahead. Each write is conditional on
+// the token that was read, so that servers may run meanwhile; but each run takes their tokens from those who hold leases then. An
+// error means that not all documents were seen; the reports count those that were.
+func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report, error) {
+	walker, ok := store.(docstore.Walker)
+	if !ok {
+		return nil, ErrNoWalk
+	}
+	var reports []Report
+	for _, c := range counters {
+		r := Report{Kind: c.kind}
+		err := walk(ctx, walker, c.kind, func(e docstore.Entry, at time.Time) error {
+			r.Documents++
+			return raise(ctx, store, o, c.field, e, at.Add(ahead).UnixMicro(), &r)
+		})
+		if reports = append(reports, r); err != nil {
+			return reports, fmt.Errorf("%s: %w", c.kind, err)
+		}
+	}
+	return reports, nil
+}
+
+// walk passes all documents of a kind to do, with the store's time.
+func walk(ctx context.Context, store docstore.Walker, kind string, do func(docstore.Entry, time.Time) error) error {
+	for q := (docstore.WalkQuery{Kind: kind, Limit: docstore.MaxLimit}); ; {
+		p, err := store.Walk(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range p.Entries {
+			if err := do(e, p.At); err != nil {
+				return err
+			}
+		}
+		if q.After = p.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+// missing reports whether there is no value; other programs write null for none.
+func missing(v docstore.Value) bool {
+	o, ok := v.(docstore.Opaque)
+	return v == nil || ok && o.Null
+}
+
+// raise sets the token of one document, and counts what came of it.
+func raise(ctx context.Context, store docstore.Store, o Options, field string, e docstore.Entry, to int64, r *Report) error {
+	for range tries {
+		token, whole := e.Doc[field].(docstore.Int)
+		switch {
+		case missing(e.Doc[field]) || whole && int64(token) >= to:
+			r.Current++
+			return nil
+		case !whole:
+			r.Damaged++
+			if o.Damaged != nil {
+				o.Damaged(e.Key, field)
+			}
+			return nil
+		case o.DryRun:
+			r.Raised++
+			return nil
+		}
+		w, err := store.Write(ctx, docstore.Write{
+			Key: e.Key, If: docstore.Eq{Field: field, Value: token}, Set: map[string]docstore.Value{field: docstore.Int(to)},
+		})
+		if err != nil {
+			return err
+		}
+		if w.Applied {
+			r.Raised++
+			return nil
+		}
+		e.Doc = w.Docs[0]
+	}
+	return fmt.Errorf("%w: %s is written to by others all the time; try again", docstore.ErrUnavailable, e.Key)
+}

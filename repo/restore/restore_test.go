@@ -1,0 +1,173 @@
+package restore_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/restore"
+)
+
+var present = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+
+// put writes a document as a backup holds it.
+func put(t *testing.T, s docstore.Store, kind, tenant, id string, d docstore.Doc) docstore.Key {
+	t.Helper()
+	k := docstore.Key{Kind: kind, Tenant: tenant, ID: id}
+	if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: d}); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func read(t *testing.T, s docstore.Store, k docstore.Key) docstore.Doc {
+	t.Helper()
+	got, err := s.Get(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Docs[0]
+}
+
+// TestRaiseTokens: what the store forgot is below what comes next, for locks, analyses and fences of all tenants; nothing else
+// changes, and a second time changes nothing.
+func TestRaiseTokens(t *testing.T) {
+	clock := present.Add(-24 * time.Hour)
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
+	locks := lock.New(store, nil)
+	take := func(tenant, request string) lock.Outcome {
+		t.Helper()
+		o, err := locks.Acquire(t.Context(), lock.Acquire{
+			ID: lock.ID{Tenant: tenant, Key: "deploy"}, Owner: "ann", RequestID: request, TTLSeconds: 3600,
+		})
+		if err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o
+	}
+	before := take("acme", "r1").Lease.Token
+	take("acmf", "r1")
+	text := put(t, store, lock.Kind, "acme", "text", docstore.Doc{"token": docstore.String("7")})
+	user := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(3), "color": docstore.String("red")}
+	a1 := put(t, store, analysis.Kind, "", "a1", user)
+	a2 := put(t, store, analysis.Kind, "", "a2", docstore.Doc{"status": docstore.String("PENDING")})
+	f1 := put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(before)})
+	other := put(t, store, "machine_ids", "acme", "page", docstore.Doc{"token": docstore.Int(5)})
+
+	clock = present
+	high := present.Add(time.Hour).UnixMicro()
+	f2 := put(t, store, lock.FenceKind, "acme", "high", docstore.Doc{"token": docstore.Int(high)})
+	var damaged []docstore.Key
+	o := restore.Options{DryRun: true, Damaged: func(k docstore.Key, _ string) { damaged = append(damaged, k) }}
+	want := []restore.Report{
+		{Kind: lock.Kind, Documents: 3, Raised: 2, Damaged: 1},
+		{Kind: analysis.Kind, Documents: 2, Raised: 1, Current: 1},
+		{Kind: lock.FenceKind, Documents: 2, Raised: 1, Current: 1},
+	}
+	got, err := restore.RaiseTokens(t.Context(), store, o)
+	if err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(damaged, []docstore.Key{text}) {
+		t.Errorf("dry run: %+v, %v, damaged %v", got, err, damaged)
+	}
+	if d := read(t, store, a1); !d.Equal(user) {
+		t.Errorf("a dry run wrote %v", d)
+	}
+	o.DryRun = false
+	if got, err = restore.RaiseTokens(t.Context(), store, o); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	raised := docstore.Int(present.Add(time.Minute).UnixMicro())
+	user["lockToken"] = raised
+	for k, d := range map[docstore.Key]docstore.Doc{
+		a1: user, f1: {"token": raised}, f2: {"token": docstore.Int(high)}, a2: {"status": docstore.String("PENDING")},
+		text: {"token": docstore.String("7")}, other: {"token": docstore.Int(5)},
+	} {
+		if got := read(t, store, k); !got.Equal(d) {
+			t.Errorf("%s is %v, want %v", k, got, d)
+		}
+	}
+	want[0].Raised, want[0].Current = 0, 2
+	want[1].Raised, want[1].Current = 0, 2
+	want[2].Raised, want[2].Current = 0, 2
+	if got, err = restore.RaiseTokens(t.Context(), store, o); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("again: %+v, %v", got, err)
+	}
+
+	// The holder according to the backup has lost its token; the next one has a higher one than any that was forgotten.
+	if l, err := locks.Renew(t.Context(), lock.Renew{
+		ID: lock.ID{Tenant: "acme", Key: "deploy"}, Owner: "ann", RequestID: "n1", Token: before, TTLSeconds: 60,
+	}); err != nil || l.Code == lock.OK {
+		t.Errorf("the old holder renews: %+v, %v", l, err)
+	}
+	clock = clock.Add(25 * time.Hour)
+	if next := take("acme", "r2").Lease.Token; next <= int64(raised) {
+		t.Errorf("the next token is %d, not above %d", next, raised)
+	}
+}
+
+// busy is a store in which another program writes to a document before each write.
+type busy struct {
+	docstore.Store
+	docstore.Walker
+
+	writes int
+	before func(docstore.Key) error
+}
+
+func (b *busy) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if b.writes++; b.before != nil {
+		if err := b.before(w[0].Key); err != nil {
+			return docstore.Result{}, err
+		}
+	}
+	return b.Store.Write(ctx, w...)
+}
+
+// TestRaiseTokensBesideServers: a token that is granted meanwhile is not lowered and not lost.
+func TestRaiseTokensBesideServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes int // of the other program
+		add    int64
+		want   int64
+		err    error
+	}{
+		"none":           {0, 1, present.Add(time.Minute).UnixMicro(), nil},
+		"some":           {3, 1, present.Add(time.Minute).UnixMicro(), nil},
+		"a higher token": {1, present.Add(time.Hour).UnixMicro(), present.Add(time.Hour).UnixMicro() + 7, nil},
+		"all the time":   {1000, 1, 17, docstore.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
+			k := put(t, memory, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7)})
+			store := &busy{Store: memory, Walker: memory}
+			store.before = func(k docstore.Key) error {
+				if store.writes > c.writes {
+					return nil
+				}
+				_, err := memory.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"token": c.add}})
+				return err
+			}
+			_, err := restore.RaiseTokens(t.Context(), store, restore.Options{})
+			if got := read(t, memory, k)["token"]; !errors.Is(err, c.err) || got != docstore.Int(c.want) {
+				t.Errorf("%v, %v; want %d, %v", got, err, c.want, c.err)
+			}
+		})
+	}
+	t.Run("a store that fails", func(t *testing.T) {
+		memory := docstore.NewMemory(nil)
+		put(t, memory, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7)})
+		store := &busy{Store: memory, Walker: memory, before: func(docstore.Key) error { return docstore.ErrUnavailable }}
+		if r, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); !errors.Is(err, docstore.ErrUnavailable) || r[0].Raised != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	t.Run("a store that cannot walk", func(t *testing.T) {
+		if _, err := restore.RaiseTokens(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, restore.Options{}); !errors.Is(err, restore.ErrNoWalk) {
+			t.Error(err)
+		}
+	})
+}
