@@ -83,7 +83,7 @@ func TestRefusals(t *testing.T) {
 // TestPassingTroubles: a server that is busy, and one that is gone for a moment, are asked again, and nothing is done
 // twice.
 func TestPassingTroubles(t *testing.T) {
-	server := redistest.Start(t, "--busy-reply-threshold", "1", "--appendonly", "yes")
+	server := redistest.Start(t, "--busy-reply-threshold", "1", "--appendonly", "yes", "--appendfsync", "always")
 	s := open(t, server, nil)
 	add := docstore.Write{Key: key("k"), Add: map[string]int64{"n": 1}}
 	expect := func(name string, want docstore.Int) {

@@ -75,12 +75,10 @@ func record(clock *Clock, seed uint64, m porcupine.Model, newCaller func(*caller
 		return err
 	default:
 	}
-	switch r := porcupine.CheckOperationsTimeout(m, h.operations, time.Minute); r {
-	case porcupine.Ok:
-		return nil
-	default:
-		return fmt.Errorf("history of seed %d with %d operations is not linearizable (%s)", seed, len(h.operations), r)
+	if !porcupine.CheckOperations(m, h.operations) { // however long it takes: a slow machine is no proof of anything
+		return fmt.Errorf("history of seed %d with %d operations is not linearizable", seed, len(h.operations))
 	}
+	return nil
 }
 
 // history is what happened, as the callers saw it.
