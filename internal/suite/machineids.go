@@ -32,7 +32,20 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 		large.ServiceID, large.BitID, large.BitSeq = "large", 4, 9
 		for seed := range uint64(5) {
 			s, clock := serve(t, small, large)
-			intervals(t, s, clock, seed)
+			intervals(t, clock, seed, s)
+		}
+	})
+	t.Run("programs agree with a table of intervals while widths change", func(t *testing.T) {
+		small := machineid.DefaultService()
+		small.BitTs, small.BitID, small.LeaseDuration = 50, 5, 1000
+		fine, large := small, small
+		fine.BitID, fine.BitSeq = 7, 6
+		large.BitID, large.BitSeq = 4, 9
+		large.ServiceID = "large"
+		for seed := range uint64(3) {
+			clock := NewClock()
+			store := newStore(t, clock.Now)
+			intervals(t, clock, seed, leasing(t, store, clock, small, large), leasing(t, store, clock, fine, large))
 		}
 	})
 	t.Run("callers at the same moment", func(t *testing.T) {
@@ -136,9 +149,10 @@ func releases(t *testing.T, s *machineid.Service, clock *Clock) {
 }
 
 // intervals runs a random program of acquires, releases and time, and keeps a table of who may stamp which timestamps of which
-// units. No two of its entries may meet, and nothing is refused while something is free.
-func intervals(t *testing.T, s *machineid.Service, clock *Clock, seed uint64) {
-	const units = 16
+// quarters of units. No two of its entries may meet, and nothing is refused while something is free. Each step asks one of the
+// servers, which differ in the widths of the default service.
+func intervals(t *testing.T, clock *Clock, seed uint64, servers ...*machineid.Service) {
+	const units = 64
 	type entry struct{ from, to int64 }
 	var (
 		r     = rand.New(rand.NewPCG(seed, 0))
@@ -151,8 +165,11 @@ func intervals(t *testing.T, s *machineid.Service, clock *Clock, seed uint64) {
 		}
 		return &entry{}
 	}
-	spans := func(l kazahana.Lease) (from, to int64) { return l.ID << (l.BitSeq - 8), (l.ID + 1) << (l.BitSeq - 8) }
+	spans := func(l kazahana.Lease) (from, to int64) { return l.ID << (l.BitSeq - 6), (l.ID + 1) << (l.BitSeq - 6) }
+	clock.Advance(time.Hour) // it is set back at times, and must not come before the epoch
 	for range 150 {
+		which := r.IntN(len(servers))
+		s := servers[which]
 		now := clock.Now().UnixMilli()
 		switch r.IntN(4) {
 		case 0:
@@ -181,9 +198,17 @@ func intervals(t *testing.T, s *machineid.Service, clock *Clock, seed uint64) {
 			}
 			got, err := s.Acquire(t.Context(), o)
 			if errors.Is(err, kazahana.ErrExhausted) {
-				for unit := range int64(units) {
-					if last(unit).to <= now && (o.ServiceID == "" || last(unit^1).to <= now) {
-						t.Fatalf("seed %d: exhausted, and unit %d is free", seed, unit)
+				width := int64(4) >> (2 * which) // of a lease, in quarters
+				if o.ServiceID == "large" {
+					width = 8
+				}
+				for from := int64(0); from < units; from += width {
+					free := true
+					for unit := from; unit < from+width; unit++ {
+						free = free && last(unit).to <= now
+					}
+					if free {
+						t.Fatalf("seed %d: exhausted, and unit %d is free", seed, from)
 					}
 				}
 				continue

@@ -37,7 +37,7 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 	for range maxTries {
 		if !a.enough(seen) {
 			begin = a.now()
-			if seen, err = a.read(ctx, a.sp, geometry.all); err != nil {
+			if seen, err = a.see(ctx, geometry.all); err != nil {
 				return nil, err
 			}
 		}
@@ -68,7 +68,16 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 }
 
 func (a *acquire) anyPage(ctx context.Context) (view, error) {
-	return a.read(ctx, a.sp, func(g geometry) []int { return []int{a.spread(g.pages)} })
+	return a.see(ctx, func(g geometry) []int { return []int{a.spread(g.pages)} })
+}
+
+// see reads pages with slots that are small enough for leases of the service.
+func (a *acquire) see(ctx context.Context, which func(geometry) []int) (view, error) {
+	seen, err := a.read(ctx, a.sp, which)
+	for index, p := range seen.pages {
+		seen.pages[index] = p.fit(a.sv.size(seen.g))
+	}
+	return seen, err
 }
 
 // enough reports whether the pages read suffice: one has space for all leases, or there is no other page.
@@ -77,7 +86,7 @@ func (a *acquire) enough(seen view) bool {
 		return true
 	}
 	for index, p := range seen.pages {
-		if free, _ := p.runs(index, a.sv.bits(seen.g), seen.at); len(free) >= a.want {
+		if free, _ := p.runs(index, a.sv.size(seen.g), seen.at); len(free) >= a.want {
 			return true
 		}
 	}
@@ -91,8 +100,8 @@ func (a *acquire) decide(seen view) (grant, error) {
 	if g.created, g.expired, err = a.sv.interval(seen.at); err != nil {
 		return grant{}, err
 	}
-	bits := a.sv.bits(seen.g)
-	runs, next := choose(seen.pages, bits, a.want, seen.at, a.spread)
+	size := a.sv.size(seen.g)
+	runs, next := choose(seen.pages, size, a.want, seen.at, a.spread)
 	if len(runs) == 0 {
 		return grant{}, &kazahana.ExhaustedError{RetryAfter: time.Duration(next-seen.at) * time.Millisecond}
 	}
@@ -105,7 +114,7 @@ func (a *acquire) decide(seen view) (grant, error) {
 		for to < len(runs) && runs[to].page == index {
 			to++
 		}
-		after := seen.pages[index].grant(runs[from:to], g.secrets[from:to], bits, a.sv.ServiceID, g.created, g.expired)
+		after := seen.pages[index].grant(runs[from:to], g.secrets[from:to], size, a.sv.ServiceID, g.created, g.expired)
 		g.pages = append(g.pages, index)
 		g.writes = append(g.writes, after.write(a.sp.page(index)))
 	}
@@ -146,7 +155,7 @@ func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent ti
 		return time.Time{}, view{}, err
 	}
 	return sent, view{
-		g: g.g, at: r.At.Add(r.Margin).UnixMilli(), pages: map[int]page{g.pages[0]: p}, created: true,
+		g: g.g, at: r.At.Add(r.Margin).UnixMilli(), pages: map[int]page{g.pages[0]: p.fit(a.sv.size(g.g))}, created: true,
 	}, nil
 }
 
@@ -161,7 +170,7 @@ func (a *acquire) leases(g grant, begin time.Time) ([]kazahana.Lease, error) {
 	leases := make([]kazahana.Lease, len(g.runs))
 	for i, r := range g.runs {
 		leases[i] = kazahana.Lease{
-			ID: g.g.id(r, a.sv.bits(g.g)), Created: g.created, Expired: g.expired, Secret: g.secrets[i].text(), Layout: a.sv.Layout,
+			ID: g.g.id(r, a.sv.size(g.g)), Created: g.created, Expired: g.expired, Secret: g.secrets[i].text(), Layout: a.sv.Layout,
 		}
 	}
 	return leases, nil

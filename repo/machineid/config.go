@@ -25,6 +25,9 @@ type ServiceConfig struct {
 	LeaseDuration int64 `json:"leaseDuration"` // milliseconds, MinLeaseDuration to MaxLeaseDuration
 }
 
+// Where a configuration has the service DefaultServiceID, all services that it does not name lease as that one does, under
+// their own names, unless [Options.Closed] is set.
+
 // Names and bounds of a configuration.
 const (
 	DefaultServiceID  = "default" // of callers who name no service
@@ -52,7 +55,7 @@ func DefaultService() ServiceConfig {
 func ParseServices(text []byte) ([]ServiceConfig, error) {
 	var entries []json.RawMessage
 	if err := strictly(text, &entries); err != nil {
-		return nil, fmt.Errorf("the ID services must be a JSON list of objects such as {\"serviceId\":\"payments\"}: %w", err)
+		return nil, fmt.Errorf("the ID services must be a JSON list of objects such as [{\"serviceId\":\"payments\"}]: %w", err)
 	}
 	if len(entries) == 0 {
 		return nil, errors.New("the list of ID services is empty: name at least one, or leave the setting out for the default")
@@ -69,7 +72,7 @@ func ParseServices(text []byte) ([]ServiceConfig, error) {
 	return services, err
 }
 
-// strictly decodes one JSON value and rejects unknown members.
+// strictly decodes one JSON value and rejects unknown members. Its errors are in terms of JSON.
 func strictly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -81,6 +84,7 @@ func strictly(text []byte, into any) error {
 	}
 	return nil
 }
+
 
 // service is a service and the space that it leases from.
 type service struct {
@@ -185,14 +189,16 @@ func (sp *space) divide() (geometry, error) {
 	return newGeometry(sp.layout, unit), nil
 }
 
-// fits reports whether the services of the space can lease units of the given size.
-func (sp *space) fits(unit int) bool { return unit <= sp.minSeq && unit >= sp.maxSeq-slotBits }
+// fits reports whether the services of the space can lease from units of so many bits of sequence.
+func (sp *space) fits(unit int) bool {
+	return unit-splitBits <= sp.minSeq && unit >= sp.maxSeq-slotBits
+}
 
-// bits says how many units one lease of the service takes: 1<<bits.
-func (s *service) bits(g geometry) int { return s.BitSeq - g.unit }
+// size is the size of a lease of the service.
+func (s *service) size(g geometry) int { return s.BitSeq - g.unit }
 
-// leases is how many machine IDs the throughput needs. The error is a [field.Error].
-func (s *service) leases(throughput int64) (int, error) {
+// leases is how many machine IDs the throughput needs, bound at most; 0 is no bound. The error is a [field.Error].
+func (s *service) leases(throughput int64, bound int) (int, error) {
 	if throughput == 0 {
 		throughput = 1
 	}
@@ -200,13 +206,17 @@ func (s *service) leases(throughput int64) (int, error) {
 	if err := field.Range("throughputPerMs", throughput, 1, most*s.Throughput()); err != nil {
 		return 0, err
 	}
+	if bound := int64(bound); bound > 0 && throughput > bound*s.Throughput() {
+		return 0, field.Errorf("throughputPerMs", "is %d: this server grants %d leases to a request at most, which are %d IDs per millisecond",
+			throughput, bound, bound*s.Throughput())
+	}
 	return int((throughput + s.Throughput() - 1) / s.Throughput()), nil
 }
 
 // perWrite is how many leases one write of the store can grant at most.
 func (s *service) perWrite() int64 {
 	g := s.space.geometry
-	return maxPages * int64(g.slots) >> s.bits(g)
+	return maxPages * int64(g.slots) << g.unit >> s.BitSeq
 }
 
 // interval is the interval of a lease that is granted at now, in Unix milliseconds.

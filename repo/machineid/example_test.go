@@ -2,7 +2,6 @@ package machineid_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,11 +29,12 @@ func ExampleService() {
 	err = ids.Release(ctx, kazahana.ReleaseOptions{ID: l.ID, Timestamp: at, Signature: kazahana.Sign(l.Secret, l.ID, at)})
 	fmt.Println("released:", err == nil)
 
+	// A service that is not configured leases as the default one does, and is counted by its own name.
 	_, err = ids.Acquire(ctx, kazahana.AcquireOptions{ServiceID: "payments"})
-	var unknown *machineid.UnknownServiceError
-	fmt.Println(errors.As(err, &unknown), err)
+	o, _, _ := ids.Occupancy(ctx, machineid.DefaultSpace)
+	fmt.Println(o.Services, err)
 	// Output:
 	// 4 leases of 10m0s
 	// released: true
-	// true serviceId "payments" is not configured
+	// map[default:3 payments:1] <nil>
 }

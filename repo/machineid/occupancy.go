@@ -26,10 +26,12 @@ func (s *Service) Occupancy(ctx context.Context, name string) (o Occupancy, ok b
 	if err != nil {
 		return Occupancy{}, false, err
 	}
-	o = Occupancy{Space: name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units(), Services: make(map[string]int)}
+	size := min(0, sp.minSeq-seen.g.unit)
+	o = Occupancy{Space: name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units() << -size, Services: make(map[string]int)}
 	next := int64(0)
 	for index, p := range seen.pages {
-		free, n := p.runs(index, 0, seen.at)
+		p = p.fit(size)
+		free, n := p.runs(index, size, seen.at)
 		o.Free += len(free)
 		if n != 0 && (next == 0 || n < next) {
 			next = n

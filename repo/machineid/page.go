@@ -18,6 +18,7 @@ const (
 	unitBits    = 8  // of sequence in a unit, unless the configuration asks for others
 	slotBits    = 7  // 128 slots in a page: four kilobytes while three quarters of them are leased
 	maxUnitBits = 15 // see maxUnits
+	splitBits   = 4  // a page divides each of its units into 16 slots at most
 	maxPages    = 99 // of one write: docstore.MaxWrites less one for the document of the space
 )
 
@@ -25,7 +26,7 @@ const (
 type geometry struct {
 	unit  int // bits of sequence in a unit
 	pages int
-	slots int // in a page
+	slots int // in a page whose units are not split
 }
 
 func newGeometry(l kazahana.Layout, unit int) geometry {
@@ -45,9 +46,12 @@ func (g geometry) all() []int {
 	return all
 }
 
-// page is what the document of a page says.
+// page is what the document of a page says. A slot is a unit, or a part of one: where a service needs leases that are
+// smaller than the units of its space, the page is written again with its units split, each part with the notBefore of
+// the whole. So the leases that are out keep their numbers, and all configurations go on with the same pages.
 type page struct {
 	rev       int64   // of the document; 0: there is none yet
+	split     int     // a unit has 1<<split slots
 	notBefore []int64 // notBefore of each slot in Unix milliseconds; 0: never leased
 	held      []lease // those that have not been released; they may have expired
 }
@@ -64,13 +68,33 @@ type lease struct {
 // secret signs the release of a lease, and tells it from every other.
 type secret [16]byte
 
+// fit is the page with slots that are small enough for leases of a size. Where they are not, each is split.
+func (p page) fit(size int) page {
+	more := -size - p.split
+	if more <= 0 {
+		return p
+	}
+	fine := page{rev: p.rev, split: p.split + more, notBefore: make([]int64, 0, len(p.notBefore)<<more), held: slices.Clone(p.held)}
+	for _, at := range p.notBefore {
+		for range 1 << more {
+			fine.notBefore = append(fine.notBefore, at)
+		}
+	}
+	for i := range fine.held {
+		fine.held[i].slot <<= more
+		fine.held[i].bits += more
+	}
+	return fine
+}
+
 // live reports whether the lease lasts at the time now.
 func (p page) live(l lease, now int64) bool { return p.notBefore[l.slot] > now }
 
 // Fields of a page's document. The lists are base64url of records of a fixed width with numbers in big endian:
 //
 //	not_before  for each slot: 6 bytes, Unix milliseconds
-//	leases      for each lease: 1 byte slot, 1 byte bits, 1 byte service, 5 bytes expired-created, 16 bytes secret
+//	leases      for each lease: slot, 1 byte bits, service, 5 bytes expired-created, 16 bytes secret; slot and service
+//	            are 1 byte, or 2 in a page of more than 256 slots
 //	services    the names that the leases count, a line each
 const (
 	fRev       = "rev"
@@ -79,8 +103,16 @@ const (
 	fServices  = "services"
 
 	timeBytes  = 6
-	leaseBytes = 24
+	leaseBytes = 24 // with narrow numbers of slots and services
 )
+
+// indexBytes is the width of the numbers of slots and services in a page of so many slots, and of their records.
+func indexBytes(slots int) (index, record int) {
+	if slots > 1<<8 {
+		return 2, leaseBytes + 2
+	}
+	return 1, leaseBytes
+}
 
 var encoding = base64.RawURLEncoding.Strict()
 
@@ -99,9 +131,13 @@ func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
 	}
 	p.rev = int64(rev)
 	notBefore, ok := records(d[fNotBefore], timeBytes)
-	if !ok || len(notBefore) != g.slots*timeBytes {
+	for ok && p.split < splitBits && len(notBefore) > g.slots*timeBytes<<p.split {
+		p.split++
+	}
+	if !ok || len(notBefore) != g.slots*timeBytes<<p.split {
 		return page{}, damaged(fNotBefore)
 	}
+	p.notBefore = make([]int64, g.slots<<p.split)
 	for i := range p.notBefore {
 		p.notBefore[i] = number(notBefore[i*timeBytes:][:timeBytes])
 	}
@@ -110,19 +146,23 @@ func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
 		return page{}, damaged(fServices)
 	}
 	names := strings.Split(string(services), "\n")
-	leases, ok := records(d[fLeases], leaseBytes)
+	index, record := indexBytes(len(p.notBefore))
+	leases, ok := records(d[fLeases], record)
 	if !ok {
 		return page{}, damaged(fLeases)
 	}
-	p.held = make([]lease, 0, len(leases)/leaseBytes)
-	for r := range slices.Chunk(leases, leaseBytes) {
-		l := lease{slot: int(r[0]), bits: int(r[1])}
-		if l.bits > slotBits || l.slot+1<<l.bits > g.slots || l.slot&(1<<l.bits-1) != 0 || int(r[2]) >= len(names) {
+	p.held = make([]lease, 0, len(leases)/record)
+	for r := range slices.Chunk(leases, record) {
+		l := lease{slot: int(number(r[:index])), bits: int(r[index])}
+		r = r[index+1:]
+		name := int(number(r[:index]))
+		if l.bits > slotBits+p.split || l.slot+1<<l.bits > len(p.notBefore) || l.slot&(1<<l.bits-1) != 0 || name >= len(names) {
 			return page{}, damaged(fLeases)
 		}
-		l.service = names[r[2]]
-		l.created = p.notBefore[l.slot] - number(r[3:8])
-		copy(l.secret[:], r[8:])
+		r = r[index:]
+		l.service = names[name]
+		l.created = p.notBefore[l.slot] - number(r[:5])
+		copy(l.secret[:], r[5:])
 		p.held = append(p.held, l)
 	}
 	return p, nil
@@ -136,14 +176,17 @@ func (p page) write(k docstore.Key) docstore.Write {
 	for _, f := range p.notBefore {
 		notBefore = appendNumber(notBefore, f, timeBytes)
 	}
-	leases := make([]byte, 0, len(p.held)*leaseBytes)
+	index, record := indexBytes(len(p.notBefore))
+	leases := make([]byte, 0, len(p.held)*record)
 	for _, l := range p.held {
 		name := slices.Index(names, l.service)
 		if name < 0 {
 			name = len(names)
 			names = append(names, l.service)
 		}
-		leases = append(leases, byte(l.slot), byte(l.bits), byte(name)) //nolint:gosec // 128 slots, and so as many leases and names
+		leases = appendNumber(leases, int64(l.slot), index) // as many leases and names as slots at most
+		leases = append(leases, byte(l.bits))               //nolint:gosec // 11 at most
+		leases = appendNumber(leases, int64(name), index)
 		leases = appendNumber(leases, p.notBefore[l.slot]-l.created, 5)
 		leases = append(leases, l.secret[:]...)
 	}

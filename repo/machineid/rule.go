@@ -3,24 +3,27 @@ package machineid
 import (
 	"cmp"
 	"slices"
-
-	"github.com/leasehold-dev/leasehold/kazahana"
 )
+
+// The size of a lease is how many units it takes, as a power of two: 0 is a unit, -1 half of one. In a page it takes so
+// many bits of slots: size + split.
 
 // run is an aligned group of slots that one lease can take.
 type run struct {
 	page, slot int
+	split      int   // of the page
 	since      int64 // from when on it is free: the latest notBefore of its slots, in Unix milliseconds
 }
 
-// runs are the groups of 1<<bits slots of a page that are free at the time now, free for longest first; and the earliest time
-// at which another one becomes free without a release, 0 if there is none.
-func (p page) runs(index, bits int, now int64) (free []run, next int64) {
+// runs are the groups of slots of a page that leases of a size can take at the time now, free for longest first; and the
+// earliest time at which another one becomes free without a release, 0 if there is none. The size fits the page.
+func (p page) runs(index, size int, now int64) (free []run, next int64) {
+	bits := size + p.split
 	for slot := 0; slot < len(p.notBefore); slot += 1 << bits {
 		since := slices.Max(p.notBefore[slot : slot+1<<bits])
 		switch {
 		case since <= now:
-			free = append(free, run{page: index, slot: slot, since: since})
+			free = append(free, run{page: index, slot: slot, split: p.split, since: since})
 		case next == 0 || since < next:
 			next = since
 		}
@@ -29,10 +32,11 @@ func (p page) runs(index, bits int, now int64) (free []run, next int64) {
 	return free, next
 }
 
-// grant is the page after leases of the interval [created, expired) for the free runs. Leases that have run out are
-// removed; their notBefore stays.
-func (p page) grant(runs []run, secrets []secret, bits int, service string, created, expired int64) page {
+// grant is the page after leases of a size and of the interval [created, expired) for the free runs. Leases that have run
+// out are removed; their notBefore stays.
+func (p page) grant(runs []run, secrets []secret, size int, service string, created, expired int64) page {
 	after := p.next(created)
+	bits := size + p.split
 	for i, r := range runs {
 		for slot := r.slot; slot < r.slot+1<<bits; slot++ {
 			after.notBefore[slot] = expired
@@ -44,7 +48,7 @@ func (p page) grant(runs []run, secrets []secret, bits int, service string, crea
 
 // next is a copy of the page with the next revision and without what has run out.
 func (p page) next(now int64) page {
-	after := page{rev: p.rev + 1, notBefore: slices.Clone(p.notBefore)}
+	after := page{rev: p.rev + 1, split: p.split, notBefore: slices.Clone(p.notBefore)}
 	for _, l := range p.held {
 		if p.live(l, now) {
 			after.held = append(after.held, l)
@@ -95,7 +99,7 @@ func (p page) taken(slot, bits int, now int64) bool {
 // choose picks want free runs: all of them in one page if there is such a page, else in as few as hold them. With fewer
 // free than wanted it picks one, so that the last ones go to callers that have none. If none is free it picks none, and next
 // is when one will be, in Unix milliseconds. spread draws a number below n.
-func choose(pages map[int]page, bits, want int, now int64, spread func(n int) int) (picked []run, next int64) {
+func choose(pages map[int]page, size, want int, now int64, spread func(n int) int) (picked []run, next int64) {
 	type candidate struct {
 		index int
 		free  []run
@@ -103,7 +107,7 @@ func choose(pages map[int]page, bits, want int, now int64, spread func(n int) in
 	var candidates, enough []candidate
 	total, roomy := 0, 0
 	for index, p := range pages {
-		free, n := p.runs(index, bits, now)
+		free, n := p.runs(index, size, now)
 		if n != 0 && (next == 0 || n < next) {
 			next = n
 		}
@@ -148,12 +152,16 @@ func choose(pages map[int]page, bits, want int, now int64, spread func(n int) in
 	return nil, next
 }
 
-// place finds a machine ID of the layout: its page, its first slot there and the size of its lease.
-func (g geometry) place(l kazahana.Layout, id int64) (index, slot, bits int) {
-	bits = l.BitSeq - g.unit
-	unit := int(id) << bits
-	return unit / g.slots, unit % g.slots, bits
+// place finds a machine ID of a layout with so many bits of sequence: its page, and the first of its numbers there.
+func (g geometry) place(bitSeq int, id int64) (index int, first int64) {
+	number, page := id<<bitSeq, int64(g.slots)<<g.unit
+	return int(number / page), number % page
 }
 
-// id is the inverse of place.
-func (g geometry) id(r run, bits int) int64 { return int64(r.page*g.slots+r.slot) >> bits }
+// slot is where a number stands in the page.
+func (p page) slot(g geometry, first int64) int { return int(first >> (g.unit - p.split)) }
+
+// id is the machine ID of a lease of a size.
+func (g geometry) id(r run, size int) int64 {
+	return int64(r.page*g.slots<<r.split+r.slot) >> (size + r.split)
+}

@@ -30,7 +30,9 @@ var genPage = rapid.Custom(func(t *rapid.T) page {
 	if p.rev == 0 {
 		return p
 	}
-	for slot := 0; slot < small.slots; {
+	p.split = rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "split")
+	p.notBefore = make([]int64, small.slots<<p.split)
+	for slot := 0; slot < len(p.notBefore); {
 		bits := rapid.IntRange(0, 2).Draw(t, "bits")
 		if slot&(1<<bits-1) != 0 {
 			bits = 0
@@ -63,7 +65,7 @@ func stored(t interface{ Fatal(args ...any) }, p page) docstore.Doc {
 }
 
 func same(p, q page) bool {
-	return p.rev == q.rev && slices.Equal(p.notBefore, q.notBefore) && slices.Equal(p.held, q.held)
+	return p.rev == q.rev && p.split == q.split && slices.Equal(p.notBefore, q.notBefore) && slices.Equal(p.held, q.held)
 }
 
 // TestWriteAgreesWithDecide: for all pages and commands, the write of the page after a decision applies exactly to the page
@@ -73,9 +75,14 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 		p, other := genPage.Draw(t, "page"), genPage.Draw(t, "other page")
 		now := rapid.Int64Range(995, 1005).Draw(t, "now")
 		bits := rapid.IntRange(0, 2).Draw(t, "bits")
+		found := stored(t, p)
+		if back, err := pageOf(small, pageKey, found); err != nil || !same(back, p) {
+			t.Fatalf("%+v was stored as %v and read as %+v, %v", p, found, back, err)
+		}
+		p = p.fit(-rapid.IntRange(0, splitBits).Draw(t, "parts")) // for leases of a part of a unit
 		var after page
 		if rapid.Bool().Draw(t, "grant") {
-			free, _ := p.runs(0, bits, now)
+			free, _ := p.runs(0, bits-p.split, now)
 			if len(free) == 0 {
 				return
 			}
@@ -84,9 +91,9 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 			for i := range secrets {
 				secrets[i] = signed(byte(100 + i))
 			}
-			after = p.grant(free[:n], secrets, bits, "new", now, now+10)
+			after = p.grant(free[:n], secrets, bits-p.split, "new", now, now+10)
 		} else {
-			slot := rapid.IntRange(0, small.slots/(1<<bits)-1).Draw(t, "slot") << bits
+			slot := rapid.IntRange(0, len(p.notBefore)/(1<<bits)-1).Draw(t, "slot") << bits
 			var v releaseResult
 			if after, v = p.release(slot, bits, rapid.Int64Range(970, 1020).Draw(t, "signed"), func(secret) bool { return true }, now); v != released {
 				if !same(after, p) {
@@ -96,10 +103,6 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 			}
 		}
 		w := after.write(pageKey)
-		found := stored(t, p)
-		if back, err := pageOf(small, pageKey, found); err != nil || !same(back, p) {
-			t.Fatalf("%+v was stored as %v and read as %+v, %v", p, found, back, err)
-		}
 		if !w.Holds(found, time.Time{}) {
 			t.Fatalf("the write does not apply to revision %d", p.rev)
 		}
@@ -114,6 +117,38 @@ func TestWriteAgreesWithDecide(t *testing.T) {
 			t.Fatalf("a write that was decided on revision %d applies to %d", p.rev, other.rev)
 		}
 	})
+}
+
+// TestUnitsThatAreSplit: each part has the notBefore of the whole, leases stay where they are, and a page of 2048 slots is
+// stored as one of 128.
+func TestUnitsThatAreSplit(t *testing.T) {
+	g := geometry{unit: 8, pages: 1, slots: 128}
+	p := page{rev: 1, notBefore: make([]int64, 128)}
+	for slot := range p.notBefore {
+		p.notBefore[slot] = int64(2000 + slot/2)
+	}
+	p.held = []lease{{slot: 127, created: 1000, secret: signed(1), service: "a"}, {slot: 2, bits: 1, created: 1500, secret: signed(2), service: "b"}}
+	fine := p.fit(-splitBits)
+	if len(fine.notBefore) != 2048 || fine.split != splitBits || !same(fine, fine.fit(0)) || !same(fine, fine.fit(-1)) || !same(p, p.fit(3)) {
+		t.Fatalf("%d slots, split in 1<<%d", len(fine.notBefore), fine.split)
+	}
+	for slot, at := range fine.notBefore {
+		if at != p.notBefore[slot>>splitBits] {
+			t.Errorf("part %d is free from %d", slot, at)
+		}
+	}
+	if want := []lease{{slot: 2032, bits: 4, created: 1000, secret: signed(1), service: "a"}, {slot: 32, bits: 5, created: 1500, secret: signed(2), service: "b"}}; !slices.Equal(fine.held, want) {
+		t.Errorf("%+v, want %+v", fine.held, want)
+	}
+	// More names than a byte counts.
+	free, _ := fine.runs(0, -splitBits, 3000)
+	for i, r := range free[:300] {
+		fine = fine.grant([]run{r}, []secret{signed(byte(i))}, -splitBits, fmt.Sprint("service ", i), 3000, 4000)
+	}
+	back, err := pageOf(g, pageKey, stored(t, fine))
+	if err != nil || !same(back, fine) || len(back.held) != 300 || back.held[299].service != "service 299" {
+		t.Errorf("%d leases, %v", len(back.held), err)
+	}
 }
 
 // TestPageThatIsDamaged: what no rule wrote is rejected, and named.
@@ -503,13 +538,18 @@ func TestPlaces(t *testing.T) {
 		if want := (geometry{unit: 8, pages: 64, slots: 128}); !reflect.DeepEqual(g, want) {
 			t.Fatalf("%+v, want %+v", g, want)
 		}
-		seen := make(map[[2]int]bool)
-		for id := range l.MaxMachineID() + 1 {
-			index, slot, size := g.place(l, id)
-			if size != bits || index >= g.pages || slot+1<<size > g.slots || seen[[2]int{index, slot}] || g.id(run{page: index, slot: slot}, size) != id {
-				t.Fatalf("machine ID %d of %d bits is at %d:%d and comes back as %d", id, l.BitID, index, slot, g.id(run{page: index, slot: slot}, size))
+		for split := range splitBits + 1 {
+			p := page{notBefore: make([]int64, g.slots)}.fit(-split)
+			seen := make(map[[2]int]bool)
+			for id := range l.MaxMachineID() + 1 {
+				index, first := g.place(l.BitSeq, id)
+				slot := p.slot(g, first)
+				if p.split != split || index >= g.pages || slot+1<<(bits+split) > len(p.notBefore) || seen[[2]int{index, slot}] ||
+					g.id(run{page: index, slot: slot, split: split}, bits) != id {
+					t.Fatalf("machine ID %d of %d bits is at %d:%d of units split in %d", id, l.BitID, index, slot, 1<<split)
+				}
+				seen[[2]int{index, slot}] = true
 			}
-			seen[[2]int{index, slot}] = true
 		}
 	}
 }

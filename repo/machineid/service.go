@@ -10,6 +10,7 @@ import (
 	"maps"
 	mathrand "math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type Service struct {
 	store    docstore.Store
 	services map[string]*service
 	spaces   map[string]*guarded
+	closed   bool
+	most     int // leases of one request; 0: no bound
 	log      *slog.Logger
 	now      func() time.Time
 	spread   func(n int) int
@@ -46,6 +49,13 @@ type Options struct {
 	// Log gets a line for each grant: machine IDs, interval, service and the caller's meta, which is kept nowhere else.
 	// nil means none.
 	Log *slog.Logger
+
+	// MaxLeases bounds the leases of one request; 0 means that only the store does.
+	MaxLeases int
+
+	// Closed rejects services that are not configured. Otherwise they lease as the service [DefaultServiceID] does, if
+	// that one is configured.
+	Closed bool
 
 	// Now measures how long a store takes to respond: it must be monotonic, and need not show the right time. nil means
 	// time.Now.
@@ -81,10 +91,14 @@ func build(store docstore.Store, planned map[string]*service, o *Options) *Servi
 			s.spaces[sv.space.name] = &guarded{space: sv.space}
 		}
 	}
-	if o != nil && o.Log != nil {
+	if o == nil {
+		return s
+	}
+	s.closed, s.most = o.Closed, o.MaxLeases
+	if o.Log != nil {
 		s.log = o.Log
 	}
-	if o != nil && o.Now != nil {
+	if o.Now != nil {
 		s.now = o.Now
 	}
 	return s
@@ -93,7 +107,11 @@ func build(store docstore.Store, planned map[string]*service, o *Options) *Servi
 // Spaces are the names of the configured spaces, in order.
 func (s *Service) Spaces() []string { return slices.Sorted(maps.Keys(s.spaces)) }
 
-// service finds a service by the name that a caller gave.
+// DefaultMaxLeases is how many leases the entry points grant to one request, unless they are set up otherwise.
+const DefaultMaxLeases = 64
+
+// service finds a service by the name that a caller gave. One that is not configured is as the default one, but for its name,
+// by which its leases are counted.
 func (s *Service) service(id string) (*service, error) {
 	if id == "" {
 		id = DefaultServiceID
@@ -103,6 +121,11 @@ func (s *Service) service(id string) (*service, error) {
 	}
 	if sv := s.services[id]; sv != nil {
 		return sv, nil
+	}
+	if sv := s.services[DefaultServiceID]; sv != nil && !s.closed {
+		named := *sv
+		named.ServiceID = id
+		return &named, nil
 	}
 	return nil, &UnknownServiceError{ServiceID: id}
 }
@@ -136,7 +159,7 @@ func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazah
 	if err != nil {
 		return kazahana.AcquireResponse{}, err
 	}
-	want, err := sv.leases(o.ThroughputPerMs)
+	want, err := sv.leases(o.ThroughputPerMs, s.most)
 	if err != nil {
 		return kazahana.AcquireResponse{}, err
 	}
@@ -152,22 +175,84 @@ func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazah
 	return kazahana.AcquireResponse{Leases: leases}, nil
 }
 
+// callerKey is that of the caller's name in a context.
+type callerKey struct{}
+
+// WithCaller names the verified caller of a request, for the log.
+func WithCaller(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, callerKey{}, name)
+}
+
+// callerOf is the caller for a log line; no attribute if it has no name.
+func callerOf(ctx context.Context) slog.Attr {
+	name, _ := ctx.Value(callerKey{}).(string)
+	if name == "" {
+		return slog.Attr{}
+	}
+	return slog.String("caller", name)
+}
+
+// Bounds of a log line.
+const (
+	maxLoggedIDs  = 256 // bytes
+	maxLoggedMeta = 1024
+)
+
+// ranges are machine IDs in ascending order as text: "3,7-9".
+func ranges(leases []kazahana.Lease) string {
+	ids := make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i] = l.ID
+	}
+	slices.Sort(ids)
+	var b strings.Builder
+	for i := 0; i < len(ids); {
+		if b.Len() > maxLoggedIDs {
+			return b.String() + ",…"
+		}
+		last := i
+		for last+1 < len(ids) && ids[last+1] == ids[last]+1 {
+			last++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.FormatInt(ids[i], 10))
+		if last > i {
+			b.WriteString("-" + strconv.FormatInt(ids[last], 10))
+		}
+		i = last + 1
+	}
+	return b.String()
+}
+
+// loggedMeta are labels within bounds: the first in the order of their names.
+func loggedMeta(meta map[string]string) map[string]string {
+	some, bytes := make(map[string]string), 0
+	for _, k := range slices.Sorted(maps.Keys(meta)) {
+		v := meta[k]
+		if bytes += len(k) + len(v); bytes > maxLoggedMeta {
+			some["…"] = strconv.Itoa(len(meta)-len(some)) + " more"
+			break
+		}
+		some[k] = v
+	}
+	return some
+}
+
 // granted logs who has which machine IDs from when to when, and no secrets.
 func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Lease, meta map[string]string) {
 	if !s.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	ids := make([]int64, len(leases))
-	for i, l := range leases {
-		ids[i] = l.ID
-	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "machine IDs leased",
-		slog.String("space", sv.space.name), slog.String("service", sv.ServiceID), slog.Any("ids", ids),
-		slog.Int64("created", leases[0].Created), slog.Int64("expired", leases[0].Expired), slog.Any("meta", meta))
+		slog.String("space", sv.space.name), slog.String("service", sv.ServiceID), slog.Int("leases", len(leases)), slog.String("ids", ranges(leases)),
+		slog.Int64("created", leases[0].Created), slog.Int64("expired", leases[0].Expired), slog.Any("meta", loggedMeta(meta)), callerOf(ctx))
 }
 
 // Release implements [kazahana.LeaseProvider]: one read, and one write if the lease is still held. Without a ServiceID the leases
-// of all services with that ID are read, one read for each space, and the signature tells which one is released.
+// of all services with that ID are read, one read for each space, and the signature tells which one is released. Where
+// that finds no lease, it may have been granted under widths that the configuration had before: one more read.
 //
 // The error is a [field.Error], an [*UnknownServiceError], [ErrBadSignature] or that of the store.
 func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
@@ -181,16 +266,22 @@ func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error 
 	if err != nil {
 		return err
 	}
+	names := slices.Sorted(maps.Keys(spaces))
 	bad := false
-	for _, name := range slices.Sorted(maps.Keys(spaces)) {
-		v, err := s.releaseIn(ctx, s.spaces[name], spaces[name], o)
-		if err != nil {
+	for _, name := range names {
+		configured := spaces[name]
+		v, err := s.releaseIn(ctx, s.spaces[name], func(geometry) []int { return configured }, o)
+		if err != nil || v == released {
 			return err
 		}
-		if v == released {
-			return nil
-		}
 		bad = bad || v == refused
+	}
+	for _, name := range names {
+		sp := s.spaces[name]
+		v, err := s.releaseIn(ctx, sp, func(g geometry) []int { return g.otherSizes(sp.layout, spaces[name]) }, o)
+		if err != nil || v == released {
+			return err
+		}
 	}
 	if bad {
 		return ErrBadSignature
@@ -198,9 +289,9 @@ func (s *Service) Release(ctx context.Context, o kazahana.ReleaseOptions) error 
 	return nil
 }
 
-// candidates are the services that can have leased the machine ID, by space; of services with leases of one size in one
-// space a single one.
-func (s *Service) candidates(o kazahana.ReleaseOptions) (map[string][]*service, error) {
+// candidates are the bits of sequence of leases that the configuration grants, by space: of the service that is named, or of
+// all.
+func (s *Service) candidates(o kazahana.ReleaseOptions) (map[string][]int, error) {
 	services := s.services
 	if o.ServiceID != "" {
 		sv, err := s.service(o.ServiceID)
@@ -209,33 +300,43 @@ func (s *Service) candidates(o kazahana.ReleaseOptions) (map[string][]*service, 
 		}
 		services = map[string]*service{sv.ServiceID: sv}
 	}
-	most := int64(-1)
-	spaces := make(map[string][]*service)
+	most := int64(0)
+	spaces := make(map[string][]int)
 	for _, sv := range services {
-		most = max(most, sv.MaxMachineID())
-		same := func(other *service) bool { return other.BitSeq == sv.BitSeq }
-		if o.ID >= 0 && o.ID <= sv.MaxMachineID() && !slices.ContainsFunc(spaces[sv.space.name], same) {
-			spaces[sv.space.name] = append(spaces[sv.space.name], sv)
+		most = max(most, min(int64(maxUnits), 1<<(sv.BitNode()-2))-1)
+		if name := sv.space.name; !slices.Contains(spaces[name], sv.BitSeq) {
+			spaces[name] = append(spaces[name], sv.BitSeq)
 		}
 	}
-	if len(spaces) == 0 {
-		return nil, field.Range("id", o.ID, 0, most)
-	}
-	return spaces, nil
+	return spaces, field.Range("id", o.ID, 0, most)
 }
 
-// releaseIn releases the lease of a space that the signature belongs to.
-func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*service, o kazahana.ReleaseOptions) (releaseResult, error) {
+// otherSizes are the bits of sequence of leases that a space can hold, but for those that are known.
+func (g geometry) otherSizes(l kazahana.Layout, known []int) (sizes []int) {
+	for bitSeq := max(1, g.unit-splitBits); bitSeq <= min(g.unit+slotBits, l.BitNode()-2); bitSeq++ {
+		if !slices.Contains(known, bitSeq) {
+			sizes = append(sizes, bitSeq)
+		}
+	}
+	return sizes
+}
+
+// releaseIn releases the lease of a space that the signature belongs to, if it has one of some numbers of bits of sequence.
+func (s *Service) releaseIn(ctx context.Context, sp *guarded, sizes func(geometry) []int, o kazahana.ReleaseOptions) (releaseResult, error) {
+	// possible are the sizes with such a machine ID.
+	possible := func(g geometry) []int {
+		return slices.DeleteFunc(slices.Clone(sizes(g)), func(bitSeq int) bool { return o.ID >= 1<<(sp.layout.BitNode()-1-bitSeq) })
+	}
 	seen, err := s.read(ctx, sp, func(g geometry) []int {
 		var pages []int
-		for _, sv := range services {
-			if index, _, _ := g.place(sv.Layout, o.ID); !slices.Contains(pages, index) {
+		for _, bitSeq := range possible(g) {
+			if index, _ := g.place(bitSeq, o.ID); !slices.Contains(pages, index) {
 				pages = append(pages, index)
 			}
 		}
 		return pages
 	})
-	if err != nil {
+	if err != nil || len(seen.pages) == 0 {
 		return notThere, err
 	}
 	// In milliseconds: what a caller may send overflows as a duration.
@@ -248,10 +349,12 @@ func (s *Service) releaseIn(ctx context.Context, sp *guarded, services []*servic
 		return hmac.Equal([]byte(kazahana.Sign(k.text(), o.ID, o.Timestamp)), signature)
 	}
 	worst := notThere
-	for _, sv := range services {
-		index, slot, bits := seen.g.place(sv.Layout, o.ID)
+	for _, bitSeq := range possible(seen.g) {
+		index, first := seen.g.place(bitSeq, o.ID)
+		size := bitSeq - seen.g.unit
 		v, err := s.releaseAt(ctx, sp, seen, index, func(p page, now int64) (page, releaseResult) {
-			return p.release(slot, bits, o.Timestamp, verifies, now)
+			p = p.fit(size)
+			return p.release(p.slot(seen.g, first), size+p.split, o.Timestamp, verifies, now)
 		})
 		if err != nil || v == released {
 			return v, err

@@ -53,8 +53,8 @@ func (sp *guarded) accept(d docstore.Doc) (geometry, error) {
 			return geometry{}, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, sp.key(), f.stored)
 		}
 		if int(got) != f.want {
-			return geometry{}, fmt.Errorf("space %q was set up with %s %d, and the configuration says %d: it can never change; "+
-				"put the old value back, or give the service another space", sp.name, f.name, int64(got), f.want)
+			return geometry{}, fmt.Errorf("space %q was set up with %s %d, and the configuration says %d: it can never change, "+
+				"because IDs of the two could be equal; put the old value back", sp.name, f.name, int64(got), f.want)
 		}
 	}
 	unit, ok := d[fUnit].(docstore.Int)
@@ -62,8 +62,9 @@ func (sp *guarded) accept(d docstore.Doc) (geometry, error) {
 		return geometry{}, fmt.Errorf("%w: %s: field %q is not a number of bits", docstore.ErrDamaged, sp.key(), fUnit)
 	}
 	if !sp.fits(int(unit)) {
-		return geometry{}, fmt.Errorf("space %q was set up for bitSeq from %d to %d, and its services now have %d to %d: "+
-			"give those that do not fit another space", sp.name, int(unit), int(unit)+slotBits, sp.minSeq, sp.maxSeq)
+		return geometry{}, fmt.Errorf("space %q was set up for bitSeq from %d to %d, and its services now have %d to %d: change bitSeq; "+
+			"move to another space only after the longest lease of this one has expired, because leases of both could make equal IDs",
+			sp.name, max(1, int(unit)-splitBits), int(unit)+slotBits, sp.minSeq, sp.maxSeq)
 	}
 	return newGeometry(sp.layout, int(unit)), nil
 }
