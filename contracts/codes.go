@@ -37,6 +37,7 @@ var codes = map[Code]CodeInfo{
 	CodeUnavailable:         {503, true, "store unavailable"},
 	CodeMachineIDsExhausted: {503, true, "no free machine ID"},
 	CodeClockSkew:           {503, true, "clock skew too large"},
+	CodeMachineIDLimit:      {429, true, "too many machine IDs"},
 	CodeDeadlineExceeded:    {504, true, "store timed out"},
 }
 

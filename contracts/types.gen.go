@@ -55,6 +55,7 @@ const (
 	CodeLeaseReleased       Code = "LEASE_RELEASED"
 	CodeLockHeld            Code = "LOCK_HELD"
 	CodeLockNotHeld         Code = "LOCK_NOT_HELD"
+	CodeMachineIDLimit      Code = "MACHINE_ID_LIMIT"
 	CodeMachineIDsExhausted Code = "MACHINE_IDS_EXHAUSTED"
 	CodeMethodNotAllowed    Code = "METHOD_NOT_ALLOWED"
 	CodeNotConfigured       Code = "NOT_CONFIGURED"
@@ -100,6 +101,8 @@ func (e Code) Valid() bool {
 	case CodeLockHeld:
 		return true
 	case CodeLockNotHeld:
+		return true
+	case CodeMachineIDLimit:
 		return true
 	case CodeMachineIDsExhausted:
 		return true
@@ -516,6 +519,33 @@ type LockPage struct {
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
+// MachineIDForceRelease defines model for MachineIDForceRelease.
+type MachineIDForceRelease struct {
+	// Free From when on their machine IDs can be leased again, at the latest; Unix milliseconds.
+	Free int64 `json:"free"`
+
+	// Leases Leases that were ended.
+	Leases int `json:"leases"`
+
+	// Space The namespace of the service.
+	Space string `json:"space"`
+}
+
+// MachineIDForceReleaseRequest defines model for MachineIDForceReleaseRequest.
+type MachineIDForceReleaseRequest struct {
+	// First The smallest machine ID, 0 if left out.
+	First int64 `json:"first,omitempty"`
+
+	// Last The largest machine ID. Left out, there is no bound.
+	Last *int64 `json:"last,omitempty"`
+
+	// Reason For the log.
+	Reason string `json:"reason"`
+
+	// ServiceID Names the layout and the namespace. Left out or empty, the service "default".
+	ServiceID ServiceID `json:"serviceId,omitempty"`
+}
+
 // MachineIDLease The lease of a machine ID, with all that is needed to make IDs under it.
 type MachineIDLease struct {
 	// BitID Bits of the machine ID. The highest is 0 in IDs made under a lease.
@@ -555,7 +585,8 @@ type MachineIDLeaseRequest struct {
 	// ServiceID Names the layout and the namespace. Left out or empty, the service "default".
 	ServiceID ServiceID `json:"serviceId,omitempty"`
 
-	// ThroughputPerMs IDs to make in a millisecond, at most as many as the whole namespace makes. Left out, one lease.
+	// ThroughputPerMs IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up
+	// otherwise, which make 16384 IDs in the default layout.
 	ThroughputPerMs *int64 `json:"throughputPerMs,omitempty"`
 }
 
@@ -633,7 +664,7 @@ type Problem struct {
 	// OwnerID For LOCK_HELD: the holder.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED and MACHINE_IDS_EXHAUSTED: until the next lease expires, unless its holder extends it.
+	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.

@@ -71,7 +71,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer pruned.Wait()
 	defer endPruning()
 
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log})
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
 	if err != nil {
 		return usage("%s: %w", c.Name("LEASEHOLD_ID_SERVICES"), err)
 	}
@@ -96,6 +96,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	api := httpapi.New(store, identity, &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, Routes: []httpapi.Route{task, sweep}, MachineIDs: ids,
+		MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
 	})
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

@@ -18,6 +18,7 @@ const (
 	DefaultTenantClaim = "tenant_id"
 	DefaultAdminScope  = "leasehold:admin"
 	DefaultWorkerScope = httpapi.DefaultWorkerScope
+	DefaultIDScope     = httpapi.DefaultIDScope
 
 	maxSubjectBytes = 200
 )
@@ -25,7 +26,8 @@ const (
 // Authorizer is the [httpapi.Identity] of callers that the platform verified before the function:
 //
 //   - by an HTTP API's JWT authorizer. The subject is the claim sub, the tenant is the claim TenantClaim, and
-//     administrators and workers have the scopes AdminScope and WorkerScope in the claim scope or scp.
+//     administrators, workers and callers that lease machine IDs have the scopes AdminScope, WorkerScope and IDScope in the
+//     claim scope or scp.
 //   - by IAM, at an HTTP API or a function URL. The subject is the caller's ARN, the tenant is IAMTenant. The ARN of a role is
 //     without its session, whose name the caller chooses: processes of one role are one subject, and differ by owner_id.
 //     For an identity of a Cognito pool, which shares its role with all others, the identity's ID replaces the session.
@@ -35,6 +37,7 @@ type Authorizer struct {
 	TenantClaim string // empty means DefaultTenantClaim
 	AdminScope  string // empty means DefaultAdminScope
 	WorkerScope string // empty means DefaultWorkerScope
+	IDScope     string // empty means DefaultIDScope
 	IAMTenant   string // empty rejects IAM callers
 }
 
@@ -71,8 +74,9 @@ func (a Authorizer) byClaims(claims map[string]string) (httpapi.Caller, error) {
 	}
 	return httpapi.Caller{
 		Subject: subject, Tenant: tenant,
-		Admin:  hasScope(claims, cmp.Or(a.AdminScope, DefaultAdminScope)),
-		Worker: hasScope(claims, cmp.Or(a.WorkerScope, DefaultWorkerScope)),
+		Admin:      hasScope(claims, cmp.Or(a.AdminScope, DefaultAdminScope)),
+		Worker:     hasScope(claims, cmp.Or(a.WorkerScope, DefaultWorkerScope)),
+		MachineIDs: hasScope(claims, cmp.Or(a.IDScope, DefaultIDScope)),
 	}, nil
 }
 

@@ -79,6 +79,8 @@ func TestAuthorizers(t *testing.T) {
 		{"no authorizer", withIAM, nil, httpapi.Caller{}, "no authorizer verified this request"},
 		{"Lambda authorizer", withIAM, map[string]any{"lambda": map[string]any{"sub": "ann"}}, httpapi.Caller{}, "no authorizer verified"},
 		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},
+		{"scope for machine IDs", withIAM, claims("scp", "[openid leasehold:ids]"), httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
+		{"scope for machine IDs by another name", aws.Authorizer{IDScope: "ids"}, claims("scope", "ids"), httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
 		{"admin scope", withIAM, claims("scope", "openid leasehold:admin"), admin, ""},
 		{"admin scope in a flattened list", withIAM, claims("scp", "[leasehold:admin openid]"), admin, ""},
 		{"part of the admin scope", withIAM, claims("scope", "leasehold:admins xleasehold:admin leasehold"), ann, ""},

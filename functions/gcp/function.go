@@ -92,11 +92,11 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log})
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids}), nil
+	return httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject)}), nil
 }
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {

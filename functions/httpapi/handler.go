@@ -25,8 +25,12 @@ type Options struct {
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	Routes  []Route       // endpoints beside those of the API, which authenticate callers themselves
 
-	// MachineIDs leases machine IDs; nil means the default service on the store.
+	// MachineIDs leases machine IDs; nil means the default service on the store, [machineid.DefaultMaxLeases] to a request.
 	MachineIDs *machineid.Service
+
+	// MaxIDsPerSubject bounds the leases of machine IDs that one subject has of this process; 0 means
+	// DefaultMaxIDsPerSubject, a negative number that there is no bound. In development mode callers have no subject.
+	MaxIDsPerSubject int
 
 	// Now measures how long the store takes to respond: it must be monotonic. nil means time.Now.
 	Now func() time.Time
@@ -42,11 +46,11 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		o = &Options{}
 	}
 	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now}), analysis.New(store, &analysis.Options{Now: o.Now})
-	a.machineIDs = o.MachineIDs
+	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.ready = newReadiness(store, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
-		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log})
+		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log, MaxLeases: machineid.DefaultMaxLeases})
 	}
 	return f.handler(routes, identity == (Development{}))
 }
@@ -74,6 +78,7 @@ type api struct {
 	guard      *lock.Guard
 	analyses   *analysis.Analyses
 	machineIDs *machineid.Service
+	idQuota    *idQuota
 	ready      *readiness
 }
 
@@ -99,6 +104,7 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: run, Do: a.withWorker(a.getAnalysis)},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Do: a.identified(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Do: a.identified(a.releaseMachineID)},
+		{Method: "POST", Path: "/v1/machine-ids/force-release", Do: a.identified(a.forceReleaseMachineIDs)},
 		{Method: "GET", Path: "/v1/machine-ids", Do: a.identified(a.machineIDOccupancy)},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
@@ -108,12 +114,13 @@ func (a *api) routes() []Route {
 }
 
 // identified admits every authenticated caller: for what belongs to no tenant.
-func (a *api) identified(do func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (a *api) identified(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := a.identify(r); err != nil {
+		c, err := a.identify(r)
+		if err != nil {
 			return err
 		}
-		return do(w, r)
+		return do(w, r, c)
 	}
 }
 

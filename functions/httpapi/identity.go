@@ -23,6 +23,9 @@ type Caller struct {
 
 	// Worker callers may run analyses, which belong to no tenant.
 	Worker bool
+
+	// MachineIDs callers may lease machine IDs, which belong to no tenant; administrators may, too.
+	MachineIDs bool
 }
 
 // Identity authenticates requests. Implementations: [Development], the package functions/oidc, and the entry points of
@@ -56,14 +59,14 @@ func (unauthenticated) Unwrap() error { return ErrUnauthenticated }
 // ErrForbidden marks a request with valid credentials of a caller that is not admitted. Its text is shown to the caller.
 var ErrForbidden = errors.New("forbidden")
 
-// Development accepts every caller: the body names the owner, every tenant is open, every caller is an administrator and a worker. A
+// Development accepts every caller: the body names the owner, every tenant is open, every caller has all rights. A
 // server that uses it must not be reachable from outside the machine; [New] additionally rejects requests that do not
 // name the machine itself as their host, so that a page in a browser cannot reach it under a name of its own.
 type Development struct{}
 
 // Identify implements [Identity].
 func (Development) Identify(*http.Request) (Caller, error) {
-	return Caller{Admin: true, Worker: true}, nil
+	return Caller{Admin: true, Worker: true, MachineIDs: true}, nil
 }
 
 // Challenge implements [Identity].

@@ -12,7 +12,11 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request) error {
+func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.MachineIDs && !c.Admin {
+		return contracts.Errorf(contracts.CodePermissionDenied,
+			"your credentials need the scope for machine IDs, %s unless this server is set up otherwise", DefaultIDScope)
+	}
 	var body contracts.MachineIDLeaseRequest
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
@@ -23,14 +27,23 @@ func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request) error {
 			return field.Errorf("throughputPerMs", "must be at least 1; leave it out for one lease")
 		}
 	}
-	leases, err := a.machineIDs.Acquire(r.Context(), o)
+	n, err := a.machineIDs.Count(o)
+	if err != nil {
+		return machineIDError(err, "")
+	}
+	granted, err := a.idQuota.reserve(c.Subject, n)
+	if err != nil {
+		return err
+	}
+	leases, err := a.machineIDs.Acquire(machineid.WithCaller(r.Context(), c.Subject), o)
+	granted(leases.Leases)
 	if err != nil {
 		return machineIDError(err, "retry: leases whose response was lost expire")
 	}
 	return send(w, leases)
 }
 
-func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request) error {
+func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller) error {
 	text := r.PathValue("id")
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(id, 10) != text {
@@ -46,12 +59,33 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")
 	}
+	a.idQuota.released(c.Subject, id)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request) error {
+func (a *api) forceReleaseMachineIDs(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.Admin {
+		return contracts.Errorf(contracts.CodePermissionDenied, "ending leases of other callers needs the administrator's scope")
+	}
+	var body contracts.MachineIDForceReleaseRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	if err := field.Text("reason", body.Reason, 256); err != nil {
+		return err
+	}
+	done, err := a.machineIDs.ForceRelease(machineid.WithCaller(r.Context(), c.Subject), machineid.ForceRelease{
+		ServiceID: body.ServiceID, First: body.First, Last: body.Last, Reason: body.Reason,
+	})
+	if err != nil {
+		return machineIDError(err, "some leases may have been ended: send the same body again")
+	}
+	return send(w, contracts.MachineIDForceRelease{Space: done.Space, Leases: done.Leases, Free: unixMilliseconds(done.Free)})
+}
+
+func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	names := a.machineIDs.Spaces()
 	body := contracts.MachineIDOccupancy{Spaces: make([]contracts.MachineIDSpace, len(names))}
 	for i, name := range names {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -68,6 +69,7 @@ func TestLifeOfAMachineID(t *testing.T) {
 
 func TestMachineIDsAreExhausted(t *testing.T) {
 	d := open(t, httpapi.Development{})
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{MachineIDs: machineid.NewDefault(d.store, nil)}))
 	if got := len(d.lease(`{"throughputPerMs":2097152}`)); got != 8192 {
 		t.Fatalf("%d leases", got)
 	}
@@ -96,16 +98,16 @@ func TestBadMachineIDRequests(t *testing.T) {
 		{"throughput 0", "POST", "/lease", `{"throughputPerMs":0}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput negative", "POST", "/lease", `{"throughputPerMs":-1}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput of more than the space", "POST", "/lease", `{"throughputPerMs":2097153}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
+		{"throughput of more leases than one request gets", "POST", "/lease", `{"throughputPerMs":16385}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput as text", "POST", "/lease", `{"throughputPerMs":"256"}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"throughput half", "POST", "/lease", `{"throughputPerMs":0.5}`, 400, "INVALID_ARGUMENT", "throughputPerMs"},
 		{"unknown member", "POST", "/lease", `{"count":2}`, 400, "INVALID_ARGUMENT", "count"},
 		{"meta with a number", "POST", "/lease", `{"meta":{"pid":7}}`, 400, "INVALID_ARGUMENT", "meta.pid"},
 		{"meta with 33 entries", "POST", "/lease", `{"meta":{` + entries(33) + `}}`, 400, "INVALID_ARGUMENT", "meta"},
 		{"service too long", "POST", "/lease", `{"serviceId":"` + strings.Repeat("s", 129) + `"}`, 400, "INVALID_ARGUMENT", "serviceId"},
-		{"unknown service", "POST", "/lease", `{"serviceId":"payments"}`, 404, "UNKNOWN_SERVICE", ""},
 		{"id no number", "DELETE", "/lease/x", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"id with a sign", "DELETE", "/lease/+1", signed(now), 400, "INVALID_ARGUMENT", "id"},
-		{"id of the fallback", "DELETE", "/lease/8192", signed(now), 400, "INVALID_ARGUMENT", "id"},
+		{"id of the fallback", "DELETE", "/lease/32768", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"id negative", "DELETE", "/lease/-1", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"id empty", "DELETE", "/lease/", signed(now), 400, "INVALID_ARGUMENT", "id"},
 		{"release without a body", "DELETE", "/lease/1", ``, 400, "INVALID_ARGUMENT", "body"},
@@ -114,7 +116,10 @@ func TestBadMachineIDRequests(t *testing.T) {
 		{"timestamp too old", "DELETE", "/lease/1", signed(now - 30_001), 400, "INVALID_ARGUMENT", "timestamp"},
 		{"timestamp to come", "DELETE", "/lease/1", signed(now + 30_001), 400, "INVALID_ARGUMENT", "timestamp"},
 		{"timestamp in seconds", "DELETE", "/lease/1", signed(now / 1000), 400, "INVALID_ARGUMENT", "timestamp"},
-		{"release at an unknown service", "DELETE", "/lease/1", `{"serviceId":"x","timestamp":1,"signature":"` + signature + `"}`, 404, "UNKNOWN_SERVICE", ""},
+		{"force-release without a reason", "POST", "/force-release", `{}`, 400, "INVALID_ARGUMENT", "reason"},
+		{"force-release of a range that is empty", "POST", "/force-release", `{"reason":"x","first":2,"last":1}`, 400, "INVALID_ARGUMENT", "last"},
+		{"force-release of a negative machine ID", "POST", "/force-release", `{"reason":"x","first":-1}`, 400, "INVALID_ARGUMENT", "first"},
+		{"force-release of a service too long", "POST", "/force-release", `{"reason":"x","serviceId":"` + strings.Repeat("s", 129) + `"}`, 400, "INVALID_ARGUMENT", "serviceId"},
 		{"lease by GET", "GET", "/lease", ``, 405, "METHOD_NOT_ALLOWED", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,9 +129,21 @@ func TestBadMachineIDRequests(t *testing.T) {
 	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":0,"free":8192,"leases":{}}]}`)
 }
 
-// TestAnybodyKnownLeasesMachineIDs: they belong to no tenant. Who is not known gets none.
-func TestAnybodyKnownLeasesMachineIDs(t *testing.T) {
-	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
+// TestWhoLeasesMachineIDs: they belong to no tenant. Callers need the scope, or are administrators; all who are known may release
+// and see how many are leased.
+func TestWhoLeasesMachineIDs(t *testing.T) {
+	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Worker: true}})
+	d.post(machineIDs+"/lease", `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	d.post(machineIDs+"/force-release", `{"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	if a := d.get(machineIDs); a.status != 200 || !strings.Contains(a.raw, `"leased":0`) {
+		t.Errorf("occupancy: %d %s", a.status, a.raw)
+	}
+	d.serve(verified{caller: httpapi.Caller{Subject: "ops", Tenant: "acme", Admin: true}}, d.store)
+	if got := len(d.lease(`{}`)); got != 1 {
+		t.Errorf("%d leases", got)
+	}
+	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", MachineIDs: true}}, d.store)
+	d.post(machineIDs+"/force-release", `{"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	if got := len(d.lease(`{}`)); got != 1 {
 		t.Errorf("%d leases", got)
 	}
@@ -137,6 +154,78 @@ func TestAnybodyKnownLeasesMachineIDs(t *testing.T) {
 	d.post(machineIDs+"/lease", `{}`).refuses(t, 401, "UNAUTHENTICATED", "")
 	d.send("DELETE", machineIDs+"/lease/1", `{}`).refuses(t, 401, "UNAUTHENTICATED", "")
 	d.get(machineIDs).refuses(t, 401, "UNAUTHENTICATED", "")
+}
+
+// TestMachineIDsOfOneSubject: a subject has a bound for itself, which counts what has been granted and neither released nor
+// expired, also while requests are under way.
+func TestMachineIDsOfOneSubject(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	who := verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", MachineIDs: true}}
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, &who, &httpapi.Options{MaxIDsPerSubject: 10, Now: d.clock.Now}))
+	all := d.lease(`{"throughputPerMs":2560}`)
+	d.clock.Advance(time.Minute)
+	a := d.post(machineIDs+"/lease", `{}`)
+	a.refuses(t, 429, "MACHINE_ID_LIMIT", "")
+	if a.body["retryable"] != true || a.body["retry_after_ms"] != 540_000.0 || a.header.Get("Retry-After") != "540" ||
+		a.body["detail"] != "your subject has 10 leases of this server and asks for 1, 10 at most" {
+		t.Errorf("%s, Retry-After %q", a.raw, a.header.Get("Retry-After"))
+	}
+	who.caller.Subject = "other"
+	d.lease(`{"throughputPerMs":2560}`)
+	who.caller.Subject = "svc"
+	for _, l := range all[:3] {
+		if a := d.release(l, l.Secret); a.status != 204 {
+			t.Fatal(a.raw)
+		}
+	}
+	d.post(machineIDs+"/lease", `{"throughputPerMs":1024}`).refuses(t, 429, "MACHINE_ID_LIMIT", "")
+	d.lease(`{"throughputPerMs":768}`)
+	d.clock.Advance(9 * time.Minute) // seven have expired
+	d.post(machineIDs+"/lease", `{"throughputPerMs":2048}`).refuses(t, 429, "MACHINE_ID_LIMIT", "")
+	d.post(machineIDs+"/lease", `{"throughputPerMs":0}`).refuses(t, 400, "INVALID_ARGUMENT", "throughputPerMs")
+	d.lease(`{"throughputPerMs":1792}`)
+
+	// A grant that fails is not counted.
+	broke := &fails{Store: d.store}
+	d.handler = contracttest.Handler(t, httpapi.New(broke, who, &httpapi.Options{MaxIDsPerSubject: 1, Now: d.clock.Now}))
+	broke.err = docstore.ErrUnavailable
+	d.post(machineIDs+"/lease", `{}`).refuses(t, 503, "UNAVAILABLE", "")
+	broke.err = nil
+	d.lease(`{}`)
+}
+
+// fails is a store whose writes fail while there is an error.
+type fails struct {
+	docstore.Store
+	err error
+}
+
+func (s *fails) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if s.err != nil {
+		return docstore.Result{}, s.err
+	}
+	return s.Store.Write(ctx, writes...)
+}
+
+// TestForceReleaseOfMachineIDs: an administrator ends the leases of a service, and says why in the log.
+func TestForceReleaseOfMachineIDs(t *testing.T) {
+	d := open(t, verified{caller: httpapi.Caller{Subject: "ops", Tenant: "acme", Admin: true}})
+	lost := d.lease(`{"serviceId":"lost","throughputPerMs":768}`)
+	d.lease(`{}`)
+	for _, want := range []int{1, 0} {
+		d.post(machineIDs+"/force-release", fmt.Sprintf(`{"serviceId":"lost","first":%d,"last":%d,"reason":"host gone"}`, lost[0].ID, lost[0].ID)).
+			wants(t, 200, fmt.Sprintf(`{"space":"default","leases":%d,"free":1767225630000}`, want))
+	}
+	d.post(machineIDs+"/force-release", `{"serviceId":"lost","reason":"hosts gone"}`).wants(t, 200, `{"space":"default","leases":2,"free":1767225630000}`)
+	d.clock.Advance(30 * time.Second)
+	d.get(machineIDs).wants(t, 200, `{"spaces":[{"space":"default","units":8192,"leased":1,"free":8191,"next_free":1767226200000,"leases":{"default":1}}]}`)
+	if log := d.log.String(); !strings.Contains(log, `"reason":"hosts gone"`) || !strings.Contains(log, `"caller":"ops"`) {
+		t.Errorf("the log does not say who and why: %s", log)
+	}
+	d.serve(verified{err: httpapi.ErrUnauthenticated}, d.store)
+	d.post(machineIDs+"/force-release", `{"reason":"x"}`).refuses(t, 401, "UNAUTHENTICATED", "")
+	d.serve(httpapi.Development{}, broken{d.store, docstore.ErrUnavailable})
+	d.post(machineIDs+"/force-release", `{"reason":"x"}`).refuses(t, 503, "UNAVAILABLE", "")
 }
 
 // TestMachineIDStoreFaults: without a request_id the advice is another.
@@ -164,7 +253,12 @@ func TestConfiguredServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{MachineIDs: ids}))
-	d.post(machineIDs+"/lease", `{}`).refuses(t, 404, "UNKNOWN_SERVICE", "")
+	for _, body := range []string{`{}`, `{"serviceId":"other"}`} { // there is no service default, as which it could lease
+		d.post(machineIDs+"/lease", body).refuses(t, 404, "UNKNOWN_SERVICE", "")
+	}
+	sign := strings.Repeat("0", 64)
+	d.send("DELETE", machineIDs+"/lease/1", `{"serviceId":"x","timestamp":1,"signature":"`+sign+`"}`).refuses(t, 404, "UNKNOWN_SERVICE", "")
+	d.post(machineIDs+"/force-release", `{"serviceId":"x","reason":"x"}`).refuses(t, 404, "UNKNOWN_SERVICE", "")
 	if l := d.lease(`{"serviceId":"payments"}`)[0]; l.BitSeq != 12 || l.ID > 511 {
 		t.Errorf("%+v", l)
 	}

@@ -53,7 +53,10 @@ func (c Config) caller(payload []byte) (httpapi.Caller, error) {
 	case !readable(tenant):
 		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
 	}
-	return httpapi.Caller{Subject: subject, Tenant: tenant, Admin: token.hasScope(c.AdminScope), Worker: token.hasScope(c.WorkerScope)}, nil
+	return httpapi.Caller{
+		Subject: subject, Tenant: tenant,
+		Admin: token.hasScope(c.AdminScope), Worker: token.hasScope(c.WorkerScope), MachineIDs: token.hasScope(c.IDScope),
+	}, nil
 }
 
 // checkTimes compares exp, nbf and iat with the clock (RFC 7519, sections 4.1.4 to 4.1.6).

@@ -21,6 +21,7 @@ const (
 	DefaultTenantClaim = "tenant_id"
 	DefaultAdminScope  = "leasehold:admin"
 	DefaultWorkerScope = httpapi.DefaultWorkerScope
+	DefaultIDScope     = httpapi.DefaultIDScope
 	DefaultLeeway      = 30 * time.Second
 	MaxLeeway          = 5 * time.Minute
 )
@@ -53,6 +54,9 @@ type Config struct {
 	// WorkerScope is the scope of callers that may run analyses, in the same claims. Empty means [DefaultWorkerScope].
 	WorkerScope string
 
+	// IDScope is the scope of callers that may lease machine IDs, in the same claims. Empty means [DefaultIDScope].
+	IDScope string
+
 	// Leeway is how far the clocks of the issuer and of this server may differ: a token is accepted from nbf - Leeway
 	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero means [DefaultLeeway]. At most [MaxLeeway].
 	Leeway time.Duration
@@ -84,6 +88,7 @@ func newTokens(ctx context.Context, c Config) (tokens, error) {
 	c.TenantClaim = cmp.Or(c.TenantClaim, DefaultTenantClaim)
 	c.AdminScope = cmp.Or(c.AdminScope, DefaultAdminScope)
 	c.WorkerScope = cmp.Or(c.WorkerScope, DefaultWorkerScope)
+	c.IDScope = cmp.Or(c.IDScope, DefaultIDScope)
 	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -121,7 +126,7 @@ func (c Config) check() error {
 			return fmt.Errorf("JWKSURL %q %w", c.JWKSURL, err)
 		}
 	}
-	for _, s := range []struct{ name, scope string }{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}} {
+	for _, s := range []struct{ name, scope string }{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}, {"IDScope", c.IDScope}} {
 		if strings.ContainsFunc(s.scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 			return fmt.Errorf("%s %q must be one scope: printable ASCII without spaces, quotes and backslashes", s.name, s.scope)
 		}

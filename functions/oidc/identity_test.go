@@ -326,6 +326,23 @@ func TestWorker(t *testing.T) {
 	}
 }
 
+func TestMachineIDScope(t *testing.T) {
+	i := newIssuer(t, public(p256(), "a"))
+	for _, test := range []struct {
+		scope, claim string
+		want         bool
+	}{
+		{"", "", false}, {"", "openid leasehold:ids", true}, {"", "leasehold:idsx", false}, {"", "leasehold:worker", false},
+		{"numbers", "numbers", true}, {"numbers", "leasehold:ids", false},
+	} {
+		id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, IDScope: test.scope, Now: newClock().now})
+		caller, err := identify(t, id, i.token(t, object{"scope": test.claim}))
+		if err != nil || caller.MachineIDs != test.want {
+			t.Errorf("%+v: %+v, %v", test, caller, err)
+		}
+	}
+}
+
 func TestAlgorithms(t *testing.T) {
 	named := func(k jose.JSONWebKey, alg jose.SignatureAlgorithm) jose.JSONWebKey {
 		k.Algorithm = string(alg)

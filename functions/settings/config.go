@@ -34,10 +34,15 @@ type Config struct {
 	AuthTenantClaim, AuthTenant           string
 	AuthSubjects, AuthAdmins, AuthWorkers []string
 	AuthAdminScope, AuthWorkerScope       string
+	AuthIDScope                           string
+	AuthIDSubjects                        []string
 	AuthLeeway                            time.Duration
 	Development                           bool
 
-	IDServices []machineid.ServiceConfig // nil: the default service
+	IDServices            []machineid.ServiceConfig // nil: the default service
+	IDServicesClosed      bool
+	IDMaxLeases           int64
+	IDMaxLeasesPerSubject int64
 
 	QueueURL                                string
 	Concurrency                             int64

@@ -278,7 +278,7 @@ func TestRejected(t *testing.T) {
 		{serve, issuer + "LEASEHOLD_AUTH_LEEWAY=6m", "up to 5m"},
 		{serve, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, "LEASEHOLD_ID_SERVICES: the ID services must be a JSON list"},
 		{lambda, table + `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":9}]`, `LEASEHOLD_ID_SERVICES: ID service 1 ("a"): bitReserve + bitTs + bitId + bitSeq must be 64`},
-		{api, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, `{"serviceId":"payments"}: the value must be a list, not object`},
+		{api, `LEASEHOLD_ID_SERVICES={"serviceId":"a"}`, `[{"serviceId":"payments"}]: the value must be a list, not object`},
 		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":7}]`, "ID service 1: serviceId must be text, not number"},
 		{api, `LEASEHOLD_ID_SERVICES=[{"serviceId":"a","bitSeq":"x"}]`, "ID service 1: bitSeq must be a whole number, not string"},
 		{api, `LEASEHOLD_ID_SERVICES=[7]`, "ID service 1: the value must be an object, not number"},

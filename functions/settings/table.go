@@ -195,6 +195,17 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthWorkers },
 	},
 	{
+		Env: "LEASEHOLD_AUTH_ID_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:ids", Placeholder: "SCOPE", Entries: apis,
+		Help:  "Scope of callers that may lease machine IDs.",
+		field: func(c *Config) any { return &c.AuthIDScope },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_ID_SUBJECTS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
+		Help:  "Subjects that may lease machine IDs without that scope.",
+		More:  "The subject of an IAM caller is its ARN.",
+		field: func(c *Config) any { return &c.AuthIDSubjects },
+	},
+	{
 		Env: "LEASEHOLD_AUTH_LEEWAY", Group: groupAuth, Type: Duration, Default: "30s", Max: "5m", Entries: apis,
 		Help:  "How far the issuer's clock may be from this machine's.",
 		field: func(c *Config) any { return &c.AuthLeeway },
@@ -208,8 +219,23 @@ var Table = []Setting{
 
 	{
 		Env: "LEASEHOLD_ID_SERVICES", Group: groupIDs, Type: JSON, Placeholder: "FILE", Entries: apis,
-		Help:  "Services that machine IDs are leased to: a JSON list, or a file with one. The default is one service, default.",
+		Help:  "Layouts of services that lease machine IDs: a JSON list, or a file with one. The default is one service, default.",
 		field: func(c *Config) any { return &c.IDServices },
+	},
+	{
+		Env: "LEASEHOLD_ID_SERVICES_CLOSED", Group: groupIDs, Type: Switch, Entries: apis,
+		Help:  "Reject services that {ID_SERVICES} does not name. Otherwise they lease as the service default does, if there is one.",
+		field: func(c *Config) any { return &c.IDServicesClosed },
+	},
+	{
+		Env: "LEASEHOLD_ID_MAX_LEASES", Group: groupIDs, Type: Number, Default: "64", Min: "1", Max: "32768", Placeholder: "N", Entries: apis,
+		Help:  "Leases of machine IDs that one request gets at most.",
+		field: func(c *Config) any { return &c.IDMaxLeases },
+	},
+	{
+		Env: "LEASEHOLD_ID_MAX_LEASES_PER_SUBJECT", Group: groupIDs, Type: Number, Default: "2048", Min: "1", Max: "32768", Placeholder: "N", Entries: apis,
+		Help:  "Leases of machine IDs that one authenticated subject has at most; each server process counts those that it granted.",
+		field: func(c *Config) any { return &c.IDMaxLeasesPerSubject },
 	},
 
 	{

@@ -21,8 +21,8 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 			return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_AUTH_ISSUER"), err)
 		}
 	}
-	if c.AuthAdmins != nil || c.AuthWorkers != nil {
-		who = roles{who, c.AuthAdmins, c.AuthWorkers}
+	if c.AuthAdmins != nil || c.AuthWorkers != nil || c.AuthIDSubjects != nil {
+		who = roles{who, c.AuthAdmins, c.AuthWorkers, c.AuthIDSubjects}
 	}
 	if oneTenant(c) {
 		who = fixedTenant{who, c.AuthTenant, c.AuthSubjects}
@@ -34,7 +34,7 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 func tokens(c *settings.Config) oidc.Config {
 	return oidc.Config{
 		Issuer: c.AuthIssuer, Audience: c.AuthAudience, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
-		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, Leeway: c.AuthLeeway,
+		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, Leeway: c.AuthLeeway,
 	}
 }
 
@@ -57,7 +57,7 @@ func oneTenant(c *settings.Config) bool {
 type roles struct {
 	httpapi.Identity
 
-	admins, workers []string
+	admins, workers, ids []string
 }
 
 // Identify implements [httpapi.Identity].
@@ -66,6 +66,7 @@ func (i roles) Identify(r *http.Request) (httpapi.Caller, error) {
 	if err == nil {
 		c.Admin = c.Admin || slices.Contains(i.admins, c.Subject)
 		c.Worker = c.Worker || slices.Contains(i.workers, c.Subject)
+		c.MachineIDs = c.MachineIDs || slices.Contains(i.ids, c.Subject)
 	}
 	return c, err
 }

@@ -51,6 +51,7 @@ func TestIdentity(t *testing.T) {
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=locks LEASEHOLD_AUTH_ADMINS=arn:a", "setup.roles", "tenant_id"},
 		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_TENANT=acme", "setup.fixedTenant", "sub"},
 		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_WORKERS=1", "setup.roles", "tenant_id"},
+		{settings.FunctionAPI, issuer + " LEASEHOLD_AUTH_ID_SUBJECTS=1", "setup.roles", "tenant_id"},
 	} {
 		s := config(t, c.entry, c.env)
 		i, err := Identity(t.Context(), s, httpapi.Development{})
@@ -77,11 +78,12 @@ func TestRoles(t *testing.T) {
 		"an administrator":                       {httpapi.Caller{Subject: "arn:aws:iam::1:user/x"}, nil, httpapi.Caller{Subject: "arn:aws:iam::1:user/x", Admin: true}},
 		"another caller":                         {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
 		"a role, where a session of it is named": {httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}, nil, httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}},
+		"a caller that leases machine IDs":       {httpapi.Caller{Subject: "4"}, nil, httpapi.Caller{Subject: "4", MachineIDs: true}},
 		"by scope":                               {httpapi.Caller{Subject: "3", Worker: true, Admin: true}, nil, httpapi.Caller{Subject: "3", Worker: true, Admin: true}},
 		"unknown":                                {httpapi.Caller{}, broken, httpapi.Caller{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := roles{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), []string{"arn:aws:iam::1:user/x", session}, []string{"2", "1", session}}
+			i := roles{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }), []string{"arn:aws:iam::1:user/x", session}, []string{"2", "1", session}, []string{"4"}}
 			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.err)
 			}
@@ -155,10 +157,10 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 	}
 
 	c = config(t, settings.Serve, "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=us LEASEHOLD_AUTH_JWKS_URL=https://keys.example/jwks"+
-		" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_LEEWAY=19s")
+		" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_ID_SCOPE=ids LEASEHOLD_AUTH_LEEWAY=19s")
 	want := oidc.Config{
 		Issuer: "https://issuer.example", Audience: "us", JWKSURL: "https://keys.example/jwks", TenantClaim: "org",
-		AdminScope: "boss", WorkerScope: "hand", Leeway: 19 * time.Second,
+		AdminScope: "boss", WorkerScope: "hand", IDScope: "ids", Leeway: 19 * time.Second,
 	}
 	if got := tokens(c); !reflect.DeepEqual(got, want) {
 		t.Errorf("tokens: %+v, want %+v", got, want)

@@ -85,7 +85,6 @@ func strictly(text []byte, into any) error {
 	return nil
 }
 
-
 // service is a service and the space that it leases from.
 type service struct {
 	ServiceConfig

@@ -240,6 +240,16 @@ func loggedMeta(meta map[string]string) map[string]string {
 	return some
 }
 
+// Count is how many leases [Service.Acquire] asks the store for, without a request. The error is a [field.Error] or an
+// [*UnknownServiceError].
+func (s *Service) Count(o kazahana.AcquireOptions) (int, error) {
+	sv, err := s.service(o.ServiceID)
+	if err != nil {
+		return 0, err
+	}
+	return sv.leases(o.ThroughputPerMs, s.most)
+}
+
 // granted logs who has which machine IDs from when to when, and no secrets.
 func (s *Service) granted(ctx context.Context, sv *service, leases []kazahana.Lease, meta map[string]string) {
 	if !s.log.Enabled(ctx, slog.LevelInfo) {

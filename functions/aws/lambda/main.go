@@ -67,7 +67,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 		return nil, err
 	}
 	identity, err := setup.Identity(ctx, c, aws.Authorizer{
-		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IAMTenant: c.AuthTenant,
+		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, IAMTenant: c.AuthTenant,
 	})
 	if err != nil {
 		return nil, err
@@ -76,11 +76,11 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log})
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
 	}
-	api := httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids})
+	api := httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject)})
 	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath}), nil
 }
 

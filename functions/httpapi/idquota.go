@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/kazahana"
+)
+
+// DefaultIDScope is the scope of callers who may lease machine IDs, unless an [Identity] is set up with another.
+const DefaultIDScope = "leasehold:ids"
+
+// DefaultMaxIDsPerSubject is how many leases of machine IDs one subject has at most by default: a quarter of the default
+// namespace.
+const DefaultMaxIDsPerSubject = 2048
+
+// idQuota bounds the leases that each subject has of this process. It is kept in memory: a document for each subject would
+// be written to by all processes of the subject, and so be the bottleneck that pages avoid.
+type idQuota struct {
+	most int
+	now  func() time.Time
+
+	mu   sync.Mutex
+	held map[string][]heldID
+}
+
+// heldID is a lease. It is reserved, with no ID, while it is being granted.
+type heldID struct {
+	id  int64
+	end time.Time
+}
+
+const reserved = -1
+
+func newIDQuota(most int, now func() time.Time) *idQuota {
+	if most == 0 {
+		most = DefaultMaxIDsPerSubject
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &idQuota{most: most, now: now, held: make(map[string][]heldID)}
+}
+
+// reserve counts n leases that are about to be granted, and returns what records the leases that were. A caller without a
+// subject is not counted. The error is MACHINE_ID_LIMIT.
+func (q *idQuota) reserve(subject string, n int) (granted func([]kazahana.Lease), err error) {
+	if subject == "" || q.most < 0 {
+		return func([]kazahana.Lease) {}, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	for s, held := range q.held { // as many subjects as have leases, and few of them at once
+		if s != subject && !slices.ContainsFunc(held, func(h heldID) bool { return h.end.After(now) }) {
+			delete(q.held, s)
+		}
+	}
+	held := slices.DeleteFunc(q.held[subject], func(h heldID) bool { return !h.end.After(now) })
+	q.held[subject] = held
+	if len(held)+n > q.most {
+		e := contracts.Errorf(contracts.CodeMachineIDLimit, "your subject has %d leases of this server and asks for %d, %d at most", len(held), n, q.most)
+		for _, h := range held {
+			if left := h.end.Sub(now); h.id != reserved && (e.RetryAfter == 0 || left < e.RetryAfter) {
+				e.RetryAfter = left
+			}
+		}
+		return nil, e
+	}
+	until := now.Add(time.Minute) // longer than any request
+	for range n {
+		q.held[subject] = append(q.held[subject], heldID{reserved, until})
+	}
+	return func(leases []kazahana.Lease) { q.settle(subject, n, leases) }, nil
+}
+
+// settle replaces n reservations by the leases that were granted.
+func (q *idQuota) settle(subject string, n int, leases []kazahana.Lease) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held := slices.DeleteFunc(q.held[subject], func(h heldID) bool {
+		reservation := h.id == reserved && n > 0
+		if reservation {
+			n--
+		}
+		return reservation
+	})
+	now := q.now()
+	for _, l := range leases {
+		held = append(held, heldID{l.ID, now.Add(time.Duration(l.Expired-l.Created) * time.Millisecond)})
+	}
+	q.held[subject] = held
+}
+
+// released forgets a lease of the subject.
+func (q *idQuota) released(subject string, id int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held := q.held[subject]
+	if i := slices.IndexFunc(held, func(h heldID) bool { return h.id == id }); i >= 0 {
+		q.held[subject] = slices.Delete(held, i, i+1)
+	}
+}
