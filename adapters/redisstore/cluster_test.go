@@ -38,7 +38,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("the keys are in the slots %v", slots)
 	}
 	t.Run("conformance", func(t *testing.T) {
-		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, nil) }, docstoretest.NotYet()...)
+		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, nil) })
 	})
 	t.Run("a client that does not know of the cluster", func(t *testing.T) {
 		c := sdk.NewClient(&sdk.Options{Addr: server.Addr()})

@@ -18,6 +18,9 @@
 //
 //	{leasehold}:doc:locks/acme/deploy%2Fprod   hash: a field for each field of the document, and _doc
 //	{leasehold}:ids:locks/acme                 sorted set: the IDs of a kind and tenant, all with the score 0
+//	{leasehold}:tenants                        sorted set: the kinds and tenants that have documents, as locks/acme
+//	{leasehold}:ends                           sorted set: documents that end, by when they do in milliseconds since 1970
+//	{leasehold}:own                            hash: generation, writes, floor
 //
 // The part in braces, Options.Prefix, decides the slot of a cluster. All keys of a store are in one slot, so that a
 // script may touch any of them, and so one shard holds all of a store's documents. Give each store its own prefix to
@@ -29,7 +32,18 @@
 //
 // A value in any other form is foreign: the port reads it as [docstore.Opaque] and leaves it as it is.
 // Programs may keep fields of their own in a document, with HSET; one that they create themselves is found by its key
-// and appears in lists after the first write of Leasehold. No key ever gets an expiry: tokens would start over.
+// and appears in lists after the first write of Leasehold. No key ever gets an expiry, and none may get one by hand: a lock
+// would be free before its time.
+//
+// # Documents that are not there any more
+//
+// The hash of the store's own holds a random generation, which is as old as the documents, and the number of writes so far.
+// Every script compares both with what its caller knows, and does nothing else if they do not fit: the server was emptied,
+// the address leads to another one, or acknowledged writes are lost. The store then fails with an error that says what to do,
+// reads and readiness as well. It is the same round trip.
+//
+// This is noticed by processes that run meanwhile, and by those only that had seen what was lost. A process that starts
+// afterwards takes what it finds. After a backup was restored, or a failover lost writes, run leasehold store raise-tokens.
 //
 // # Whose clock
 //

@@ -33,12 +33,17 @@ func (s *Store) inspect(ctx context.Context) error {
 		}
 	}
 	probe := docstore.Key{Kind: "health", ID: "ready"}
-	forbidden, err := s.run(ctx, checkScript, true, []string{s.keys.doc(probe), s.keys.ids(probe.Kind, probe.Tenant)})
+	forbidden, err := s.run(ctx, checkScript, true, []string{
+		s.keys.doc(probe), s.keys.ids(probe.Kind, probe.Tenant), s.keys.own(), s.keys.ends(), s.keys.tenants(),
+	})
 	if err != nil {
 		return s.explain(ctx, "open", err)
 	}
 	if len(forbidden) > 0 {
 		return fmt.Errorf("redis: open %s on %s: this user may not run %v: %s", s.keys.root, s.addr, forbidden, permissions)
+	}
+	if _, err := s.claim(ctx); err != nil && !isPassing(err) {
+		return s.explain(ctx, "open", err)
 	}
 	member, err := s.member(ctx)
 	if err != nil {

@@ -26,10 +26,25 @@ func newLayout(prefix string) (layout, error) {
 	return layout{"{" + prefix + "}"}, nil
 }
 
+// own is the key of the hash with what the store knows of itself: its generation, the number of writes, and how far counters
+// have come.
+func (l layout) own() string { return l.root + ":own" }
+
+// ends is the key of the sorted set of documents that end, by when they do, in milliseconds since 1970. Its members are as the
+// names of documents end.
+func (l layout) ends() string { return l.root + ":ends" }
+
+// tenants is the key of the sorted set of the kinds and tenants that have documents. Its members are as the names of their IDs
+// end.
+func (l layout) tenants() string { return l.root + ":tenants" }
+
 // doc is the key of a document's hash.
 func (l layout) doc(k docstore.Key) string { return l.root + ":doc:" + k.String() }
 
 // ids is the key of the sorted set with the IDs of a kind and tenant.
 func (l layout) ids(kind, tenant string) string {
-	return l.root + ":ids:" + url.PathEscape(kind) + "/" + url.PathEscape(tenant)
+	return l.root + ":ids:" + place(kind, tenant)
 }
+
+// place is the member of a kind and tenant in the set of tenants.
+func place(kind, tenant string) string { return url.PathEscape(kind) + "/" + url.PathEscape(tenant) }

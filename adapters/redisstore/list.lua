@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
--- Finds the IDs of one kind and tenant, in the order of their bytes. For its flags see read.lua.
+-- Finds members of a sorted set: by their bytes, or those up to the time. For its flags see read.lua.
 --
--- KEYS  the IDs of the kind and tenant
--- ARGV  the time in milliseconds, empty for the server's; the range, as ZRANGE BYLEX has it; the most IDs to return
+-- KEYS  see begin.lua; then the set
+-- ARGV  see begin.lua; then the most members to return; then the range, as ZRANGE BYLEX has it, or nothing for those whose
+--       score is not above the time
 --
--- Returns the time and the IDs.
+-- Returns the members.
 
-local at = ARGV[1]
-if at == '' then
-  local time = redis.call('TIME')
-  at = string.format('%.0f', tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000))
+local most, low, high = take(), take(), take()
+local found
+if low then
+  found = redis.call('ZRANGE', KEYS[2], low, high, 'BYLEX', 'LIMIT', 0, most)
+else
+  found = redis.call('ZRANGE', KEYS[2], '-inf', at, 'BYSCORE', 'LIMIT', 0, most)
 end
-return {at, redis.call('ZRANGE', KEYS[1], ARGV[2], ARGV[3], 'BYLEX', 'LIMIT', 0, ARGV[4])}
+return {'read', at, string.format('%.0f', writes), found}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -28,31 +29,28 @@ func (s *Store) read(ctx context.Context, keys []docstore.Key) (time.Time, []doc
 	for i, k := range keys {
 		names[i] = s.keys.doc(k)
 	}
-	reply, err := s.run(ctx, readScript, true, names, s.now())
+	reply, err := s.do(ctx, "read from", readScript, true, names, nil)
 	if err != nil {
-		return time.Time{}, nil, s.explain(ctx, "read from", err)
+		return time.Time{}, nil, err
 	}
-	at, docs, err := parseDocs(reply, len(keys))
+	docs, err := parseDocs(reply.rest, len(keys))
 	if err != nil {
-		return time.Time{}, nil, fmt.Errorf("redis: read from %s on %s: the script's answer cannot be read: %w", s.keys.root, s.addr, err)
+		return time.Time{}, nil, s.unreadable("read from", err)
 	}
-	return at, docs, nil
+	return reply.at, docs, nil
 }
 
-func parseDocs(reply []any, keys int) (at time.Time, docs []docstore.Doc, err error) {
-	if len(reply) != 1+keys {
-		return at, nil, fmt.Errorf("it has %d parts for %d keys", len(reply), keys)
-	}
-	if at, err = decodeTime(reply[0]); err != nil {
-		return at, nil, err
+func parseDocs(rest []any, keys int) (docs []docstore.Doc, err error) {
+	if len(rest) != keys {
+		return nil, fmt.Errorf("it has %d documents for %d keys", len(rest), keys)
 	}
 	docs = make([]docstore.Doc, keys)
 	for i := range docs {
-		if docs[i], err = decodeDoc(reply[1+i]); err != nil {
-			return at, nil, err
+		if docs[i], err = decodeDoc(rest[i]); err != nil {
+			return nil, err
 		}
 	}
-	return at, docs, nil
+	return docs, nil
 }
 
 // List implements [docstore.Store]. A page is two round trips, one for the IDs and one for their documents, because a
@@ -66,35 +64,98 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
+	return s.page(ctx, q)
+}
+
+func (s *Store) page(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	low, high := lexRange(q)
 	// The script returns one more, so that the last page can say that it is the last.
-	reply, err := s.run(ctx, listScript, true, []string{s.keys.ids(q.Kind, q.Tenant)}, s.now(), low, high, strconv.Itoa(q.Size()+1))
+	at, ids, err := s.members(ctx, s.keys.ids(q.Kind, q.Tenant), q.Size()+1, low, high)
 	if err != nil {
-		return docstore.Page{}, s.explain(ctx, "list", err)
-	}
-	at, keys, err := parseIDs(reply, q)
-	if err != nil {
-		return docstore.Page{}, fmt.Errorf("redis: list %s on %s: the script's answer cannot be read: %w", s.keys.root, s.addr, err)
+		return docstore.Page{}, err
 	}
 	page := docstore.Page{At: at}
-	if n := q.Size(); len(keys) > n {
-		keys = keys[:n]
-		page.Next = keys[n-1].ID
+	if n := q.Size(); len(ids) > n {
+		ids = ids[:n]
+		page.Next = ids[n-1]
 	}
-	if len(keys) == 0 {
+	if len(ids) == 0 {
 		return page, nil
+	}
+	next := page.Next
+	page, err = s.documents(ctx, q.Kind, q.Tenant, ids)
+	page.Next = next
+	return page, err
+}
+
+// documents reads those of a kind and tenant with these IDs. One may have been deleted in between.
+func (s *Store) documents(ctx context.Context, kind, tenant string, ids []string) (docstore.Page, error) {
+	keys := make([]docstore.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = docstore.Key{Kind: kind, Tenant: tenant, ID: id}
 	}
 	at, docs, err := s.read(ctx, keys)
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	page.At = at
+	page := docstore.Page{At: at}
 	for i, k := range keys {
-		if docs[i] != nil { // it may have been deleted by hand, without its ID
+		if docs[i] != nil {
 			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: docs[i]})
 		}
 	}
 	return page, nil
+}
+
+// Walk implements [docstore.Walker]. It goes from tenant to tenant, and shows the documents of one on each page. A page is up to
+// four round trips.
+func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
+	if err := q.Validate(); err != nil {
+		return docstore.Page{}, err
+	}
+	var after docstore.Key
+	if q.After != "" {
+		var err error
+		if after, err = docstore.ParseKey(q.After); err != nil {
+			return docstore.Page{}, err
+		}
+	}
+	if err := s.calls.Begin(ctx); err != nil {
+		return docstore.Page{}, err
+	}
+	defer s.calls.End()
+	if q.After != "" {
+		p, err := s.pageOf(ctx, q, after.Tenant, after.ID)
+		if err != nil || p.Next != "" {
+			return p, err
+		}
+	}
+	low := "[" + place(q.Kind, "")
+	if q.After != "" {
+		low = "(" + place(q.Kind, after.Tenant)
+	}
+	at, tenants, err := s.members(ctx, s.keys.tenants(), 1, low, "("+place(q.Kind, "")+"\xff")
+	if err != nil || len(tenants) == 0 {
+		return docstore.Page{At: at}, err
+	}
+	tenant, err := url.PathUnescape(strings.TrimPrefix(tenants[0], place(q.Kind, "")))
+	if err != nil {
+		return docstore.Page{}, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, s.keys.tenants(), tenants[0], err)
+	}
+	return s.pageOf(ctx, q, tenant, "")
+}
+
+// pageOf returns a page of a walk within a tenant. Next is the key of the last document that it looked at, empty if there was
+// none.
+func (s *Store) pageOf(ctx context.Context, q docstore.WalkQuery, tenant, after string) (docstore.Page, error) {
+	low, high := lexRange(docstore.Query{After: after})
+	at, ids, err := s.members(ctx, s.keys.ids(q.Kind, tenant), q.Size(), low, high)
+	if err != nil || len(ids) == 0 {
+		return docstore.Page{At: at}, err
+	}
+	p, err := s.documents(ctx, q.Kind, tenant, ids)
+	p.Next = docstore.Key{Kind: q.Kind, Tenant: tenant, ID: ids[len(ids)-1]}.String()
+	return p, err
 }
 
 // lexRange is the range of IDs that a query asks for, as ZRANGE BYLEX has it. IDs are UTF-8, in which there is no byte
@@ -110,24 +171,33 @@ func lexRange(q docstore.Query) (low, high string) {
 	return low, high
 }
 
-func parseIDs(reply []any, q docstore.Query) (at time.Time, keys []docstore.Key, err error) {
-	if len(reply) != 2 {
-		return at, nil, fmt.Errorf("it has %d parts", len(reply))
+// members returns some members of a sorted set: those in a range of bytes, or without one those whose score the time has
+// reached.
+func (s *Store) members(ctx context.Context, key string, most int, span ...string) (time.Time, []string, error) {
+	reply, err := s.do(ctx, "list", listScript, true, []string{key}, append([]string{strconv.Itoa(most)}, span...))
+	if err != nil {
+		return time.Time{}, nil, err
 	}
-	if at, err = decodeTime(reply[0]); err != nil {
-		return at, nil, err
+	members, err := parseMembers(reply.rest)
+	if err != nil {
+		return time.Time{}, nil, s.unreadable("list", err)
 	}
-	ids, ok := reply[1].([]any)
+	return reply.at, members, nil
+}
+
+func parseMembers(rest []any) ([]string, error) {
+	if len(rest) != 1 {
+		return nil, fmt.Errorf("it has %d lists", len(rest))
+	}
+	list, ok := rest[0].([]any)
 	if !ok {
-		return at, nil, fmt.Errorf("the IDs are %T", reply[1])
+		return nil, fmt.Errorf("the members are %T", rest[0])
 	}
-	keys = make([]docstore.Key, len(ids))
-	for i := range ids {
-		id, ok := ids[i].(string)
-		if !ok {
-			return at, nil, fmt.Errorf("an ID is %T", ids[i])
+	members := make([]string, len(list))
+	for i := range list {
+		if members[i], ok = list[i].(string); !ok {
+			return nil, fmt.Errorf("a member is %T", list[i])
 		}
-		keys[i] = docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
 	}
-	return at, keys, nil
+	return members, nil
 }

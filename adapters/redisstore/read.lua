@@ -2,18 +2,13 @@
 -- Reads documents, all of one instant. It changes nothing, and yet is not flagged no-writes, so that a replica,
 -- whose documents may be old, rejects it.
 --
--- KEYS  the documents
--- ARGV  the time in milliseconds, empty for the server's
+-- KEYS  see begin.lua; then the documents
+-- ARGV  see begin.lua
 --
--- Returns the time, and for each key a list of fields and values, empty if there is no document.
+-- Returns for each key a list of fields and values, empty if there is no document.
 
-local at = ARGV[1]
-if at == '' then
-  local time = redis.call('TIME')
-  at = string.format('%.0f', tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000))
-end
-local answer = {at}
-for i, key in ipairs(KEYS) do
-  answer[i + 1] = redis.call('HGETALL', key)
+local answer = {'read', at, string.format('%.0f', writes)}
+for i = 2, #KEYS do
+  answer[i + 2] = redis.call('HGETALL', KEYS[i])
 end
 return answer

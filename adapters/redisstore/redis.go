@@ -55,10 +55,15 @@ type Store struct {
 	keys     layout
 	clock    func() time.Time
 	warnings []string
+	known    known
 	calls    driver.InFlight
 }
 
-var _ docstore.Store = (*Store)(nil)
+var (
+	_ docstore.Store  = (*Store)(nil)
+	_ docstore.Pruner = (*Store)(nil)
+	_ docstore.Walker = (*Store)(nil)
+)
 
 // Open connects with a server and checks its settings. Options may be nil. The context bounds the opening only.
 //

@@ -14,7 +14,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, nil) }, append(docstoretest.NotYet(), exceptions(server)...)...)
+		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, nil) }, exceptions(server)...)
 	})
 }
 

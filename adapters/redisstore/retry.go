@@ -45,9 +45,14 @@ func mayRepeat(err error, repeatable bool) bool {
 		return false
 	}
 	if _, refused := errors.AsType[sdk.Error](err); refused {
-		return slices.ContainsFunc(passing, func(p string) bool { return sdk.HasErrorPrefix(err, p) })
+		return isPassing(err)
 	}
 	return repeatable || unsent(err)
+}
+
+// isPassing reports whether the server rejected a request for now.
+func isPassing(err error) bool {
+	return slices.ContainsFunc(passing, func(p string) bool { return sdk.HasErrorPrefix(err, p) })
 }
 
 // unsent reports whether a request that failed never left this process.

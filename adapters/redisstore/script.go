@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -15,14 +17,26 @@ import (
 // script is a Lua script that the server keeps by the SHA-1 of its text.
 type script struct{ text, sha string }
 
+// newScript puts begin.lua behind the first line of a script.
 func newScript(text string) script {
+	flags, rest, _ := strings.Cut(text, "\n")
+	return rawScript(flags + "\n" + beginText + rest)
+}
+
+func rawScript(text string) script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
 	return script{text, hex.EncodeToString(sum[:])}
 }
 
 var (
+	//go:embed begin.lua
+	beginText string
 	//go:embed write.lua
 	writeText string
+	//go:embed prune.lua
+	pruneText string
+	//go:embed claim.lua
+	claimText string
 	//go:embed read.lua
 	readText string
 	//go:embed list.lua
@@ -33,8 +47,61 @@ var (
 	writeScript = newScript(writeText)
 	readScript  = newScript(readText)
 	listScript  = newScript(listText)
-	checkScript = newScript(checkText)
+	pruneScript = newScript(pruneText)
+	checkScript = rawScript(checkText)
+	claimScript = rawScript(claimText)
 )
+
+// reply is what a script on documents answers.
+type reply struct {
+	outcome any
+	at      time.Time
+	rest    []any
+}
+
+// do runs a script on the documents that this store opened. Its first key and its first arguments are those of begin.lua.
+// doing says what for, in errors.
+func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool, keys, args []string) (reply, error) {
+	if err := s.known.lost(); err != nil {
+		return reply{}, s.unknown(doing, err)
+	}
+	generation, err := s.claim(ctx)
+	if err != nil {
+		return reply{}, s.explain(ctx, doing, err)
+	}
+	keys = append([]string{s.keys.own()}, keys...)
+	args = append([]string{s.now(), generation, strconv.FormatInt(s.known.writes.Load(), 10)}, args...)
+	list, err := s.run(ctx, sc, repeatable, keys, args...)
+	if err != nil {
+		return reply{}, s.explain(ctx, doing, err)
+	}
+	r, writes, err := parseReply(list)
+	if err != nil {
+		return reply{}, s.unreadable(doing, err)
+	}
+	if err := s.known.learn(r.outcome, writes); err != nil {
+		return reply{}, s.unknown(doing, err)
+	}
+	return r, nil
+}
+
+func parseReply(list []any) (r reply, writes int64, err error) {
+	if len(list) < 3 {
+		return r, 0, fmt.Errorf("it has %d parts", len(list))
+	}
+	text, _ := list[2].(string)
+	if writes, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return r, 0, fmt.Errorf("the number of writes is %v", list[2])
+	}
+	r.outcome, r.rest = list[0], list[3:]
+	r.at, err = decodeTime(list[1])
+	return r, writes, err
+}
+
+// unreadable is the error of an answer that no version of the scripts gives.
+func (s *Store) unreadable(doing string, err error) error {
+	return fmt.Errorf("redis: %s %s on %s: the script's answer cannot be read, the outcome is unknown: %w", doing, s.keys.root, s.addr, err)
+}
 
 // run runs a script. The response is a list.
 func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []string, args ...string) ([]any, error) {

@@ -15,7 +15,8 @@ import (
 // with a letter, so that they cannot meet.
 const mark = "_doc"
 
-// encode writes a value in its one spelling, so that equal values are equal bytes. A time is left to the script.
+// encode writes a value in its one spelling, so that equal values are equal bytes. A time, and what a field had before,
+// are left to the script.
 func encode(v docstore.Value) string {
 	switch v := v.(type) {
 	case docstore.String:
@@ -29,6 +30,8 @@ func encode(v docstore.Value) string {
 		return "b:0"
 	case docstore.Map:
 		return "m:" + object(v)
+	case docstore.Before:
+		return "c:" + string(v)
 	case docstore.Instant:
 		return "t:" + strconv.FormatInt(v.Offset().Milliseconds(), 10)
 	default:

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -17,15 +19,15 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	keys := make([]string, 0, 2*len(writes))
-	program := []string{s.now()}
+	keys := append(make([]string, 0, 2+2*len(writes)), s.keys.ends(), s.keys.tenants())
+	var program []string
 	for _, w := range writes {
 		keys = append(keys, s.keys.doc(w.Key), s.keys.ids(w.Key.Kind, w.Key.Tenant))
 		program = appendWrite(program, w)
 	}
-	reply, err := s.run(ctx, writeScript, false, keys, program...)
+	reply, err := s.do(ctx, "write to", writeScript, false, keys, program)
 	if err != nil {
-		return docstore.Result{}, s.explain(ctx, "write to", err)
+		return docstore.Result{}, err
 	}
 	return s.result(reply, writes)
 }
@@ -38,13 +40,24 @@ func appendWrite(program []string, w docstore.Write) []string {
 	} else {
 		program = appendCond(program, w.If)
 	}
-	program = append(program, strconv.Itoa(len(w.Set)))
+	if w.Delete {
+		return append(program, "delete")
+	}
+	keep := ""
+	if w.Keep > 0 {
+		keep = strconv.FormatInt(w.Keep.Milliseconds(), 10)
+	}
+	program = append(program, keep, strconv.Itoa(len(w.Set)))
 	for f, v := range w.Set {
 		program = append(program, f, encode(v))
 	}
 	program = append(program, strconv.Itoa(len(w.Add)))
 	for f, n := range w.Add {
-		program = append(program, f, strconv.FormatInt(n, 10))
+		starts := ""
+		if slices.Contains(w.StartAtNow, f) {
+			starts = "1"
+		}
+		program = append(program, f, strconv.FormatInt(n, 10), starts)
 	}
 	program = append(program, strconv.Itoa(len(w.Unset)))
 	return append(program, w.Unset...)
@@ -80,53 +93,64 @@ func appendCond(program []string, c docstore.Cond) []string {
 }
 
 // result reads the response of write.lua.
-func (s *Store) result(reply []any, writes []docstore.Write) (docstore.Result, error) {
+func (s *Store) result(reply reply, writes []docstore.Write) (docstore.Result, error) {
 	r, damaged, err := parseResult(reply, writes)
 	if err != nil {
-		return docstore.Result{}, fmt.Errorf("redis: write to %s on %s: the script's answer cannot be read, the outcome is unknown: %w",
-			s.keys.root, s.addr, err)
+		return docstore.Result{}, s.unreadable("write to", err)
 	}
 	return r, damaged
 }
 
-func parseResult(reply []any, writes []docstore.Write) (r docstore.Result, damaged, err error) {
-	if len(reply) < 2 {
-		return r, nil, fmt.Errorf("it has %d parts", len(reply))
-	}
-	if r.At, err = decodeTime(reply[1]); err != nil {
-		return r, nil, err
-	}
+func parseResult(reply reply, writes []docstore.Write) (r docstore.Result, damaged, err error) {
+	r.At = reply.at
 	r.Docs = make([]docstore.Doc, len(writes))
-	outcome, rest := reply[0], reply[2:]
-	switch {
-	case outcome == "applied" && len(writes) == 1 && len(rest) == 1:
+	switch rest := reply.rest; {
+	case reply.outcome == "applied" && len(writes) == 1 && len(rest) == 1:
 		r.Applied = true
 		r.Docs[0], err = decodeDoc(rest[0])
 		return r, nil, err
-	case outcome == "applied" && len(writes) > 1 && len(rest) == 0:
+	case reply.outcome == "applied" && len(writes) > 1 && len(rest) == 0:
 		r.Applied = true
 		return r, nil, nil
-	case outcome != "refused" && outcome != "damaged" || len(rest) == 0 || len(rest)%2 != 0:
-		return r, nil, fmt.Errorf("%v with %d parts for %d writes", outcome, len(rest), len(writes))
+	case reply.outcome == "damaged" && len(rest) == 3:
+		damaged, err = parseDamage(rest, writes, r.At)
+		return docstore.Result{}, damaged, err
+	case reply.outcome != "refused" || len(rest) == 0 || len(rest)%2 != 0:
+		return r, nil, fmt.Errorf("%v with %d parts for %d writes", reply.outcome, len(rest), len(writes))
 	}
-	for len(rest) > 0 {
-		n, ok := rest[0].(int64)
-		if !ok || n < 1 || n > int64(len(writes)) {
-			return r, nil, fmt.Errorf("it speaks of write %v of %d", rest[0], len(writes))
-		}
-		i := int(n) - 1
-		found, err := decodeDoc(rest[1])
+	for rest := reply.rest; len(rest) > 0; rest = rest[2:] {
+		i, found, err := parseFound(rest, len(writes))
 		if err != nil {
 			return r, nil, err
 		}
-		if outcome == "damaged" {
-			// The reference knows what is wrong with it.
-			if _, err := writes[i].Apply(found, r.At); err != nil {
-				return docstore.Result{}, err, nil
-			}
-			return r, nil, fmt.Errorf("%s is said to be damaged, and is not", writes[i].Key)
-		}
-		r.Refused, r.Docs[i], rest = append(r.Refused, i), found, rest[2:]
+		r.Refused, r.Docs[i] = append(r.Refused, i), found
 	}
 	return r, nil, nil
+}
+
+// parseFound reads the number of a write and the document that it found.
+func parseFound(rest []any, writes int) (i int, found docstore.Doc, err error) {
+	n, ok := rest[0].(int64)
+	if !ok || n < 1 || n > int64(writes) {
+		return 0, nil, fmt.Errorf("it speaks of write %v of %d", rest[0], writes)
+	}
+	found, err = decodeDoc(rest[1])
+	return int(n) - 1, found, err
+}
+
+// parseDamage asks the reference what is wrong with a document.
+func parseDamage(rest []any, writes []docstore.Write, at time.Time) (damaged, err error) {
+	i, found, err := parseFound(rest, len(writes))
+	if err != nil {
+		return nil, err
+	}
+	text, _ := rest[2].(string)
+	floor, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("the floor is %v", rest[2])
+	}
+	if _, damaged = writes[i].StartFrom(floor, found, at).Apply(found, at); damaged == nil {
+		return nil, fmt.Errorf("%s is said to be damaged, and is not", writes[i].Key)
+	}
+	return damaged, nil
 }

@@ -1,19 +1,22 @@
 #!lua
 -- Applies writes if all of their conditions hold, in one step.
 --
--- KEYS  for each write: its document, the IDs of its kind and tenant
--- ARGV  the time in milliseconds, empty for the server's; then for each write:
+-- KEYS  see begin.lua; then the ends, the tenants; then for each write: its document, the IDs of its kind and tenant
+-- ARGV  see begin.lua; then for each write:
 --         its ID
 --         its condition, as an operator and its operands: absent | has F | eq F V | le F V | any N … | all N … | not …
+--         delete, and nothing else; or
+--         how many milliseconds to keep the document, empty to leave that as it is
 --         N, and N times a field and the value to set
---         N, and N times a field and the number to add
+--         N, and N times a field, the number to add, and 1 if it starts at the time where it is missing
 --         N, and N fields to remove
---       A value is in its stored form, or t:MS for the time of the write plus so many milliseconds.
+--       A value is in its stored form; t:MS is the time of the write plus so many milliseconds, c:F the text that the field F
+--       had before.
 --
--- Returns an outcome, the time, and
+-- Returns an outcome, the time, the number of writes, and
 --   applied   the document after; nothing if there are several
 --   refused   for each write whose condition does not hold: its number, the document found
---   damaged   the number of a write that cannot add, the document found
+--   damaged   the number of a write that cannot be done, the document found, the floor
 -- A document is a list of fields and values, empty if there is none.
 --
 -- A script that fails half-way is not undone. Hence the order: first everything is read, and checked in full; a key of
@@ -21,18 +24,7 @@
 
 local MAX = 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
 local CHUNK = 1000           -- arguments that go into one command: unpack is limited by Lua's stack
-
-local pos = 0
-local function take()
-  pos = pos + 1
-  return ARGV[pos]
-end
-
-local now = tonumber(take())
-if not now then
-  local time = redis.call('TIME')
-  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-end
+local HEADROOM = 1000        -- how far the floor is set above a counter that passes it, so that it need not follow each grant
 
 -- format is docstore.FormatTime. The date is found as in H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"
 -- (2021), civil_from_days: eras of 400 years, which begin with a March.
@@ -135,63 +127,116 @@ local function read(key)
   return doc, list
 end
 
-local at = string.format('%.0f', now)
-local refused, damaged, changes = {'refused', at}, nil, {}
+local refused, damaged, changes = {'refused', at, string.format('%.0f', writes)}, nil, {}
+local reached, started = 0, false
+local ends, tenants = KEYS[2], KEYS[3]
+redis.call('ZCARD', ends) -- that they can be written to
+redis.call('ZCARD', tenants)
 
-for i = 1, #KEYS / 2 do
-  local change = {key = KEYS[2 * i - 1], ids = KEYS[2 * i], id = take(), set = {}, unset = {}}
+for i = 1, (#KEYS - 3) / 2 do
+  local change = {key = KEYS[2 * i + 2], ids = KEYS[2 * i + 3], id = take(), set = {}, unset = {}}
   local doc, list = read(change.key)
+  change.new = doc == nil
   change.listed = redis.call('ZSCORE', change.ids, change.id)
   if not holds(doc) then
     refused[#refused + 1] = i
     refused[#refused + 1] = list
   end
+  local function damage()
+    damaged = damaged or {'damaged', at, string.format('%.0f', writes), i, list, string.format('%.0f', floor)}
+  end
   local set = change.set
-  for _ = 1, tonumber(take()) do
-    set[#set + 1] = take()
-    set[#set + 1] = resolve(take())
-  end
-  for _ = 1, tonumber(take()) do
-    local field, n = take(), tonumber(take())
-    local stored = doc and doc[field] or 'i:0'
-    local old = whole(stored)
-    if not old or n > 0 and old > MAX - n or n < 0 and old < -MAX - n then
-      damaged = damaged or {'damaged', at, i, list}
-    else
-      set[#set + 1] = field
-      set[#set + 1] = string.format('i:%.0f', old + n)
+  change.keep = take()
+  if change.keep == 'delete' then
+    change.delete = true
+    for j = 1, #list, 2 do
+      change.unset[#change.unset + 1] = list[j]
     end
-  end
-  for _ = 1, tonumber(take()) do
-    change.unset[#change.unset + 1] = take()
-  end
-  -- A hash without fields is no hash: the mark keeps a document that has none.
-  if not doc or not doc['_doc'] then
-    set[#set + 1] = '_doc'
-    set[#set + 1] = '1'
+  else
+    for _ = 1, tonumber(take()) do
+      local field, value = take(), resolve(take())
+      if value:sub(1, 2) == 'c:' then
+        value = doc and doc[value:sub(3)] or 's:'
+        if value:sub(1, 2) ~= 's:' then
+          damage()
+        end
+      end
+      set[#set + 1] = field
+      set[#set + 1] = value
+    end
+    for _ = 1, tonumber(take()) do
+      local field, n, starts = take(), tonumber(take()), take() == '1'
+      local old = 0
+      if doc and doc[field] then
+        old = whole(doc[field])
+      elseif starts then
+        old = math.max(now * 1000, floor)
+        started = true
+      end
+      if not old or n > 0 and old > MAX - n or n < 0 and old < -MAX - n then
+        damage()
+      else
+        set[#set + 1] = field
+        set[#set + 1] = string.format('i:%.0f', old + n)
+        if starts then
+          reached = math.max(reached, old + n)
+        end
+      end
+    end
+    for _ = 1, tonumber(take()) do
+      change.unset[#change.unset + 1] = take()
+    end
+    -- A hash without fields is no hash: the mark keeps a document that has none.
+    if not doc or not doc['_doc'] then
+      set[#set + 1] = '_doc'
+      set[#set + 1] = '1'
+    end
   end
   changes[i] = change
 end
 
-if #refused > 2 then
+if #refused > 3 then
   return refused
 elseif damaged then
   return damaged
 end
 
+writes = writes + 1
+if reached > floor then
+  floor = started and reached or reached + HEADROOM
+  redis.call('HSET', KEYS[1], 'writes', string.format('%.0f', writes), 'floor', string.format('%.0f', floor))
+else
+  redis.call('HSET', KEYS[1], 'writes', string.format('%.0f', writes))
+end
+
 for _, change in ipairs(changes) do
-  if not change.listed then
-    redis.call('ZADD', change.ids, 0, change.id)
-  end
+  local member = change.key:match('^%b{}:doc:(.*)$')
   for from = 1, #change.set, CHUNK do
     redis.call('HSET', change.key, unpack(change.set, from, math.min(from + CHUNK - 1, #change.set)))
   end
   for from = 1, #change.unset, CHUNK do
     redis.call('HDEL', change.key, unpack(change.unset, from, math.min(from + CHUNK - 1, #change.unset)))
   end
+  if change.delete then
+    redis.call('ZREM', ends, member)
+    redis.call('ZREM', change.ids, change.id)
+    if redis.call('ZCARD', change.ids) == 0 then
+      redis.call('ZREM', tenants, (change.ids:match('^%b{}:ids:(.*)$')))
+    end
+  else
+    if not change.listed then
+      redis.call('ZADD', change.ids, 0, change.id)
+      redis.call('ZADD', tenants, 0, (change.ids:match('^%b{}:ids:(.*)$')))
+    end
+    if change.keep ~= '' then
+      redis.call('ZADD', ends, string.format('%.0f', now + tonumber(change.keep)), member)
+    elseif change.new then
+      redis.call('ZREM', ends, member) -- of one that was deleted by hand
+    end
+  end
 end
 
 if #changes > 1 then
-  return {'applied', at}
+  return {'applied', at, string.format('%.0f', writes)}
 end
-return {'applied', at, redis.call('HGETALL', changes[1].key)}
+return {'applied', at, string.format('%.0f', writes), redis.call('HGETALL', changes[1].key)}

@@ -23,8 +23,8 @@
 // # What can go wrong
 //
 // A condition that does not hold is an outcome ([Result].Applied is false), never an error. An error from Write means that the
-// outcome is unknown: the write may have been applied and its response lost. Only [ErrInvalid], [ErrDamaged], [ErrClosed] and
-// [ErrClockSkew] mean that nothing was changed. A rule must recognise its own earlier write in the document found; see
+// outcome is unknown: the write may have been applied and its response lost. Only [ErrInvalid], [ErrDamaged], [ErrClosed],
+// [ErrClockSkew] and [ErrNotWritten] mean that nothing was changed. A rule must recognise its own earlier write in the document found; see
 // repo/lock for how request IDs do that.
 //
 // The in-memory store of [NewMemory] is the reference implementation; docstoretest compares every adapter with it. What only
@@ -59,6 +59,10 @@ var (
 	// ErrFull is the [ErrUnavailable] of a store that has no space left: reading still works.
 	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
 
+	// ErrNotWritten marks, beside another error, a write that was certainly not carried out: nothing was changed, and nothing of
+	// it will arrive later. A read can carry it, too, and means nothing by it.
+	ErrNotWritten = errors.New("docstore: not written")
+
 	// ErrClockSkew is the error of a store without a clock of its own when the caller's clock is further from the service's
 	// than the store's settings allow. Nothing was sent: by such a clock, a lease could be taken over while it is held.
 	ErrClockSkew = errors.New("docstore: the clock is off")
@@ -74,8 +78,8 @@ type Store interface {
 
 	// Write applies all writes in one atomic step if every condition holds, and changes nothing otherwise. One to
 	// [MaxWrites] writes, each for another key, else [ErrInvalid]. A write whose condition holds for an absent
-	// document creates it. An error other than ErrInvalid, ErrDamaged, ErrClosed and ErrClockSkew leaves the outcome
-	// unknown.
+	// document creates it. An error that is none of ErrInvalid, ErrDamaged, ErrClosed, ErrClockSkew and ErrNotWritten leaves the
+	// outcome unknown.
 	Write(ctx context.Context, writes ...Write) (Result, error)
 
 	// List returns the documents of one kind and tenant whose IDs begin with a prefix, by ascending bytes of the ID,

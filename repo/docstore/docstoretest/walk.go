@@ -49,7 +49,7 @@ func checkWalk(ctx context.Context, s docstore.Store) error {
 	for _, tenant := range []string{
 		"", "acme", "acm", "acme/", "acme/x", "Acme", "a.b", "a%2Fb", "日本", "\U0001f600", "__x__", ".", "..", " ", "-", "[", "(", "+", "\x01", strings.Repeat("t", 100),
 	} {
-		for _, id := range []string{"x", "a/b", "日本 %:{}", "-", "[x", "\U0010ffff", strings.Repeat("z", 100)} {
+		for _, id := range []string{"x", "a/b", "日本 %:{}", "[x", "\U0010ffff", strings.Repeat("z", 100)} {
 			n++
 			k := docstore.Key{Kind: "walked", Tenant: tenant, ID: id}
 			want[k] = docstore.Doc{"n": docstore.Int(n)}
