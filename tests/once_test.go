@@ -124,7 +124,7 @@ func TestOnceCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if c.ProcessState.ExitCode() != 1 || !strings.HasPrefix(stderr.String(), "leasehold: the run of a4 was stopped: ") {
+		if c.ProcessState.ExitCode() != 130 || stderr.String() != "leasehold: interrupted: the run of a4 was stopped, and may be tried again\n" {
 			t.Errorf("%v %s", c.ProcessState, stderr.Bytes())
 		}
 		waitUntilGone(t, child)

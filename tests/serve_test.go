@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,19 +56,40 @@ func TestCommandLine(t *testing.T) {
 		{"lock release deploy --token 1 --request-id e1", 0, "deploy of tenant default is free\n", ""},
 		{"lock release deploy --token 1", 4, "", "leasehold: LEASE_RELEASED: …"},
 		{"lock acquire a/b --metadata build=991 --json", 0, `{"acquired_at":…`, ""},
-		{"lock list", 0, "TENANT   LOCK    STATE     OWNER  UNTIL\ndefault  a/b     ACTIVE    ci-42  …", ""},
-		{"lock list --state RELEASED", 0, "TENANT   LOCK    STATE     OWNER  UNTIL\ndefault  deploy  RELEASED  ci-42  …", ""},
-		{"lock list --prefix x", 0, "", "no locks of tenant default\n"},
+		{"lock list", 0, "TENANT   LOCK  STATE   OWNER  AGE…", ""},
+		{"lock list --state released", 0, "TENANT   LOCK    STATE     OWNER  AGE…", ""},
+		{"lock list --state Gone", 2, "", "leasehold: --state Gone: must be active, released or expired\n"},
+		{"lock list --prefix deploy", 0, "", "no active locks of tenant default; --all lists ended ones too\n"},
+		{"lock list --prefix x --all", 0, "", "no locks of tenant default\n"},
 		{"lock list --prefix a --json", 0, `{"acquired_at":…`, ""},
+		{"--tenant other --json lock acquire k --ttl 30s", 0, `{"acquired_at":…`, ""},
+		{"--tenant=other lock acquire k --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held by ci-42 until …"},
+		{"fence check orders-db --token 7", 0, "orders-db of tenant default accepts fencing token 7\n", ""},
+		{"fence check orders-db --token 6", 4, "", "leasehold: STALE_TOKEN: …"},
+		{"fence check orders-db --token 6 --json", 4, "", `{"code":"STALE_TOKEN",…`},
+		{"lock acquire a/b --owner ci-43 --json --wait 50ms", 3, "", `{"code":"LOCK_HELD",…`},
+		{"lock get nothing --json", 5, "", `{"code":"NOT_FOUND",…`},
+		{"lock list --json --state x", 2, "", `{"code":"INVALID_ARGUMENT","detail":"--state x: must be active, …`},
+		{"--json lock", 2, "", `{"code":"INVALID_ARGUMENT",…`},
 		{"lock force-release a/b --reason hangs", 0, "a/b of tenant default is free; ci-42 held it\n", ""},
-		{"lock get a/b", 0, "TENANT   LOCK  STATE     OWNER  UNTIL\ndefault  a/b   RELEASED  …", ""},
-		{"lock acquire deploy --ttl 1500ms", 2, "", "leasehold: --ttl 1.5s: must be whole seconds\n"},
-		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: INVALID_ARGUMENT: ttl_seconds must be …"},
-		{"lock renew deploy", 2, "", "leasehold: missing flags: --token=INT-64\n…"},
-		{"lock acquire deploy --server nowhere", 2, "", `leasehold: --server: server "nowhere": must be a URL like http://127.0.0.1:8080` + "\n"},
+		{"lock get a/b", 0, "TENANT   LOCK  STATE     OWNER  AGE…", ""},
+		{"lock acquire deploy --ttl 1500ms", 2, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h, such as 30s or 5m\n"},
+		{"lock acquire deploy --ttl 48h", 2, "", "leasehold: --ttl 48h0m0s: must be …"},
+		{"lock acquire deploy --ttl 0s", 2, "", "leasehold: --ttl 0s: must be …"},
+		{"lock acquire deploy --ttl 5", 2, "", "leasehold: --ttl: 5 has no unit: write 5s for seconds…"},
+		{"lock acquire deploy --ttl soon", 2, "", `leasehold: --ttl: "soon" is no duration: …`},
+		{"lock renew deploy", 2, "", "leasehold: missing flags: --token=N\n…"},
+		{"lock acquire deploy --server nowhere", 2, "", `leasehold: --server "nowhere": must be a URL like http://127.0.0.1:8080` + "\n"},
+		{"--server http://127.0.0.1:1 lock list", 1, "", "leasehold: cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve …"},
+		{"--server http://127.0.0.1:1 fence check r --token 1 --json", 1, "", `{"code":"UNAVAILABLE","detail":"cannot reach …`},
+		{"id next --server http://127.0.0.1:1", 1, "", "leasehold: cannot reach http://127.0.0.1:1: connection refused…"},
 		{"lock acquire deploy --auth-token-file /does/not/exist", 2, "", "leasehold: --auth-token-file: open /does/not/exist: …"},
 		{"lock", 2, "", "leasehold: expected one of …"},
 		{"version", 0, "leasehold …", ""},
+		{"--version", 0, "leasehold …", ""},
+		{"help lock acquire", 0, "Usage: leasehold lock acquire <key>…", ""},
+		{"help", 0, "Usage: leasehold <command>…", ""},
+		{"", 0, "Usage: leasehold <command>…", ""},
 	}
 	for _, s := range steps {
 		t.Run(s.args, func(t *testing.T) {
@@ -79,6 +102,103 @@ func TestCommandLine(t *testing.T) {
 				if x.got != x.want && (!open || !strings.HasPrefix(x.got, prefix)) {
 					t.Errorf("%s:\ngot  %q\nwant %q", x.name, x.got, x.want)
 				}
+			}
+		})
+	}
+}
+
+// TestClientEnvironment: an empty variable counts as not set, a misspelt one is an error.
+func TestClientEnvironment(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--store", "memory")
+	for name, c := range map[string]struct {
+		env    []string
+		args   string
+		code   int
+		stderr string
+	}{
+		"empty tenant":          {[]string{"LEASEHOLD_TENANT=", "LEASEHOLD_OWNER=", "LEASEHOLD_AUTH_TOKEN_FILE="}, "lock list", 0, "no active locks of tenant default"},
+		"empty server":          {[]string{"LEASEHOLD_SERVER="}, "lock list --server " + p.url, 0, "no active locks"},
+		"empty number":          {[]string{"LEASEHOLD_EXTERNAL_ID_KEY="}, "id encode --mode unkeyed 7", 0, ""},
+		"misspelt":              {[]string{"LEASEHOLD_TENNANT=x"}, "lock list", 2, "LEASEHOLD_TENNANT is not a setting: did you mean LEASEHOLD_TENANT?"},
+		"misspelt, fence":       {[]string{"LEASEHOLD_SERVRE=x"}, "fence check r --token 1", 2, "did you mean LEASEHOLD_SERVER?"},
+		"misspelt, once":        {[]string{"LEASEHOLD_SERVRE=x"}, "once a -- true", 2, "did you mean LEASEHOLD_SERVER?"},
+		"misspelt, id":          {[]string{"LEASEHOLD_EXTERNAL_ID_SECRETS=hunter2"}, "id decode 7", 2, "did you mean LEASEHOLD_EXTERNAL_ID_SECRET?"},
+		"not a server":          {[]string{"LEASEHOLD_SERVER=nowhere"}, "lock list", 2, `LEASEHOLD_SERVER "nowhere": must be a URL`},
+		"variable of a server":  {[]string{"LEASEHOLD_STORE=memory"}, "lock list", 0, "no active locks"},
+		"variable with a value": {[]string{"LEASEHOLD_TENANT=acme"}, "lock list", 0, "no active locks of tenant acme"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := run(t, append([]string{"LEASEHOLD_SERVER=" + p.url}, c.env...), strings.Fields(c.args)...)
+			if code != c.code || !strings.Contains(stderr, c.stderr) || strings.Contains(stderr, "hunter2") {
+				t.Errorf("%d %q %q, want %d %q", code, stdout, stderr, c.code, c.stderr)
+			}
+		})
+	}
+}
+
+// TestInterruptedCommands: Ctrl-C ends every command with the shell's exit code and one plain line.
+func TestInterruptedCommands(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no signal to send")
+	}
+	p := start(t, "--store", "memory")
+	for name, c := range map[string]struct {
+		args []string
+		says string // last on standard error
+	}{
+		"id next":            {[]string{"id", "next", "-n", "1000000000000"}, "leasehold: interrupted"},
+		"id next standalone": {[]string{"id", "next", "--standalone", "-n", "1000000000000"}, "leasehold: interrupted"},
+		"id next as JSON":    {[]string{"id", "next", "--json", "-n", "1000000000000"}, `"exit_code":130}`},
+		"standard input":     {[]string{"id", "decode", "--json", "7", "-"}, `"exit_code":130}`},
+		"once":               {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"}, "leasehold: interrupted: the run of a was stopped, and may be tried again"},
+		"once, no server":    {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"}, "leasehold: interrupted: the run of a was stopped, and may be tried again"},
+		"demo":               {[]string{"demo"}, "leasehold: the demonstration was interrupted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), binary(t), c.args...)
+			cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url)
+			stdin, err := cmd.StdinPipe() // open, so that a command that reads it waits
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var ready sync.Once
+			said := make(chan string, 1)
+			interrupt := func() {
+				if err := cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Error(err)
+				}
+			}
+			go func() { // what it prints first says that it is at work
+				for lines := bufio.NewScanner(stdout); lines.Scan(); {
+					ready.Do(interrupt)
+				}
+			}()
+			go func() {
+				last := ""
+				for lines := bufio.NewScanner(stderr); lines.Scan(); last = lines.Text() {
+					ready.Do(interrupt)
+				}
+				said <- last
+			}()
+			last := <-said
+			if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 || !strings.HasSuffix(last, c.says) || strings.Contains(last, "context canceled") {
+				t.Errorf("%v, %q, want %q", cmd.ProcessState, last, c.says)
 			}
 		})
 	}

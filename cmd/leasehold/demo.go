@@ -39,7 +39,7 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	}
 	if err := demo.Run(ctx, s.out, demo.Options{Executable: program, JSON: c.JSON}); err != nil {
 		if errors.Is(err, context.Canceled) {
-			return errors.New("the demonstration was interrupted")
+			return interruption("the demonstration was interrupted")
 		}
 		return err
 	}

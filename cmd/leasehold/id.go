@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/kazahana/extid"
 )
@@ -60,6 +61,9 @@ type conversion struct {
 	Key        int    `default:"0" env:"LEASEHOLD_EXTERNAL_ID_KEY" placeholder:"N" help:"Number of the secret, 0 to 3 (${env}; default ${default})."`
 	SecretFile string `env:"LEASEHOLD_EXTERNAL_ID_SECRET_FILE" type:"path" placeholder:"FILE" help:"File with the secret (${env}); a line end at its end does not count. LEASEHOLD_EXTERNAL_ID_SECRET holds the secret itself."`
 }
+
+// AfterApply rejects misspelt variables, as servers do.
+func (conversion) AfterApply() error { return settings.CheckClient(os.Environ()) }
 
 func (c conversion) converter(l kazahana.Layout, anyID bool) (*extid.Converter, error) {
 	k := extid.Key{Number: c.Key, Mode: extid.Mode(c.Mode)}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
@@ -44,10 +43,13 @@ func (c *idNextCmd) Run(ctx context.Context, top *idCmd, s *streams) (err error)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	const chunk = 1024
 	for left := c.Count; left > 0; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		ids := make([]kazahana.ID, min(left, chunk))
 		if err := g.NextIDs(ctx, ids); err != nil {
 			if _, ok := errors.AsType[*kazahana.LeaseAcquisitionError](err); ok {
-				return fmt.Errorf("%w; --standalone makes IDs without a server", err)
+				return fmt.Errorf("%w; --standalone makes IDs without a server", c.explain(err))
 			}
 			return err
 		}
@@ -67,13 +69,9 @@ func (c *idNextCmd) provider() (kazahana.LeaseProvider, error) {
 	if c.Standalone {
 		return nil, nil //nolint:nilnil // what kazahana.New takes for standalone
 	}
-	token, err := c.token()
+	server, err := c.connect()
 	if err != nil {
 		return nil, err
-	}
-	server, err := client.New(c.Server, &client.Options{Token: token})
-	if err != nil {
-		return nil, usage("--server: %w", err)
 	}
 	return server.MachineIDs(), nil
 }

@@ -1,34 +1,37 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/user"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 type lockCmd struct {
-	remote
-
-	Tenant string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
-	JSON   bool   `name:"json" help:"Print the server's response as JSON."`
+	inTenant
 
 	Acquire      acquireCmd      `cmd:"" help:"Take a lock."`
 	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer. Gives up after a quarter of the ttl."`
 	Release      releaseCmd      `cmd:"" help:"Give a lock back."`
 	ForceRelease forceReleaseCmd `cmd:"" help:"End another owner's lease (administrators)."`
 	Get          getCmd          `cmd:"" help:"Look at a lock."`
-	List         listCmd         `cmd:"" help:"List locks."`
+	List         listCmd         `cmd:"" help:"List the locks that are held, or others."`
 }
 
 // Help is the longer help of the command.
@@ -39,47 +42,7 @@ func (lockCmd) Help() string {
   …work, passing $token on to whatever can compare it…
   leasehold lock release deploy-prod --owner ci-42 --token "$token"
 
-Exit codes: 0 done, 3 another owner holds the lock, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted while waiting.`
-}
-
-// client is the client that the commands share.
-func (c *lockCmd) client() (*client.Locks, error) {
-	token, err := c.token()
-	if err != nil {
-		return nil, err
-	}
-	server, err := client.New(c.Server, &client.Options{Token: token})
-	if err != nil {
-		return nil, usage("--server: %w", err)
-	}
-	return server.Locks(), nil
-}
-
-// remote is how to reach a server.
-type remote struct {
-	Server        string `default:"http://127.0.0.1:8080" env:"LEASEHOLD_SERVER" placeholder:"URL" help:"The server (${env}; default ${default})."`
-	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
-}
-
-// authenticated reports whether requests carry a token, which says who they are from.
-func (r remote) authenticated() bool {
-	return r.AuthTokenFile != "" || os.Getenv("LEASEHOLD_AUTH_TOKEN") != ""
-}
-
-// token is the source of the bearer token; nil if there is none.
-func (r remote) token() (func(context.Context) (string, error), error) {
-	token := os.Getenv("LEASEHOLD_AUTH_TOKEN")
-	if r.AuthTokenFile != "" {
-		b, err := os.ReadFile(r.AuthTokenFile)
-		if err != nil {
-			return nil, usage("--auth-token-file: %w", err)
-		}
-		token = strings.TrimSpace(string(b))
-	}
-	if token == "" {
-		return nil, nil //nolint:nilnil // no token is no error
-	}
-	return func(context.Context) (string, error) { return token, nil }, nil
+Exit codes: 0 done, 3 another owner holds the lock, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
 
 // owner is who acquires and releases locks.
@@ -88,7 +51,7 @@ type owner struct {
 }
 
 // id is the owner_id to send. A server in development mode needs one; a token says it by itself.
-func (o owner) id(c *lockCmd) string {
+func (o owner) id(c *inTenant) string {
 	if o.Owner != "" || c.authenticated() {
 		return o.Owner
 	}
@@ -107,12 +70,13 @@ type requestID struct {
 }
 
 type ttl struct {
-	TTL time.Duration `name:"ttl" default:"30s" help:"How long the lease lasts from now, in whole seconds (default ${default})."`
+	TTL time.Duration `name:"ttl" default:"30s" help:"How long the lease lasts from now, in whole seconds from 1s to 24h (default ${default})."`
 }
 
 func (t ttl) seconds() (int64, error) {
-	if t.TTL%time.Second != 0 {
-		return 0, usage("--ttl %v: must be whole seconds", t.TTL)
+	const longest = lock.MaxTTLSeconds * time.Second
+	if t.TTL < time.Second || t.TTL > longest || t.TTL%time.Second != 0 {
+		return 0, usage("--ttl %v: must be whole seconds from 1s to 24h, such as 30s or 5m", t.TTL)
 	}
 	return int64(t.TTL / time.Second), nil
 }
@@ -129,7 +93,7 @@ type acquireCmd struct {
 
 // Run takes the lock, waiting if asked to.
 func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	server, err := l.client()
+	server, err := l.locks()
 	if err != nil {
 		return err
 	}
@@ -138,12 +102,16 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return err
 	}
 	r := contracts.AcquireRequest{
-		RequestID: c.RequestID, OwnerID: c.id(l), TTLSeconds: seconds, Metadata: c.Metadata,
+		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), TTLSeconds: seconds, Metadata: c.Metadata,
 	}
 	if r.RequestID == "" {
 		r.RequestID = client.NewRequestID()
 	}
-	lease, err := acquire(ctx, server, l.Tenant, c.Key, r, c.Wait, s.err)
+	progress := s.err
+	if l.JSON {
+		progress = io.Discard // standard error has JSON only
+	}
+	lease, err := acquire(ctx, server, l.Tenant, c.Key, r, c.Wait, progress)
 	if err != nil {
 		return l.outcome(err)
 	}
@@ -203,13 +171,11 @@ func abandon(ctx context.Context, server *client.Locks, tenant, key string, r co
 	_ = server.Abandon(ctx, tenant, key, r) // the interruption is what is reported
 }
 
-func interrupted(key string) error {
-	return &exitError{exitInterrupted, fmt.Errorf("interrupted before %s was acquired", key)}
-}
+func interrupted(key string) error { return interruption("interrupted before %s was acquired", key) }
 
 type renewCmd struct {
 	Key   string `arg:"" help:"The lock."`
-	Token int64  `required:"" help:"The lease's fencing token."`
+	Token int64  `required:"" placeholder:"N" help:"The lease's fencing token."`
 	owner
 	ttl
 	requestID
@@ -217,7 +183,7 @@ type renewCmd struct {
 
 // Run renews the lease.
 func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	server, err := l.client()
+	server, err := l.locks()
 	if err != nil {
 		return err
 	}
@@ -229,7 +195,7 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.TTL/4, time.Second))
 	defer cancel()
 	lease, err := server.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
-		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token, TTLSeconds: seconds,
+		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), FencingToken: c.Token, TTLSeconds: seconds,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -240,19 +206,19 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 
 type releaseCmd struct {
 	Key   string `arg:"" help:"The lock."`
-	Token int64  `required:"" help:"The lease's fencing token."`
+	Token int64  `required:"" placeholder:"N" help:"The lease's fencing token."`
 	owner
 	requestID
 }
 
 // Run releases the lock.
 func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	server, err := l.client()
+	server, err := l.locks()
 	if err != nil {
 		return err
 	}
 	lease, err := server.Release(ctx, l.Tenant, c.Key, contracts.ReleaseRequest{
-		RequestID: c.RequestID, OwnerID: c.id(l), FencingToken: c.Token,
+		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), FencingToken: c.Token,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -270,12 +236,12 @@ type forceReleaseCmd struct {
 
 // Run ends another owner's lease.
 func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	server, err := l.client()
+	server, err := l.locks()
 	if err != nil {
 		return err
 	}
 	lock, err := server.ForceRelease(ctx, l.Tenant, c.Key, contracts.ForceReleaseRequest{
-		RequestID: c.RequestID, OwnerID: c.id(l), Reason: c.Reason, LeaseID: c.LeaseID,
+		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), Reason: c.Reason, LeaseID: c.LeaseID,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -289,7 +255,7 @@ type getCmd struct {
 
 // Run shows a lock.
 func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	server, err := l.client()
+	server, err := l.locks()
 	if err != nil {
 		return err
 	}
@@ -297,21 +263,41 @@ func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return l.outcome(err)
 	}
-	return show(s, l.JSON, lock, "%s", table([]contracts.Lock{lock}))
+	return show(s, l.JSON, lock, "%s", table([]contracts.Lock{lock}, time.Now()))
 }
 
 type listCmd struct {
 	Prefix string `help:"Only locks whose key begins with this."`
-	State  string `enum:",ACTIVE,RELEASED,EXPIRED" default:"" help:"Only locks in this state: ACTIVE, RELEASED or EXPIRED."`
+	State  string `xor:"which" placeholder:"STATE" help:"Only locks in this state: active (the default), released or expired."`
+	All    bool   `xor:"which" help:"Locks in every state."`
 }
 
-// Run lists all locks, page by page. With --json it prints one lock a line.
+// state is the state of the locks to list; empty for all.
+func (c *listCmd) state() (contracts.State, error) {
+	states := []contracts.State{contracts.StateActive, contracts.StateReleased, contracts.StateExpired}
+	state := contracts.State(strings.ToUpper(c.State))
+	switch {
+	case c.All:
+		return "", nil
+	case state == "":
+		return contracts.StateActive, nil
+	case !slices.Contains(states, state):
+		return "", usage("--state %s: must be active, released or expired", c.State)
+	}
+	return state, nil
+}
+
+// Run lists locks, page by page. With --json it prints one lock a line.
 func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
-	server, err := l.client()
+	server, err := l.locks()
 	if err != nil {
 		return err
 	}
-	q := client.LockQuery{Prefix: c.Prefix, State: contracts.State(c.State), PageSize: 1000}
+	state, err := c.state()
+	if err != nil {
+		return err
+	}
+	q := client.LockQuery{Prefix: c.Prefix, State: state, PageSize: 1000}
 	for shown := false; ; {
 		page, err := server.List(ctx, l.Tenant, q)
 		if err != nil {
@@ -326,64 +312,81 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 			}
 		case len(page.Locks) > 0:
 			shown = true
-			fmt.Fprint(s.out, table(page.Locks))
+			fmt.Fprint(s.out, table(page.Locks, time.Now()))
 		}
 		if q.PageToken = page.NextPageToken; q.PageToken == "" {
 			if !shown && !l.JSON {
-				fmt.Fprintf(s.err, "no locks of tenant %s\n", l.Tenant)
+				fmt.Fprintln(s.err, c.none(l.Tenant, state))
 			}
 			return nil
 		}
 	}
 }
 
+// none says that there was nothing to list.
+func (c *listCmd) none(tenant string, state contracts.State) string {
+	text := "no locks of tenant " + tenant
+	if state != "" {
+		text = "no " + strings.ToLower(string(state)) + " locks of tenant " + tenant
+	}
+	if c.State == "" && !c.All {
+		text += "; --all lists ended ones too"
+	}
+	return text
+}
+
 // table is a page of locks for people.
-func table(locks []contracts.Lock) string {
+func table(locks []contracts.Lock, now time.Time) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TENANT\tLOCK\tSTATE\tOWNER\tUNTIL")
+	fmt.Fprintln(w, "TENANT\tLOCK\tSTATE\tOWNER\tAGE\tUNTIL\tMETADATA")
 	for _, l := range locks {
-		until := l.ExpiresAt
-		if l.ReleasedAt != "" {
-			until = l.ReleasedAt
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.TenantID, l.LockKey, l.State, l.OwnerID, until)
+		until := cmp.Or(l.ReleasedAt, l.ExpiresAt)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.TenantID, printable(l.LockKey), l.State, printable(l.OwnerID),
+			age(l.AcquiredAt, now), until, labels(l.Metadata))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
-	return b.String()
+	return strings.ReplaceAll(b.String(), "  \n", "\n")
+}
+
+// age is the time since a lock was acquired, by the clock of this machine; "-" if that is not known.
+func age(acquired string, now time.Time) string {
+	t, err := time.Parse(time.RFC3339, acquired)
+	if err != nil {
+		return "-"
+	}
+	return max(0, now.Sub(t)).Truncate(time.Second).String()
+}
+
+// labels are the metadata of a lock in one column.
+func labels(metadata map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(metadata)) {
+		all = append(all, printable(k)+"="+printable(metadata[k]))
+	}
+	return strings.Join(all, ",")
+}
+
+// printable is text that others chose, quoted if it could be taken for other columns or for commands to a terminal, and cut to
+// a length that a table bears.
+func printable(text string) string {
+	const most = 48
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == ',' || r == '"' }) {
+		text = strconv.Quote(text)
+	}
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }
 
 // show prints a response: as one line of JSON, or in words.
-func show(s *streams, asJSON bool, answer any, words string, args ...any) error {
+func show(s *streams, asJSON bool, response any, words string, args ...any) error {
 	if asJSON {
 		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
-		return e.Encode(answer)
+		return e.Encode(response)
 	}
 	_, err := fmt.Fprintf(s.out, words, args...)
 	return err
-}
-
-// outcome gives an error of the server its exit code, and names the tenant.
-func (c *lockCmd) outcome(err error) error {
-	var e *contracts.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	if e.Code == contracts.CodeLockHeld {
-		err = fmt.Errorf("%w by %s until %s", err, e.Owner, e.ExpiresAt.Format(contracts.TimeFormat))
-	}
-	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
-	switch e.Code {
-	case contracts.CodeLockHeld:
-		return &exitError{exitHeld, err}
-	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld:
-		return &exitError{exitGone, err}
-	case contracts.CodeNotFound:
-		return &exitError{exitMissing, err}
-	case contracts.CodeInvalidArgument, contracts.CodeRequestIDReused:
-		return &exitError{exitUsage, err}
-	default:
-		return err
-	}
 }

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,34 +13,29 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit codes, for scripts. They are part of what the command promises; --help lists them.
-const (
-	exitOK          = 0
-	exitFailed      = 1   // an error of the server, the network or the store
-	exitUsage       = 2   // an error in the command line or in a setting
-	exitHeld        = 3   // another owner holds the lock, or another worker runs the analysis
-	exitGone        = 4   // the lease is lost, expired, released or not yours
-	exitMissing     = 5   // the lock or the analysis does not exist
-	exitInterrupted = 130 // by SIGINT or SIGTERM, while waiting for a lock
-)
-
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
 	Demo    demoCmd    `cmd:"" help:"Show in ten seconds what Leasehold is for."`
 	Lock    lockCmd    `cmd:"" help:"Acquire, renew, release and list locks of a server."`
+	Fence   fenceCmd   `cmd:"" help:"Check fencing tokens where a resource cannot."`
 	Once    onceCmd    `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
 	Worker  workerCmd  `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
 	Store   storeCmd   `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
 	ID      idCmd      `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate emulateCmd `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Version versionCmd `cmd:"" help:"Print the version; so does --version."`
+	Help    helpCmd    `cmd:"" help:"Show the help of a command; so does the command with --help."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
 }
+
+func newCLI() cli { return cli{Serve: newServeCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()} }
 
 const description = `Locks with fencing tokens for serverless functions.
 
-Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help.
+Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another owner, 4 the lease is lost, expired or released, 5 not found, 130 interrupted while waiting.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another owner, 4 the lease is lost, expired or released, 5 not found, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,7 +50,8 @@ type streams struct{ out, err io.Writer }
 // run is main without the process around it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	code := -1
-	c := cli{Serve: newServeCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()}
+	s := &streams{stdout, stderr}
+	c := newCLI()
 	parser, err := kong.New(&c,
 		kong.Name("leasehold"),
 		kong.Description(description),
@@ -65,44 +60,43 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(c int) { code = c }), // --help: kong expects that this ends the process
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&streams{stdout, stderr}),
+		kong.Bind(s),
+		durations,
 	)
+	if err == nil {
+		err = ignoreEmpty(parser.Model, os.Getenv)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "leasehold:", err)
 		return exitFailed
 	}
-	command, err := parser.Parse(markDashes(args))
-	if code >= 0 {
-		return code
+	if len(args) > 0 && args[0] == completeCommand {
+		complete(parser.Model, args[1:], stdout)
+		return exitOK
 	}
-	if err != nil {
+	args = arrange(args)
+	command, err := parser.Parse(args)
+	switch {
+	case code >= 0:
+		return code
+	case err != nil && wantsJSON(args):
+		return report(ctx, usage("%w", err), true, s)
+	case err != nil:
 		fmt.Fprintf(stderr, "leasehold: %v\nRun \"leasehold --help\", or a command with --help, for the usage.\n", err)
 		return exitUsage
 	}
 	if err := command.Run(); err != nil {
-		fmt.Fprintln(stderr, "leasehold:", err)
-		if e, ok := errors.AsType[*exitError](err); ok {
-			return e.code
-		}
-		return exitFailed
+		return report(ctx, err, wantsJSON(args), s)
 	}
 	return exitOK
 }
 
-// exitError is an error with its exit code.
-type exitError struct {
-	code int
-	err  error
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command."`
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// usage marks an error as one of the command line.
-func usage(format string, args ...any) error {
-	return &exitError{exitUsage, fmt.Errorf(format, args...)}
-}
+// Run has nothing to do: "help lock" is "lock --help" before it is parsed.
+func (helpCmd) Run() error { return nil }
 
 type versionCmd struct{}
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -35,9 +34,9 @@ func (onceCmd) Help() string {
 
   leasehold once a-1024 -- ./analyze.sh --input s3://bucket/a-1024
 
-The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fence: pass it on to whatever it writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment. When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
+The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment. When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
 
-Exit codes: 0 the analysis is READY now, or was READY or FAILED before; 1 the run failed, for good or not, or was stopped; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
+Exit codes: 0 the analysis is READY now, or was READY or FAILED before; 1 the run failed, for good or not; 130 it was interrupted; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
 }
 
 // Run runs the command.
@@ -54,28 +53,27 @@ func (c *onceCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	token, err := c.token()
+	server, err := c.connect()
 	if err != nil {
 		return err
-	}
-	server, err := client.New(c.Server, &client.Options{Token: token})
-	if err != nil {
-		return usage("--server: %w", err)
 	}
 	gate := server.Analyses()
 	if c.Create {
 		if _, err := gate.Create(ctx, c.Analysis); err != nil {
-			return err
+			return c.explain(err)
 		}
 	}
-	out, err := gate.Run(ctx, c.Analysis, func(ctx context.Context, l once.Lock) (string, error) {
+	out, err := once.Run(ctx, &announced{Gate: gate, remote: c.remote, to: s.err}, c.Analysis, func(ctx context.Context, l once.Lock) (string, error) {
 		return c.perform(ctx, path, l, s)
 	}, &once.Options{
 		Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
 		Warn: func(err error) { fmt.Fprintln(s.err, "leasehold:", err) },
 	})
 	if err != nil {
-		return err
+		return c.explain(err)
+	}
+	if ctx.Err() != nil && out.Status == once.Stopped {
+		return interruption("interrupted: the run of %s was stopped, and may be tried again", c.Analysis)
 	}
 	return c.exit(out, s)
 }

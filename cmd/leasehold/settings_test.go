@@ -13,7 +13,7 @@ import (
 // TestVariablesAreKnown: every variable of a flag is in the table of settings, so that entry points do not take it for a
 // misspelling, and serve and worker have a flag for each of their settings.
 func TestVariablesAreKnown(t *testing.T) {
-	c := cli{Serve: newServeCmd(), Worker: newWorkerCmd()}
+	c := newCLI()
 	parser, err := kong.New(&c)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// beforeCommand are the flags that may also stand before the command, and whether a value follows.
+var beforeCommand = map[string]bool{"--server": true, "--tenant": true, "--auth-token-file": true, "--json": false}
+
+// arrange turns other ways to say something into the one that the parser knows: no arguments and "help" ask for help,
+// "--version" is the command version, and flags before the command move behind it.
+func arrange(args []string) []string {
+	var moved []string
+	for len(args) > 0 {
+		name, _, joined := strings.Cut(args[0], "=")
+		valued, ok := beforeCommand[name]
+		n := 1
+		if valued && !joined {
+			n = 2
+		}
+		if !ok || len(args) < n {
+			break
+		}
+		moved, args = append(moved, args[:n]...), args[n:]
+	}
+	switch {
+	case len(args) == 0 && moved == nil:
+		return []string{"--help"}
+	case len(args) > 0 && args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	case len(args) > 0 && args[0] == "--version":
+		args = append([]string{"version"}, args[1:]...)
+	}
+	end := slices.Index(args, "--") // what follows is another program's
+	if end < 0 {
+		end = len(args)
+	}
+	return markDashes(slices.Insert(slices.Clone(args), end, moved...))
+}
+
+// wantsJSON reports whether the arguments ask for JSON.
+func wantsJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+// ignoreEmpty makes an empty variable of a flag count as not set, as it does in servers.
+func ignoreEmpty(app *kong.Application, env func(string) string) error {
+	return kong.Visit(app, func(v kong.Visitable, next kong.Next) error {
+		if n, ok := v.(*kong.Node); ok {
+			for _, f := range n.Flags {
+				f.Tag.Envs = slices.DeleteFunc(slices.Clone(f.Tag.Envs), func(name string) bool { return env(name) == "" })
+			}
+		}
+		return next(nil)
+	})
+}
+
+// durations reads durations with errors in words.
+var durations = kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		target.SetInt(int64(d))
+		return nil
+	case text != "" && strings.Trim(text, "0123456789") == "":
+		return fmt.Errorf("%s has no unit: write %ss for seconds, or a duration such as 500ms, 5m or 2h", text, text)
+	default:
+		return fmt.Errorf("%q is no duration: write a number with a unit, such as 500ms, 30s, 5m or 2h", text)
+	}
+}))

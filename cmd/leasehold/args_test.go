@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// TestArrange: what may stand before a command moves behind it, and not into the command line of another program.
+func TestArrange(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                      "--help",
+		"help":                                  "--help",
+		"help lock list":                        "lock list --help",
+		"--version":                             "version",
+		"lock list":                             "lock list",
+		"--server URL lock list":                "lock list --server URL",
+		"--tenant=x --json lock list":           "lock list --tenant=x --json",
+		"--server URL once a -- cmd --server x": "once a --server URL -- cmd --server x",
+		"--auth-token-file f id next -n 2":      "id next -n 2 --auth-token-file f",
+		"--server":                              "--server",
+		"--json":                                "--json",
+		"--colour lock list":                    "--colour lock list",
+		"--json id decode -aYFmcAq3N0":          "id decode \x00-aYFmcAq3N0 --json",
+		"lock acquire help":                     "lock acquire help",
+		"--server URL help once":                "once --help --server URL",
+		"once a -- leasehold --server x lock get": "once a -- leasehold --server x lock get",
+	} {
+		if got := strings.Join(arrange(strings.Fields(in)), " "); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestReport: an error on standard error, as text and as JSON, with its exit code.
+func TestReport(t *testing.T) {
+	held := contracts.Errorf(contracts.CodeLockHeld, "")
+	held.Owner = "ann"
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		ctx    context.Context
+		err    error
+		code   int
+		text   string // on standard error
+		member string // code in JSON
+	}{
+		{t.Context(), &exitError{exitHeld, fmt.Errorf("%w by ann", held)}, 3, "LOCK_HELD: lock is held by ann", "LOCK_HELD"},
+		{t.Context(), held, 1, "LOCK_HELD: lock is held", "LOCK_HELD"},
+		{t.Context(), usage("--x: no"), 2, "--x: no", "INVALID_ARGUMENT"},
+		{t.Context(), &unreachableError{"cannot reach x", nil}, 1, "cannot reach x", "UNAVAILABLE"},
+		{t.Context(), errors.New("broken"), 1, "broken", "FAILED"},
+		{ended, fmt.Errorf("read: %w", context.Canceled), 130, "interrupted", "INTERRUPTED"},
+		{ended, errors.New("broken"), 1, "broken", "FAILED"},
+		{t.Context(), fmt.Errorf("read: %w", context.Canceled), 1, "read: context canceled", "FAILED"},
+		{ended, interruption("interrupted before k"), 130, "interrupted before k", "INTERRUPTED"},
+	} {
+		var text, object strings.Builder
+		if code := report(c.ctx, c.err, false, &streams{err: &text}); code != c.code || text.String() != "leasehold: "+c.text+"\n" {
+			t.Errorf("%v: %d %q", c.err, code, &text)
+		}
+		var got struct {
+			Code      string
+			Title     string
+			Status    int
+			Type      string
+			Retryable *bool
+			ExitCode  int `json:"exit_code"`
+		}
+		code := report(c.ctx, c.err, true, &streams{err: &object})
+		if err := json.Unmarshal([]byte(object.String()), &got); err != nil || code != c.code || got.Code != c.member || got.ExitCode != c.code ||
+			got.Title == "" || got.Status == 0 || got.Type == "" || got.Retryable == nil {
+			t.Errorf("%v: %d %s, %v", c.err, code, &object, err)
+		}
+	}
+}
+
+// TestLockTable: what others chose does not reach the terminal as it is, and each lock is one line.
+func TestLockTable(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 2, 3, 0, time.UTC)
+	got := table([]contracts.Lock{
+		{TenantID: "acme", LockKey: "a", State: contracts.StateActive, OwnerID: "ann", AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "E",
+			Metadata: map[string]string{"build": "991", "a": "x\ty\n\x1b[2J"}},
+		{TenantID: "acme", LockKey: strings.Repeat("é", 60), State: contracts.StateReleased, OwnerID: "b ob", AcquiredAt: "2026-01-01T01:00:00.000Z",
+			ExpiresAt: "E", ReleasedAt: "R"},
+	}, now)
+	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	if len(lines) != 3 || strings.ContainsAny(got, "\t\x1b") {
+		t.Fatalf("%q", got)
+	}
+	for i, want := range [][]string{
+		{"TENANT", "LOCK", "STATE", "OWNER", "AGE", "UNTIL", "METADATA"},
+		{"acme", "a", "ACTIVE", "ann", "2m3s", "E", `a="x\ty\n\x1b[2J",build=991`},
+		{"acme", strings.Repeat("é", 48) + "…", "RELEASED", `"b`, `ob"`, "0s", "R"},
+	} {
+		if fields := strings.Fields(lines[i]); !slices.Equal(fields, want) {
+			t.Errorf("got  %q\nwant %q", fields, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// TestComplete: what may follow comes from the command table.
+func TestComplete(t *testing.T) {
+	for line, want := range map[string]string{ // words are separated by blanks; the last one is unfinished
+		"":                           "completion demo emulate fence help id lock once serve store version worker",
+		"lo":                         "lock",
+		"lock re":                    "release renew",
+		"lock list --s":              "--server --state",
+		"--server http://x lock li":  "list",
+		"lock --tenant lock li":      "list",
+		"lock --tenant=acme forc":    "force-release",
+		"lock acquire k --wai":       "--wait",
+		"completion ":                "bash fish zsh",
+		"completion z":               "zsh",
+		"serve --store ":             "dynamodb firestore memory redis sqlite",
+		"serve --store me":           "memory",
+		"serve --store=me":           "--store=memory",
+		"serve --store = me":         "memory",
+		"serve --store =":            "dynamodb firestore memory redis sqlite",
+		"id encode --mode unk":       "unkeyed",
+		"id external --mode unk":     "unkeyed", // an alias
+		"emulate dyn":                "dynamodb",
+		"lock acquire --owner ":      "", // any value: the shell offers file names
+		"lock acquire deploy":        "",
+		"nothing of this --x=y here": "",
+	} {
+		got := completions(t, strings.Split(line, " "))
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestCompleteEverything: each command and each flag that is shown in a help can be completed.
+func TestCompleteEverything(t *testing.T) {
+	c := newCLI()
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		path := strings.Fields(strings.TrimPrefix(leaf.Path(), "leasehold"))
+		words := slices.DeleteFunc(path, func(w string) bool {
+			return strings.HasPrefix(w, "<") || strings.HasPrefix(w, "[") || strings.HasPrefix(w, "(")
+		})
+		for i := range words {
+			if got := completions(t, words[:i+1]); !slices.Contains(got, words[i]) {
+				t.Errorf("%v: %v", words[:i+1], got)
+			}
+		}
+		for _, group := range leaf.AllFlags(true) {
+			for _, f := range group {
+				if got := completions(t, append(slices.Clone(words), "--"+f.Name)); !slices.Contains(got, "--"+f.Name) {
+					t.Errorf("%v --%s: %v", words, f.Name, got)
+				}
+			}
+		}
+	}
+}
+
+// completions are what the command offers for the last word, sorted.
+func completions(t *testing.T, words []string) []string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := run(t.Context(), append([]string{completeCommand}, words...), &out, &errs); code != exitOK || errs.String() != "" {
+		t.Fatalf("%v: %d %s", words, code, &errs)
+	}
+	var offered []string
+	for line := range strings.Lines(out.String()) {
+		word, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		offered = append(offered, word)
+	}
+	slices.Sort(offered)
+	return offered
+}
+
+// childVariable makes this test binary the command, for the scripts of the shells.
+const childVariable = "LEASEHOLD_COMPLETION_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// TestCompletionScripts runs the scripts in the shells that are there.
+func TestCompletionScripts(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, "leasehold")); err != nil {
+		t.Skip(err)
+	}
+	for shell, script := range map[string]string{
+		"bash": `source <(leasehold completion bash)
+			offer() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _leasehold; echo "${COMPREPLY[*]}"; }
+			offer leasehold lock re
+			offer leasehold serve --store = me
+			offer leasehold lock acquire ''`,
+		"fish": `leasehold completion fish | source
+			complete -C 'leasehold lock re' | cut -f1 | string join ' '
+			complete -C 'leasehold serve --store me' | cut -f1 | string join ' '
+			echo (count (complete -C 'leasehold lock acquire ' | string match -r '^lock'))`,
+		"zsh": `autoload -U compinit; compinit -u -D; source <(leasehold completion zsh)
+			_describe() { print -r -- ${(P)2} }; _files() { print files }
+			offer() { words=("$@"); CURRENT=$#; _leasehold; }
+			offer leasehold lock re
+			offer leasehold serve --store me
+			offer leasehold lock acquire ''`,
+	} {
+		t.Run(shell, func(t *testing.T) {
+			path, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skip(err)
+			}
+			cmd := exec.CommandContext(t.Context(), path, "-c", script)
+			cmd.Env = append(os.Environ(), childVariable+"=1", "HOME="+dir, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+			if err != nil || len(lines) < 2 || !strings.Contains(lines[0], "renew") || !strings.Contains(lines[0], "release") || strings.Contains(lines[0], "acquire") ||
+				!strings.Contains(lines[1], "memory") || strings.Contains(lines[1], "sqlite") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/once"
+)
+
+// remote is how to reach a server.
+type remote struct {
+	Server        string `default:"http://127.0.0.1:8080" env:"LEASEHOLD_SERVER" placeholder:"URL" help:"The server (${env}; default ${default})."`
+	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
+}
+
+// AfterApply rejects misspelt variables, as servers do.
+func (remote) AfterApply() error { return settings.CheckClient(os.Environ()) }
+
+// connect makes the client of the server.
+func (r remote) connect() (*client.Client, error) {
+	token, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	server, err := client.New(r.Server, &client.Options{Token: token})
+	if err != nil {
+		name := "--server"
+		if os.Getenv("LEASEHOLD_SERVER") == r.Server {
+			name = "LEASEHOLD_SERVER"
+		}
+		return nil, usage("%s%s", name, strings.TrimPrefix(err.Error(), "server"))
+	}
+	return server, nil
+}
+
+// authenticated reports whether requests carry a token, which says who they are from.
+func (r remote) authenticated() bool {
+	return r.AuthTokenFile != "" || os.Getenv("LEASEHOLD_AUTH_TOKEN") != ""
+}
+
+// token is the source of the bearer token; nil if there is none.
+func (r remote) token() (func(context.Context) (string, error), error) {
+	token := os.Getenv("LEASEHOLD_AUTH_TOKEN")
+	if r.AuthTokenFile != "" {
+		b, err := os.ReadFile(r.AuthTokenFile)
+		if err != nil {
+			return nil, usage("--auth-token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(b))
+	}
+	if token == "" {
+		return nil, nil //nolint:nilnil // no token is no error
+	}
+	return func(context.Context) (string, error) { return token, nil }, nil
+}
+
+// unreachableError says that no server responds at the address, and what to do.
+type unreachableError struct {
+	text  string
+	cause error
+}
+
+func (e *unreachableError) Error() string { return e.text }
+
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// explain makes an error of the network one that says what to do. Other errors stay as they are.
+func (r remote) explain(err error) error {
+	failed, ok := errors.AsType[*url.Error](err)
+	if !ok || errors.Is(err, context.Canceled) {
+		return err
+	}
+	server, host := r.Server, ""
+	if u, err := url.Parse(r.Server); err == nil {
+		server, host = u.Redacted(), u.Host
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case ok && dial.Op == "dial":
+		text := fmt.Sprintf("cannot reach %s: %s; is the server running, and is --server its address?", server, reason(dial))
+		if httpapi.Loopback(host) {
+			start := "leasehold serve"
+			if server != defaultServer {
+				start += " --listen " + host
+			}
+			text = fmt.Sprintf("cannot reach %s: %s; is the server running? Start one with: %s", server, reason(dial), start)
+		}
+		return &unreachableError{text, err}
+	case failed.Timeout():
+		return &unreachableError{server + " did not respond in time", err}
+	default:
+		return &unreachableError{fmt.Sprintf("request to %s: %v", server, failed.Err), err}
+	}
+}
+
+// reason says in short why an address cannot be reached.
+func reason(dial *net.OpError) string {
+	if number, ok := errors.AsType[syscall.Errno](dial); ok {
+		return number.Error()
+	}
+	if name, ok := errors.AsType[*net.DNSError](dial); ok {
+		return name.Err
+	}
+	return cmp.Or(fmt.Sprint(dial.Err), "no connection")
+}
+
+// inTenant is what commands about a tenant's locks and fences have in common.
+type inTenant struct {
+	remote
+
+	Tenant string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
+	JSON   bool   `name:"json" help:"Print the server's response as JSON, an error as JSON on standard error."`
+}
+
+// locks is the client that the commands about locks share.
+func (c *inTenant) locks() (*client.Locks, error) {
+	server, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	return server.Locks(), nil
+}
+
+// outcome gives an error of the server its exit code, and names the tenant.
+func (c *inTenant) outcome(err error) error {
+	var e *contracts.Error
+	if !errors.As(err, &e) {
+		return c.explain(err)
+	}
+	if e.Code == contracts.CodeLockHeld {
+		err = fmt.Errorf("%w by %s until %s", err, e.Owner, e.ExpiresAt.Format(contracts.TimeFormat))
+	}
+	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
+	switch e.Code {
+	case contracts.CodeLockHeld:
+		return &exitError{exitHeld, err}
+	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld,
+		contracts.CodeStaleToken:
+		return &exitError{exitGone, err}
+	case contracts.CodeNotFound:
+		return &exitError{exitMissing, err}
+	case contracts.CodeInvalidArgument, contracts.CodeRequestIDReused:
+		return &exitError{exitUsage, err}
+	default:
+		return err
+	}
+}
+
+// announced is a gate that says once that the server cannot be reached: a run asks until there is a response.
+type announced struct {
+	once.Gate
+
+	remote remote
+	to     io.Writer
+	said   atomic.Bool
+}
+
+// Acquire asks for the run of an analysis.
+func (a *announced) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
+	g, err := a.Gate.Acquire(ctx, r)
+	if unreachable, ok := errors.AsType[*unreachableError](a.remote.explain(err)); ok && !a.said.Swap(true) {
+		fmt.Fprintf(a.to, "leasehold: %v\nleasehold: trying again until it responds; stop with Ctrl-C\n", unreachable)
+	}
+	return g, err
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// Exit codes, for scripts. They are part of what the command promises; --help and docs/cli.md list them.
+const (
+	exitOK          = 0
+	exitFailed      = 1   // an error of the server, the network or the store
+	exitUsage       = 2   // an error in the command line or in a setting
+	exitHeld        = 3   // another owner holds the lock, or another worker runs the analysis
+	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
+	exitMissing     = 5   // the lock or the analysis does not exist
+	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
+)
+
+// exitError is an error with its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usage marks an error as one of the command line.
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// interruption is the error of a command that a signal ended.
+func interruption(format string, args ...any) error {
+	return &exitError{exitInterrupted, fmt.Errorf(format, args...)}
+}
+
+// failure is an error as --json shows it: a problem document with the exit code.
+type failure struct {
+	contracts.Problem
+
+	ExitCode int `json:"exit_code"`
+}
+
+// report writes an error to standard error and returns its exit code. ctx ends with a signal.
+func report(ctx context.Context, err error, asJSON bool, s *streams) int {
+	code := exitFailed
+	if e, ok := errors.AsType[*exitError](err); ok {
+		code = e.code
+	} else if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err, code = errors.New("interrupted"), exitInterrupted
+	}
+	if !asJSON {
+		fmt.Fprintln(s.err, "leasehold:", err)
+		return code
+	}
+	e := json.NewEncoder(s.err)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(failure{problem(err, code), code}) // nothing is left to report that standard error is closed
+	return code
+}
+
+// problem is an error as a problem document: the server's own, or one in its form.
+func problem(err error, code int) contracts.Problem {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return e.Problem()
+	}
+	_, unreachable := errors.AsType[*unreachableError](err)
+	switch {
+	case unreachable:
+		p := contracts.Errorf(contracts.CodeUnavailable, "%v", err).Problem()
+		p.Title = "the server cannot be reached"
+		return p
+	case code == exitUsage:
+		return contracts.Errorf(contracts.CodeInvalidArgument, "%v", err).Problem()
+	case code == exitInterrupted:
+		const clientClosed = 499 // nginx's: the client ended the request
+		return contracts.Problem{
+			Type: "about:blank", Title: "interrupted", Status: clientClosed, Code: "INTERRUPTED", Detail: err.Error(), Retryable: true,
+		}
+	default:
+		return contracts.Problem{
+			Type: "about:blank", Title: "the command failed", Status: http.StatusInternalServerError, Code: "FAILED", Detail: err.Error(),
+		}
+	}
+}
