@@ -9,7 +9,7 @@ import (
 
 var _ docstore.Pruner = (*Store)(nil)
 
-// pruneSQL removes documents whose time is over, those that waited longest first.
+// pruneSQL removes documents whose end has passed, those that waited longest first.
 const pruneSQL = "DELETE FROM docs WHERE (kind, tenant, id) IN " +
 	"(SELECT kind, tenant, id FROM docs INDEXED BY docs_by_end WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)"
 

@@ -18,7 +18,7 @@ const (
 	ReadyKind = "leasehold_ready"
 
 	readyFor     = 2 * time.Second // how long a result of /readyz is given to other requests
-	readyTimeout = 5 * time.Second // for the write, less than the patience of most probes
+	readyTimeout = 5 * time.Second // for the write, less than most probes wait
 	readyKeep    = time.Hour       // after which the store may remove the document
 	readyShards  = 16              // documents that processes share, so that none is written to by all of them
 )

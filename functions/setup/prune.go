@@ -18,7 +18,7 @@ const (
 	pruneTimeout = 30 * time.Second // for one call
 )
 
-// Prune removes the documents whose time is over, in small batches. It returns how many. An error means that some may be left.
+// Prune removes the documents whose end has passed, in small batches. It returns how many. An error means that some may be left.
 func Prune(ctx context.Context, store docstore.Pruner) (removed int, err error) {
 	for {
 		n, err := pruneOnce(ctx, store)
