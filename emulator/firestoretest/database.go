@@ -1,6 +1,7 @@
 package firestoretest
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -32,8 +33,9 @@ type database struct {
 	mu          sync.Mutex
 	collections map[string]map[string]*record // by the collection's path, then by ID
 	open        map[uint64]*transaction
-	expired     map[uint64]bool // why they are no longer open
-	queue       []*request      // who waits for locks, in the order of arrival
+	expired     map[uint64]bool   // why they are no longer open
+	ages        map[uint64]uint64 // of those that are attempts of an earlier one, until they are tried again
+	queue       []*request        // who waits for locks, in the order of arrival
 	listeners   map[*listener]struct{}
 	commits     int
 	floor       time.Time // the last Reset: nothing is known of the time before
@@ -58,6 +60,7 @@ func newDatabase(name string, c *clock, o Options, next *atomic.Uint64) *databas
 		collections: make(map[string]map[string]*record),
 		open:        make(map[uint64]*transaction),
 		expired:     make(map[uint64]bool),
+		ages:        make(map[uint64]uint64),
 		listeners:   make(map[*listener]struct{}),
 	}
 }
@@ -191,6 +194,23 @@ func (db *database) sweep(now time.Time) {
 type committed struct {
 	at      time.Time
 	results []*pb.WriteResult
+	stamp   time.Time // the server timestamp that it wrote; zero if none
+}
+
+// afterStamp waits, for a millisecond at most, until the clock is past the server timestamp of a commit, so that the next
+// commit of whoever gets the response has a later one, as on the service, where a commit takes longer than that.
+func (db *database) afterStamp(ctx context.Context, done committed) {
+	if done.stamp.IsZero() {
+		return
+	}
+	wait := min(done.stamp.Add(time.Millisecond).Sub(db.clock.read()), time.Millisecond)
+	if wait <= 0 {
+		return
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
 }
 
 // stage computes what the writes make of the documents, one after the other, without changing any. The documents
@@ -258,7 +278,11 @@ func (db *database) apply(writes []*write, requestTime time.Time) (committed, er
 	if len(changes) > 0 {
 		db.wakeListeners()
 	}
-	return committed{at, results}, nil
+	done := committed{at: at, results: results}
+	if slices.ContainsFunc(writes, (*write).stamps) {
+		done.stamp = serverTimestamp(requestTime)
+	}
+	return done, nil
 }
 
 func (db *database) wakeListeners() {

@@ -16,9 +16,9 @@
 //   - transactions: BeginTransaction, Rollback, and those that a read begins; read-write and read-only
 //   - queries: RunQuery and RunAggregationQuery (count, sum, avg), on collections and collection groups: all filters of
 //     the client library, order, cursors, offset, limit, projection
-//   - Listen, for documents and queries, with resume tokens
+//   - Listen, for documents and queries, with resume tokens, and Write, the stream of the libraries for devices and the web
 //
-// Write, PartitionQuery, ExecutePipeline, vectors and query explanation are not there. Whatever a request asks for that
+// PartitionQuery, ExecutePipeline, vectors and query explanation are not there. Whatever a request asks for that
 // is not there is rejected with UNIMPLEMENTED and the name of the field; nothing is ignored silently.
 //
 // # Who waits for whom
@@ -33,18 +33,20 @@
 //	                      ├─ Rollback ─▶ closed
 //	                      └─ left alone, or too long ─▶ expired
 //
-// Commits that wait are served in the order in which they came; a read passes them, so that many readers can starve a
-// writer. No one looks for deadlocks: two transactions that have read one document and both
-// want to write it wait for each other until the first one's lock timeout, whose end lets the other one through.
+// Commits that wait are served in the order in which they came. A read of documents passes them, so that many readers can
+// starve a writer; a query waits for those that would change what it finds. Of transactions that wait for each other, such
+// as two that have read one document and both want to write it, the youngest is ABORTED at once. A transaction that names
+// the one that it tries again (retry_transaction) keeps its age, so that each has its turn.
 //
 // In [Optimistic] mode, a transaction reads one snapshot, of the time of its first read, and locks nothing. Its Commit
-// is ABORTED if a document or the result of a query that it read has changed since.
+// is ABORTED if it writes and a document or the result of a query that it read has changed since.
 //
 // # Time
 //
 // Times are whole microseconds of one clock for the whole server, which never goes back; every commit has its own. A
-// server timestamp is the time at which the request came in, in milliseconds: never compare it with an update time. A
-// write that changes nothing keeps the update time.
+// server timestamp is the time at which the request came in, in milliseconds: never compare it with an update time. The
+// response waits for the end of that millisecond, so that the next commit has a later one. A write that changes nothing
+// keeps the update time.
 //
 // # Faults
 //
@@ -70,6 +72,7 @@
 //   - A Commit whose client gives up while it waits for locks is withdrawn. There it is applied later, which
 //     Options.LateCommits does here too.
 //   - The official emulator ignores a transaction's concurrency mode and always locks. Here both modes exist.
+//   - There, transactions that wait for each other end by the lock timeout, 2 s later.
 //   - There, a query in a transaction locks whole collections; here, as in the service, only against writes that
 //     change what it finds or would find.
 //   - There, an order by descending names wants an index, a Commit takes more than 500 writes and documents of another

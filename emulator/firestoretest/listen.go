@@ -168,8 +168,6 @@ func (l *listener) parse(in *pb.Target) (*target, error) {
 		return nil, invalid("target_id %d is in use on this stream", t.id)
 	case in.GetOnce():
 		return nil, unimplemented("add_target.once")
-	case in.GetExpectedCount() != nil:
-		return nil, unimplemented("add_target.expected_count")
 	}
 	switch what := in.GetTargetType().(type) {
 	case *pb.Target_Documents:
@@ -215,10 +213,12 @@ func (l *listener) start(t *target, in *pb.Target) (time.Time, []*pb.ListenRespo
 	}
 	if resume != nil {
 		err := l.resume(t, resume)
-		if errors.Is(err, errTooOld) {
-			out = append(out, targetChange(pb.TargetChange_RESET, t.id))
-		} else if err != nil {
+		if err != nil && !errors.Is(err, errTooOld) {
 			return time.Time{}, nil, err
+		}
+		if count := in.GetExpectedCount(); err != nil || count != nil && int(count.GetValue()) != len(t.shown) {
+			t.shown = nil // what the client has is not what there was
+			out = append(out, targetChange(pb.TargetChange_RESET, t.id))
 		}
 	}
 	at := l.db.clock.read()

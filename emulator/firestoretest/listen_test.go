@@ -10,6 +10,7 @@ import (
 	sdk "cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // describe renders a snapshot: the documents in order, and the changes since the one before.
@@ -188,6 +189,13 @@ func TestListenMessages(t *testing.T) {
 	query.TargetId, query.ResumeType = 3, &pb.Target_ResumeToken{ResumeToken: token}
 	add(query)
 	want("ADD[3]", "remove[3]", "CURRENT[3]", "NO_CHANGE[]")
+	query.TargetId, query.ExpectedCount = 5, wrapperspb.Int32(1) // as many as there were
+	add(query)
+	want("ADD[5]", "remove[5]", "CURRENT[5]", "NO_CHANGE[]")
+	query.TargetId, query.ExpectedCount = 6, wrapperspb.Int32(7) // the client has lost track
+	add(query)
+	want("ADD[6]", "RESET[6]", "CURRENT[6]", "NO_CHANGE[]")
+	query.ExpectedCount = nil
 
 	for name, bad := range map[string]*pb.Target{
 		"a target in use":     documents(3, "locks/a"),

@@ -8,15 +8,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Shared locks are the reads and queries of open pessimistic transactions; a read takes them at once. Exclusive locks
-// need no entry: a commit is one step under the database's mutex, so that it only has to wait until no other
-// transaction holds what it writes. Commits that wait are served in the order of their arrival.
+// Shared locks are the reads and queries of open pessimistic transactions; a read of documents takes them at once, a
+// query behind the commits that wait and would change its result. Exclusive locks need no entry: a commit is one step
+// under the database's mutex, so that it only has to wait until no other transaction holds what it writes. Commits that
+// wait are served in the order of their arrival.
 
-// A request is a commit that wants its locks, and then to run.
+// A request is a commit, or a query of a pessimistic transaction, that wants its locks, and then to run.
 type request struct {
 	tx          *transaction // nil: a commit without one
-	writes      []*write
-	requestTime time.Time
+	query       *query       // nil: a commit
+	writes      []*write     // of a commit
+	requestTime time.Time    // of a commit
 
 	run   func() // with the mutex held, once granted
 	timer *time.Timer
@@ -28,6 +30,9 @@ type request struct {
 // without.
 func (db *database) start(r *request) {
 	r.done = make(chan struct{})
+	if db.blocked(r) && !db.breakDeadlocks(r) {
+		return
+	}
 	if !db.blocked(r) {
 		r.run()
 		close(r.done)
@@ -35,6 +40,10 @@ func (db *database) start(r *request) {
 		return
 	}
 	db.queue = append(db.queue, r)
+	if r.query != nil {
+		return // it ends with the commits that it waits for
+	}
+	defer db.wake() // a query that would wait for itself now
 	r.timer = time.AfterFunc(db.options.LockTimeout, func() {
 		db.mu.Lock()
 		defer db.mu.Unlock()
@@ -49,8 +58,75 @@ func (db *database) start(r *request) {
 	})
 }
 
-// await waits until a request has run or was rejected, or the client is gone. A commit whose client is gone is
-// withdrawn, unless Options.LateCommits leaves it in the queue.
+// breakDeadlocks aborts, of the transactions that would wait for each other if this commit began to wait, the youngest,
+// until there are none. It reports whether the commit is left.
+func (db *database) breakDeadlocks(r *request) bool {
+	for {
+		victim := r
+		for _, o := range db.queue {
+			if o.query == nil && o.tx != nil && r.tx != nil && o.tx != r.tx && o.tx.age > victim.tx.age &&
+				db.waitsFor(r, o.tx, nil) && db.waitsFor(o, r.tx, nil) {
+				victim = o
+			}
+		}
+		if victim == r {
+			deadlock := r.tx != nil && db.waitsFor(r, r.tx, nil)
+			if deadlock {
+				r.err = errContention
+				close(r.done)
+				db.end(r.tx)
+				db.wake()
+			}
+			return !deadlock
+		}
+		db.refuse(victim, errContention)
+		db.end(victim.tx)
+		db.wake()
+	}
+}
+
+// waitsFor reports whether a request has to wait for a transaction, itself or through the requests of those that it waits
+// for. Requests in seen are left out; it may be nil.
+func (db *database) waitsFor(r *request, tx *transaction, seen map[*request]bool) bool {
+	if seen == nil {
+		seen = make(map[*request]bool)
+	}
+	if seen[r] {
+		return false
+	}
+	seen[r] = true
+	if r.query != nil {
+		return slices.ContainsFunc(db.ahead(r), func(w *request) bool { return db.waitsFor(w, tx, seen) })
+	}
+	for _, holder := range db.holders(r) {
+		if holder == tx {
+			return true
+		}
+		for _, next := range db.queue {
+			if next.tx == holder && db.waitsFor(next, tx, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ahead returns the commits of others that wait, came before a query and would change what it finds.
+func (db *database) ahead(r *request) []*request {
+	var out []*request
+	for _, w := range db.queue {
+		if w == r {
+			break
+		}
+		if w.query == nil && w.tx != r.tx && db.changesResult(w, r.query) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// await waits until a request has run or was rejected, or the client is gone. A request whose client is gone is
+// withdrawn, unless it is a commit and Options.LateCommits leaves it in the queue.
 func (db *database) await(ctx context.Context, r *request) error {
 	select {
 	case <-r.done:
@@ -58,7 +134,7 @@ func (db *database) await(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 	}
 	gone := status.FromContextError(ctx.Err()).Err()
-	if db.options.LateCommits {
+	if db.options.LateCommits && r.query == nil {
 		return gone
 	}
 	db.mu.Lock()
@@ -69,20 +145,26 @@ func (db *database) await(ctx context.Context, r *request) error {
 	return gone
 }
 
+func (r *request) stopTimer() {
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
 func (db *database) waiting() int {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return len(db.queue)
 }
 
-// reject takes a request out of the queue and reports whether it was still there.
+// refuse takes a request out of the queue and reports whether it was still there.
 func (db *database) refuse(r *request, err error) bool {
 	i := slices.Index(db.queue, r)
 	if i < 0 {
 		return false
 	}
 	db.queue = slices.Delete(db.queue, i, i+1)
-	r.timer.Stop()
+	r.stopTimer()
 	r.err = err
 	close(r.done)
 	return true
@@ -98,7 +180,7 @@ func (db *database) wake() {
 				continue
 			}
 			db.queue = slices.Delete(db.queue, i, i+1)
-			r.timer.Stop()
+			r.stopTimer()
 			r.run()
 			close(r.done)
 			again = true
@@ -116,24 +198,33 @@ func (db *database) refuseAll(tx *transaction) {
 	}
 }
 
-// blocked decides whether another transaction holds something that a commit writes.
+// blocked decides whether a request has to wait: a commit while another transaction holds something that it writes, a
+// query while it would overtake a commit. A commit that waits for the query's own transaction does not count.
 func (db *database) blocked(r *request) bool {
+	if r.query != nil {
+		return slices.ContainsFunc(db.ahead(r), func(w *request) bool { return !db.waitsFor(w, r.tx, nil) })
+	}
+	return len(db.holders(r)) > 0
+}
+
+// holders returns the other transactions that hold something that a commit writes.
+func (db *database) holders(r *request) []*transaction {
+	var out []*transaction
 	for _, tx := range db.open {
-		if tx == r.tx || !tx.locking() {
-			continue
-		}
-		for _, w := range r.writes {
-			if _, held := tx.reads[w.path]; held {
-				return true
-			}
-		}
-		for _, q := range tx.queries {
-			if db.changesResult(r, q.query) {
-				return true
-			}
+		if tx != r.tx && tx.locking() && db.holds(tx, r) {
+			out = append(out, tx)
 		}
 	}
-	return false
+	return out
+}
+
+func (db *database) holds(tx *transaction, r *request) bool {
+	for _, w := range r.writes {
+		if _, held := tx.reads[w.path]; held {
+			return true
+		}
+	}
+	return slices.ContainsFunc(tx.queries, func(q queryRead) bool { return db.changesResult(r, q.query) })
 }
 
 // changesResult decides whether a commit changes what a query finds, or would find.
@@ -191,7 +282,7 @@ func (db *database) startCommit(writes []*write, token []byte) (*request, *commi
 			switch {
 			case r.tx.readOnly && len(writes) > 0:
 				out.err = errReadOnly
-			case r.tx.mode == Optimistic && !r.tx.readOnly:
+			case r.tx.mode == Optimistic && len(writes) > 0: // what only reads has seen one time, its snapshot's
 				out.err = db.validate(r.tx)
 			}
 		}

@@ -1,6 +1,7 @@
 package firestoretest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -25,7 +26,8 @@ type reading struct {
 	begun   []byte // the transaction that the selector asked for
 }
 
-// read reads documents by their paths, or a query. A pessimistic transaction holds them from then on.
+// read reads documents by their paths, or a query, which may have to wait. A pessimistic transaction holds them from
+// then on.
 func (db *database) read(ctx context.Context, s selector, paths []string, q *query) (reading, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -34,11 +36,22 @@ func (db *database) read(ctx context.Context, s selector, paths []string, q *que
 	if err != nil {
 		return reading{}, err
 	}
-	r, err := db.runRead(tx, v, paths, q)
+	var r reading
+	if q != nil && tx != nil && tx.locking() {
+		wait := &request{tx: tx, query: q, run: func() { r, err = db.runRead(tx, v, paths, q) }}
+		db.start(wait)
+		db.mu.Unlock()
+		refused := db.await(ctx, wait)
+		db.mu.Lock()
+		err = cmp.Or(refused, err)
+	} else {
+		r, err = db.runRead(tx, v, paths, q)
+	}
 	switch {
 	case s.begin == nil:
 	case err != nil:
 		db.end(tx) // no client knows of it
+		db.wake()
 	default:
 		r.begun = tx.token()
 	}

@@ -97,6 +97,8 @@ type Server struct {
 	late     sync.WaitGroup // applications that faults have put off
 	lastTx   atomic.Uint64
 
+	lastStream atomic.Uint64
+
 	mu        sync.Mutex
 	databases map[string]*database
 	counts    map[string]int
@@ -220,7 +222,8 @@ func (s *Server) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// Waiting returns how many commits are waiting for locks, so that a test can bring about a conflict without sleeping.
+// Waiting returns how many commits and queries are waiting for locks, so that a test can bring about a conflict without
+// sleeping.
 func (s *Server) Waiting() int {
 	n := 0
 	for _, db := range s.all() {

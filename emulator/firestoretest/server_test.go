@@ -186,17 +186,12 @@ func TestUnimplemented(t *testing.T) {
 		}, "explain_options"},
 		"an unknown field": {func() error { _, err := stub.Commit(ctx, unknown); return err }, "CommitRequest"},
 		"one in a value":   {func() error { _, err := stub.Commit(ctx, nested); return err }, "google.firestore.v1.Value"},
-		"PartitionQuery":   {func() error { _, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{}); return err }, "PartitionQuery"},
-		"Write": {func() error {
-			stream := must[pb.Firestore_WriteClient](t)(stub.Write(ctx))
-			_, err := stream.Recv()
-			return err
-		}, "Write"},
+		"PartitionQuery":   {func() error { _, err := stub.PartitionQuery(ctx, &pb.PartitionQueryRequest{}); return err }, "the method PartitionQuery is not supported by this emulator"},
 		"ExecutePipeline": {func() error {
 			stream := must[pb.Firestore_ExecutePipelineClient](t)(stub.ExecutePipeline(ctx, &pb.ExecutePipelineRequest{}))
 			_, err := stream.Recv()
 			return err
-		}, "ExecutePipeline"},
+		}, "the method ExecutePipeline is not supported by this emulator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := test.call()

@@ -150,11 +150,7 @@ func (s *service) Commit(ctx context.Context, req *pb.CommitRequest) (*pb.Commit
 	if err != nil {
 		return nil, err
 	}
-	writes, err := parseWrites(db.name, req.GetWrites())
-	if err != nil {
-		return nil, err
-	}
-	done, err := db.commit(ctx, writes, req.GetTransaction())
+	done, err := s.write(ctx, db, req.GetWrites(), req.GetTransaction())
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +202,7 @@ func (s *service) BatchWrite(ctx context.Context, req *pb.BatchWriteRequest) (*p
 			errs[i] = outcomes[i].err
 		}
 		if errs[i] == nil {
+			db.afterStamp(ctx, outcomes[i].done)
 			result = outcomes[i].done.results[0]
 		}
 		res.WriteResults = append(res.WriteResults, result)

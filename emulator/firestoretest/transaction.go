@@ -1,6 +1,7 @@
 package firestoretest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -36,6 +37,7 @@ var (
 // A transaction is open until it is committed, rolled back, timed out while it waits for a lock, or expired.
 type transaction struct {
 	id       uint64
+	age      uint64 // the ID of its first attempt: of transactions that wait for each other, the one of the greatest gives way
 	readOnly bool
 	mode     Mode
 	at       time.Time // what a read-only or optimistic transaction reads; zero before an optimistic one's first read
@@ -75,6 +77,9 @@ func (db *database) begin(o *pb.TransactionOptions) (*transaction, error) {
 			if _, err := db.transaction(id); errors.Is(err, errGarbage) {
 				return nil, err
 			}
+			tried := binary.BigEndian.Uint64(id)
+			tx.age = cmp.Or(db.ages[tried], tried)
+			delete(db.ages, tried)
 		}
 		switch c := m.ReadWrite.GetConcurrencyMode(); c {
 		case pb.TransactionOptions_CONCURRENCY_MODE_UNSPECIFIED:
@@ -87,6 +92,11 @@ func (db *database) begin(o *pb.TransactionOptions) (*transaction, error) {
 		}
 	}
 	tx.id = db.nextTransaction.Add(1)
+	if tx.age == 0 {
+		tx.age = tx.id
+	} else {
+		db.ages[tx.id] = tx.age
+	}
 	db.open[tx.id] = tx
 	return tx, nil
 }

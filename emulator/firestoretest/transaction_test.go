@@ -146,26 +146,179 @@ func TestPessimisticLockTimeout(t *testing.T) {
 	wantData(t, c.Doc("locks/a"), m{"n": int64(1)})
 }
 
-// Both have read, both want to write: the first waiter's timeout lets the second through.
+// Both have read, both want to write: the younger one gives way at once, and keeps its age when it tries again.
 func TestPessimisticDeadlock(t *testing.T) {
-	s, c := start(t, &firestoretest.Options{LockTimeout: time.Second})
+	const contention = "Too much contention on these documents. Please try again."
+	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
 	stub := raw(t, s)
-	wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
-	first, second := begin(t, stub, nil), begin(t, stub, nil)
-	first.mustGet("locks/a", 1)
-	second.mustGet("locks/a", 1)
-	results := make(chan error, 1)
-	go func() { results <- first.commit(set("locks/a", 2)) }()
-	waitFor(t, func() bool { return s.Waiting() == 1 })
-	// So that the second one's timeout is well after the first one's, also on a machine that is busy with other things.
-	// There are sockets in between, which no fake clock moves.
-	time.Sleep(500 * time.Millisecond)
-	wantCode(t, second.commit(set("locks/a", 3)), codes.OK)
-	wantCode(t, <-results, codes.Aborted, timeout)
-	wantData(t, c.Doc("locks/a"), m{"n": int64(3)})
+	wantCode(t, plain(t, stub, set("locks/a", 1), set("locks/b", 1)), codes.OK)
+	wait := func(tx txn, n int, w ...*pb.Write) chan error {
+		done := make(chan error, 1)
+		go func() { done <- tx.commit(w...) }()
+		waitFor(t, func() bool { return s.Waiting() == n })
+		return done
+	}
+	t.Run("the younger comes last", func(t *testing.T) {
+		old, young := begin(t, stub, nil), begin(t, stub, nil)
+		old.mustGet("locks/a", 1)
+		young.mustGet("locks/a", 1)
+		first := wait(old, 1, set("locks/a", 2))
+		wantCode(t, young.commit(set("locks/a", 3)), codes.Aborted, contention)
+		wantCode(t, <-first, codes.OK)
+		wantData(t, c.Doc("locks/a"), m{"n": int64(2)})
+	})
+	t.Run("the younger waits already", func(t *testing.T) {
+		old, young := begin(t, stub, nil), begin(t, stub, nil)
+		old.mustGet("locks/a", 2)
+		young.mustGet("locks/a", 2)
+		first := wait(young, 1, set("locks/a", 3))
+		wantCode(t, old.commit(set("locks/a", 4)), codes.OK)
+		wantCode(t, <-first, codes.Aborted, contention)
+
+		again, younger := begin(t, stub, retry(young.id)), begin(t, stub, nil)
+		last := begin(t, stub, retry(again.id)) // nobody's retry but this one's: the age goes on
+		last.mustGet("locks/a", 4)
+		younger.mustGet("locks/a", 4)
+		first = wait(younger, 1, set("locks/a", 5))
+		wantCode(t, last.commit(set("locks/a", 6)), codes.OK)
+		wantCode(t, <-first, codes.Aborted, contention)
+		wantCode(t, again.rollback(), codes.OK)
+	})
+	t.Run("through a third", func(t *testing.T) {
+		wantCode(t, plain(t, stub, set("locks/c", 1)), codes.OK)
+		x, y, z := begin(t, stub, nil), begin(t, stub, nil), begin(t, stub, nil)
+		x.mustGet("locks/a", 6)
+		y.mustGet("locks/b", 1)
+		z.mustGet("locks/c", 1)
+		first := wait(x, 1, set("locks/b", 2))
+		second := wait(z, 2, set("locks/a", 7))
+		wantCode(t, y.commit(set("locks/c", 2)), codes.OK) // z, the youngest, has gone
+		wantCode(t, <-second, codes.Aborted, contention)
+		wantCode(t, <-first, codes.OK)
+	})
+	t.Run("waiting in a row is no deadlock", func(t *testing.T) {
+		x, y := begin(t, stub, nil), begin(t, stub, nil)
+		x.mustGet("locks/a", 6)
+		y.mustGet("locks/b", 2)
+		first := wait(y, 1, set("locks/a", 8))
+		second := wait(txn{t: t, c: stub}, 2, set("locks/b", 9))
+		wantCode(t, x.rollback(), codes.OK)
+		wantCode(t, <-first, codes.OK)
+		wantCode(t, <-second, codes.OK)
+	})
 }
 
-// Commits are served in the order of their arrival. Reads never wait, not even behind a commit that does.
+// Many transactions of the client library that read and write one document all get through, within its five attempts.
+func TestContendedTransactionsEnd(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour}) // no one may wait for a timeout
+	d := c.Doc("counters/a")
+	_ = must[*sdk.WriteResult](t)(d.Set(t.Context(), m{"n": 0}))
+	const workers = 12
+	var all, read sync.WaitGroup
+	read.Add(workers)
+	var runs atomic.Int32
+	for range workers {
+		all.Go(func() {
+			err := c.RunTransaction(t.Context(), func(_ context.Context, tx *sdk.Transaction) error {
+				snap, err := tx.Get(d)
+				if err != nil {
+					return err
+				}
+				if runs.Add(1) <= workers { // all have read before the first writes
+					read.Done()
+					read.Wait()
+				}
+				return tx.Set(d, m{"n": snap.Data()["n"].(int64) + 1})
+			}, sdk.MaxAttempts(20))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantData(t, d, m{"n": int64(workers)})
+	if n := s.Waiting(); n != 0 {
+		t.Errorf("%d requests are still waiting", n)
+	}
+}
+
+// A query of a transaction does not overtake a commit that waits and changes what it finds. Measured on the official
+// emulator, where it waits for its own transaction too, until the timeout.
+func TestPessimisticQueryWaits(t *testing.T) {
+	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 1), set("other/x", 1)), codes.OK)
+	holder := begin(t, stub, nil)
+	holder.mustGet("locks/a", 1)
+	write := make(chan error, 1)
+	go func() { write <- plain(t, stub, set("locks/a", 2)) }()
+	waitFor(t, func() bool { return s.Waiting() == 1 })
+
+	if got := holder.query("locks", 1); got != 1 { // the commit waits for this one: it does not wait in return
+		t.Errorf("the holder's query finds %d documents, want 1", got)
+	}
+	other := begin(t, stub, nil)
+	if got := other.query("other", 1); got != 1 {
+		t.Errorf("a query that the commit does not touch finds %d documents, want 1", got)
+	}
+	reader := begin(t, stub, &pb.TransactionOptions{Mode: &pb.TransactionOptions_ReadOnly_{}})
+	if got := reader.query("locks", 1); got != 1 {
+		t.Errorf("a read-only transaction's query finds %d documents, want 1", got)
+	}
+	found := make(chan int, 2)
+	queries := []txn{begin(t, stub, nil), begin(t, stub, nil)}
+	go func() { found <- queries[0].query("locks", 1) }()
+	go func() { found <- queries[1].query("locks", 2) }()
+	waitFor(t, func() bool { return s.Waiting() == 3 })
+	wantCode(t, holder.rollback(), codes.OK)
+	wantCode(t, <-write, codes.OK)
+	if a, b := <-found, <-found; a+b != 1 {
+		t.Errorf("behind the commit, the queries find %d and %d documents: one must find what was written", a, b)
+	}
+	wantData(t, c.Doc("locks/a"), m{"n": int64(2)})
+}
+
+// A query that waits ends when its client goes, and when the commit before it does.
+func TestPessimisticQueryEnds(t *testing.T) {
+	s, _ := start(t, &firestoretest.Options{LockTimeout: time.Hour})
+	stub := raw(t, s)
+	wantCode(t, plain(t, stub, set("locks/a", 1)), codes.OK)
+	holder, gone, stays := begin(t, stub, nil), begin(t, stub, nil), begin(t, stub, nil)
+	holder.mustGet("locks/a", 1)
+	writeContext, endWrite := context.WithCancel(t.Context())
+	write := make(chan error, 1)
+	go func() {
+		_, err := stub.Commit(writeContext, &pb.CommitRequest{Database: database, Writes: []*pb.Write{set("locks/a", 2)}})
+		write <- err
+	}()
+	waitFor(t, func() bool { return s.Waiting() == 1 })
+	query := func(ctx context.Context, tx txn) chan error {
+		stream := must[pb.Firestore_RunQueryClient](t)(stub.RunQuery(ctx, &pb.RunQueryRequest{Parent: root,
+			ConsistencySelector: &pb.RunQueryRequest_Transaction{Transaction: tx.id},
+			QueryType: &pb.RunQueryRequest_StructuredQuery{StructuredQuery: &pb.StructuredQuery{
+				From: []*pb.StructuredQuery_CollectionSelector{{CollectionId: "locks"}}}}}))
+		done := make(chan error, 1)
+		go func() {
+			_, err := stream.Recv()
+			done <- err
+		}()
+		return done
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := query(ctx, gone)
+	waitFor(t, func() bool { return s.Waiting() == 2 })
+	second := query(t.Context(), stays)
+	waitFor(t, func() bool { return s.Waiting() == 3 })
+	cancel()
+	wantCode(t, <-first, codes.Canceled)
+	waitFor(t, func() bool { return s.Waiting() == 2 })
+	endWrite()
+	wantCode(t, <-write, codes.Canceled)
+	wantCode(t, <-second, codes.OK)
+	wantCode(t, stays.commit(), codes.OK)
+}
+
+// Commits are served in the order of their arrival. Reads of documents never wait, not even behind a commit that does.
 func TestPessimisticOrder(t *testing.T) {
 	s, c := start(t, &firestoretest.Options{LockTimeout: time.Hour})
 	stub := raw(t, s)
@@ -263,7 +416,15 @@ func TestOptimistic(t *testing.T) {
 		tx.mustGet("locks/a", 4)
 		wantCode(t, plain(t, stub, set("locks/a", 5), set("locks/b", 5)), codes.OK)
 		tx.mustGet("locks/b", 2)
-		wantCode(t, tx.commit(), codes.Aborted, contention)
+		wantCode(t, tx.commit(set("locks/c", 1)), codes.Aborted, contention)
+	})
+	t.Run("one that has only read was at one time, whatever changed since", func(t *testing.T) {
+		tx := begin(t, stub, optimistic)
+		tx.mustGet("locks/a", 5)
+		_ = tx.query("locks", 5)
+		wantCode(t, plain(t, stub, set("locks/a", 6)), codes.OK)
+		wantCode(t, tx.commit(), codes.OK)
+		wantCode(t, plain(t, stub, set("locks/a", 5)), codes.OK)
 	})
 	t.Run("a query would find another document", func(t *testing.T) {
 		tx := begin(t, stub, optimistic)
@@ -271,11 +432,11 @@ func TestOptimistic(t *testing.T) {
 			t.Fatalf("%d documents, want 2", got)
 		}
 		wantCode(t, plain(t, stub, set("locks/q", 5)), codes.OK)
-		wantCode(t, tx.commit(), codes.Aborted, contention)
+		wantCode(t, tx.commit(set("locks/c", 1)), codes.Aborted, contention)
 		tx = begin(t, stub, optimistic)
 		_ = tx.query("locks", 5)
 		wantCode(t, plain(t, stub, set("locks/r", 6)), codes.OK)
-		wantCode(t, tx.commit(), codes.OK)
+		wantCode(t, tx.commit(set("locks/c", 2)), codes.OK)
 	})
 	t.Run("it waits for a lock of the other kind", func(t *testing.T) {
 		holder, tx := begin(t, stub, pessimistic), begin(t, stub, optimistic)

@@ -2,6 +2,7 @@ package firestoretest
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -28,6 +29,7 @@ type fields = map[string]*pb.Value
 // A transform computes a field's new value from its old one (nil: none), and what the response tells about it.
 type transform struct {
 	path  fieldPath
+	stamp bool // it writes the server timestamp
 	apply func(old *pb.Value, requestTime time.Time) (now, result *pb.Value)
 }
 
@@ -108,6 +110,13 @@ func parseWrite(database string, in *pb.Write) (*write, error) {
 	return w, nil
 }
 
+// serverTimestamp is the server's value for a request that came in at a time.
+func serverTimestamp(at time.Time) time.Time { return at.Truncate(time.Millisecond) }
+
+func (w *write) stamps() bool {
+	return slices.ContainsFunc(w.transforms, func(t transform) bool { return t.stamp })
+}
+
 // check decides the precondition for the document found (nil: none).
 func (w *write) check(found *pb.Document) error {
 	switch {
@@ -168,8 +177,9 @@ func parseTransform(in *pb.DocumentTransform_FieldTransform) (transform, error) 
 		if op.SetToServerValue != pb.DocumentTransform_FieldTransform_REQUEST_TIME {
 			return t, invalid("transform of %s: set_to_server_value %v is not REQUEST_TIME", in.GetFieldPath(), op.SetToServerValue)
 		}
+		t.stamp = true
 		t.apply = func(_ *pb.Value, at time.Time) (*pb.Value, *pb.Value) {
-			v := &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: timestamppb.New(at.Truncate(time.Millisecond))}}
+			v := &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: timestamppb.New(serverTimestamp(at))}}
 			return v, v
 		}
 	case *pb.DocumentTransform_FieldTransform_Increment:

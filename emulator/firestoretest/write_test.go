@@ -393,3 +393,32 @@ func TestLimits(t *testing.T) {
 		wantData(t, c.Doc(path), m{"path": path})
 	}
 }
+
+// What is written after a response has a later server timestamp than what the response is about.
+func TestServerTimestampsRise(t *testing.T) {
+	s, c := start(t, nil)
+	stub := raw(t, s)
+	stamp := func(path string) *pb.Write {
+		w := set(path, 1)
+		w.UpdateTransforms = []*pb.DocumentTransform_FieldTransform{{FieldPath: "at", TransformType: &pb.DocumentTransform_FieldTransform_SetToServerValue{
+			SetToServerValue: pb.DocumentTransform_FieldTransform_REQUEST_TIME}}}
+		return w
+	}
+	var last time.Time
+	for i := range 30 {
+		switch i % 3 {
+		case 0:
+			wantCode(t, plain(t, stub, stamp("locks/a")), codes.OK)
+		case 1:
+			_ = must[*pb.BatchWriteResponse](t)(stub.BatchWrite(t.Context(), &pb.BatchWriteRequest{Database: database, Writes: []*pb.Write{stamp("locks/a")}}))
+		default:
+			tx := begin(t, stub, nil)
+			wantCode(t, tx.commit(stamp("locks/a")), codes.OK)
+		}
+		at := data(t, c.Doc("locks/a"))["at"].(time.Time)
+		if !at.After(last) || at.Nanosecond()%int(time.Millisecond) != 0 {
+			t.Fatalf("server timestamp %v follows %v", at, last)
+		}
+		last = at
+	}
+}
