@@ -46,6 +46,9 @@ var _ httpapi.Identity = Authorizer{}
 // Challenge implements [httpapi.Identity].
 func (Authorizer) Challenge() string { return `Bearer realm="leasehold"` }
 
+// Unverified implements [httpapi.Identity].
+func (Authorizer) Unverified() bool { return false }
+
 // Identify implements [httpapi.Identity]. It reads the event in the request's context, never headers.
 func (a Authorizer) Identify(r *http.Request) (httpapi.Caller, error) {
 	event, _ := r.Context().Value(eventKey{}).(*events.APIGatewayV2HTTPRequest)

@@ -18,3 +18,6 @@ func (unconfigured) Identify(*http.Request) (httpapi.Caller, error) {
 
 // Challenge implements [httpapi.Identity].
 func (unconfigured) Challenge() string { return `Bearer realm="leasehold"` }
+
+// Unverified implements [httpapi.Identity].
+func (unconfigured) Unverified() bool { return false }

@@ -25,6 +25,7 @@ func withRequestID(next http.Handler) http.Handler {
 			id = rand.Text()
 		}
 		w.Header().Set(requestIDHeader, id)
+		w.Header().Set("X-Content-Type-Options", "nosniff") // a browser must not take a lock's name for a page
 		next.ServeHTTP(w, r)
 	})
 }

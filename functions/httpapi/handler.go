@@ -52,7 +52,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	if a.machineIDs == nil {
 		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log, MaxLeases: machineid.DefaultMaxLeases})
 	}
-	return f.handler(routes, identity == (Development{}))
+	return f.handler(routes, identity.Unverified())
 }
 
 // Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the

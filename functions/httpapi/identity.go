@@ -38,6 +38,9 @@ type Identity interface {
 
 	// Challenge is the WWW-Authenticate header of a 401 response: what is accepted. Empty sends none.
 	Challenge() string
+
+	// Unverified reports whether callers name themselves. The API then accepts requests from this machine only.
+	Unverified() bool
 }
 
 // ErrUnauthenticated marks a request without valid credentials.
@@ -60,8 +63,7 @@ func (unauthenticated) Unwrap() error { return ErrUnauthenticated }
 var ErrForbidden = errors.New("forbidden")
 
 // Development accepts every caller: the body names the owner, every tenant is open, every caller has all rights. A
-// server that uses it must not be reachable from outside the machine; [New] additionally rejects requests that do not
-// name the machine itself as their host, so that a page in a browser cannot reach it under a name of its own.
+// server that uses it must not be reachable from outside the machine; [New] additionally rejects what [FromThisMachine] rejects.
 type Development struct{}
 
 // Identify implements [Identity].
@@ -71,6 +73,9 @@ func (Development) Identify(*http.Request) (Caller, error) {
 
 // Challenge implements [Identity].
 func (Development) Challenge() string { return "" }
+
+// Unverified implements [Identity].
+func (Development) Unverified() bool { return true }
 
 // DefaultWorkerScope is the scope of callers who may run analyses, unless an [Identity] is set up with another.
 const DefaultWorkerScope = "leasehold:worker"

@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -40,21 +43,36 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	})
 }
 
-// fromThisMachine protects a server in development mode from web pages: one that sends requests across origins, and one
-// that had its own name pointed at this machine (DNS rebinding).
+// fromThisMachine protects a server in development mode.
 func (f *frame) fromThisMachine(next http.Handler) http.Handler {
-	crossOrigin := http.NewCrossOriginProtection()
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
-		if !Loopback(r.Host) {
-			return contracts.Errorf(contracts.CodePermissionDenied,
-				"a server in development mode accepts requests to localhost only, not to %q; configure authentication to serve others", r.Host)
-		}
-		if err := crossOrigin.Check(r); err != nil {
-			return contracts.Errorf(contracts.CodePermissionDenied, "a server in development mode takes no requests from web pages of other sites")
+		if err := FromThisMachine(r); err != nil {
+			return contracts.Errorf(contracts.CodePermissionDenied, "a server in development mode %v", err)
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// proxyHeaders are set by proxies, which can make requests from anywhere look like ones to localhost.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"}
+
+// FromThisMachine rejects requests that may not come from this machine, for servers that do not authenticate callers: requests to
+// another host (a page that had its own name pointed at this machine), requests of web pages of other sites, and requests that a
+// proxy passed on. The error continues a sentence about the server.
+func FromThisMachine(r *http.Request) error {
+	if !Loopback(r.Host) {
+		return fmt.Errorf("accepts requests to localhost only, not to %q; configure authentication to serve others", r.Host)
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return errors.New("takes no requests from web pages of other sites")
+	}
+	for name := range r.Header {
+		if slices.Contains(proxyHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") {
+			return fmt.Errorf("takes no requests from a proxy, and this one has the header %s; configure authentication to serve others", name)
+		}
+	}
+	return nil
 }
 
 // Loopback reports whether a host, with or without a port, names this machine itself: localhost, 127.0.0.0/8 or ::1.

@@ -203,6 +203,7 @@ type verified struct {
 
 func (v verified) Identify(*http.Request) (httpapi.Caller, error) { return v.caller, v.err }
 func (verified) Challenge() string                                { return `Bearer realm="leasehold"` }
+func (verified) Unverified() bool                                 { return false }
 
 // TestOwnerComesFromIdentity: LS-AUTH-001.
 func TestOwnerComesFromIdentity(t *testing.T) {
@@ -227,15 +228,31 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 	if got := owner("c", `{"request_id":"r1","ttl_seconds":30}`); got != "svc-deploy%23worker-1" {
 		t.Errorf("owner %v, want # escaped", got)
 	}
+
+	// Nor is the subject that is spelled like an escape: different subjects are different owners.
+	owners := map[any]string{}
+	for i, subject := range []string{"a#b", "a%23b", "a%2523b", "a%b", "a%25b", "a", "a%"} {
+		d.serve(verified{caller: httpapi.Caller{Subject: subject, Tenant: "acme"}}, d.store)
+		key := fmt.Sprint("s", i)
+		for _, body := range []string{`{"request_id":"r1","ttl_seconds":30}`, `{"request_id":"r1","ttl_seconds":30,"owner_id":"b"}`} {
+			got := owner(key+body[14:15]+fmt.Sprint(len(body)), body)
+			if other, taken := owners[got]; taken || got == nil {
+				t.Errorf("subject %q is the owner %v, as is %q", subject, got, other)
+			}
+			owners[got] = subject
+		}
+	}
 }
 
 func TestCallersStayInTheirTenant(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
-	for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check"} {
-		d.post("/v1/tenants/rival/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
-	}
-	for _, target := range []string{"locks/k", "locks"} {
-		d.get("/v1/tenants/rival/"+target).refuses(t, 403, "PERMISSION_DENIED", "")
+	for _, other := range []string{"rival", "acmf", "bcme", "ACME", "acm", "acme2", "acme%20", "%20acme", "a"} { // not only of another length
+		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check"} {
+			d.post("/v1/tenants/"+other+"/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
+		}
+		for _, target := range []string{"locks/k", "locks"} {
+			d.get("/v1/tenants/"+other+"/"+target).refuses(t, 403, "PERMISSION_DENIED", "")
+		}
 	}
 }
 
@@ -289,6 +306,15 @@ func TestDevelopmentModeIsLocal(t *testing.T) {
 			t.Errorf("host %s: %d, want %d", host, got, want)
 		}
 	}
+	for _, proxy := range []string{
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP",
+	} { // a proxy that rewrites Host makes the whole world look like this machine
+		h := http.Header{}
+		h.Set(proxy, "192.0.2.1")
+		if got := ask("127.0.0.1:8080", h); got != 403 {
+			t.Errorf("%s: %d, want 403", proxy, got)
+		}
+	}
 	for name, h := range map[string]http.Header{
 		"other site, new browser": {"Sec-Fetch-Site": {"cross-site"}},
 		"other site, old browser": {"Origin": {"http://evil.example"}},
@@ -296,6 +322,36 @@ func TestDevelopmentModeIsLocal(t *testing.T) {
 	} {
 		if got := ask("127.0.0.1:8080", h); got != 403 {
 			t.Errorf("%s: %d, want 403", name, got)
+		}
+	}
+}
+
+// named is an identity that adds something to another one, as entry points do.
+type named struct{ httpapi.Identity }
+
+// TestDevelopmentModeInDisguise: the protection belongs to the mode, not to one Go value.
+func TestDevelopmentModeInDisguise(t *testing.T) {
+	for _, identity := range []httpapi.Identity{&httpapi.Development{}, named{httpapi.Development{}}, &named{&httpapi.Development{}}} {
+		d := open(t, identity)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://evil.example"+deploy, nil)
+		w := httptest.NewRecorder()
+		if d.handler.ServeHTTP(w, r); w.Code != 403 {
+			t.Errorf("%T: %d, want 403", identity, w.Code)
+		}
+	}
+	d := open(t, named{verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}}})
+	d.header.Set("X-Forwarded-For", "192.0.2.1")
+	if a := d.get("/v1/tenants/acme/locks"); a.status != 200 {
+		t.Errorf("behind a proxy, with a token: %d %s", a.status, a.raw)
+	}
+}
+
+// TestNoSniffing: names that callers choose are in responses, and no browser may take one for a page.
+func TestNoSniffing(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	for _, a := range []answer{d.get("/healthz"), d.get(deploy), d.get("/v1/tenants/%3Cscript%3E/locks"), d.get("/openapi.yaml"), d.get("/none")} {
+		if a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Content-Type") == "" {
+			t.Errorf("%d with the header %v", a.status, a.header)
 		}
 	}
 }

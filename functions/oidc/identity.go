@@ -43,6 +43,9 @@ var _ httpapi.Identity = (*Identity)(nil)
 // Challenge implements [httpapi.Identity]: bearer tokens are accepted (RFC 6750, section 3).
 func (*tokens) Challenge() string { return `Bearer realm="leasehold"` }
 
+// Unverified implements [httpapi.Identity].
+func (*tokens) Unverified() bool { return false }
+
 // Identify implements [httpapi.Identity]: it returns the caller that the bearer token of the request names. The error is
 // [httpapi.ErrUnauthenticated] if there is no valid token, and another one if the issuer's keys could not be read or r's
 // context ended first.

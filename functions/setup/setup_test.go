@@ -20,6 +20,7 @@ type who func(*http.Request) (httpapi.Caller, error)
 
 func (f who) Identify(r *http.Request) (httpapi.Caller, error) { return f(r) }
 func (who) Challenge() string                                  { return "" }
+func (who) Unverified() bool                                   { return false }
 
 func config(t *testing.T, e settings.Entry, words string) *settings.Config {
 	t.Helper()

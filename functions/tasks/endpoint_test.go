@@ -279,6 +279,7 @@ func TestGuards(t *testing.T) {
 		"keys cannot be read":    {guardOf(errors.New("no route")), nil, 503, "UNAVAILABLE"},
 		"another machine":        {tasks.Development{}, func(r *http.Request) { r.RemoteAddr = "192.0.2.1:5000" }, 403, "PERMISSION_DENIED"},
 		"another name":           {tasks.Development{}, func(r *http.Request) { r.Host = "evil.example" }, 403, "PERMISSION_DENIED"},
+		"a proxy":                {tasks.Development{}, func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, 403, "PERMISSION_DENIED"},
 		"page of another site":   {tasks.Development{}, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, "PERMISSION_DENIED"},
 		"this machine (no body)": {tasks.Development{}, nil, 400, "INVALID_ARGUMENT"},
 	} {

@@ -34,11 +34,11 @@ type Development struct{}
 
 // Verify implements [Guard].
 func (Development) Verify(r *http.Request) error {
-	if !httpapi.Loopback(r.RemoteAddr) || !httpapi.Loopback(r.Host) {
+	if !httpapi.Loopback(r.RemoteAddr) {
 		return fmt.Errorf("%w: in development mode the internal endpoints accept callers on this machine only", httpapi.ErrForbidden)
 	}
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return fmt.Errorf("%w: the internal endpoints accept no requests from web pages of other sites", httpapi.ErrForbidden)
+	if err := httpapi.FromThisMachine(r); err != nil {
+		return fmt.Errorf("%w: in development mode the server %w", httpapi.ErrForbidden, err)
 	}
 	return nil
 }
