@@ -24,17 +24,23 @@ const (
 	// drift is how much a clock may gain or lose in a second: the most by which Linux slews one (adjtime), 500 µs.
 	drift = 2000
 
+	// spread is how far the clocks of the service's own servers may be apart from the one time that they mean.
+	spread = 10 * time.Millisecond
+
 	// remeasureAfter is how long a clock that is off is not measured again.
 	remeasureAfter = time.Second
 )
 
-// clock is the caller's clock, corrected as far as the service's responses prove it wrong.
+// clock knows between which two instants the service's time lies.
 //
 // A response with the Date D to a request that was sent when the caller's clock showed a, and received at b, proves
 // that the service's clock was somewhere in [D, D+1s) while the caller's was somewhere in [a, b]: it is ahead of the
 // caller's by D-b at least and D+1s-a at most. Each response gives such bounds, and together they close in on the true
-// offset. The correction is the smallest that the bounds allow, so that it never makes an error larger, and a clock
-// that is right is left alone.
+// offset. Between responses the bounds widen, by what the caller's clock may gain or lose meanwhile, and by what its wall and
+// its monotonic reading disagree.
+//
+// Nothing else is assumed of the caller's clock, so that it does not matter how far two callers' clocks are apart. That one
+// which is off by more than the bound is rejected is a check of the machine.
 type clock struct {
 	// read returns the caller's time, and a monotonic reading that does not change when that time is set.
 	read func() (wall time.Time, monotonic time.Duration)
@@ -51,13 +57,20 @@ type clock struct {
 type reading struct {
 	wall      time.Time // what the caller's clock shows
 	monotonic time.Duration
-	now       time.Time // the corrected time
+
+	// The service's time lies between these, in whole milliseconds. They are the same if the clock is trusted.
+	earliest, latest time.Time
+}
+
+// instants are what [docstore.Now] means in a call that begins with this reading.
+func (r reading) instants() instants {
+	return instants{now: r.latest, margin: r.latest.Sub(r.earliest)}
 }
 
 // Skew is what is known of the caller's clock.
 type Skew struct {
 	Known     bool          // false before the first measurement, after the clock was set, and with TrustClock
-	Offset    time.Duration // the correction: what is added to the caller's clock
+	Offset    time.Duration // the smallest correction that the bounds allow; off means that it is beyond Options.MaxSkew
 	Low, High time.Duration // the service's clock is ahead of the caller's by something between these
 }
 
@@ -78,19 +91,18 @@ func newClock(now func() time.Time, bound time.Duration) *clock {
 
 func (c *clock) trusted() bool { return c.bound < 0 }
 
-// margin is by how much a time must have passed before it counts as passed.
-func (c *clock) margin() time.Duration { return max(c.bound, 0) }
-
 var (
 	errUnmeasured = errors.New("not measured")
 	errOff        = errors.New("off")
 )
 
-// look reads the clock. The error is errUnmeasured or errOff.
+// look reads the clock. The error is errUnmeasured or errOff. What was measured long ago (an hour and a little, by the default
+// bound) says too little.
 func (c *clock) look() (reading, error) {
 	wall, monotonic := c.read()
-	r := reading{wall: wall, monotonic: monotonic, now: wall}
+	r := reading{wall: wall, monotonic: monotonic}
 	if c.trusted() {
+		r.earliest, r.latest = docstore.TruncateMilli(wall), docstore.TruncateMilli(wall)
 		return r, nil
 	}
 	c.mu.Lock()
@@ -98,21 +110,35 @@ func (c *clock) look() (reading, error) {
 	if c.known && c.jumped(c.last, r) {
 		c.known = false
 	}
-	if !c.known {
+	if !c.known || age(c.last, r) > 2*c.bound {
 		return r, errUnmeasured
 	}
-	offset := c.offset()
-	r.now = wall.Add(offset)
-	if offset.Abs() > c.bound {
+	low, high := c.since(r)
+	r.earliest = docstore.TruncateMilli(wall.Add(low))
+	r.latest = docstore.TruncateMilli(wall.Add(high + time.Millisecond - 1)) // rounded up
+	if c.offset().Abs() > c.bound {
 		return r, errOff
 	}
 	return r, nil
 }
 
-// jumped reports whether the clock was set between two readings, or the machine slept: either way what was measured
-// before no longer holds.
-func (c *clock) jumped(from, to reading) bool {
-	return (to.wall.Sub(from.wall) - (to.monotonic - from.monotonic)).Abs() > c.bound/4
+// set is by how much a clock was set forward between two readings, or the machine slept: its wall time has passed, and its
+// monotonic time has not. It is negative for a clock that was set back.
+func set(from, to reading) time.Duration {
+	return to.wall.Sub(from.wall) - (to.monotonic - from.monotonic)
+}
+
+// jumped reports whether the clock was set by so much between two readings that what was measured before no longer holds.
+func (c *clock) jumped(from, to reading) bool { return set(from, to).Abs() > c.bound/4 }
+
+// age is what a clock may have gained or lost between two readings.
+func age(from, to reading) time.Duration { return (to.monotonic - from.monotonic).Abs() / drift }
+
+// since returns the bounds as they are by a later reading. Whether the wall or the monotonic time is right where they
+// disagree cannot be told: the bounds allow for both. c.mu is held.
+func (c *clock) since(r reading) (low, high time.Duration) {
+	aged, forward := age(c.last, r), set(c.last, r)
+	return c.low - aged - max(forward, 0), c.high + aged + max(-forward, 0)
 }
 
 // offset is the smallest correction that the bounds allow. c.mu is held.
@@ -131,11 +157,11 @@ func (c *clock) learn(begin reading, date time.Time) {
 		c.known = false
 		return
 	}
-	low, high := date.Sub(wall), date.Add(dateUnit).Sub(begin.wall)
+	low := date.Sub(wall) - spread
+	high := date.Add(dateUnit).Sub(begin.wall) + spread + age(begin, end) + max(-set(begin, end), 0)
 	if c.known && !c.jumped(c.last, end) {
-		aged := (monotonic - c.last.monotonic) / drift
-		l, h := max(low, c.low-aged), min(high, c.high+aged)
-		if l <= h {
+		l, h := c.since(end)
+		if l, h = max(l, low), min(h, high); l <= h {
 			low, high = l, h
 		}
 		// Otherwise the two contradict each other: one of the clocks was set, and the newer response knows of it.
@@ -208,7 +234,7 @@ func (s *Store) measure(ctx context.Context) error {
 // start reads the clock before a request that only measures.
 func (c *clock) start() reading {
 	wall, monotonic := c.read()
-	return reading{wall: wall, monotonic: monotonic, now: wall}
+	return reading{wall: wall, monotonic: monotonic}
 }
 
 // dateOf is the Date of a response, zero if there is none.
@@ -226,8 +252,8 @@ func (s *Store) learnFrom(begin reading, err error) {
 	}
 }
 
-// after is the corrected time once a response is there: never before the time of a write that the response shows, if
-// that was this caller's.
+// after is the likeliest time once a response is there: that of the caller, corrected by as little as the bounds allow. It is
+// for what is read; what is decided rests on the bounds.
 func (c *clock) after() time.Time {
 	wall, _ := c.read()
 	if c.trusted() {

@@ -19,27 +19,31 @@
 //
 // # Whose clock
 //
-// DynamoDB has no clock that a condition could use. [docstore.Now] is therefore the caller's clock, and three things
-// keep the callers' clocks close:
+// DynamoDB has no clock that a condition could use. The caller's is used instead, for as much as is known of it:
 //
-//   - It is corrected. Every response carries a Date, which bounds how far the service's clock and the caller's are apart:
-//     within a second and the time of the request by one response, closer with each further one. The correction is the
-//     smallest that these bounds allow. [Open] takes the first measurement.
-//   - It fails closed. A clock that is proven to be off by more than Options.MaxSkew, or that was set since it was last
-//     measured, is not used: before anything is sent the call ends with [docstore.ErrClockSkew], and the clock is measured
-//     again, at most once a second, until it is right.
-//   - A margin is kept. In a condition, "this time has passed" ([docstore.LE] with a time) is asked for the instant
-//     Now - MaxSkew; "this time has not passed yet" (the same inside a Not) for Now itself. So a holder acts until
-//     expires_at by its clock, and no other caller takes over before expires_at + MaxSkew by its clock. A rejection's At is the instant
-//     of its condition, and Result.Margin how far that lies before Now. A condition that asks both ways is explained by
-//     the earlier instant.
+//   - The time is an interval. Every response carries a Date, which bounds the service's time within a second and the time of
+//     the request. Each further response narrows the bounds, which drift and small steps of the caller's clock widen again.
+//     [Open] takes the first measurement.
+//   - What is written is the latest end of the interval: a lease of ten seconds lasts ten seconds at least. "This time has
+//     passed" ([docstore.LE] with a time) is asked for its earliest end, "this time has not passed yet" (the same inside a Not)
+//     for its latest. A rejection's At is the instant of its condition, and Result.Margin how far the latest end lies beyond it. A
+//     condition that asks both ways is explained by the earlier instant.
+//   - It fails closed. A clock that is proven to be off by more than Options.MaxSkew, or that was set by more than a quarter of
+//     it since it was last measured, is not used: before anything is sent the call ends with [docstore.ErrClockSkew], and the
+//     clock is measured again, at most once a second, until it is right.
 //
-// Two callers whose corrected clocks differ by less than MaxSkew never both hold a lease. What can still go wrong: two
-// clocks that are off in opposite directions by more than half of MaxSkew, each known by a few responses only; a
-// service or proxy whose Date is wrong; a clock that was set by less than a quarter of MaxSkew, until the next
-// response; a caller that is paused between its last clock reading and its effect. Each can make two holders run at
-// once for a short time. None can give them the same token, because the service alone counts tokens, so the comparison
-// of tokens where the effect happens ([Condition], [Store.Check], lock.Guard) stops the earlier one.
+// So no caller takes over while the holder, who counts from before its request, may still act, however far their clocks are
+// apart. The price is time, not requests: after a cold start, with one response to go by, a lease may last a second longer
+// than it was asked for and be taken over yet a second later; after a hundred responses a tenth of that remains. A call after
+// an idle hour (2 x MaxSkew / 500 ppm) measures first, with one GetItem.
+//
+// What can still go wrong: a service or proxy whose Date is wrong; a clock that is corrected by more than 500 µs a second for
+// long while nothing is asked of the service; a machine that sleeps without either of its clocks showing it; a caller that is
+// paused between its last clock reading and its effect. Each can make two holders run at once for a short time. None can give
+// them the same token, because the service alone counts tokens, so the comparison
+// of tokens where the effect happens ([Condition], [Store.Check], lock.Guard) stops the earlier one. A counter that starts at
+// the store's time ([docstore.Write].StartAtNow) is above the one of a removed document if that was gone for longer than the
+// widest interval, 1 s + 5 x MaxSkew.
 //
 // The instant of a write is that of its first attempt. A write that arrives late, because it was throttled or its
 // connection was lost, carries an instant in the past: it takes over later than it could, and what it is granted

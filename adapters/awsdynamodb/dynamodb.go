@@ -43,8 +43,8 @@ const minSkew = 100 * time.Millisecond
 // maxIndexes is how many global secondary indexes a table may have, unless AWS has raised the quota.
 const maxIndexes = 20
 
-// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured, nothing rejected and no margin
-// kept. It is for tests with a clock of their own, and for machines whose clocks are synchronized and monitored
+// TrustClock as [Options].MaxSkew uses the caller's clock as it is: nothing is measured or rejected, and the time is taken
+// for exact. It is for tests with a clock of their own, and for machines whose clocks are synchronized and monitored
 // otherwise.
 const TrustClock time.Duration = -1
 
@@ -61,8 +61,8 @@ type Options struct {
 	// retries; the client's do not apply.
 	Client Client
 
-	// MaxSkew is how far the caller's clock may be off, at least 100 ms; see the package comment. It is also the margin
-	// that is kept before an expired lease may be taken over. 0 means [DefaultMaxSkew]; see [TrustClock], too.
+	// MaxSkew is how far the caller's clock may be off before calls end with [docstore.ErrClockSkew], at least 100 ms; see the
+	// package comment. Callers of one table may have different ones. 0 means [DefaultMaxSkew]; see [TrustClock], too.
 	MaxSkew time.Duration
 
 	// RetryTimeout is how long a call retries after throttling and conflicts before it ends with

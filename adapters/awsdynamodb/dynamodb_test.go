@@ -71,8 +71,8 @@ func TestRequests(t *testing.T) {
 		acquire := func(c lock.Acquire) func() (lock.Outcome, error) {
 			return func() (lock.Outcome, error) { return locks.Acquire(t.Context(), c) }
 		}
-		renew := lock.Renew{ID: id, Owner: "bob", Token: 2, RequestID: "n1", TTLSeconds: 20}
-		release := lock.Release{ID: id, Owner: "bob", Token: 2, RequestID: "e1"}
+		renew := lock.Renew{ID: id, Owner: "bob", RequestID: "n1", TTLSeconds: 20}
+		release := lock.Release{ID: id, Owner: "bob", RequestID: "e1"}
 		for _, step := range []struct {
 			name string
 			wait time.Duration
@@ -82,7 +82,11 @@ func TestRequests(t *testing.T) {
 			{"acquire free", 0, acquire(ann), lock.OK},
 			{"acquire held", 0, acquire(bob), lock.Held},
 			{"acquire replayed", 0, acquire(ann), lock.OK},
-			{"acquire expired", 11 * time.Second, acquire(bob), lock.OK},
+			{"acquire expired", 13 * time.Second, func() (lock.Outcome, error) {
+				o, err := locks.Acquire(t.Context(), bob)
+				renew.Token, release.Token = o.Lease.Token, o.Lease.Token
+				return o, err
+			}, lock.OK},
 			{"renew", 0, func() (lock.Outcome, error) { return locks.Renew(t.Context(), renew) }, lock.OK},
 			{"renew replayed", 0, func() (lock.Outcome, error) { return locks.Renew(t.Context(), renew) }, lock.OK},
 			{"release", 0, func() (lock.Outcome, error) { return locks.Release(t.Context(), release) }, lock.OK},

@@ -94,7 +94,7 @@ func (s *Store) Check(ctx context.Context, k docstore.Key, c docstore.Cond) (typ
 		return types.TransactWriteItem{}, err
 	}
 	defer s.calls.End()
-	m := instants{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
+	m := begin.instants()
 	e := newExpressions()
 	condition := e.condition(m.fix(c).Cond)
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{

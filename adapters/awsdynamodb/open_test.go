@@ -417,10 +417,12 @@ func openTable(t *testing.T, table string, o awsdynamodb.Options) *awsdynamodb.S
 }
 
 // dial is a client of an emulator.
-func dial(server *dynamodbtest.Server) *sdk.Client {
+func dial(server *dynamodbtest.Server) *sdk.Client { return dialThrough(server.RoundTripper()) }
+
+func dialThrough(t http.RoundTripper) *sdk.Client {
 	return sdk.New(sdk.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: anybody,
-		HTTPClient: &http.Client{Transport: server.RoundTripper()},
+		HTTPClient: &http.Client{Transport: t},
 	})
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
@@ -154,4 +157,69 @@ func TestPatience(t *testing.T) {
 			unchanged(t, store)
 		})
 	})
+}
+
+// canceling is a client whose transactions are canceled for the next reasons, and counts them.
+type canceling struct {
+	awsdynamodb.Client
+	reasons [][]string
+	sent    int
+}
+
+func (c *canceling) TransactWriteItems(ctx context.Context, in *sdk.TransactWriteItemsInput, o ...func(*sdk.Options)) (*sdk.TransactWriteItemsOutput, error) {
+	var options sdk.Options
+	for _, f := range o {
+		f(&options)
+	}
+	for ; ; c.sent++ { // as the SDK does
+		if c.sent == len(c.reasons) {
+			return c.Client.TransactWriteItems(ctx, in, o...)
+		}
+		err := &types.TransactionCanceledException{}
+		for _, code := range c.reasons[c.sent] {
+			reason := types.CancellationReason{Code: aws.String(code)}
+			if code == "ConditionalCheckFailed" {
+				reason.Item = map[string]types.AttributeValue{"n": &types.AttributeValueMemberN{Value: "7"}}
+			}
+			err.CancellationReasons = append(err.CancellationReasons, reason)
+		}
+		if !options.Retryer.IsErrorRetryable(err) {
+			c.sent++
+			return nil, err
+		}
+	}
+}
+
+// TestMixedReasons: a transaction of which one condition failed is refused, whatever kept the other documents busy; it is not
+// sent again. One that only met other transactions is.
+func TestMixedReasons(t *testing.T) {
+	for _, c := range []struct {
+		reasons [][]string
+		applied bool
+		refused []int
+		sent    int
+	}{
+		{[][]string{{"TransactionConflict", "ConditionalCheckFailed"}}, false, []int{1}, 1},
+		{[][]string{{"ConditionalCheckFailed", "TransactionConflict"}}, false, []int{0}, 1},
+		{[][]string{{"ThrottlingError", "ConditionalCheckFailed"}}, false, []int{1}, 1},
+		{[][]string{{"TransactionConflict", "None"}, {"None", "ThrottlingError"}, {"TransactionConflict", "ProvisionedThroughputExceeded"}}, true, nil, 3},
+	} {
+		client := &canceling{Client: inMemory()}
+		s := open(t, client)
+		client.reasons = c.reasons
+		never := docstore.Eq{Field: "n", Value: docstore.Int(8)}
+		writes := []docstore.Write{{Key: docstore.Key{Kind: "k", ID: "a"}, If: never}, {Key: docstore.Key{Kind: "k", ID: "b"}, If: never}}
+		if c.applied {
+			writes[0].If, writes[1].If = nil, nil
+		}
+		r, err := s.Write(t.Context(), writes...)
+		if err != nil || r.Applied != c.applied || !slices.Equal(r.Refused, c.refused) || client.sent != c.sent {
+			t.Errorf("%v: %+v, %v, %d requests", c.reasons, r, err, client.sent)
+		}
+		for _, i := range c.refused {
+			if r.Docs[i]["n"] != docstore.Int(7) {
+				t.Errorf("%v: found %v", c.reasons, r.Docs)
+			}
+		}
+	}
 }

@@ -25,7 +25,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	m := instants{now: docstore.TruncateMilli(begin.now), margin: s.clock.margin()}
+	m := begin.instants()
 	prepared := make([]prepared, len(writes))
 	for i, w := range writes {
 		prepared[i] = prepare(w, m)

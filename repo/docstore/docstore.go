@@ -108,7 +108,7 @@ type Write struct {
 	// StartAtNow names fields of Add that, where they are missing, count as the store's time in microseconds since 1970
 	// instead of 0. A counter that is increased less often than once a microsecond then never shows a number twice, even if
 	// its document was removed in between, for longer than a millisecond (on a store without a clock of its own: for longer
-	// than twice the bound on its callers' clocks). A store that has only the clock of one machine (memory, SQLite, Redis)
+	// than it may be unsure of the time, which is seconds). A store that has only the clock of one machine (memory, SQLite, Redis)
 	// starts no such counter below the highest number that one of them has reached, so that a clock which is set back cannot
 	// undo that: see [Write.StartFrom].
 	StartAtNow []string
@@ -128,8 +128,10 @@ type Result struct {
 	Applied bool
 	At      time.Time // the instant that Now was, in UTC, whole milliseconds
 
-	// Margin is how far At lies before the store's time, if Applied is false. On a store without a clock of its own a time
-	// counts as passed only when it has passed by this much, because the callers' clocks differ. 0 on all other stores.
+	// Margin is how far the store's time may lie beyond At, if Applied is false. A store without a clock of its own knows the
+	// time only between two instants. It writes the later one, so that no lease ends too early. A time counts as passed only when
+	// it lies before the earlier one: if the condition asks for that, At is the earlier instant and At + Margin the later one.
+	// Otherwise At is the later one and Margin is 0, as it is on all stores with a clock.
 	Margin time.Duration
 
 	// Docs has one entry for each write, in order. After an applied single write it holds the document as it now

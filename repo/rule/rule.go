@@ -56,8 +56,8 @@ type Second[S any] interface {
 
 // When is what is known of the time of a decision.
 type When struct {
-	At     time.Time     // the store's time of the decision; in a refusal the earliest that it can be
-	Margin time.Duration // see [docstore.Result].Margin
+	At     time.Time     // the instant by which the store decided
+	Margin time.Duration // how far the store's time may lie beyond At, see [docstore.Result].Margin
 	Took   time.Duration // from before the request to after the response, by a monotonic clock of the caller
 }
 
