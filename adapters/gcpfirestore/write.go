@@ -36,6 +36,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 
 	// lost is what the first Commit without a response was based on, nil if all had a response. It may have been
 	// applied, and it may still arrive: at most once, and only as long as the documents are as they were.
+	// (A document that was made and deleted in between looks as it was. Documents are kept longer than calls take.)
 	var lost *reading
 	var last error // of a Commit
 	failures := 0

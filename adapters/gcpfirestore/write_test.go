@@ -3,7 +3,9 @@ package gcpfirestore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,9 +13,14 @@ import (
 
 	sdk "cloud.google.com/go/firestore"
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -198,6 +205,110 @@ func TestLostCommitOvertaken(t *testing.T) {
 	}
 	if r, err := s.Write(t.Context(), renew); err != nil || r.Applied || r.Docs[0]["n"] != docstore.Int(1) {
 		t.Errorf("once more: %+v, error %v, want a refusal that shows n = 1", r, err)
+	}
+}
+
+// TestLostThenRefuted: a Commit without a response arrives just before the second one, which is refuted by it. That the second
+// had a response does not make the first one known: another attempt would be the second increment.
+func TestLostThenRefuted(t *testing.T) {
+	for name, mode := range modes {
+		for _, before := range [][]docstore.Write{nil, {increment}} {
+			t.Run(fmt.Sprint(name, " ", len(before)), func(t *testing.T) {
+				server := firestoretest.Start(t, &firestoretest.Options{Mode: mode})
+				s := open(t, server, "")
+				for _, w := range before {
+					if _, err := s.Write(t.Context(), w); err != nil {
+						t.Fatal(err)
+					}
+				}
+				arrive := make(chan struct{})
+				late := server.Inject(firestoretest.Fault{
+					Method: "Commit", Times: 1, Effect: firestoretest.ApplyLate{Code: codes.Unavailable, Until: arrive},
+				})
+				fault(server, firestoretest.Delay{}, func() {
+					close(arrive)
+					if err := late.Wait(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+				server.ResetCounts()
+				if r, err := s.Write(t.Context(), increment); !errors.Is(err, docstore.ErrUnavailable) || !strings.Contains(err.Error(), "does not tell whether") {
+					t.Errorf("%+v, error %v, want ErrUnavailable with an unknown outcome", r, err)
+				}
+				if got, want := n(t, s), int64(len(before)+1); got != want || server.Count("Commit") != 2 {
+					t.Errorf("n is %d after %d commits, want %d after 2", got, server.Count("Commit"), want)
+				}
+			})
+		}
+	}
+}
+
+// readTimes changes the read times of the next BatchGetDocuments: the first document that is sent gets the first one, and so on.
+type readTimes struct {
+	grpc.ClientStream
+	next *[]time.Duration
+	at   time.Time
+}
+
+func (r *readTimes) RecvMsg(m any) error {
+	if err := r.ClientStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if res, ok := m.(*pb.BatchGetDocumentsResponse); ok && res.GetResult() != nil && len(*r.next) > 0 {
+		res.ReadTime = timestamppb.New(r.at.Add((*r.next)[0]))
+		*r.next = (*r.next)[1:]
+	}
+	return nil
+}
+
+// TestReadTimesOfSeveral: documents that are read together have read times of their own. The time of all is the latest, which one
+// it may be: until then those with earlier ones have not changed.
+func TestReadTimesOfSeveral(t *testing.T) {
+	server := firestoretest.Start(t, nil)
+	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var next []time.Duration
+	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStreamInterceptor(
+		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := streamer(ctx, desc, cc, method, opts...)
+			return &readTimes{stream, &next, base}, err
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{
+		Project: project, ClientOptions: []option.ClientOption{option.WithGRPCConn(conn)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	keys := []docstore.Key{key("a"), key("b"), key("c")}
+	for _, order := range [][]time.Duration{{1, 2, 3}, {3, 2, 1}, {1, 3, 2}} {
+		want := base.Add(3 * time.Second)
+		for i := range order {
+			order[i] *= time.Second
+		}
+		next = slices.Clone(order)
+		if snap, err := s.Get(t.Context(), keys...); err != nil || !snap.At.Equal(want) || len(next) != 0 {
+			t.Errorf("read times %v: the snapshot is of %v, want %v, %v", order, snap.At, want, err)
+		}
+		next = slices.Clone(order)
+		var writes []docstore.Write
+		for _, k := range keys {
+			writes = append(writes, docstore.Write{Key: k, Set: docstore.Doc{"at": docstore.Now}})
+		}
+		if r, err := s.Write(t.Context(), writes...); err != nil || !r.At.Equal(want) {
+			t.Errorf("read times %v: the write is of %v, want %v, %v", order, r.At, want, err)
+		}
+		snap, err := s.Get(t.Context(), keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, d := range snap.Docs {
+			if d["at"] != docstore.FormatTime(want) {
+				t.Errorf("read times %v: document %d says %v, want %v", order, i, d["at"], want)
+			}
+		}
 	}
 }
 
