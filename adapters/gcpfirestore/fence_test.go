@@ -172,7 +172,9 @@ func TestFenceRefuses(t *testing.T) {
 	}{
 		"root":      {"leasehold", held, "names a collection"},
 		"key":       {fenceRoot, docstore.Write{}, "kind"},
-		"a change":  {fenceRoot, docstore.Write{Key: held.Key, Unset: []string{"token"}}, "leave Set, Add and Unset empty"},
+		"a change":  {fenceRoot, docstore.Write{Key: held.Key, Unset: []string{"token"}}, "leave Set, Add, Unset, Keep and Delete empty"},
+		"an end":    {fenceRoot, docstore.Write{Key: held.Key, Keep: time.Hour}, "leave Set, Add, Unset, Keep and Delete empty"},
+		"deletion":  {fenceRoot, docstore.Write{Key: held.Key, If: held.If, Delete: true}, "leave Set, Add, Unset, Keep and Delete empty"},
 		"long keys": {fenceRoot, docstore.Write{Key: docstore.Key{Kind: "locks", ID: strings.Repeat("/", 1000)}}, "4000 bytes"},
 	} {
 		f.server.ResetCounts()
