@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -34,7 +35,7 @@ func (onceCmd) Help() string {
 
   leasehold once a-1024 -- ./analyze.sh --input s3://bucket/a-1024
 
-The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment. When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
+The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
 
 Exit codes: 0 the analysis is READY now, or was READY or FAILED before; 1 the run failed, for good or not; 130 it was interrupted; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
 }
@@ -116,7 +117,7 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	if in, err := os.Stdin.Stat(); err == nil && in.Mode()&os.ModeCharDevice == 0 {
 		command.Stdin = os.Stdin // a terminal belongs to this process's group: reading from it would stop the command
 	}
-	command.Env = append(os.Environ(),
+	command.Env = append(settings.WithoutSecrets(os.Environ()),
 		"LEASEHOLD_ANALYSIS_ID="+l.AnalysisID, "LEASEHOLD_TOKEN="+strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT="+result)
 	inGroup(command)
 	if err := once.Check(ctx); err != nil {

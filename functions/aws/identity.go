@@ -71,6 +71,10 @@ func (a Authorizer) byClaims(claims map[string]string) (httpapi.Caller, error) {
 	if err := field.Text("sub", subject, maxSubjectBytes); err != nil {
 		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %s: it must name the caller", err)
 	}
+	// The subjects of IAM callers are ARNs: an issuer must not be able to name one of them.
+	if strings.HasPrefix(subject, "arn:") {
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim sub begins with arn:, which is for callers that IAM has verified")
+	}
 	// To httpapi, a caller without a tenant is one that may use every tenant.
 	if err := field.Text(claim, tenant, maxSubjectBytes); err != nil {
 		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %s: it must name the caller's tenant", err)

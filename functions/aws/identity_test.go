@@ -94,6 +94,7 @@ func TestAuthorizers(t *testing.T) {
 		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"), httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},
 		{"no subject", withIAM, claims("sub", ""), httpapi.Caller{}, "claim sub is required: 1 to 200 bytes of text: it must name the caller"},
 		{"long subject", withIAM, claims("sub", strings.Repeat("x", 201)), httpapi.Caller{}, "claim sub has 201 bytes, 200 at most"},
+		{"the name of an IAM caller", withIAM, claims("sub", user), httpapi.Caller{}, "claim sub begins with arn:"},
 		{"no tenant", withIAM, claims("tenant_id", ""), httpapi.Caller{}, "claim tenant_id is required"},
 		{"control character in the tenant", withIAM, claims("tenant_id", "a\nb"), httpapi.Caller{}, "claim tenant_id has the control character U+000A"},
 

@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -52,6 +53,12 @@ func (c Config) caller(payload []byte) (httpapi.Caller, error) {
 		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q is empty: it must name the caller's tenant", c.TenantClaim)
 	case !readable(tenant):
 		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim %q has control characters or is not UTF-8", c.TenantClaim)
+	}
+	switch {
+	case c.TenantClaim == "email" && !token.isTrue("email_verified"):
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token's claim email_verified is not true: its issuer has not verified the address, which names the tenant")
+	case c.RequiredScope != "" && !token.hasScope(c.RequiredScope):
+		return httpapi.Caller{}, fmt.Errorf("%w: the token does not have the scope %s, which this server requires", httpapi.ErrForbidden, c.RequiredScope)
 	}
 	return httpapi.Caller{
 		Subject: subject, Tenant: tenant,

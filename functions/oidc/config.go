@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,15 @@ const (
 
 // defaultTimeout bounds each request to the issuer, unless Config.HTTPClient is set.
 const defaultTimeout = 5 * time.Second
+
+// PublicIssuers are issuers of which every account of the world can get a token, for any audience.
+var PublicIssuers = []string{
+	GoogleIssuer,
+	"https://appleid.apple.com",
+	"https://gitlab.com",
+	"https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0", // personal accounts
+	"https://token.actions.githubusercontent.com",
+}
 
 // Config says which tokens are accepted. Issuer and Audience are required; the rest has defaults.
 type Config struct {
@@ -56,6 +66,9 @@ type Config struct {
 
 	// IDScope is the scope of callers that may lease machine IDs, in the same claims. Empty means [DefaultIDScope].
 	IDScope string
+
+	// RequiredScope is a scope that every token must have, in the same claims. Empty requires none.
+	RequiredScope string
 
 	// Leeway is how far the clocks of the issuer and of this server may differ: a token is accepted from nbf - Leeway
 	// until just before exp + Leeway, and iat may be up to Leeway ahead. Zero means [DefaultLeeway]. At most [MaxLeeway].
@@ -112,10 +125,10 @@ func (c Config) check() error {
 		return errors.New("Issuer is required: the URL of the OpenID Connect issuer, as its tokens spell it in iss")
 	}
 	if err := checkSource(c.Issuer); err != nil {
-		return fmt.Errorf("Issuer %q %w", c.Issuer, err)
+		return fmt.Errorf("Issuer %s %w", quoteURL(c.Issuer), err)
 	}
 	if strings.ContainsAny(c.Issuer, "?#") {
-		return fmt.Errorf("Issuer %q must not have a query or a fragment: OpenID Connect issuers have neither", c.Issuer)
+		return fmt.Errorf("Issuer %s must not have a query or a fragment: OpenID Connect issuers have neither", quoteURL(c.Issuer))
 	}
 	if c.Audience == "" {
 		return errors.New("Audience is required: the name of this server in the claim aud; without it, " +
@@ -123,10 +136,10 @@ func (c Config) check() error {
 	}
 	if c.JWKSURL != "" {
 		if err := checkSource(c.JWKSURL); err != nil {
-			return fmt.Errorf("JWKSURL %q %w", c.JWKSURL, err)
+			return fmt.Errorf("JWKSURL %s %w", quoteURL(c.JWKSURL), err)
 		}
 	}
-	for _, s := range []struct{ name, scope string }{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}, {"IDScope", c.IDScope}} {
+	for _, s := range []struct{ name, scope string }{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}, {"RequiredScope", c.RequiredScope}, {"IDScope", c.IDScope}} {
 		if strings.ContainsFunc(s.scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 			return fmt.Errorf("%s %q must be one scope: printable ASCII without spaces, quotes and backslashes", s.name, s.scope)
 		}
@@ -136,6 +149,18 @@ func (c Config) check() error {
 			"clocks that differ by more must be synchronized", c.Leeway, DefaultLeeway, MaxLeeway)
 	}
 	return nil
+}
+
+// quoteURL is a URL for an error, without what may be a password in it.
+func quoteURL(s string) string {
+	u, err := url.Parse(s)
+	switch {
+	case err == nil && u.User != nil:
+		return strconv.Quote(u.Redacted())
+	case strings.Contains(s, "@"):
+		return "(not shown, because it may have a password)"
+	}
+	return strconv.Quote(s)
 }
 
 // checkSource rejects what is not a URL from which keys may be read.

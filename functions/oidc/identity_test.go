@@ -183,6 +183,46 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestTenantByEmail: an address that the issuer has not verified is whatever its account says.
+func TestTenantByEmail(t *testing.T) {
+	i := newIssuer(t, public(p256(), "a"))
+	id, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", TenantClaim: "email", Now: newClock().now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verified := range []any{true, nil, false, "true"} {
+		caller, err := identify(t, id, i.token(t, object{"email": "ann@example.com", "email_verified": verified}))
+		if verified == true {
+			if err != nil || caller.Tenant != "ann@example.com" {
+				t.Errorf("verified: %+v, %v", caller, err)
+			}
+		} else if !errors.Is(err, httpapi.ErrUnauthenticated) || caller.Tenant != "" {
+			t.Errorf("email_verified %v: %+v, %v", verified, caller, err)
+		}
+	}
+}
+
+// TestRequiredScope: a token without it is another program's.
+func TestRequiredScope(t *testing.T) {
+	i := newIssuer(t, public(p256(), "a"))
+	id, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: "leasehold", RequiredScope: "locks", Now: newClock().now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		scopes object
+		want   bool
+	}{
+		{object{"scope": "openid locks"}, true}, {object{"scp": []string{"locks"}}, true}, {object{"scope": nil}, false},
+		{object{"scope": "locks2 xlocks LOCKS"}, false}, {object{"scope": "leasehold:admin"}, false},
+	} {
+		_, err := identify(t, id, i.token(t, c.scopes))
+		if (err == nil) != c.want || err != nil && !errors.Is(err, httpapi.ErrForbidden) {
+			t.Errorf("%v: %v", c.scopes, err)
+		}
+	}
+}
+
 func TestSubjectOf200Bytes(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
 	sub := strings.Repeat("é", 100)

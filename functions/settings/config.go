@@ -36,6 +36,7 @@ type Config struct {
 	AuthAdminScope, AuthWorkerScope       string
 	AuthIDScope                           string
 	AuthIDSubjects                        []string
+	AuthRequiredScope                     string
 	AuthLeeway                            time.Duration
 	Development                           bool
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
@@ -36,7 +37,7 @@ var Rules = []Rule{
 		Why: "the name of this server in the claim aud; without it, tokens that were issued for other servers would be accepted",
 	},
 	{
-		If:    []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_JWKS_URL", "LEASEHOLD_AUTH_LEEWAY"},
+		If:    []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_JWKS_URL", "LEASEHOLD_AUTH_LEEWAY", "LEASEHOLD_AUTH_REQUIRED_SCOPE"},
 		Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer,
 	},
 	{
@@ -139,11 +140,20 @@ func (c *Config) checkDevelopment(env map[string]string) error {
 	return nil
 }
 
+// ownClaims are claims in which accounts of public issuers have a value of their own choice, or each another one.
+var ownClaims = []string{"email", "sub", "name", "preferred_username", "nickname", "azp", "aud", "iss"}
+
 func (c *Config) checkTenant(map[string]string) error {
+	const anyone = "every account of the world can get a token of it for any audience"
+	public := slices.Contains(oidc.PublicIssuers, c.AuthIssuer) && c.AuthSubjects == nil && c.AuthRequiredScope == ""
 	switch {
-	case c.AuthTenant != "" && c.AuthSubjects == nil && c.AuthIssuer == oidc.GoogleIssuer:
-		return fmt.Errorf("%s needs %s with the issuer %s: every Google account can get a token for any audience",
-			c.Name("LEASEHOLD_AUTH_TENANT"), c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT"), oidc.GoogleIssuer)
+	case public && c.AuthTenant != "":
+		return fmt.Errorf("%s needs %s with the issuer %s: %s", c.Name("LEASEHOLD_AUTH_TENANT"),
+			c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT"), c.AuthIssuer, anyone)
+	case public && slices.Contains(ownClaims, c.AuthTenantClaim):
+		return fmt.Errorf("%s %s admits everybody with the issuer %s: %s. Use a claim of your organization (such as hd of Google), or set %s and %s",
+			c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), c.AuthTenantClaim, c.AuthIssuer, anyone,
+			c.NameBeside("LEASEHOLD_AUTH_TENANT", "LEASEHOLD_AUTH_TENANT_CLAIM"), c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT_CLAIM"))
 	case c.AuthTenant != "" && c.AuthIssuer != "" && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM"):
 		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)
 	}
@@ -199,7 +209,13 @@ func (c *Config) checkTimes(map[string]string) error {
 }
 
 // checkTaskCallers makes sure that endpoints for tasks and sweeps that do something know their callers.
-func (c *Config) checkTaskCallers(map[string]string) error {
+func (c *Config) checkTaskCallers(env map[string]string) error {
+	host, _, _ := net.SplitHostPort(c.Listen) // checkListen has looked at it
+	if c.Entry == Serve && c.TaskAuth == "platform" && (c.RunsTasks() || c.Sweeps()) && env["K_SERVICE"] == "" && !httpapi.Loopback(host) {
+		return fmt.Errorf("%s platform on %s %s lets every caller run tasks: it is for Cloud Run, which verifies callers, and for this machine alone.\n"+
+			"Set %s, or listen on 127.0.0.1", c.Name("LEASEHOLD_TASK_AUTH"), c.Name("LEASEHOLD_LISTEN"), c.Listen,
+			c.NameBeside("LEASEHOLD_TASK_ACCOUNT", "LEASEHOLD_TASK_AUTH"))
+	}
 	if c.RunsTasks() {
 		if err := c.checkTaskAccount(c.TaskAccount); err != nil {
 			return err

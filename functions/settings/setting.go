@@ -177,4 +177,16 @@ func Of(e Entry) []Setting {
 type Variable struct {
 	Name, Help string
 	Instead    string // setting of a server that is easily confused with it
+	Secret     bool
+}
+
+// WithoutSecrets returns the environment without the values of settings that are secret, or may contain a secret, for programs that
+// a command starts. environ is like that of [os.Environ].
+func WithoutSecrets(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, value, _ := strings.Cut(kv, "=")
+		s, _ := Find(name)
+		v, _ := clientVariable(name)
+		return s.Secret || v.Secret || s.Env == "LEASEHOLD_REDIS_ADDR" && strings.Contains(value, "@")
+	})
 }

@@ -160,6 +160,21 @@ func row(t *testing.T, env string) settings.Setting {
 	return s
 }
 
+// TestWithoutSecrets: a program that a command starts gets no secret of Leasehold.
+func TestWithoutSecrets(t *testing.T) {
+	kept := []string{"PATH=/bin", "LEASEHOLD_SERVER=http://x", "LEASEHOLD_AUTH_TOKEN_FILE=/f", "LEASEHOLD_REDIS_ADDR=redis:6379", "AUTH_TOKEN=hunter2", "EMPTY"}
+	env := append(slices.Clone(kept), "LEASEHOLD_AUTH_TOKEN=hunter2", "LEASEHOLD_EXTERNAL_ID_SECRET=hunter2", "LEASEHOLD_REDIS_PASSWORD=hunter2",
+		"LEASEHOLD_TARGET_TOKEN=hunter2", "LEASEHOLD_REDIS_ADDR=redis://u:hunter2@redis:6379")
+	if got := settings.WithoutSecrets(env); !slices.Equal(got, kept) {
+		t.Errorf("got %q", got)
+	}
+	for _, s := range settings.Table {
+		if s.Secret && len(settings.WithoutSecrets([]string{s.Env + "=x"})) != 0 {
+			t.Errorf("%s is passed on", s.Env)
+		}
+	}
+}
+
 // TestLoad: values of each type, from the environment and from flags.
 func TestLoad(t *testing.T) {
 	const issuer = "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=leasehold "
@@ -225,6 +240,8 @@ func TestClientVariables(t *testing.T) {
 func TestRejected(t *testing.T) {
 	const (
 		google   = "LEASEHOLD_AUTH_ISSUER=https://accounts.google.com LEASEHOLD_AUTH_AUDIENCE=https://x.run.app "
+		actions  = "LEASEHOLD_AUTH_ISSUER=https://token.actions.githubusercontent.com LEASEHOLD_AUTH_AUDIENCE=x "
+		public   = "LEASEHOLD_LISTEN=0.0.0.0:8080 "
 		issuer   = "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=x "
 		target   = "LEASEHOLD_TARGET_URL=https://worker.example/run "
 		token    = target + "LEASEHOLD_TASK_ACCOUNT=q@p.iam.gserviceaccount.com LEASEHOLD_TASK_AUDIENCE=https://x.run.app "
@@ -329,6 +346,19 @@ func TestRejected(t *testing.T) {
 		{serve, google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
 		{lambda, table + google + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://accounts.google.com"},
 		{api, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1 LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
+		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=email", "LEASEHOLD_AUTH_TENANT_CLAIM email admits everybody with the issuer https://accounts.google.com"},
+		{lambda, table + google + "LEASEHOLD_AUTH_TENANT_CLAIM=sub", "LEASEHOLD_AUTH_TENANT_CLAIM sub admits everybody"},
+		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=hd", ""},
+		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=email LEASEHOLD_AUTH_REQUIRED_SCOPE=leasehold", ""},
+		{serve, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1", ""},
+		{serve, actions + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://token.actions.githubusercontent.com"},
+		{serve, issuer + "LEASEHOLD_AUTH_TENANT_CLAIM=email", ""},
+		{api, "LEASEHOLD_AUTH_REQUIRED_SCOPE=leasehold", "LEASEHOLD_AUTH_REQUIRED_SCOPE needs LEASEHOLD_AUTH_ISSUER"},
+		{serve, public + issuer + target + "LEASEHOLD_TASK_AUTH=platform", "LEASEHOLD_TASK_AUTH platform on LEASEHOLD_LISTEN 0.0.0.0:8080 lets every caller run tasks"},
+		{serve, public + issuer + queue + taskURL + "LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p", "lets every caller run tasks"},
+		{serve, public + issuer + target + "LEASEHOLD_TASK_AUTH=platform K_SERVICE=leasehold", ""},
+		{serve, issuer + target + "LEASEHOLD_TASK_AUTH=platform", ""}, // on this machine alone
+		{serve, public + issuer + "LEASEHOLD_TASK_AUTH=platform", ""}, // runs no tasks
 		{lambda, table + issuer + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
 		{lambda, table + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=arn:a LEASEHOLD_AUTH_TENANT_CLAIM=hd", "cannot both be set"},
 

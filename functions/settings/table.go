@@ -167,10 +167,16 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_AUTH_SUBJECTS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis, NotEmpty: true,
-		Help: "Subjects that belong to {AUTH_TENANT}; all others are rejected. The default is all. Required with the issuer " +
-			"https://accounts.google.com.",
+		Help: "Subjects that belong to {AUTH_TENANT}; all others are rejected. The default is all. Required with a public issuer, " +
+			"such as https://accounts.google.com.",
 		More:  "The subject of an IAM caller is its ARN; that of a role is without the session name.",
 		field: func(c *Config) any { return &c.AuthSubjects },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_REQUIRED_SCOPE", Group: groupAuth, Type: Text, Placeholder: "SCOPE", Entries: apis,
+		Help:  "Scope that every token must have. The default is none.",
+		More:  "For an issuer that gives tokens to accounts which Leasehold is not meant for.",
+		field: func(c *Config) any { return &c.AuthRequiredScope },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_ADMIN_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:admin", Placeholder: "SCOPE", Entries: apis,
@@ -360,12 +366,12 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_SERVER", Help: "URL of the server."},
 	{Name: "LEASEHOLD_TENANT", Help: "The caller's own tenant.", Instead: "LEASEHOLD_AUTH_TENANT"},
 	{Name: "LEASEHOLD_OWNER", Help: "Owner of the caller's leases."},
-	{Name: "LEASEHOLD_AUTH_TOKEN", Help: "The caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN"},
+	{Name: "LEASEHOLD_AUTH_TOKEN", Secret: true, Help: "The caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN"},
 	{Name: "LEASEHOLD_AUTH_TOKEN_FILE", Help: "File with the caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN_FILE"},
 	{Name: "LEASEHOLD_SERVICE", Help: "ID service of leasehold id."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_ENTITY", Help: "Entity of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_KEY", Help: "Number of the secret of public IDs."},
-	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET", Help: "Secret of public IDs."},
+	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET", Secret: true, Help: "Secret of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of public IDs."},
 	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
 	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},

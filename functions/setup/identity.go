@@ -34,7 +34,7 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 func tokens(c *settings.Config) oidc.Config {
 	return oidc.Config{
 		Issuer: c.AuthIssuer, Audience: c.AuthAudience, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
-		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, Leeway: c.AuthLeeway,
+		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, RequiredScope: c.AuthRequiredScope, Leeway: c.AuthLeeway,
 	}
 }
 

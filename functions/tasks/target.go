@@ -84,7 +84,11 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 	u, err := url.Parse(target)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("target %q is not a URL: it must look like https://worker.example.com/run", target)
+		shown := fmt.Sprintf(" %q", target)
+		if strings.Contains(target, "@") {
+			shown = "" // it may have a password
+		}
+		return nil, fmt.Errorf("target%s is not a URL: it must look like https://worker.example.com/run", shown)
 	case u.User != nil:
 		return nil, errors.New("target must not have a user or a password: use a token")
 	case u.Scheme == "http" && !httpapi.Loopback(u.Host):

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/once"
@@ -99,7 +101,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	}
 	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
 	warn := func(err error) {
-		w.log().WarnContext(ctx, "warning", "message_id", m.ID, "analysis", string(id), "err", err)
+		w.log().WarnContext(ctx, "warning", "message_id", m.ID, "analysis", string(id), "err", clip(err.Error()))
 	}
 	extend := func(ctx context.Context) {
 		if m.Extend == nil {
@@ -157,6 +159,16 @@ func (w *Worker) log() *slog.Logger {
 	return w.Log
 }
 
+// maxLogged bounds the bytes of an error in the log: a target may send a reason of many kilobytes.
+const maxLogged = 1 << 10
+
+func clip(s string) string {
+	if len(s) <= maxLogged {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxLogged], "") + "… (" + strconv.Itoa(len(s)) + " bytes)"
+}
+
 // logLine writes what became of a delivery. Bodies are left out: they may hold more than the analysis' name.
 func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Duration) {
 	level := slog.LevelInfo
@@ -172,7 +184,7 @@ func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Dur
 		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Float64("took_ms", float64(took.Microseconds())/1000),
 	}
 	if a.Err != nil {
-		line = append(line, slog.String("err", a.Err.Error()))
+		line = append(line, slog.String("err", clip(a.Err.Error())))
 	}
 	w.log().LogAttrs(ctx, level, "delivery", line...)
 }

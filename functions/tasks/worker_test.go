@@ -317,3 +317,22 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// TestLongReasonsAreClippedInTheLog: what a target sends goes into the document, not into every log line.
+func TestLongReasonsAreClippedInTheLog(t *testing.T) {
+	b := newBench(t, func(context.Context, once.Lock) (string, error) {
+		return "", once.Permanent(errors.New(strings.Repeat("é", 100<<10)))
+	})
+	b.put("a1", docstore.Doc{"status": docstore.String("PENDING")})
+	if r := b.Deliver(t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a1"}`), ID: "m1", Try: "1"}); r.Outcome != once.Failed {
+		t.Fatalf("%+v", r)
+	}
+	for line := range strings.Lines(b.log.String()) {
+		if len(line) > 2<<10 {
+			t.Errorf("a line of %d bytes: %.100s…", len(line), line)
+		}
+	}
+	if !strings.Contains(b.log.String(), "éé… (") {
+		t.Errorf("the log does not say that there is more: %s", b.log)
+	}
+}
