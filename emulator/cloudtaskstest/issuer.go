@@ -44,7 +44,7 @@ func startIssuer(now func() time.Time) (*issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cloud tasks emulator: %w", err)
 	}
-	l, err := loopback.Listen("cloud tasks emulator", "")
+	l, err := loopback.Listen("cloud tasks emulator", "", false)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// Log gets a line for each delivery; nil means none.
 	Log *slog.Logger
 
+	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen] takes
+	// every address, "0.0.0.0:8123", and tasks may go to every host.
+	InsecureListenAnywhere bool
+
 	// Now is the clock of the tokens; nil means time.Now. Waiting is not on this clock.
 	Now func() time.Time
 }
@@ -59,7 +63,8 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8123"; port 0 or an empty address picks a free port.
-// Options may be nil. Other addresses are rejected, because the emulator lets every caller do everything.
+// Options may be nil. Other addresses are rejected unless Options.InsecureListenAnywhere is set, because the emulator lets
+// every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	s := &Server{
 		changed: make(chan struct{}), queues: make(map[string]*queue), counts: make(map[string]int),
@@ -87,7 +92,7 @@ func Listen(addr string, o *Options) (*Server, error) {
 		}
 		s.queues[name] = q
 	}
-	l, err := loopback.Listen("cloud tasks emulator", addr)
+	l, err := loopback.Listen("cloud tasks emulator", addr, s.options.InsecureListenAnywhere)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +100,15 @@ func Listen(addr string, o *Options) (*Server, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.api = grpcserver.Serve(l, func(r grpc.ServiceRegistrar) {
+	s.api = grpcserver.Serve(l, http.HandlerFunc(noREST), func(r grpc.ServiceRegistrar) {
 		pb.RegisterCloudTasksServer(r, &service{server: s})
 	}, grpc.UnaryInterceptor(s.intercept))
 	return s, nil
+}
+
+// noREST rejects callers of HTTP/1 on the port.
+func noREST(w http.ResponseWriter, r *http.Request) {
+	grpcserver.Error(w, http.StatusNotImplemented, "UNIMPLEMENTED", "%s %s is not supported by this emulator: it speaks gRPC", r.Method, r.URL.Path)
 }
 
 // TB is the part of testing.TB that [Start] needs.

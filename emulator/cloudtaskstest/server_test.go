@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,7 +17,9 @@ import (
 	sdk "cloud.google.com/go/cloudtasks/apiv2"
 	pb "cloud.google.com/go/cloudtasks/apiv2/cloudtaskspb"
 	"google.golang.org/api/iterator"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -490,5 +493,41 @@ func TestInjectPanics(t *testing.T) {
 			}()
 			s.Inject(f)
 		}()
+	}
+}
+
+// With Options.InsecureListenAnywhere a task may go to another machine, and the server listens on every address.
+func TestNetwork(t *testing.T) {
+	s, err := cloudtaskstest.Listen("0.0.0.0:0", &cloudtaskstest.Options{Queues: []string{queue}, InsecureListenAnywhere: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, port, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = pb.NewCloudTasksClient(conn).CreateTask(t.Context(), &pb.CreateTaskRequest{Parent: queue, Task: &pb.Task{
+		ScheduleTime: timestamppb.New(time.Now().Add(time.Hour)), // it is not delivered in this test
+		MessageType:  &pb.Task_HttpRequest{HttpRequest: &pb.HttpRequest{Url: "http://worker.example/"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/v2/projects", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusNotImplemented || !strings.Contains(string(body), "gRPC") {
+		t.Fatalf("REST: %d %s (%v)", res.StatusCode, body, err)
 	}
 }

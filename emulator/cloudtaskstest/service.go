@@ -103,7 +103,7 @@ func (s *service) setState(name string, state pb.Queue_State) (*pb.Queue, error)
 
 // CreateTask adds a task, whose delivery begins at its schedule time.
 func (s *service) CreateTask(_ context.Context, r *pb.CreateTaskRequest) (*pb.Task, error) {
-	if err := checkTask(r.GetTask(), time.Now()); err != nil {
+	if err := s.server.checkTask(r.GetTask(), time.Now()); err != nil {
 		return nil, err
 	}
 	s.server.mu.Lock()
@@ -130,7 +130,7 @@ func (s *service) CreateTask(_ context.Context, r *pb.CreateTaskRequest) (*pb.Ta
 }
 
 // checkTask rejects what the service rejects, and what the emulator has not.
-func checkTask(t *pb.Task, now time.Time) error {
+func (s *Server) checkTask(t *pb.Task, now time.Time) error {
 	r := t.GetHttpRequest()
 	switch {
 	case t.GetAppEngineHttpRequest() != nil:
@@ -148,8 +148,9 @@ func checkTask(t *pb.Task, now time.Time) error {
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return status.Errorf(codes.InvalidArgument, "HttpRequest.url %q must begin with http:// or https://", r.GetUrl())
 	}
-	if !loopback.IsHost(u.Hostname()) {
-		return status.Errorf(codes.InvalidArgument, "cloud tasks emulator: HttpRequest.url %q is not on this machine, and the emulator delivers nowhere else", r.GetUrl())
+	if !s.options.InsecureListenAnywhere && !loopback.IsHost(u.Hostname()) {
+		return status.Errorf(codes.InvalidArgument, "cloud tasks emulator: HttpRequest.url %q is not on this machine: "+
+			"the emulator delivers elsewhere only with Options.InsecureListenAnywhere", r.GetUrl())
 	}
 	switch m := r.GetHttpMethod(); {
 	case pb.HttpMethod_name[int32(m)] == "":

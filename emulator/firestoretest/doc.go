@@ -79,7 +79,9 @@
 //     database, and reads at a time go back further than an hour.
 //   - A document that leaves the result of a listened query is a DocumentRemove here, a reset of the target there.
 //   - Codes are the same, messages in part.
-//   - There are no REST endpoints and no security rules. [Server.Reset] does what DELETE on all documents does there.
+//   - Of REST there is only DELETE /emulator/v1/projects/P/databases/D/documents, which does what [Server.Reset] does, for
+//     one database. Browsers reach Firestore by REST (WebChannel) and are rejected; the same library in Node uses gRPC.
+//   - There are no security rules.
 //
 // Unlike the service, no query needs an index, nothing limits the rate of writes, and no value is cut for comparison at
 // 1,500 bytes. What is kept of the past is an hour, as there, and at most 1,000 versions of one document.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -45,6 +46,10 @@ type Options struct {
 	// it may be applied after the client was told DEADLINE_EXCEEDED. The official emulator does so. Otherwise such a
 	// Commit is withdrawn.
 	LateCommits bool
+
+	// InsecureListenAnywhere lets other machines, and containers, use the emulator, which may do everything: [Listen] takes
+	// every address, "0.0.0.0:8081", and a request may name every host.
+	InsecureListenAnywhere bool
 
 	// Databases, if not empty, are the only ones that exist: "projects/P/databases/(default)". Requests for others are
 	// NOT_FOUND. Empty means that every database exists.
@@ -92,6 +97,7 @@ type Server struct {
 	options  Options
 	clock    *clock
 	api      *grpcserver.Server
+	rest     http.Handler
 	stopping chan struct{}
 	stop     sync.Once
 	late     sync.WaitGroup // applications that faults have put off
@@ -106,13 +112,14 @@ type Server struct {
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port.
-// Options may be nil. Other addresses are rejected, because the emulator lets every caller do everything.
+// Options may be nil. Other addresses are rejected unless Options.InsecureListenAnywhere is set, because the emulator lets
+// every caller do everything.
 func Listen(addr string, o *Options) (*Server, error) {
 	options, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	l, err := loopback.Listen("firestore emulator", addr)
+	l, err := loopback.Listen("firestore emulator", addr, options.InsecureListenAnywhere)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +130,8 @@ func Listen(addr string, o *Options) (*Server, error) {
 		databases: make(map[string]*database),
 		counts:    make(map[string]int),
 	}
-	s.api = grpcserver.Serve(l, func(r grpc.ServiceRegistrar) { pb.RegisterFirestoreServer(r, &service{server: s}) },
+	s.rest = s.restMux()
+	s.api = grpcserver.Serve(l, http.HandlerFunc(s.serveREST), func(r grpc.ServiceRegistrar) { pb.RegisterFirestoreServer(r, &service{server: s}) },
 		grpc.UnaryInterceptor(s.interceptUnary),
 		grpc.StreamInterceptor(s.interceptStream),
 		grpc.MaxRecvMsgSize(4*maxRequestBytes), // the limit itself is checked like any other

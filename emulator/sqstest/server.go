@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/emulator/internal/awsjson"
+	"github.com/leasehold-dev/leasehold/emulator/internal/loopback"
 )
 
 // Options are the settings of a server. The zero value works.
@@ -20,6 +21,11 @@ type Options struct {
 	// Now is the server's clock. The default is time.Now. It is called with the server's mutex held and must not call
 	// the server.
 	Now func() time.Time
+
+	// InsecureListenAnywhere lets other machines, and containers, use the server, which may do everything: a request may
+	// name every host. Otherwise one whose Host header is not that of this machine is rejected, because it may come from a
+	// page in a browser.
+	InsecureListenAnywhere bool
 }
 
 // Server is an in-memory SQS. It is an [http.Handler] for the endpoint's root. Its methods may be called from several
@@ -28,7 +34,8 @@ type Server struct {
 	// URL is the endpoint of a server that [Start] started, without a slash at the end; otherwise empty.
 	URL string
 
-	now func() time.Time
+	now      func() time.Time
+	anywhere bool
 
 	mu       sync.Mutex
 	queues   map[string]*queue
@@ -46,6 +53,7 @@ func New(opts *Options) *Server {
 	if opts != nil && opts.Now != nil {
 		s.now = opts.Now
 	}
+	s.anywhere = opts != nil && opts.InsecureListenAnywhere
 	return s
 }
 
@@ -100,8 +108,20 @@ const (
 	targetPrefix = "AmazonSQS."
 )
 
-// ServeHTTP handles one request of the protocol that the SDKs speak: a POST with JSON to the root.
+// ServeHTTP handles one request of the protocol that the SDKs speak: a POST with JSON to the root. It must name this
+// machine unless [Options].InsecureListenAnywhere is set.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.anywhere {
+		if err := loopback.CheckHost(r); err != nil {
+			awsjson.Write(w, http.StatusMisdirectedRequest, awsjson.Encode(map[string]any{"__type": "MisdirectedRequest", "message": err.Error()}))
+			return
+		}
+	}
+	s.serve(w, r)
+}
+
+// serve is ServeHTTP for every host.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return // the client is gone, or sent far more than a message: MaxBytesReader closes the connection

@@ -23,4 +23,6 @@ func Start(t TB, opts *Options) *Server {
 
 // RoundTripper returns a transport that hands requests to the server without a network, for an http.Client inside a
 // testing/synctest bubble. A dropped connection shows as [io.ErrUnexpectedEOF].
-func (s *Server) RoundTripper() http.RoundTripper { return awsjson.RoundTripper(s) }
+func (s *Server) RoundTripper() http.RoundTripper {
+	return awsjson.RoundTripper(http.HandlerFunc(s.serve))
+}

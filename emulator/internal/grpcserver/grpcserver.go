@@ -2,10 +2,13 @@
 package grpcserver
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
+	"time"
 
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -20,15 +23,23 @@ type Server struct {
 	grpc   *grpc.Server
 	served chan error
 
+	split      *splitter
+	rest       *http.Server
+	restServed chan error
+
 	mu    sync.Mutex
 	conns []*grpc.ClientConn
 }
 
-// Serve serves a listener until the server is closed.
-func Serve(l net.Listener, register func(grpc.ServiceRegistrar), o ...grpc.ServerOption) *Server {
-	s := &Server{addr: l.Addr().String(), grpc: grpc.NewServer(append(o, grpc.WaitForHandlers(true))...), served: make(chan error, 1)}
+// Serve serves a listener until the server is closed: gRPC, and to other callers, those of HTTP/1, the handler.
+func Serve(l net.Listener, rest http.Handler, register func(grpc.ServiceRegistrar), o ...grpc.ServerOption) *Server {
+	s := &Server{
+		addr: l.Addr().String(), grpc: grpc.NewServer(append(o, grpc.WaitForHandlers(true))...), served: make(chan error, 1),
+		split: split(l), rest: &http.Server{Handler: rest, ReadHeaderTimeout: 10 * time.Second}, restServed: make(chan error, 1),
+	}
 	register(s.grpc)
-	go func() { s.served <- s.grpc.Serve(l) }()
+	go func() { s.served <- s.grpc.Serve(s.split.http2) }()
+	go func() { s.restServed <- s.rest.Serve(s.split.rest) }()
 	return s
 }
 
@@ -49,18 +60,31 @@ func (s *Server) ClientOptions() []option.ClientOption {
 
 // Close ends all requests, waits for them and closes the connections of [Server.ClientOptions].
 func (s *Server) Close() error {
+	s.split.close()
 	s.grpc.Stop()
+	err := s.rest.Close()
 	s.mu.Lock()
 	conns := s.conns
 	s.mu.Unlock()
-	var err error
 	for _, c := range conns {
 		if e := c.Close(); e != nil && status.Code(e) != codes.Canceled { // Canceled: its client was closed before
 			err = errors.Join(err, e)
 		}
 	}
-	if e := <-s.served; e != nil && !errors.Is(e, grpc.ErrServerStopped) {
+	if e := <-s.served; e != nil && !errors.Is(e, grpc.ErrServerStopped) && !errors.Is(e, net.ErrClosed) {
+		err = errors.Join(err, e)
+	}
+	if e := <-s.restServed; !errors.Is(e, http.ErrServerClosed) && !errors.Is(e, net.ErrClosed) {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// Error responds to a caller of HTTP/1 as Google's APIs do.
+func Error(w http.ResponseWriter, code int, status, format string, args ...any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // the client that hung up does not mind
+		"error": map[string]any{"code": code, "message": fmt.Sprintf(format, args...), "status": status},
+	})
 }

@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
 // Listen binds a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port. It rejects other
-// addresses, because the emulators let every caller do everything. The emulator's name is for the errors.
-func Listen(emulator, addr string) (net.Listener, error) {
+// addresses, because the emulators let every caller do everything, unless anywhere allows them. The emulator's name is for
+// the errors.
+func Listen(emulator, addr string, anywhere bool) (net.Listener, error) {
 	if addr == "" {
 		addr = "127.0.0.1:0"
 	}
@@ -20,8 +22,9 @@ func Listen(emulator, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: address %q: %w", emulator, addr, err)
 	}
-	if !IsHost(host) {
-		return nil, fmt.Errorf("%s: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost", emulator, addr)
+	if !anywhere && !IsHost(host) {
+		return nil, fmt.Errorf("%s: address %q is not a loopback address: use 127.0.0.1, ::1 or localhost, or set Options.InsecureListenAnywhere",
+			emulator, addr)
 	}
 	l, err := net.Listen("tcp", addr) //nolint:noctx // a loopback address is bound at once
 	if err != nil {
@@ -33,7 +36,22 @@ func Listen(emulator, addr string) (net.Listener, error) {
 // IsHost reports whether a host is on this machine.
 func IsHost(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// CheckHost rejects a request that names another host than this machine. A page in a browser can have the name of its own
+// site lead to this machine, and would then be allowed to read the responses.
+func CheckHost(r *http.Request) error {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if IsHost(host) || strings.HasSuffix(host, ".localhost") {
+		return nil
+	}
+	return fmt.Errorf("the request is for the host %q, and this emulator serves its own machine only: "+
+		"use 127.0.0.1 or localhost, or set Options.InsecureListenAnywhere (--insecure-listen-anywhere)", r.Host)
 }
 
 // TB is what [Start] needs of a test.
@@ -88,7 +106,7 @@ func (s *HTTP) Close() error {
 // StartHTTP serves on a free port until the test ends, and returns the URL; it is empty if the test's Fatalf returned.
 func StartHTTP(t TB, emulator string, h http.Handler) string {
 	t.Helper()
-	l, err := Listen(emulator, "")
+	l, err := Listen(emulator, "", false)
 	if err != nil {
 		t.Fatalf("%v", err)
 		return ""
