@@ -52,6 +52,9 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		if !sdk.HasErrorPrefix(err, r.prefix) {
 			continue
 		}
+		if errors.Is(r.is, docstore.ErrUnavailable) {
+			return fmt.Errorf("%w: %w: %s: %s: %w", r.is, docstore.ErrNotWritten, subject, r.means, err)
+		}
 		if r.is != nil {
 			return fmt.Errorf("%w: %s: %s: %w", r.is, subject, r.means, err)
 		}
@@ -65,8 +68,8 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, err)
 	}
 	if unsent(err) {
-		return fmt.Errorf("%w: %s: no connection could be made, nothing was sent: check the address and that the server runs: %w",
-			docstore.ErrUnavailable, subject, err)
+		return fmt.Errorf("%w: %w: %s: no connection could be made, nothing was sent: check the address and that the server runs: %w",
+			docstore.ErrUnavailable, docstore.ErrNotWritten, subject, err)
 	}
 	return fmt.Errorf("%w: %s: there was no answer, the outcome is unknown: %w", docstore.ErrUnavailable, subject, err)
 }

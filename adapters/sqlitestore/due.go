@@ -121,6 +121,9 @@ func (s *Store) indexed(ctx context.Context, x dueIndex) (err error) {
 	if made {
 		return nil
 	}
+	if err := s.stillThere(); err != nil { // the connection is opened by the path
+		return s.explain("index", err)
+	}
 	c, err := openConn(s.path)
 	if err != nil {
 		return s.explain("index", err)

@@ -1,5 +1,11 @@
 package sqlitestore
 
+import (
+	"context"
+	"os"
+	"testing"
+)
+
 var (
 	ParseDoc  = parseDoc
 	AppendDoc = appendDoc
@@ -27,3 +33,38 @@ const (
 
 // Migrations are the steps of the schema.
 var Migrations = migrations
+
+// Durability is what the writing connection says about the syncs of its commits.
+func (s *Store) Durability() (map[string]int64, error) {
+	found := map[string]int64{}
+	for _, name := range []string{"synchronous", "fullfsync", "checkpoint_fullfsync"} {
+		n, err := s.writer.conn.number("PRAGMA " + name)
+		if err != nil {
+			return nil, err
+		}
+		found[name] = n
+	}
+	return found, nil
+}
+
+// SyncedFolders notes the folders whose names are forced to the disk for the rest of a test.
+func SyncedFolders(t *testing.T) *[]string {
+	t.Helper()
+	var synced []string
+	before := syncOpenFolder
+	t.Cleanup(func() { syncOpenFolder = before })
+	syncOpenFolder = func(d *os.File) error {
+		synced = append(synced, d.Name())
+		return before(d)
+	}
+	return &synced
+}
+
+// WaitEnded is how a call ends whose context has ended, by whether the writer has taken it and whether it is done.
+func WaitEnded(ctx context.Context, taken, finished bool) error {
+	c := &call{done: make(chan struct{}), taken: taken}
+	if finished {
+		close(c.done)
+	}
+	return c.wait(ctx, "leasehold.db")
+}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"syscall"
 )
 
@@ -52,6 +54,23 @@ func prepareFile(path string) (string, os.FileInfo, error) {
 	return abs, info, nil
 }
 
+// exposed says who else could read or replace the file. It is no error: the mounted folders of containers often allow everything,
+// and belong to no one else.
+func exposed(path string) (warnings []string) {
+	if runtime.GOOS == "windows" {
+		return nil // the bits say nothing there
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o006 != 0 {
+		warnings = append(warnings, fmt.Sprintf("%s has mode %04o: every user of this machine can read or change the locks; use chmod 600", path, info.Mode().Perm()))
+	}
+	dir := filepath.Dir(path)
+	// Where the sticky bit is set, as on /tmp, only the owner of a file can replace it.
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+		warnings = append(warnings, fmt.Sprintf("%s has mode %04o: every user of this machine can replace the store; use chmod 700", dir, info.Mode().Perm()))
+	}
+	return warnings
+}
+
 // makeFolder creates a folder and its parents. Each new name is forced to the disk: SQLite syncs the folder that holds
 // the file, but if a power cut took away the folder itself, every fencing token would begin anew.
 func makeFolder(dir string) error {
@@ -72,6 +91,9 @@ func makeFolder(dir string) error {
 	return syncFolder(parent)
 }
 
+// syncOpenFolder is a variable for a test: what reached the disk is seen after a power cut only.
+var syncOpenFolder = (*os.File).Sync
+
 // syncFolder forces the names in a folder to the disk, where the system can: some cannot sync a folder, and a folder
 // that may be searched but not read cannot be opened for it.
 func syncFolder(dir string) error {
@@ -82,7 +104,7 @@ func syncFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
+	err = syncOpenFolder(d)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
 		err = nil
 	}
@@ -107,16 +129,85 @@ func pathError(path string, err error) error {
 	return fmt.Errorf("sqlite: %s: %s: %w", path, fix, err)
 }
 
-// stillThere reports whether the path leads to the file that was opened. A file that was deleted or replaced can still
-// be written through the open descriptor, but never read again: the next process to open the path finds another
-// file, with other fencing tokens.
-func (s *Store) stillThere() error {
-	info, err := os.Stat(s.path)
-	if err == nil && os.SameFile(info, s.opened) {
-		return nil
+// watched is a file that a store has open.
+type watched struct {
+	path   string
+	opened os.FileInfo
+}
+
+// companions are the log and the memory that processes share, which SQLite keeps beside the file.
+var companions = []string{"-wal", "-shm"}
+
+// watch remembers which files the connections have open.
+func (s *Store) watch() error {
+	for _, suffix := range companions {
+		info, err := os.Stat(s.path + suffix)
+		if err != nil {
+			return pathError(s.path+suffix, err)
+		}
+		s.companions = append(s.companions, watched{s.path + suffix, info})
 	}
-	return fmt.Errorf("%w: the file was moved, deleted or replaced while it was open: put it back, or restart on the new one",
-		errMoved)
+	return nil
+}
+
+func (f watched) stillThere() (bool, error) {
+	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(info, f.opened), err
+}
+
+// stillThere reports whether the paths lead to the files that were opened. A file that was deleted or replaced can still
+// be written through the open descriptor, but never read again: the next process to open the path finds another
+// file, with other fencing tokens, and without the log that of some time ago. If the log was gone once, the store stays as it
+// is: another process may have written to the file meanwhile, by another log.
+func (s *Store) stillThere() error {
+	if err := s.gone.Load(); err != nil {
+		return *err
+	}
+	if there, err := (watched{s.path, s.opened}).stillThere(); !there {
+		return errors.Join(fmt.Errorf("%w: the file was moved, deleted or replaced while it was open: put it back, or restart on the new one",
+			errMoved), err)
+	}
+	for _, f := range s.companions {
+		there, err := f.stillThere()
+		switch {
+		case there:
+		case err != nil:
+			return fmt.Errorf("%w: %w", errMoved, err)
+		default:
+			err := fmt.Errorf("%w: %s was deleted or replaced while it was open, and the latest writes with it: stop every Leasehold "+
+				"that has the file open, run `leasehold store raise-tokens`, and start again", errMoved, f.path)
+			s.gone.CompareAndSwap(nil, &err)
+			return *s.gone.Load()
+		}
+	}
+	return nil
+}
+
+// abandoned are the files that this process still has open with a log that is gone. SQLite gives every connection of a process
+// the same memory for a file, so that one that was opened now would have that of the log that is gone.
+var abandoned struct {
+	mu    sync.Mutex
+	files []os.FileInfo
+}
+
+func abandon(file os.FileInfo) {
+	abandoned.mu.Lock()
+	defer abandoned.mu.Unlock()
+	abandoned.files = append(abandoned.files, file)
+}
+
+func checkAbandoned(path string, file os.FileInfo) error {
+	abandoned.mu.Lock()
+	defer abandoned.mu.Unlock()
+	for _, f := range abandoned.files {
+		if os.SameFile(f, file) {
+			return fmt.Errorf("sqlite: open %s: this process still has it open with a log that was deleted: restart this process", path)
+		}
+	}
+	return nil
 }
 
 // errMoved marks a file that is no longer at its path.

@@ -44,6 +44,40 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
+// TestExposedFiles: a file or folder that other users can change is said, and nothing else is.
+func TestExposedFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir, file os.FileMode
+		want      []string
+	}{
+		"private":             {0o700, 0o600, nil},
+		"readable by a group": {0o750, 0o640, nil},
+		"a list of names":     {0o755, 0o600, nil},
+		"readable by all":     {0o700, 0o644, []string{"leasehold.db has mode 0644"}},
+		"writable by all":     {0o700, 0o666, []string{"leasehold.db has mode 0666"}},
+		"folder":              {0o777, 0o600, []string{"data has mode 0777"}},
+		"both":                {0o777, 0o666, []string{"leasehold.db has mode 0666", "data has mode 0777"}},
+		"folder, as /tmp is":  {0o777 | fs.ModeSticky, 0o600, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			path := filepath.Join(dir, "leasehold.db")
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, nil, 0o600), os.Chmod(path, c.file), os.Chmod(dir, c.dir)); err != nil {
+				t.Fatal(err)
+			}
+			got := open(t, path, nil).Warnings()
+			if len(got) != len(c.want) {
+				t.Fatalf("%q, want %q", got, c.want)
+			}
+			for i := range got {
+				if !strings.Contains(got[i], c.want[i]) || !strings.Contains(got[i], "chmod") {
+					t.Errorf("%q, want %q", got[i], c.want[i])
+				}
+			}
+		})
+	}
+}
+
 func TestDocumentsAreReadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	s := open(t, path, nil)

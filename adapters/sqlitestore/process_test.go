@@ -3,8 +3,10 @@ package sqlitestore_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +26,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(s *sqlitestore.Store, name string) error{"race": race, "count": countForever}
+	roles := map[string]func(s *sqlitestore.Store, name string) error{"race": race, "count": countForever, "beside": writeBeside, "fill": fill, "look": look}
 	role, name, _ := strings.Cut(os.Getenv(roleEnv), ":")
 	if role == "" {
 		os.Exit(m.Run())
@@ -230,4 +232,102 @@ func TestManyOpenANewFile(t *testing.T) {
 		}
 		opening.Wait()
 	}
+}
+
+// writeBeside writes once, says so, waits until its input ends, and writes again.
+func writeBeside(s *sqlitestore.Store, _ string) error {
+	for want := int64(1); want <= 2; want++ {
+		r, err := s.Write(context.Background(), increment(key("beside")))
+		if err != nil {
+			return err
+		}
+		if got := r.Docs[0]["n"]; got != docstore.Value(docstore.Int(want)) {
+			return fmt.Errorf("the counter is %v, want %d", got, want)
+		}
+		if want == 1 {
+			fmt.Println("written")
+			if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// look prints two counters, and whether the file is sound.
+func look(s *sqlitestore.Store, _ string) error {
+	snap, err := s.Get(context.Background(), key("a"), key("beside"))
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", os.Getenv(pathEnv))
+	if err != nil {
+		return err
+	}
+	var verdict string
+	err = db.QueryRowContext(context.Background(), "PRAGMA integrity_check").Scan(&verdict)
+	fmt.Println(snap.Docs[0]["n"], snap.Docs[1]["n"], verdict)
+	return errors.Join(err, db.Close())
+}
+
+// fill writes small documents over and over, on a small disk that then is full. Every write is stored, or refused with nothing
+// written; and after one that was refused the next is stored, because no document grows.
+func fill(s *sqlitestore.Store, _ string) error {
+	const documents = 40
+	var stored [documents]int64
+	write := func(s *sqlitestore.Store, n int) error {
+		w := increment(key(fmt.Sprint(n)))
+		w.Set = docstore.Doc{"text": docstore.String(strings.Repeat("x", 300))}
+		_, err := s.Write(context.Background(), w)
+		if err == nil {
+			stored[n]++
+		}
+		return err
+	}
+	for i := range 60 * documents { // the log is never larger than the disk
+		if err := write(s, i%documents); err != nil {
+			return fmt.Errorf("write %d: %w", i, err)
+		}
+	}
+	path := os.Getenv(pathEnv)
+	if err := s.Close(); err != nil {
+		return err
+	}
+	s, err := sqlitestore.Open(context.Background(), path, nil)
+	if err != nil {
+		return err
+	}
+	for n := range documents { // the log has some size
+		if err := write(s, n); err != nil {
+			return fmt.Errorf("write after opening again: %w", err)
+		}
+	}
+	if err := os.WriteFile(path+".other", make([]byte, 10<<20), 0o600); err == nil {
+		return errors.New("the disk is not full")
+	}
+	refused := 0
+	for i := range 20 * documents {
+		err := write(s, i%documents)
+		if err != nil {
+			if !errors.Is(err, docstore.ErrFull) || !errors.Is(err, docstore.ErrNotWritten) {
+				return fmt.Errorf("write %d on a full disk: %w", i, err)
+			}
+			refused++
+			err = write(s, i%documents)
+		}
+		if err != nil {
+			return fmt.Errorf("write %d on a full disk, again: %w", i, err)
+		}
+	}
+	for n, want := range stored {
+		snap, err := s.Get(context.Background(), key(fmt.Sprint(n)))
+		if err != nil {
+			return err
+		}
+		if got := snap.Docs[0]["n"]; got != docstore.Value(docstore.Int(want)) {
+			return fmt.Errorf("document %d counts %v, want %d", n, got, want)
+		}
+	}
+	fmt.Println(refused)
+	return s.Close()
 }

@@ -72,6 +72,9 @@ func (s *Store) view(ctx context.Context, do func(*reader) error) error {
 		if e := r.rollback.exec(); err == nil {
 			err = e
 		}
+		if err == nil {
+			err = s.stillThere() // last: what was read before does not count
+		}
 		return err
 	}))
 }

@@ -96,7 +96,8 @@ func setDurable(path string, c *conn) error {
 	// FULL syncs the log at each commit. NORMAL, the usual advice for WAL, syncs at checkpoints only: a power cut would
 	// take back the last commits, and a fencing token that is already in use would be issued again.
 	// fullfsync is for macOS, whose fsync does not reach through the drive's own cache.
-	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1} {
+	// The log is brought into the file from 1 MB on, not from 4 MB: every write needs room in it, also on a small disk.
+	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1, "wal_autocheckpoint": 256} {
 		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", name, want)); err != nil {
 			return err
 		}

@@ -29,7 +29,8 @@
 // # What can go wrong
 //
 // Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file
-// may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. A file that is
+// or its log may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. Every read
+// and write makes sure that the files are there before it is answered, a write once more after its commit. A file that is
 // corrupt is an error of its own, because retrying does not help. A write is on the disk before it is acknowledged, so
 // that neither kill -9 nor a power cut loses a fencing token.
 //
@@ -43,6 +44,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -72,6 +74,9 @@ type Store struct {
 	now    func() time.Time
 	busy   time.Duration
 	opened os.FileInfo
+
+	companions []watched
+	gone       atomic.Pointer[error] // why the companions are no longer those of the file
 
 	writer *writer
 	idle   chan *reader // the idle readers
@@ -109,6 +114,9 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if s.path, s.opened, err = prepareFile(path); err != nil {
 		return nil, err
 	}
+	if err := checkAbandoned(s.path, s.opened); err != nil {
+		return nil, err
+	}
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
@@ -136,7 +144,7 @@ func (s *Store) connect(ctx context.Context) error {
 		}
 		s.idle <- r
 	}
-	return nil
+	return s.watch()
 }
 
 // disconnect closes every connection. The last one of all processes to close copies the log into the file.
@@ -151,12 +159,21 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
+// Warnings are sentences for the log about what [Open] found: a file or a folder that other users of the machine can change.
+func (s *Store) Warnings() []string { return exposed(s.path) }
+
 // Close implements [docstore.Store]. It lets calls in progress end, brings the log into the file and closes it.
 func (s *Store) Close() error { return s.calls.Close(s.release) }
 
 func (s *Store) release() error {
 	s.writer.stop()
 	var errs []error
+	if err := s.stillThere(); s.gone.Load() != nil {
+		// The connections stay open until the process ends. SQLite would delete the log that is there now when it closes the
+		// last of them, and it is another process's.
+		abandon(s.opened)
+		return s.explain("close", err)
+	}
 	// Passive: it copies what no reader of another process still needs, and does not wait. What stays in the log is
 	// safe there and is read when the file is opened next.
 	if err := s.writer.conn.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil && !isBusy(err) {

@@ -214,8 +214,9 @@ func (w *writer) apply(calls []*call) {
 	} else if err = w.commit.exec(); err == nil {
 		w.transactions.Add(1)
 		w.marks.committed()
+		err = w.store.stillThere() // what was committed into a file that is gone is not stored
 	} else {
-		err = errors.Join(err, w.abort())
+		err = w.failedCommit(err)
 	}
 	if err == nil {
 		w.applied.Add(did.applied)
@@ -224,7 +225,7 @@ func (w *writer) apply(calls []*call) {
 	for _, c := range calls {
 		// Also a rejection counts only if the commit did: it may rest on what an earlier call of the group changed.
 		if err != nil {
-			c.result, c.pruned, c.err = docstore.Result{}, 0, w.explain(err)
+			c.result, c.pruned, c.err = docstore.Result{}, 0, w.store.explain("write", err)
 		}
 		close(c.done)
 	}
@@ -297,6 +298,9 @@ func (w *writer) separate(calls []*call, cause error) {
 		w.fail(calls, errors.Join(cause, err))
 		return
 	}
+	if code(cause) == codes.SQLITE_FULL {
+		w.makeRoom()
+	}
 	if len(calls) == 1 {
 		w.fail(calls, cause)
 		return
@@ -310,6 +314,25 @@ func (w *writer) separate(calls []*call, cause error) {
 	}
 }
 
+// failedCommit ends a transaction whose COMMIT failed with cause. Where the log could not grow, nothing of the transaction is in
+// it; after other errors it may turn out to be.
+func (w *writer) failedCommit(cause error) error {
+	if err := w.abort(); err != nil {
+		return errors.Join(cause, err)
+	}
+	if code(cause) == codes.SQLITE_FULL {
+		w.makeRoom()
+		return fmt.Errorf("%w: %w", docstore.ErrNotWritten, cause)
+	}
+	return cause
+}
+
+// makeRoom brings the log into the file after the disk was found full. The log then begins anew in the space that it has, and the
+// next write fits, unless it is the file itself that must grow. That this fails is no news.
+func (w *writer) makeRoom() {
+	_ = w.conn.exec("PRAGMA wal_checkpoint(RESTART)") //nolint:errcheck // see above
+}
+
 // abort ends the transaction without a change. SQLite may have done so already.
 func (w *writer) abort() error {
 	if err := w.rollback.exec(); err != nil && code(err) != codes.SQLITE_ERROR {
@@ -318,21 +341,14 @@ func (w *writer) abort() error {
 	return nil
 }
 
-// fail completes calls that were taken but not evaluated.
+// fail completes calls of which nothing was written.
 func (w *writer) fail(calls []*call, err error) {
-	err = w.explain(err)
+	err = w.store.explain("write", fmt.Errorf("%w: %w", docstore.ErrNotWritten, err))
 	for _, c := range calls {
 		c.result, c.err = docstore.Result{}, err
 		c.mu.Unlock()
 		close(c.done)
 	}
-}
-
-func (w *writer) explain(err error) error {
-	if errors.Is(err, errMoved) {
-		return fmt.Errorf("%w: sqlite: write %s: %w", docstore.ErrUnavailable, w.store.path, err)
-	}
-	return w.store.explain("write", err)
 }
 
 // get reads one document inside the transaction.

@@ -36,11 +36,11 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger) (store
 	case "redis":
 		return openRedis(ctx, c, log)
 	default:
-		return openSQLite(ctx, c)
+		return openSQLite(ctx, c, log)
 	}
 }
 
-func openSQLite(ctx context.Context, c *settings.Config) (docstore.Store, string, error) {
+func openSQLite(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
 	path, err := sqlitePath(c)
 	if err != nil {
 		return nil, "", err
@@ -48,6 +48,9 @@ func openSQLite(ctx context.Context, c *settings.Config) (docstore.Store, string
 	store, err := sqlitestore.Open(ctx, path, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nChoose another folder with --data DIR", err)
+	}
+	for _, w := range store.Warnings() {
+		log.Warn(w)
 	}
 	return store, "in " + path, nil
 }

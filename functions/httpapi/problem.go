@@ -39,6 +39,9 @@ func (e *advised) Unwrap() error { return e.err }
 
 const sendAgain = "the command may have been carried out: send the same body again"
 
+// notWritten claims nothing about what the command wrote before.
+const notWritten = "the store did not accept the write: send the same body again when it is ready"
+
 // problemOf translates an error into the one that the caller sees. Its Cause is what the operator needs beyond that.
 func problemOf(err error) *contracts.Error {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
@@ -60,6 +63,9 @@ func problemOf(err error) *contracts.Error {
 		}
 	}
 	next := sendAgain
+	if errors.Is(err, docstore.ErrNotWritten) {
+		next = notWritten
+	}
 	if a, ok := errors.AsType[*advised](err); ok {
 		next = a.advice
 	}
