@@ -21,8 +21,8 @@ func TestEmulators(t *testing.T) {
 		target, body, response string
 	}{
 		"dynamodb":  {[]string{"dynamodb"}, "DynamoDB_20120810.ListTables", "{}", `{"TableNames":[]}`},
-		"sqs":       {[]string{"sqs"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"analyses"}`, `{"QueueUrl":"http://queues.local/000000000000/analyses"}`},
-		"sqs, FIFO": {[]string{"sqs", "--queue", "q", "--queue", "q.fifo"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"q.fifo"}`, `{"QueueUrl":"http://queues.local/000000000000/q.fifo"}`},
+		"sqs":       {[]string{"sqs"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"analyses"}`, `{"QueueUrl":"http://queues.localhost/000000000000/analyses"}`},
+		"sqs, FIFO": {[]string{"sqs", "--queue", "q", "--queue", "q.fifo"}, "AmazonSQS.GetQueueUrl", `{"QueueName":"q.fifo"}`, `{"QueueUrl":"http://queues.localhost/000000000000/q.fifo"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, append(append([]string{"emulate"}, call.args...), "--listen", "127.0.0.1:0")...)
@@ -30,7 +30,7 @@ func TestEmulators(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Host = "queues.local"
+			r.Host = "queues.localhost"
 			r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 			r.Header.Set("X-Amz-Target", call.target)
 			r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=local/20260101/local/x/aws4_request, SignedHeaders=host, Signature=0")
