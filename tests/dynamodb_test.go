@@ -95,6 +95,7 @@ func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite
 			}
 			injected = server.Inject(fault)
 		},
+		Met: func() bool { return injected.Hits() > 0 },
 		Settle: func(t *testing.T) {
 			t.Helper()
 			if injected.Hits() != 1 {

@@ -119,6 +119,7 @@ func firestoreFaults(server *firestoretest.Server) suite.Faults {
 			}[f]
 			late = server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: effect})
 		},
+		Met: func() bool { return late.Hits() > 0 },
 		Settle: func(t *testing.T) {
 			t.Helper()
 			close(caughtUp)

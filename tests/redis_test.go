@@ -87,6 +87,7 @@ func redisWithFaults(server *redistest.Server) func(*testing.T, func() time.Time
 		var injected *redistest.Injection
 		return s, suite.Faults{
 			Next: func(_ *testing.T, f suite.Fate) { injected = server.Inject(fates[f], "EVALSHA") },
+			Met:  func() bool { return injected.Happened() },
 			Settle: func(t *testing.T) {
 				t.Helper()
 				if err := injected.Release(t.Context()); err != nil {

@@ -28,6 +28,9 @@ type Faults struct {
 	// Next makes the next write of the store meet the fate, once, and leaves those that follow alone.
 	Next func(t *testing.T, f Fate)
 
+	// Met reports whether a write has met the fate. Nil if AppliedLate does not exist here.
+	Met func() bool
+
 	// Settle returns when what was applied late has been applied. Nil if AppliedLate does not exist here.
 	Settle func(t *testing.T)
 }
@@ -84,7 +87,7 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 		err    error
 	)
 	for try := range 5 {
-		ctx, cancel := context.WithTimeout(t.Context(), tryTimeout(fate, try))
+		ctx, cancel := tryContext(t.Context(), faults, fate, try)
 		answer, err = send(ctx, locks, id.Tenant, step, token)
 		cancel()
 		if err == nil {
@@ -118,13 +121,19 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 }
 
-// tryTimeout gives the first try of a write that is applied late little time, so that its caller gives up. All others have
-// plenty.
-func tryTimeout(fate Fate, try int) time.Duration {
+// tryContext is the context of a try. The caller of a write that is applied late gives up when the write has reached the
+// service: later it would wait for ever, sooner the fault would hit the next try.
+func tryContext(parent context.Context, faults Faults, fate Fate, try int) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
 	if fate == AppliedLate && try == 0 {
-		return 300 * time.Millisecond
+		go func() {
+			defer cancel()
+			for !faults.Met() && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}()
 	}
-	return 30 * time.Second
+	return ctx, cancel
 }
 
 // Unreliable puts faults before a store that has none of its own, such as the one in memory.
@@ -132,6 +141,7 @@ func Unreliable(store docstore.Store) (docstore.Store, Faults) {
 	u := &unreliable{Store: store}
 	return u, Faults{
 		Next: func(_ *testing.T, f Fate) { u.set(f) },
+		Met:  func() bool { return len(u.held()) > 0 },
 		Settle: func(t *testing.T) {
 			t.Helper()
 			for _, writes := range u.held() {

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock 
 		err error
 	)
 	for try := range 5 {
-		ctx, cancel := context.WithTimeout(t.Context(), tryTimeout(fate, try))
+		ctx, cancel := tryContext(t.Context(), faults, fate, try)
 		got, err = g.send(ctx, step, 1)
 		cancel()
 		if err == nil {

@@ -277,7 +277,7 @@ func AmbiguousMachineIDs(t *testing.T, newStore func(t *testing.T, now func() ti
 				t.Fatal(err)
 			}
 			faults.Next(t, fate)
-			ctx, cancel := context.WithTimeout(t.Context(), tryTimeout(fate, 0))
+			ctx, cancel := tryContext(t.Context(), faults, fate, 0)
 			second, err := s.Acquire(ctx, kazahana.AcquireOptions{})
 			cancel()
 			answered := err == nil
