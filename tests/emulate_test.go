@@ -2,8 +2,10 @@ package tests
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -86,6 +88,74 @@ func TestEmulators(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestListenAnywhere: with the flag for containers, the server and the emulators accept requests under any host name, and warn.
+func TestListenAnywhere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args   []string
+		path   string
+		status int // of a GET under a foreign host name
+	}{
+		"serve":     {[]string{"serve", "--store", "memory"}, "/v1/tenants/default/locks", http.StatusOK},
+		"dynamodb":  {[]string{"emulate", "dynamodb"}, "/", 0},
+		"sqs":       {[]string{"emulate", "sqs"}, "/", 0},
+		"firestore": {[]string{"emulate", "firestore"}, "", 0},
+		"tasks":     {[]string{"emulate", "cloudtasks"}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := launch(t, nil, append(c.args, "--listen", "0.0.0.0:0", "--insecure-listen-anywhere")...)
+			address, isHTTP := strings.CutPrefix(p.url, "http://")
+			if !strings.HasPrefix(address, "127.0.0.1:") {
+				t.Errorf("listening on %s, which programs on this machine cannot use", p.url)
+			}
+			if isHTTP {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+c.path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Host = "leasehold.compose:8080"
+				w, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Body.Close()
+				if c.status != 0 && w.StatusCode != c.status || w.StatusCode == http.StatusForbidden || w.StatusCode == http.StatusMisdirectedRequest {
+					t.Errorf("%d", w.StatusCode)
+				}
+			} else if conn, err := net.Dial("tcp", address); err != nil {
+				t.Error(err)
+			} else {
+				conn.Close()
+			}
+			interrupt(t, p)
+			if !strings.Contains(p.stderr.String(), "INSECURE") {
+				t.Errorf("no warning: %s", p.stderr.Bytes())
+			}
+		})
+	}
+}
+
+// TestComposeFile: the commands of the example for docker-compose work together, on other ports.
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../examples/containers/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := map[string][]string{}
+	for _, m := range regexp.MustCompile(`(?m)^    command: (.*)$`).FindAllStringSubmatch(string(file), -1) {
+		args := strings.Fields(regexp.MustCompile(`0\.0\.0\.0:\d+`).ReplaceAllString(m[1], "0.0.0.0:0"))
+		commands[args[0]] = args
+	}
+	emulator := launch(t, nil, commands["emulate"]...)
+	env := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + emulator.url, "AWS_REGION=local", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local"}
+	server := launch(t, env, commands["serve"]...)
+	if code, stdout, stderr := run(t, nil, "lock", "acquire", "k", "--quiet", "--server", server.url); code != 0 {
+		t.Errorf("%d %s %s", code, stdout, stderr)
+	}
 }
 
 // interrupt presses Ctrl-C.

@@ -96,13 +96,16 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	api := httpapi.New(store, identity, &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, Routes: []httpapi.Route{task, sweep}, MachineIDs: ids,
-		MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
+		MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject), InsecureAnyHost: c.InsecureListenAnywhere,
 	})
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 
-	url := "http://" + l.Addr().String()
+	if c.InsecureListenAnywhere {
+		log.WarnContext(ctx, insecure, "listen", l.Addr().String())
+	}
+	url := "http://" + fromHere(l.Addr().String())
 	fmt.Fprintln(s.out, "listening on", url)
 	if c.Log == "text" {
 		fmt.Fprint(s.out, whatNext(c, url, where))
@@ -124,6 +127,18 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// insecure warns of a server or an emulator that other machines can reach.
+const insecure = "INSECURE: every caller that reaches this address is accepted, also from other machines and from web pages, and may do everything"
+
+// fromHere is the address of a listener as programs on this machine reach it.
+func fromHere(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
 }
 
 // closeLogged closes something at the end of a command.
@@ -152,12 +167,16 @@ func whatNext(c *settings.Config, url, where string) string {
 	if c.AuthIssuer != "" {
 		return fmt.Sprintf("Locks are stored %s. Callers authenticate with tokens of %s.\n", where, c.AuthIssuer)
 	}
+	who := "Development mode: every caller on this machine is accepted and names itself."
+	if c.InsecureListenAnywhere {
+		who = insecure + "."
+	}
 	server := ""
 	if url != defaultServer {
 		server = " --server " + url
 	}
 	return fmt.Sprintf(`Locks are stored %[1]s.
-Development mode: every caller on this machine is accepted and names itself.
+%[4]s
 
 Try it in another terminal:
 
@@ -170,7 +189,7 @@ or with curl:
   curl -s %[2]s/v1/tenants/default/locks
 
 Stop with Ctrl-C. The API: %[2]s/openapi.yaml
-`, where, url, server)
+`, where, url, server, who)
 }
 
 // defaultServer is the server that commands call unless told otherwise.

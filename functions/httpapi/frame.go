@@ -37,6 +37,7 @@ func Handler(routes []Route, o *Options) http.Handler {
 type frame struct {
 	log     *slog.Logger
 	timeout time.Duration
+	anyHost bool // see Options.InsecureAnyHost
 }
 
 func newFrame(o *Options) *frame {
@@ -47,12 +48,13 @@ func newFrame(o *Options) *frame {
 	if o != nil && o.Timeout > 0 {
 		f.timeout = o.Timeout
 	}
+	f.anyHost = o != nil && o.InsecureAnyHost
 	return f
 }
 
-func (f *frame) handler(routes []Route, development bool) http.Handler {
+func (f *frame) handler(routes []Route, unverified bool) http.Handler {
 	h := f.wholeSegments(f.mux(routes))
-	if development {
+	if unverified {
 		h = f.fromThisMachine(h)
 	}
 	return withRequestID(f.withLog(f.recoverPanics(h)))

@@ -32,6 +32,11 @@ type Options struct {
 	// DefaultMaxIDsPerSubject, a negative number that there is no bound. In development mode callers have no subject.
 	MaxIDsPerSubject int
 
+	// InsecureAnyHost lets an API that does not verify callers accept requests under any host name and through proxies, for
+	// containers of a development machine. Every caller that can reach it may then do everything, and so may a web page that
+	// has its own name pointed at this machine.
+	InsecureAnyHost bool
+
 	// Now measures how long the store takes to respond: it must be monotonic. nil means time.Now.
 	Now func() time.Time
 }

@@ -43,10 +43,14 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	})
 }
 
-// fromThisMachine protects a server in development mode.
+// fromThisMachine protects a server in development mode: from web pages only, if it serves any host.
 func (f *frame) fromThisMachine(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
-		if err := FromThisMachine(r); err != nil {
+		check := FromThisMachine
+		if f.anyHost {
+			check = fromNoOtherSite
+		}
+		if err := check(r); err != nil {
 			return contracts.Errorf(contracts.CodePermissionDenied, "a server in development mode %v", err)
 		}
 		next.ServeHTTP(w, r)
@@ -64,13 +68,21 @@ func FromThisMachine(r *http.Request) error {
 	if !Loopback(r.Host) {
 		return fmt.Errorf("accepts requests to localhost only, not to %q; configure authentication to serve others", r.Host)
 	}
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return errors.New("takes no requests from web pages of other sites")
+	if err := fromNoOtherSite(r); err != nil {
+		return err
 	}
 	for name := range r.Header {
 		if slices.Contains(proxyHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") {
 			return fmt.Errorf("takes no requests from a proxy, and this one has the header %s; configure authentication to serve others", name)
 		}
+	}
+	return nil
+}
+
+// fromNoOtherSite rejects requests that a browser sends for a web page of another site.
+func fromNoOtherSite(r *http.Request) error {
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return errors.New("takes no requests from web pages of other sites")
 	}
 	return nil
 }

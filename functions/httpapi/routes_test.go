@@ -95,3 +95,29 @@ func (a answer) refuses(t *testing.T, status int, code, field string) {
 		t.Errorf("content type %q", ct)
 	}
 }
+
+// TestHostsInDevelopment: in development mode a request names this machine, unless any host is allowed; a page of another site
+// is rejected either way.
+func TestHostsInDevelopment(t *testing.T) {
+	for _, x := range []struct {
+		any          bool
+		host, origin string
+		status       int
+	}{
+		{false, "localhost:8080", "", http.StatusOK},
+		{false, "leasehold:8080", "", http.StatusForbidden},
+		{true, "leasehold:8080", "", http.StatusOK},
+		{true, "leasehold:8080", "https://evil.example", http.StatusForbidden},
+	} {
+		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{InsecureAnyHost: x.any})
+		r := httptest.NewRequest(http.MethodPost, "http://"+x.host+"/v1/tenants/acme/fences/r/check", strings.NewReader(`{"fencing_token":1}`))
+		if x.origin != "" {
+			r.Header.Set("Origin", x.origin)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != x.status {
+			t.Errorf("%+v: %d %s", x, w.Code, w.Body)
+		}
+	}
+}

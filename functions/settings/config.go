@@ -13,6 +13,7 @@ type Config struct {
 	Entry Entry
 
 	Listen                          string
+	InsecureListenAnywhere          bool
 	BasePath                        string
 	RequestTimeout, ShutdownTimeout time.Duration
 	Log                             string

@@ -47,6 +47,10 @@ var Rules = []Rule{
 		},
 		Needs: "LEASEHOLD_AUTH_ISSUER", Entries: byIssuer, Why: noIssuer,
 	},
+	{
+		If: []string{"LEASEHOLD_INSECURE_LISTEN_ANYWHERE"}, NotWith: "LEASEHOLD_AUTH_ISSUER", Entries: Serve,
+		Why: "a server that authenticates callers may listen anywhere",
+	},
 	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis, Why: "it lists the subjects of that tenant"},
 	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: apis, Why: twoTenants},
 	{If: []string{"LEASEHOLD_AUTH_TENANT"}, NotWith: "LEASEHOLD_AUTH_TENANT_CLAIM", Entries: byIssuer, Why: twoTenants},
@@ -116,10 +120,11 @@ func (c *Config) checkListen(env map[string]string) error {
 		return nil
 	case env["K_SERVICE"] != "":
 		return errors.New("on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE: development mode, which accepts every caller, is for one machine")
-	case !httpapi.Loopback(host):
+	case !httpapi.Loopback(host) && !c.InsecureListenAnywhere:
 		issuer, audience := c.NameBeside("LEASEHOLD_AUTH_ISSUER", listen), c.NameBeside("LEASEHOLD_AUTH_AUDIENCE", listen)
 		return fmt.Errorf("%s %s can be reached from other machines, and without %s every caller there could take and release locks.\n"+
-			"Listen on 127.0.0.1, or set %s and %s", c.Name(listen), c.Listen, issuer, issuer, audience)
+			"Listen on 127.0.0.1, or set %s and %s; docs/containers.md says what to do in containers of a development machine",
+			c.Name(listen), c.Listen, issuer, issuer, audience)
 	}
 	return nil
 }

@@ -31,6 +31,13 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Listen },
 	},
 	{
+		Env: "LEASEHOLD_INSECURE_LISTEN_ANYWHERE", Group: groupServer, Type: Switch, Entries: Serve,
+		Help: "Let development mode, which accepts every caller, listen on an address that other machines can reach, under any host name. " +
+			"Only for containers on a development machine.",
+		More:  "The internal endpoints still accept callers on the same machine only. [containers.md](containers.md) has recipes.",
+		field: func(c *Config) any { return &c.InsecureListenAnywhere },
+	},
+	{
 		Env: "LEASEHOLD_BASE_PATH", Group: groupServer, Type: Text, Placeholder: "PATH", Entries: apis | functions,
 		Help: "Path under which callers reach the server, such as /leasehold: it is removed from the front of request paths. " +
 			"Paths without it work as well.",
