@@ -220,12 +220,12 @@ func TestNextIDWithoutServer(t *testing.T) {
 	server := newLeaseServer(t)
 	server.Close()
 	stdout, stderr, code = command(t, nil, "", "id", "next", "--server", server.URL)
-	if code != 1 || stdout != "" || !strings.Contains(stderr, "no lease could be acquired") || !strings.Contains(stderr, "--standalone") {
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "is the server running?") || !strings.Contains(stderr, "--standalone") {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 	for arg, want := range map[string]string{
 		"--count=0":        "leasehold: --count 0: must be at least 1\n",
-		"--server=nowhere": "leasehold: --server: server \"nowhere\": must be a URL like http://127.0.0.1:8080\n",
+		"--server=nowhere": "leasehold: --server \"nowhere\": must be a URL like http://127.0.0.1:8080\n",
 	} {
 		if _, stderr, code := command(t, nil, "", "id", "next", arg); code != 2 || stderr != want {
 			t.Errorf("%s: exit code %d, %q", arg, code, stderr)

@@ -45,7 +45,7 @@ const (
 	acquirePath = "/v1/tenants/acme/locks/deploy/acquire"
 	question    = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
 	lease       = `{"tenant_id":"acme","lock_key":"deploy","lease_id":"l1","owner_id":"ann","fencing_token":1,"state":"ACTIVE",` +
-		`"acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","ttl_seconds":30,"metadata":{},"replayed":false}`
+		`"acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":30000,"ttl_seconds":30,"metadata":{},"replayed":false}`
 	problem = `{"type":"https://example.com/x","title":"x","status":400,"code":"INVALID_ARGUMENT","retryable":false}`
 	asJSON  = "application/json"
 	asIssue = "application/problem+json"

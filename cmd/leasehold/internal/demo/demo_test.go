@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -38,9 +39,28 @@ func (d *demo) broken() (what []string) {
 
 // TestLocksThatAreGivenToEverybody: a server that grants everything, always with the same token, and lets every token pass.
 func TestLocksThatAreGivenToEverybody(t *testing.T) {
-	d, out := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+	d, out := lying(t, func(w http.ResponseWriter, r *http.Request) {
+		path := strings.Split(r.URL.Path, "/") // /v1/tenants/{tenant}/locks/{key}/{verb}
+		var asked struct {
+			Owner string `json:"owner_id"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		response := map[string]any{
+			"tenant_id": path[3], "lock_key": path[5], "lease_id": "l", "owner_id": asked.Owner, "fencing_token": 1, "state": "ACTIVE",
+			"expires_at": "2100-01-01T00:00:00.000Z", "remaining_ms": 60000,
+		}
+		switch path[len(path)-1] {
+		case "release":
+			response["state"] = "RELEASED"
+		case "check":
+			response = map[string]any{"tenant_id": path[3], "resource": path[5], "passed": true, "fencing_token": 1, "highest": 1}
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"tenant_id":"demo","lock_key":"k","lease_id":"l","owner_id":"o","fencing_token":1,"state":"ACTIVE"}`)
+		if err := json.NewEncoder(w).Encode(response); err != nil {
+			t.Error(err)
+		}
 	})
 	if err := d.contend(t.Context()); err != nil {
 		t.Fatal(err)
