@@ -264,9 +264,9 @@ func look(s *sqlitestore.Store, _ string) error {
 	if err != nil {
 		return err
 	}
-	var verdict string
-	err = db.QueryRowContext(context.Background(), "PRAGMA integrity_check").Scan(&verdict)
-	fmt.Println(snap.Docs[0]["n"], snap.Docs[1]["n"], verdict)
+	var result string
+	err = db.QueryRowContext(context.Background(), "PRAGMA integrity_check").Scan(&result)
+	fmt.Println(snap.Docs[0]["n"], snap.Docs[1]["n"], result)
 	return errors.Join(err, db.Close())
 }
 
