@@ -49,7 +49,7 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			e.unknown = err != nil
 			return got, e, err
 		}
-		e.unknown = unknown && !neverSent(err) || e.unknown && !settles(err)
+		e.unknown = unknown && !neverDone(err) || e.unknown && !settles(err)
 		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
 			return none, e, err
 		}
@@ -62,10 +62,10 @@ func settles(err error) bool {
 	return ok && e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests
 }
 
-// neverSent reports whether there was no connection on which a request could have been sent.
-func neverSent(err error) bool {
+// neverDone reports whether the request cannot have been carried out: there was no connection for it, or no room.
+func neverDone(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
-	return ok && e.Op == "dial"
+	return ok && e.Op == "dial" || errors.Is(err, contracts.CodeOverloaded)
 }
 
 // encode makes a request's body; nil for none.

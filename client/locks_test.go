@@ -293,6 +293,8 @@ func TestUnknownOutcomes(t *testing.T) {
 		{"no response", []answer{lost, lost}, true},
 		{"no connection", []answer{{lost: noRoute}, {lost: noRoute}}, false},
 		{"lost, then no connection", []answer{lost, {lost: noRoute}}, true},
+		{"overloaded", []answer{refusal(contracts.CodeOverloaded, ""), refusal(contracts.CodeOverloaded, "")}, false},
+		{"lost, then overloaded", []answer{lost, refusal(contracts.CodeOverloaded, "")}, true},
 		{"a rejection", []answer{refusal(contracts.CodeLockHeld, "")}, false},
 		{"lost, then a rejection", []answer{lost, refusal(contracts.CodeLockHeld, "")}, false},
 		{"lost, then the token has expired", []answer{lost, refusal(contracts.CodeUnauthenticated, "")}, true},

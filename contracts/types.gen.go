@@ -61,8 +61,10 @@ const (
 	CodeNotConfigured       Code = "NOT_CONFIGURED"
 	CodeNotFound            Code = "NOT_FOUND"
 	CodeNotOwner            Code = "NOT_OWNER"
+	CodeOverloaded          Code = "OVERLOADED"
 	CodePayloadTooLarge     Code = "PAYLOAD_TOO_LARGE"
 	CodePermissionDenied    Code = "PERMISSION_DENIED"
+	CodeRateLimited         Code = "RATE_LIMITED"
 	CodeRequestIDReused     Code = "REQUEST_ID_REUSED"
 	CodeRunInterrupted      Code = "RUN_INTERRUPTED"
 	CodeStaleToken          Code = "STALE_TOKEN"
@@ -114,9 +116,13 @@ func (e Code) Valid() bool {
 		return true
 	case CodeNotOwner:
 		return true
+	case CodeOverloaded:
+		return true
 	case CodePayloadTooLarge:
 		return true
 	case CodePermissionDenied:
+		return true
+	case CodeRateLimited:
 		return true
 	case CodeRequestIDReused:
 		return true
@@ -756,6 +762,9 @@ type LeaseGone = Problem
 
 // NoSuchAnalysis A request that was rejected or failed (RFC 9457).
 type NoSuchAnalysis = Problem
+
+// RateLimited A request that was rejected or failed (RFC 9457).
+type RateLimited = Problem
 
 // RequestIDReused A request that was rejected or failed (RFC 9457).
 type RequestIDReused = Problem

@@ -94,10 +94,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return errors.Join(usage("%w", err), l.Close())
 	}
 	defer closeLogged(log, "close the queue", done)
-	api := httpapi.New(store, identity, &httpapi.Options{
-		Log: log, Timeout: c.RequestTimeout, Routes: []httpapi.Route{task, sweep}, MachineIDs: ids,
-		MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject), InsecureAnyHost: c.InsecureListenAnywhere,
-	})
+	o := setup.API(c, ids, log)
+	o.Routes = []httpapi.Route{task, sweep}
+	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()

@@ -96,7 +96,7 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject)}), nil
+	return httpapi.New(store, identity, setup.API(c, ids, log)), nil
 }
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -51,6 +52,10 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 		return err
 	}
 	id, status := string(analysisID(r)), string(o.Grant.Status)
+	auditNote(r, slog.String("owner", owner))
+	if o.Code != analysis.OK {
+		noteOf(r).action = "" // nothing was granted
+	}
 	switch o.Code { // a run that is not granted is skipped: no error
 	case analysis.OK:
 		return send(w, contracts.AnalysisGranted{

@@ -32,8 +32,12 @@ func withRequestID(next http.Handler) http.Handler {
 
 // note is what the layers of one exchange tell its log line.
 type note struct {
-	code contracts.Code
-	err  error
+	code   contracts.Code
+	detail string // for the caller
+	err    error
+	caller Caller
+	action string      // Route.Audit
+	audit  []slog.Attr // of the audit event, beside those that all have
 }
 
 type noteKey struct{}
@@ -54,6 +58,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(s, r.WithContext(context.WithValue(r.Context(), noteKey{}, n)))
 
+		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
 		level := slog.LevelInfo
 		if s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented { // 501 is a setting, no fault
 			level = slog.LevelError

@@ -21,6 +21,7 @@ type Route struct {
 	Do func(http.ResponseWriter, *http.Request) error
 
 	Timeout time.Duration // for the work of one request; 0 means Options.Timeout
+	Audit   string        // name of the action if success is an audit event, see AuditMessage; empty if it is none
 }
 
 // Handler returns a handler of other endpoints than the API's, with what all endpoints have in common: a request ID and a log
@@ -65,7 +66,7 @@ func (f *frame) mux(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	allowed := make(map[string][]string)
 	for _, r := range routes {
-		mux.Handle(r.Method+" "+r.Path, f.withTimeout(r.Timeout, f.respond(r.Do)))
+		mux.Handle(r.Method+" "+r.Path, f.withTimeout(r.Timeout, f.respond(r.named())))
 		allowed[r.Path] = append(allowed[r.Path], r.Method)
 		if r.Method == http.MethodGet {
 			allowed[r.Path] = append(allowed[r.Path], http.MethodHead)
@@ -83,6 +84,14 @@ func (f *frame) mux(routes []Route) http.Handler {
 		return errNoPath
 	}))
 	return mux
+}
+
+// named is Do for a request whose log knows the action.
+func (route Route) named() func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		noteOf(r).action = route.Audit
+		return route.Do(w, r)
+	}
 }
 
 var errNoPath = contracts.Errorf(contracts.CodeNotFound, "there is no such path; GET /openapi.yaml lists them")

@@ -37,6 +37,8 @@ type Options struct {
 	// has its own name pointed at this machine.
 	InsecureAnyHost bool
 
+	Limits Limits // for verified callers
+
 	// Now measures how long the store takes to respond: it must be monotonic. nil means time.Now.
 	Now func() time.Time
 }
@@ -52,7 +54,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now}), analysis.New(store, &analysis.Options{Now: o.Now})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
-	a.ready = newReadiness(store, o.Now)
+	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
 		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log, MaxLeases: machineid.DefaultMaxLeases})
@@ -85,6 +87,7 @@ type api struct {
 	machineIDs *machineid.Service
 	idQuota    *idQuota
 	ready      *readiness
+	admission  *admission
 }
 
 // routes is the table of endpoints.
@@ -94,23 +97,23 @@ func (a *api) routes() []Route {
 		run = "/v1/analyses/{analysis_id}"
 	)
 	return []Route{
-		{Method: "POST", Path: one + "/acquire", Do: a.withCaller(a.acquire)},
+		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.withCaller(a.acquire)},
 		{Method: "POST", Path: one + "/renew", Do: a.withCaller(a.renew)},
 		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
-		{Method: "POST", Path: one + "/force-release", Do: a.withCaller(a.forceRelease)},
+		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},
 		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.withCaller(a.listLocks)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
-		{Method: "POST", Path: run + "/lock", Do: a.withWorker(a.lockAnalysis)},
+		{Method: "POST", Path: run + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
 		{Method: "POST", Path: run + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
 		{Method: "POST", Path: run + "/release", Do: a.withWorker(a.releaseAnalysis)},
-		{Method: "POST", Path: run + "/finish", Do: a.withWorker(a.finishAnalysis)},
+		{Method: "POST", Path: run + "/finish", Audit: "analysis.finish", Do: a.withWorker(a.finishAnalysis)},
 		{Method: "PUT", Path: run, Do: a.withWorker(a.createAnalysis)},
 		{Method: "GET", Path: run, Do: a.withWorker(a.getAnalysis)},
-		{Method: "POST", Path: "/v1/machine-ids/lease", Do: a.identified(a.leaseMachineIDs)},
-		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Do: a.identified(a.releaseMachineID)},
-		{Method: "POST", Path: "/v1/machine-ids/force-release", Do: a.identified(a.forceReleaseMachineIDs)},
-		{Method: "GET", Path: "/v1/machine-ids", Do: a.identified(a.machineIDOccupancy)},
+		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
+		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
+		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},
+		{Method: "GET", Path: "/v1/machine-ids", Do: a.admitted(a.machineIDOccupancy)},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},
@@ -118,45 +121,25 @@ func (a *api) routes() []Route {
 	}
 }
 
-// identified admits every authenticated caller: for what belongs to no tenant.
-func (a *api) identified(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		c, err := a.identify(r)
-		if err != nil {
-			return err
-		}
-		return do(w, r, c)
-	}
-}
-
-// withCaller authenticates the caller, and keeps it to its own tenant.
+// withCaller admits authenticated callers, and keeps each to its own tenant.
 func (a *api) withCaller(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		c, err := a.identify(r)
-		if err != nil {
-			return err
-		}
+	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
 			return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
 		}
 		return do(w, r, c)
-	}
+	})
 }
 
-// withWorker authenticates the caller, and rejects those who may not run analyses. Those belong to no tenant, so that the
-// caller's plays no part.
+// withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays no part.
 func (a *api) withWorker(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		c, err := a.identify(r)
-		if err != nil {
-			return err
-		}
+	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Worker {
 			return contracts.Errorf(contracts.CodePermissionDenied,
 				"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise", DefaultWorkerScope)
 		}
 		return do(w, r, c)
-	}
+	})
 }
 
 func (a *api) identify(r *http.Request) (Caller, error) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,6 +30,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	o, err := a.locks.Acquire(r.Context(), lock.Acquire{
 		ID: lockID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, Metadata: body.Metadata,
 	})
+	auditNote(r, slog.String("owner", owner))
 	return sendOutcome(w, o, err, func() any { return leaseBody(o) })
 }
 
@@ -77,6 +79,7 @@ func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) err
 	o, err := a.locks.ForceRelease(r.Context(), lock.ForceRelease{
 		ID: lockID(r), By: by, RequestID: body.RequestID, Reason: body.Reason, LeaseID: body.LeaseID,
 	})
+	auditNote(r, slog.String("owner", o.Lease.Owner), slog.String("reason", body.Reason))
 	return sendOutcome(w, o, err, func() any { return lockBody(o.Lease.Status) })
 }
 

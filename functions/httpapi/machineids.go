@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -40,6 +41,7 @@ func (a *api) leaseMachineIDs(w http.ResponseWriter, r *http.Request, c Caller) 
 	if err != nil {
 		return machineIDError(err, "retry: leases whose response was lost expire")
 	}
+	auditNote(r, slog.String("service", body.ServiceID), slog.Int("leases", len(leases.Leases)))
 	return send(w, leases)
 }
 
@@ -82,6 +84,7 @@ func (a *api) forceReleaseMachineIDs(w http.ResponseWriter, r *http.Request, c C
 	if err != nil {
 		return machineIDError(err, "some leases may have been ended: send the same body again")
 	}
+	auditNote(r, slog.String("service", body.ServiceID), slog.Int("leases", done.Leases), slog.String("reason", body.Reason))
 	return send(w, contracts.MachineIDForceRelease{Space: done.Space, Leases: done.Leases, Free: unixMilliseconds(done.Free)})
 }
 

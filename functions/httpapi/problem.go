@@ -107,7 +107,8 @@ func WriteProblem(w http.ResponseWriter, e *contracts.Error) error {
 // fail writes the problem document of an error and notes what the log line says.
 func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := problemOf(err)
-	noteOf(r).code, noteOf(r).err = e.Code, e.Cause
+	n := noteOf(r)
+	n.code, n.detail, n.err = e.Code, e.Detail, e.Cause
 	if id, ok := errors.AsType[*identityError](err); ok && id.challenge != "" && e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", id.challenge)
 	}

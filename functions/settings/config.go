@@ -16,6 +16,8 @@ type Config struct {
 	InsecureListenAnywhere          bool
 	BasePath                        string
 	RequestTimeout, ShutdownTimeout time.Duration
+	MaxConcurrent                   int64
+	TenantRate, SubjectRate         int64
 	Log                             string
 
 	Store                   string

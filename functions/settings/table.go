@@ -49,6 +49,22 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.RequestTimeout },
 	},
 	{
+		Env: "LEASEHOLD_MAX_CONCURRENT", Group: groupServer, Type: Number, Default: "256", Min: "0", Placeholder: "N", Entries: apis,
+		Help:  "Requests of authenticated callers that one process works on at once; one more is OVERLOADED. 0 is no bound.",
+		field: func(c *Config) any { return &c.MaxConcurrent },
+	},
+	{
+		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Help: "Requests a second that one process accepts for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +
+			"0 is no bound.",
+		field: func(c *Config) any { return &c.TenantRate },
+	},
+	{
+		Env: "LEASEHOLD_SUBJECT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Help:  "The same for one subject of a tenant.",
+		field: func(c *Config) any { return &c.SubjectRate },
+	},
+	{
 		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "15s", Entries: Serve | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "20s"}},
 		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",

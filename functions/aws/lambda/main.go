@@ -80,7 +80,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	api := httpapi.New(store, identity, &httpapi.Options{Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject)})
+	api := httpapi.New(store, identity, setup.API(c, ids, log))
 	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath}), nil
 }
 

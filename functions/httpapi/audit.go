@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// AuditMessage is the message of audit events in the log. Their attributes are in the group "audit":
+//
+//	action         what was asked for: lock.acquire, lock.force_release, machine_ids.lease, …; method and path for other requests
+//	outcome        ok, or the code of the error
+//	subject        who asked; missing in development mode, and if the caller could not be identified
+//	caller_tenant  the tenant of the caller
+//	path           what it was about
+//	owner          whose lease it is, or was
+//	reason         why, in the caller's words; or why the caller was rejected
+//	remote         the address that the request came from, and what a proxy said of it: forwarded_for, which anyone can write
+//	request        the request's ID, as in the response and in the line of the request
+//
+// There is one for each grant and each change of rights (Route.Audit), and for each request that was rejected because of who sent it.
+const AuditMessage = "audit"
+
+// auditNote adds attributes to the audit event of a request.
+func auditNote(r *http.Request, attrs ...slog.Attr) {
+	n := noteOf(r)
+	n.audit = append(n.audit, attrs...)
+}
+
+// rejectsCaller reports whether a code says that the caller may not do this.
+func rejectsCaller(c contracts.Code) bool {
+	switch c {
+	case contracts.CodeUnauthenticated, contracts.CodePermissionDenied, contracts.CodeNotOwner, contracts.CodeBadSignature:
+		return true
+	default:
+		return false
+	}
+}
+
+// writeAudit writes the audit event of a request, if it is one.
+func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, requestID string) {
+	rejected := rejectsCaller(n.code)
+	if !rejected && (n.action == "" || n.code != "") {
+		return
+	}
+	action, outcome := n.action, string(n.code)
+	if action == "" {
+		action = r.Method + " " + r.URL.EscapedPath()
+	}
+	if outcome == "" {
+		outcome = "ok"
+	}
+	event := []any{
+		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()),
+		slog.String("remote", r.RemoteAddr), slog.String("request", requestID),
+	}
+	if n.caller.Subject != "" {
+		event = append(event, slog.String("subject", n.caller.Subject), slog.String("caller_tenant", n.caller.Tenant))
+	}
+	if by := r.Header.Get("X-Forwarded-For"); by != "" {
+		event = append(event, slog.String("forwarded_for", clip(by)))
+	}
+	if rejected {
+		event = append(event, slog.String("reason", n.detail))
+	}
+	for _, a := range n.audit {
+		event = append(event, a)
+	}
+	level := slog.LevelInfo
+	if rejected {
+		level = slog.LevelWarn
+	}
+	f.log.LogAttrs(ctx, level, AuditMessage, slog.Group("audit", event...))
+}

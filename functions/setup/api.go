@@ -1,0 +1,18 @@
+package setup
+
+import (
+	"log/slog"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// API returns the options of the HTTP API.
+func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.Options {
+	return &httpapi.Options{
+		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
+		InsecureAnyHost: c.InsecureListenAnywhere,
+		Limits:          httpapi.Limits{Concurrent: int(c.MaxConcurrent), PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate)},
+	}
+}
