@@ -245,21 +245,34 @@ func TestLambda(t *testing.T) {
 	})
 
 	t.Run("settings that cannot work", func(t *testing.T) {
-		for says, env := range map[string][]string{
-			"LEASEHOLD_TABLE is required": {"LEASEHOLD_ENDPOINT=" + db.URL},
-			"missing":                     {"LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_TABLE=missing"},
-		} {
-			l := startLambda(t, bootstrap, "api", env...)
-			select {
-			case <-l.ended:
-			case <-time.After(failAfter):
-				t.Fatal("the instance goes on")
-			}
-			if l.code != 1 || !strings.Contains(l.stderr.String(), says) {
-				t.Errorf("exit code %d, %s; want 1, %q", l.code, l.stderr.Bytes(), says)
-			}
-			checkLambdaLog(t, l.stderr.String(), "fake-secret-key")
+		l := startLambda(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL)
+		select {
+		case <-l.ended:
+		case <-time.After(failAfter):
+			t.Fatal("the instance goes on")
 		}
+		if l.code != 1 || !strings.Contains(l.stderr.String(), "LEASEHOLD_TABLE is required") {
+			t.Errorf("exit code %d, %s; want 1", l.code, l.stderr.Bytes())
+		}
+		checkLambdaLog(t, l.stderr.String(), "fake-secret-key")
+	})
+
+	t.Run("a table that is not there", func(t *testing.T) {
+		described := db.Count("DescribeTable")
+		l := startLambda(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing", "LEASEHOLD_AUTH_TENANT=acme")
+		for range 2 { // the instance lives on, in case that the table is being created
+			if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusInternalServerError || strings.Contains(body, "missing") {
+				t.Errorf("%d %s", status, body)
+			}
+		}
+		if got := db.Count("DescribeTable") - described; got != 0 {
+			t.Errorf("%d calls of the control plane", got)
+		}
+		l.kill()
+		if log := l.stderr.String(); !strings.Contains(log, "table missing: there is no such table") {
+			t.Errorf("the log does not say what is wrong: %s", log)
+		}
+		checkLambdaLog(t, l.stderr.String(), "fake-secret-key")
 	})
 }
 

@@ -35,18 +35,27 @@ func indexesOf(t *types.TableDescription) map[string]string {
 	return found
 }
 
-// Due implements [docstore.DueLister]: one Query of the index on the field, if [Open] found one. An index follows its
+// index finds the index on a field. The error is [docstore.ErrNoIndex], or that of looking at the table.
+func (s *Store) index(ctx context.Context, field string) (string, error) {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if s.indexes == nil {
+		t, err := s.describe(ctx)
+		if err != nil {
+			return "", s.explain(ctx, "look for an index of", err)
+		}
+		s.indexes = indexesOf(t)
+	}
+	if name, ok := s.indexes[field]; ok {
+		return name, nil
+	}
+	return "", fmt.Errorf("%w: dynamodb: table %s, field %q", docstore.ErrNoIndex, s.table, field)
+}
+
+// Due implements [docstore.DueLister]: one Query of the index on the field, if there is one. An index follows its
 // table with a delay, mostly below a second: a document may be found as it was, or later than it could be.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
-		return docstore.Page{}, err
-	}
-	index, ok := s.indexes[q.Field]
-	if !ok {
-		return docstore.Page{}, fmt.Errorf("%w: dynamodb: table %s, field %q", docstore.ErrNoIndex, s.table, q.Field)
-	}
-	after, err := driver.ParseDueCursor(q.After)
-	if err != nil {
 		return docstore.Page{}, err
 	}
 	begin, err := s.begin(ctx)
@@ -54,6 +63,14 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
+	index, err := s.index(ctx, q.Field)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	after, err := driver.ParseDueCursor(q.After) // that of a store without an index is another
+	if err != nil {
+		return docstore.Page{}, err
+	}
 	e := newExpressions()
 	in := &sdk.QueryInput{
 		TableName: aws.String(s.table), IndexName: aws.String(index),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,11 @@ type Options struct {
 	// development: in production use Terraform.
 	CreateTable bool
 
+	// Lazy makes [Open] send nothing: a process that starts often then depends on no call of the control plane, and its policy
+	// need not allow DescribeTable. The first call measures the clock with a GetItem, a table that cannot be used is the
+	// error of the first call, and what Open would warn of goes unnoticed. [Store.Due] looks for its index when it is first called.
+	Lazy bool
+
 	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField:
 	// CreateTable makes an index on each, 20 at most, and [Open] warns if a table that was there has none. Indexes that
 	// the table has are used whether they are named here or not. Each costs a write for every write that changes its
@@ -89,9 +95,11 @@ type Store struct {
 	client       Client
 	retryTimeout time.Duration
 	clock        *clock
-	indexes      map[string]string // the name of the index on a field
 	warnings     []string
 	calls        driver.InFlight
+
+	looking sync.Mutex
+	indexes map[string]string // the name of the index on a field; nil until the table was looked at
 
 	applied, refused, skewed, measured atomic.Int64
 }
@@ -100,7 +108,7 @@ var _ docstore.Store = (*Store)(nil)
 
 // Open returns a store in a table. Options may be nil. The context bounds the opening only.
 //
-// It sends one DescribeTable. It rejects, with an error that says what to do: a region or credentials that are not
+// It sends one DescribeTable, unless it is to be lazy. It rejects, with an error that says what to do: a region or credentials that are not
 // there, a service that cannot be reached, a table that is missing or has other keys. What it lets pass although it is
 // suspicious is in [Store.Warnings].
 func Open(ctx context.Context, table string, o *Options) (*Store, error) {
@@ -123,6 +131,9 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		}
 		s.client = c
 	}
+	if o.Lazy {
+		return s, nil
+	}
 	if err := s.openTable(ctx, o); err != nil {
 		return nil, err
 	}
@@ -140,6 +151,9 @@ func (o *Options) validate(table string) error {
 		return fmt.Errorf("dynamodb: RetryTimeout is %v: use a positive time, or 0 for %v", o.RetryTimeout, DefaultRetryTimeout)
 	case o.Client != nil && (o.Region != "" || o.Endpoint != ""):
 		return errors.New("dynamodb: Client has a region and an endpoint of its own: leave out Region and Endpoint")
+	}
+	if o.Lazy && o.CreateTable {
+		return errors.New("dynamodb: a lazy store cannot create its table: leave out Lazy or CreateTable")
 	}
 	if len(o.Indexes) > maxIndexes {
 		return fmt.Errorf("dynamodb: Indexes names %d fields: a table has %d indexes at most", len(o.Indexes), maxIndexes)

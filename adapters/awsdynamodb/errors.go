@@ -45,6 +45,8 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	case "ValidationException":
 		if m := strings.ToLower(api.ErrorMessage()); strings.Contains(m, "index key") || strings.Contains(m, "all range keys has exceeded") {
 			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid, subject, err)
+		} else if strings.Contains(m, "does not match the schema") {
+			return fmt.Errorf("%s: it cannot hold documents of Leasehold: its key must be %s: name another table: %w", subject, rightKeys, err)
 		}
 	case "AccessDeniedException":
 		return fmt.Errorf("%s: access is denied: the IAM policy must allow %s on it: %w", subject, actions, err)

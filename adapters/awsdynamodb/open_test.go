@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -429,4 +430,66 @@ func dialThrough(t http.RoundTripper) *sdk.Client {
 // dialURL is a client of a server behind a socket.
 func dialURL(url string) *sdk.Client {
 	return sdk.New(sdk.Options{Region: "us-east-1", BaseEndpoint: aws.String(url), Credentials: anybody})
+}
+
+// TestLazy: opening sends nothing, so that no failure of the control plane can keep a process from starting. What opening looks
+// at is found by the first call that needs it.
+func TestLazy(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		openWith(t, client, awsdynamodb.Options{Indexes: []string{"until"}}) // creates the table
+		for name, kinds := range map[string][]any{
+			"numbers": {"_pk", types.ScalarAttributeTypeS, "_sk", types.ScalarAttributeTypeN}, "names": {"pk", types.ScalarAttributeTypeS, "sk", types.ScalarAttributeTypeS},
+		} {
+			in := table(kinds...)
+			in.TableName = aws.String(name)
+			if _, err := client.CreateTable(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		control := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.FailBefore, Op: "DescribeTable"})
+		lazy := func(name string) *awsdynamodb.Store {
+			t.Helper()
+			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		server.ResetCounts()
+		s := lazy("leasehold")
+		if got := server.Requests(); len(got) != 0 {
+			t.Errorf("opening took %v", got)
+		}
+		w := waits("x", 1, nil)
+		for i, want := range []map[string]int{{"GetItem": 1, "UpdateItem": 1}, {"UpdateItem": 1}} {
+			server.ResetCounts()
+			if r, err := s.Write(t.Context(), w); err != nil || !r.Applied {
+				t.Errorf("write %d: %+v, %v", i, r, err)
+			}
+			if got := server.Requests(); !maps.Equal(got, want) {
+				t.Errorf("write %d: took %v, want %v", i, got, want)
+			}
+		}
+		if p, err := s.Due(t.Context(), waiting(2)); !errors.Is(err, docstore.ErrUnavailable) {
+			t.Errorf("without the control plane, documents that are due: %v, %v", p, err)
+		}
+		control.Remove()
+		for i, want := range []map[string]int{{"DescribeTable": 1, "Query": 1}, {"Query": 1}} {
+			server.ResetCounts()
+			if p, err := s.Due(t.Context(), waiting(2)); err != nil || len(p.Entries) != 1 {
+				t.Errorf("due %d: %v, %v", i, p, err)
+			}
+			if got := server.Requests(); !maps.Equal(got, want) {
+				t.Errorf("due %d: took %v, want %v", i, got, want)
+			}
+		}
+		for name, want := range map[string]string{"missing": "there is no such table", "numbers": "its key must be", "names": "its key must be"} {
+			if _, err := lazy(name).Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("table %s: %v, want %q", name, err, want)
+			}
+		}
+		if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, Lazy: true, CreateTable: true}); err == nil {
+			t.Error("a lazy store creates its table")
+		}
+	})
 }

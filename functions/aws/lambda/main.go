@@ -72,7 +72,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(starting, c, log)
+	store, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, c, log)
+	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, c, log, analysis.ExpiryField)
+	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +123,11 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	return aws.NewSweeper(analysis.New(store, nil), setup.Sweep(c, queue), log)
 }
 
-// openStore opens the table, which should have an index on each of the fields, and logs its warnings.
-func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, indexes ...string) (*awsdynamodb.Store, error) {
-	store, err := awsdynamodb.Open(ctx, c.Table, &awsdynamodb.Options{
-		Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, Indexes: indexes,
-	})
+// openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it must not
+// depend on the control plane. The sweep starts once in minutes and looks at the table.
+func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*awsdynamodb.Store, error) {
+	o.Region, o.Endpoint, o.MaxSkew = c.Region, c.Endpoint, c.MaxSkew
+	store, err := awsdynamodb.Open(ctx, c.Table, o)
 	if err != nil {
 		return nil, err
 	}
