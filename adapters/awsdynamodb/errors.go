@@ -26,7 +26,7 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, cause)
 	}
 	if isBusy(err) {
-		reason := "other transactions kept its documents"
+		reason := "other transactions, or writes in another region, kept its documents"
 		if throttled(err) {
 			reason = "it is throttled: the table's capacity, or that of one partition, is used up"
 		}

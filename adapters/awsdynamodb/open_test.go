@@ -245,6 +245,7 @@ func TestServiceErrors(t *testing.T) {
 		{"ValidationException", "ValidationException", nil},
 		{"ThrottlingException", "throttled", docstore.ErrUnavailable},
 		{"TransactionConflictException", "other transactions", docstore.ErrUnavailable},
+		{"ReplicatedWriteConflictException", "writes in another region", docstore.ErrUnavailable},
 	} {
 		t.Run(c.code, func(t *testing.T) {
 			s := open(t, meddler{Client: inMemory(), update: func(context.Context, *sdk.UpdateItemInput, ...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {

@@ -105,7 +105,8 @@ func isBusy(err error) bool {
 	}
 	// An earlier attempt of this very transaction is still under way: its token keeps it from being done twice.
 	code := api.ErrorCode()
-	return isThrottling(code) || code == "TransactionConflictException" || code == "TransactionInProgressException"
+	return isThrottling(code) || code == "TransactionConflictException" || code == "TransactionInProgressException" ||
+		code == "ReplicatedWriteConflictException" // another region of a strongly consistent table is changing the item
 }
 
 func isThrottling(code string) bool {

@@ -145,8 +145,8 @@ func keysOf(schema []types.KeySchemaElement, definitions []types.AttributeDefini
 func (s *Store) warn(t *types.TableDescription) {
 	if len(t.Replicas) > 0 || t.GlobalTableVersion != nil {
 		if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
-			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions, so "+
-				"that reading or writing several documents at once will fail", s.table))
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions and no "+
+				"time to live, so that reading or writing several documents at once will fail and ended locks stay", s.table))
 		} else {
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table: its regions copy changes later, so that two of them "+
 				"could grant the same lease with the same token: let all callers use one region", s.table))
