@@ -49,7 +49,12 @@ func (s *Store) inspect(ctx context.Context) error {
 	if err != nil {
 		return s.explain(ctx, "open", err)
 	}
-	return s.checkSettings(ctx, member)
+	found, err := s.settings(ctx, member)
+	if err != nil {
+		return s.explain(ctx, "open", err)
+	}
+	s.warned.found = found
+	return nil
 }
 
 // ask sends a command that is not of the store's everyday work.
@@ -61,61 +66,67 @@ func (s *Store) checkVersion(version string) error {
 	major, _, _ := strings.Cut(version, ".")
 	switch n, err := strconv.Atoi(major); {
 	case err != nil:
-		s.warnf("its version could not be checked (%q): %d or later is needed", version, oldest)
+		s.warned.always = append(s.warned.always, s.sentence("its version could not be checked (%q): %d or later is needed", version, oldest))
 	case n < oldest:
 		return fmt.Errorf("redis: open %s on %s: the server is of version %s: %d or later is needed", s.keys.root, s.addr, version, oldest)
 	}
 	return nil
 }
 
-// checkSettings warns of what could take back an acknowledged write, and with it a fencing token.
-func (s *Store) checkSettings(ctx context.Context, member sdk.UniversalClient) error {
+// settings says what could take back an acknowledged write, and with it a fencing token.
+func (s *Store) settings(ctx context.Context, member sdk.UniversalClient) (found []string, err error) {
+	warnf := func(format string, args ...any) { found = append(found, s.sentence(format, args...)) }
 	reply, err := ask(ctx, member, "INFO")
 	if err != nil && !isRejection(err) {
-		return s.explain(ctx, "open", err)
+		return nil, err
 	}
 	text, _ := reply.(string)
 	info := fields(text)
 	if info["role"] == "slave" {
-		s.warnf("the server is a replica: it will refuse every call until it becomes the primary; name the primary")
+		warnf("the server is a replica: it will refuse every call until it becomes the primary; name the primary")
 	}
+	// Only keys with an expiry are evicted by volatile-*, and no key of Leasehold has one.
 	switch policy, known := info["maxmemory_policy"]; {
 	case !known:
-		s.warnf("whether it evicts keys could not be checked (INFO): maxmemory-policy must be noeviction or one of volatile-*, or " +
-			"tokens may begin anew")
-	case strings.HasPrefix(policy, "allkeys-"):
-		s.warnf("maxmemory-policy is %s: documents may be evicted when memory is short, and their tokens begin anew; set noeviction", policy)
+		warnf("whether it evicts keys could not be checked (INFO): maxmemory-policy must be noeviction or one of volatile-*, or " +
+			"locks may be free before their time")
+	case policy != "noeviction" && !strings.HasPrefix(policy, "volatile-"):
+		warnf("maxmemory-policy is %s: documents may be evicted when memory is short, and their locks are free before their time; set noeviction", policy)
 	}
 	switch info["aof_enabled"] {
 	case "1":
-		return s.checkSync(ctx, member)
+		sync, err := s.syncSetting(ctx, member)
+		if err != nil {
+			return nil, err
+		}
+		switch sync {
+		case "always":
+		case "":
+			warnf("appendfsync could not be checked (CONFIG GET): it must be always, or acknowledged writes may be lost with the power")
+		case "everysec":
+			warnf("appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a token may be given twice; set always")
+		default:
+			warnf("appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a token may be given twice; set always", sync)
+		}
 	case "0":
-		s.warnf("appendonly is no: acknowledged writes are lost when the server ends or loses power, and a token may be given " +
+		warnf("appendonly is no: acknowledged writes are lost when the server ends or loses power, and a token may be given " +
 			"twice; set appendonly yes and appendfsync always")
 	default:
-		s.warnf("whether it keeps an append-only file could not be checked (INFO): without one a token may be given twice " +
+		warnf("whether it keeps an append-only file could not be checked (INFO): without one a token may be given twice " +
 			"after a restart")
 	}
-	return nil
+	return found, nil
 }
 
-// checkSync checks how soon the append-only file reaches the disk. Managed services forbid CONFIG.
-func (s *Store) checkSync(ctx context.Context, member sdk.UniversalClient) error {
+// syncSetting is how soon the append-only file reaches the disk, empty if that is not said: managed services forbid CONFIG.
+func (s *Store) syncSetting(ctx context.Context, member sdk.UniversalClient) (string, error) {
 	reply, err := ask(ctx, member, "CONFIG", "GET", "appendfsync")
 	if err != nil && !isRejection(err) {
-		return s.explain(ctx, "open", err)
+		return "", err
 	}
 	config, _ := reply.(map[any]any)
-	switch policy, _ := config["appendfsync"].(string); policy {
-	case "always", "everysec":
-	case "":
-		s.warnf("appendfsync could not be checked (CONFIG GET): it must be always, or everysec where a second of acknowledged " +
-			"writes may be lost with the power")
-	default:
-		s.warnf("appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a token may be given twice; "+
-			"set always", policy)
-	}
-	return nil
+	policy, _ := config["appendfsync"].(string)
+	return policy, nil
 }
 
 // isRejection reports whether the server does not know a command, or does not let this user run it.
@@ -123,8 +134,9 @@ func isRejection(err error) bool {
 	return sdk.HasErrorPrefix(err, "NOPERM") || sdk.HasErrorPrefix(err, "unknown command") || sdk.HasErrorPrefix(err, "unknown subcommand")
 }
 
-func (s *Store) warnf(format string, args ...any) {
-	s.warnings = append(s.warnings, fmt.Sprintf("Redis on %s: ", s.addr)+fmt.Sprintf(format, args...))
+// sentence is a warning that says which server it is about.
+func (s *Store) sentence(format string, args ...any) string {
+	return fmt.Sprintf("Redis on %s: ", s.addr) + fmt.Sprintf(format, args...)
 }
 
 // fields reads the response to INFO: lines of name:value, and headings.

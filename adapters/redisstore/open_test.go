@@ -25,11 +25,14 @@ func TestWarnings(t *testing.T) {
 		want []string // one for each warning
 	}{
 		"safe":                  {safe, nil},
-		"everysec":              {[]string{"--appendonly", "yes", "--appendfsync", "everysec"}, nil},
+		"everysec":              {[]string{"--appendonly", "yes", "--appendfsync", "everysec"}, []string{"appendfsync is everysec"}},
 		"no file":               {nil, []string{"appendonly is no"}},
 		"no sync":               {[]string{"--appendonly", "yes", "--appendfsync", "no"}, []string{"appendfsync is no"}},
 		"eviction":              {append(safe, "--maxmemory-policy", "allkeys-lru"), []string{"maxmemory-policy is allkeys-lru"}},
+		"eviction of any":       {append(safe, "--maxmemory-policy", "allkeys-random"), []string{"maxmemory-policy is allkeys-random"}},
+		"eviction of the rare":  {append(safe, "--maxmemory-policy", "allkeys-lfu"), []string{"maxmemory-policy is allkeys-lfu"}},
 		"eviction of what ends": {append(safe, "--maxmemory-policy", "volatile-lru"), nil},
+		"of what ends soon":     {append(safe, "--maxmemory-policy", "volatile-ttl"), nil},
 		"replica":               {append(safe, "--replicaof", "127.0.0.1", "1"), []string{"is a replica"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +48,55 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
+	t.Run("changed while it runs", func(t *testing.T) {
+		server := redistest.Start(t, safe...)
+		news := make(chan string, 10)
+		s := open(t, server, &redisstore.Options{Warn: func(w string) { news <- w }})
+		if w := s.Warnings(); len(w) != 0 {
+			t.Errorf("%q", w)
+		}
+		admin := client(t, server)
+		for setting, values := range map[string][3]string{
+			"maxmemory-policy": {"allkeys-lfu", "maxmemory-policy is allkeys-lfu", "noeviction"}, "appendfsync": {"everysec", "appendfsync is everysec", "always"},
+			"appendonly": {"no", "appendonly is no", "yes"},
+		} {
+			if err := admin.ConfigSet(t.Context(), setting, values[0]).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // it is said once
+				s.Look(t.Context())
+			}
+			if w := s.Warnings(); len(news) != 1 || len(w) != 1 || <-news != w[0] || !strings.Contains(w[0], values[1]) {
+				t.Errorf("%s: warnings %q", setting, w)
+			}
+			if err := admin.ConfigSet(t.Context(), setting, values[2]).Err(); err != nil {
+				t.Fatal(err)
+			}
+			s.Look(t.Context())
+			if w := s.Warnings(); len(news) != 0 || len(w) != 0 {
+				t.Errorf("%s, set back: warnings %q", setting, w)
+			}
+		}
+		// Calls look by themselves.
+		if err := admin.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), key("k")); err != nil || len(news) != 0 {
+			t.Errorf("at once: %v", err)
+		}
+		s.LookAlways()
+		if _, err := s.Get(t.Context(), key("k")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case w := <-news:
+			if !strings.Contains(w, "allkeys-lru") {
+				t.Errorf("%q", w)
+			}
+		case <-time.After(time.Minute):
+			t.Error("no call looked at the settings")
+		}
+	})
 	t.Run("nothing could be checked", func(t *testing.T) {
 		got := open(t, redistest.StandIn(t), nil).Warnings()
 		if len(got) != 2 || !strings.Contains(got[0], "evicts keys could not be checked") || !strings.Contains(got[1], "append-only file could not be checked") {
@@ -58,7 +110,7 @@ const secret = "hunter2!%"
 // TestUsers: a user with too few rights is reported when the store is opened; one with the documented rights gets
 // on.
 func TestUsers(t *testing.T) {
-	server := redistest.Start(t, "--appendonly", "yes")
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	admin := client(t, server)
 	for _, user := range [][]string{
 		{"documented", "~{ours}:*", "+@hash", "+@sortedset", "+@scripting", "+@connection", "+time", "+info", "+config|get"},

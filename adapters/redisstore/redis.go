@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -42,6 +41,10 @@ type Options struct {
 	// at most. In a cluster it decides which shard holds the documents, all of them.
 	Prefix string
 
+	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is used:
+	// the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
+	Warn func(warning string)
+
 	// Now is for tests: the time of this clock is sent along and stands in for the server's. Nil, as it must be
 	// wherever several processes share a store, means the server's own clock.
 	Now func() time.Time
@@ -49,14 +52,18 @@ type Options struct {
 
 // Store is a [docstore.Store] in Redis.
 type Store struct {
-	client   sdk.UniversalClient
-	owned    bool   // client is closed with the store
-	addr     string // for error texts
-	keys     layout
-	clock    func() time.Time
-	warnings []string
-	known    known
-	calls    driver.InFlight
+	client sdk.UniversalClient
+	owned  bool   // client is closed with the store
+	addr   string // for error texts
+	keys   layout
+	clock  func() time.Time
+	warned warned
+	warn   func(string)
+	every  time.Duration   // lookEvery, but in tests
+	life   context.Context //nolint:containedctx // of what goes on beside the calls
+	end    context.CancelFunc
+	known  known
+	calls  driver.InFlight
 }
 
 var (
@@ -78,17 +85,24 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now}
+	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, clock: o.Now, warn: o.Warn, every: lookEvery}
+	s.warned.at = time.Now()
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {
 		settings, err := o.settings()
 		if err != nil {
 			return nil, err
 		}
 		s.client, s.owned, s.addr = sdk.NewClient(settings), true, settings.Addr
+		if inTheClear(settings) {
+			s.warned.always = append(s.warned.always, s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
+				"and changed; use rediss:// or --redis-tls"))
+		}
 	} else if o.Addr != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
 		return nil, errors.New("redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	}
 	if err := s.inspect(ctx); err != nil {
+		s.end()
 		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
@@ -97,11 +111,11 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 // Addr is where the server is, without user and password.
 func (s *Store) Addr() string { return s.addr }
 
-// Warnings are sentences for the log about what [Open] found.
-func (s *Store) Warnings() []string { return slices.Clone(s.warnings) }
-
 // Close implements [docstore.Store].
-func (s *Store) Close() error { return s.calls.Close(s.release) }
+func (s *Store) Close() error {
+	s.end()
+	return s.calls.Close(s.release)
+}
 
 func (s *Store) release() error {
 	if !s.owned {

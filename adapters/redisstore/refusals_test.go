@@ -43,6 +43,19 @@ func TestRefusals(t *testing.T) {
 				return errors.Join(c.Del(ctx, "{refusals}:ids:locks/acme").Err(), c.Set(ctx, "{refusals}:ids:locks/acme", "x", 0).Err())
 			},
 			[]string{"WRONGTYPE"}, docstore.ErrDamaged, nil},
+		"tenants of another type": {
+			func(ctx context.Context, c *sdk.Client) error {
+				return errors.Join(c.Del(ctx, "{refusals}:tenants").Err(), c.Set(ctx, "{refusals}:tenants", "x", 0).Err())
+			},
+			[]string{"WRONGTYPE"}, docstore.ErrDamaged, nil},
+		"ends of another type": {
+			func(ctx context.Context, c *sdk.Client) error { return c.Set(ctx, "{refusals}:ends", "x", 0).Err() },
+			[]string{"WRONGTYPE"}, docstore.ErrDamaged, nil},
+		"the store's own hash of another type": {
+			func(ctx context.Context, c *sdk.Client) error {
+				return errors.Join(c.Del(ctx, "{refusals}:own").Err(), c.Set(ctx, "{refusals}:own", "x", 0).Err())
+			},
+			[]string{"WRONGTYPE"}, docstore.ErrDamaged, []string{"WRONGTYPE"}},
 		"a user who lost a right": {
 			func(ctx context.Context, c *sdk.Client) error {
 				return c.Do(ctx, "ACL", "SETUSER", "default", "-@hash").Err()

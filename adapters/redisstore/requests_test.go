@@ -74,6 +74,32 @@ func TestRequests(t *testing.T) {
 		expect("the first page", map[string]int{"EVALSHA": 2, "EVAL": 1}, list(all, 100))
 		expect("a page", map[string]int{"EVALSHA": 2}, list(all, 100))
 		expect("an empty page", one, list(docstore.Query{Kind: "nothing"}, 0))
+		prune := func(want int) func() error {
+			return func() error {
+				n, err := s.Prune(t.Context(), 1000)
+				if err == nil && n != want {
+					err = fmt.Errorf("%d removed", n)
+				}
+				return err
+			}
+		}
+		expect("a prune of nothing", one, prune(0))
+		ended := docstore.Write{Key: key("ended"), Keep: time.Millisecond}
+		expect("a write with an end", one, write(true, ended))
+		expect("a write that starts a counter", one, write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
+		expect("a deletion", one, write(true, docstore.Write{Key: keys[1], If: docstore.Has{Field: "n"}, Delete: true}))
+		for from := (time.Time{}); ; { // until a millisecond has passed
+			snap, err := s.Get(t.Context(), key("ended"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if from.IsZero() {
+				from = snap.At
+			} else if snap.At.After(from) {
+				break
+			}
+		}
+		expect("the first prune", map[string]int{"EVALSHA": 3, "EVAL": 1}, prune(1))
 	})
 }
 

@@ -82,6 +82,7 @@ func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool
 	if err := s.known.learn(r.outcome, writes); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
+	s.lookSometimes()
 	return r, nil
 }
 

@@ -103,6 +103,7 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger) (docst
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	o.Warn = func(warning string) { log.Warn(warning) }
 	redisstore.SetLog(log)
 	store, err := redisstore.Open(ctx, o)
 	if err != nil {

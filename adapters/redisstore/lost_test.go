@@ -1,0 +1,245 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// count adds 1 to a token that starts at the time.
+func count(k docstore.Key) docstore.Write {
+	return docstore.Write{Key: k, Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"}}
+}
+
+func token(t *testing.T, s docstore.Store, k docstore.Key) int64 {
+	t.Helper()
+	r, err := s.Write(t.Context(), count(k))
+	if err != nil || !r.Applied {
+		t.Fatalf("applied %v, %v", r.Applied, err)
+	}
+	n, _ := r.Docs[0]["token"].(docstore.Int)
+	return int64(n)
+}
+
+// refusesAll expects that no call is answered.
+func refusesAll(t *testing.T, s *redisstore.Store, want string) {
+	t.Helper()
+	_, write := s.Write(t.Context(), count(key("new")))
+	_, get := s.Get(t.Context(), key("a"))
+	_, list := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"})
+	_, walk := s.Walk(t.Context(), docstore.WalkQuery{Kind: "locks"})
+	_, prune := s.Prune(t.Context(), 1)
+	for name, err := range map[string]error{"Write": write, "Get": get, "List": list, "Walk": walk, "Prune": prune} {
+		if !errors.Is(err, docstore.ErrUnavailable) || !errors.Is(err, docstore.ErrNotWritten) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestEmptiedServer: FLUSHALL takes every lock. A process that held some notices with its next call, and writes nothing.
+func TestEmptiedServer(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		o := &redisstore.Options{Prefix: "emptied"}
+		s, admin := open(t, server, o), client(t, server)
+		before := token(t, s, key("a"))
+		if err := admin.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		refusesAll(t, s, "restart Leasehold")
+		if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+			t.Errorf("%q was written", keys)
+		}
+		// One that starts afterwards begins with what is there, and tokens go on.
+		after := open(t, server, o)
+		if got := token(t, after, key("a")); got <= before {
+			t.Errorf("token %d after %d", got, before)
+		}
+		refusesAll(t, s, "restart Leasehold")
+	})
+}
+
+// TestLostWrites rolls a server back, as a backup, a failover or a crash without syncs does: the generation is the same.
+func TestLostAcknowledgedWrites(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		o := &redisstore.Options{Prefix: "back"}
+		s, other, admin := open(t, server, o), open(t, server, o), client(t, server)
+		token(t, s, key("a"))
+		backup := dump(t, admin)
+		if _, err := other.Get(t.Context(), key("a")); err != nil {
+			t.Fatal(err)
+		}
+		lost := token(t, s, key("a"))
+		restore(t, admin, backup)
+		// A process that did not see the write cannot know; it gives the token again.
+		if got := token(t, other, key("b")); got == 0 {
+			t.Error("the other process")
+		}
+		restore(t, admin, backup)
+		refusesAll(t, s, "leasehold store raise-tokens")
+		for range 5 { // the number of writes grows past what is known
+			token(t, open(t, server, o), key("c"))
+		}
+		refusesAll(t, s, "leasehold store raise-tokens")
+		snap, err := open(t, server, o).Get(t.Context(), key("a"))
+		if err != nil || !snap.Docs[0].Equal(docstore.Doc{"token": docstore.Int(lost - 1)}) {
+			t.Errorf("the process that noticed wrote: %v, %v", snap.Docs, err)
+		}
+	})
+}
+
+// dump copies what is on a server, and restore puts it back.
+func dump(t *testing.T, c *sdk.Client) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for _, k := range c.Keys(t.Context(), "*").Val() {
+		if c.Type(t.Context(), k).Val() == "hash" {
+			all[k] = c.HGetAll(t.Context(), k).Val()
+		} else {
+			all[k] = c.ZRangeWithScores(t.Context(), k, 0, -1).Val()
+		}
+	}
+	return all
+}
+
+func restore(t *testing.T, c *sdk.Client, all map[string]any) {
+	t.Helper()
+	err := c.FlushAll(t.Context()).Err()
+	for k, v := range all {
+		switch v := v.(type) {
+		case map[string]string:
+			err = errors.Join(err, c.HSet(t.Context(), k, v).Err())
+		case []sdk.Z:
+			err = errors.Join(err, c.ZAdd(t.Context(), k, v...).Err())
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenedOnAReplica: the generation is asked for once the server writes.
+func TestOpenedOnAReplica(t *testing.T) {
+	server := redistest.Start(t, "--replicaof", "127.0.0.1", "1")
+	s := open(t, server, nil)
+	if _, err := s.Write(t.Context(), count(key("a"))); !errors.Is(err, docstore.ErrNotWritten) || !strings.Contains(fmt.Sprint(err), "replica") {
+		t.Errorf("on a replica: %v", err)
+	}
+	if err := client(t, server).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	token(t, s, key("a"))
+}
+
+// TestTokensAfterTheClockWasSetBack: no token is seen twice, also not by another process.
+func TestTokensAfterTheClockWasSetBack(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		at := noon
+		o := &redisstore.Options{Prefix: "clock", Now: func() time.Time { return at }}
+		s, admin := open(t, server, o), client(t, server)
+		floor := func() string { return admin.HGet(t.Context(), "{clock}:own", "floor").Val() }
+		last := noon.UnixMicro()
+		next := func(name string, k docstore.Key) {
+			t.Helper()
+			if got := token(t, s, k); got != last+1 {
+				t.Errorf("%s: token %d, want %d", name, got, last+1)
+			}
+			last++
+		}
+		remove := func(k docstore.Key) {
+			t.Helper()
+			if r, err := s.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "token"}, Delete: true}); err != nil || !r.Applied {
+				t.Fatalf("%v, %v", r.Applied, err)
+			}
+		}
+		next("first", key("a"))
+		next("second", key("a"))
+		ahead := floor()
+		for range 1000 {
+			next("grant", key("a"))
+		}
+		if floor() != ahead { // a grant writes nothing but its document and the number of writes
+			t.Errorf("the floor went from %s to %s", ahead, floor())
+		}
+		next("grant that passes the floor", key("a"))
+		at = noon.Add(-time.Hour)
+		remove(key("a"))
+		_, err := fmt.Sscan(floor(), &last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next("removed", key("a"))
+		next("another", key("b"))
+		s = open(t, server, o)
+		next("another process", key("c"))
+		at = noon.Add(time.Hour)
+		last = at.UnixMicro()
+		next("an hour later", key("d"))
+	})
+}
+
+// TestPruneByTheClock: a document goes at its end and not a millisecond before, and leaves nothing behind.
+func TestPruneByTheClock(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		at := noon
+		s, admin := open(t, server, &redisstore.Options{Prefix: "ends", Now: func() time.Time { return at }}), client(t, server)
+		for i := range 3 {
+			w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i/2), ID: fmt.Sprint(i)}, Keep: time.Hour + time.Duration(i)*time.Millisecond}
+			if _, err := s.Write(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range []int{0, 1, 1, 1, 0} {
+			at = noon.Add(time.Hour + time.Duration(i-1)*time.Millisecond)
+			if n, err := s.Prune(t.Context(), 10); err != nil || n != want {
+				t.Errorf("step %d: %d removed, %v, want %d", i, n, err, want)
+			}
+		}
+		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 1 || keys[0] != "{ends}:own" {
+			t.Errorf("%q are left", keys)
+		}
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), Keep: time.Hour}, docstore.Write{Key: key("y")}); err != nil {
+			t.Fatal(err)
+		}
+		there := docstore.Not{Cond: docstore.Absent{}}
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), If: there, Delete: true}, docstore.Write{Key: key("y"), If: there, Delete: true}); err != nil {
+			t.Fatal(err)
+		}
+		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 1 {
+			t.Errorf("%q are left after deletion", keys)
+		}
+		// A write may come between finding a document and removing it.
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), Keep: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.RemoveDue(t.Context(), "locks/acme/moved", "locks/acme/never was"); n != 0 || err != nil {
+			t.Errorf("%d removed that were not due any more, %v", n, err)
+		}
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), If: there, Delete: true}); err != nil {
+			t.Fatal(err)
+		}
+		// What was deleted by hand, and made again, does not end when the other would have.
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("z"), Keep: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Del(t.Context(), "{ends}:doc:locks/acme/z").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("z")}); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(2 * time.Hour)
+		if n, err := s.Prune(t.Context(), 10); n != 0 || err != nil {
+			t.Errorf("%d removed, %v", n, err)
+		}
+	})
+}
