@@ -27,7 +27,7 @@ type idCmd struct {
 // Help is the longer help of the command.
 func (idCmd) Help() string {
 	return `Public IDs are converted under the secret in LEASEHOLD_EXTERNAL_ID_SECRET, or in the file of --secret-file, or with --mode unkeyed
-by a way that everybody knows:
+by a public algorithm:
 
   export LEASEHOLD_EXTERNAL_ID_SECRET=$(openssl rand -base64 32)
   leasehold id encode --entity user 7301444403200005
@@ -54,7 +54,7 @@ func (f layoutFlags) layout() (kazahana.Layout, error) {
 	return l, nil
 }
 
-// conversion says how IDs become public IDs. A secret is no flag: flags are seen by everybody on the machine.
+// conversion says how IDs become public IDs. A secret is no flag: other users of the machine can read flags.
 type conversion struct {
 	Mode       string `default:"ff1-aes256" enum:"ff1-aes256,ff1-aes128,unkeyed" help:"How to convert: ff1-aes256 (the default), ff1-aes128, or unkeyed, which needs no secret."`
 	Entity     string `env:"LEASEHOLD_EXTERNAL_ID_ENTITY" placeholder:"NAME" help:"What the IDs name, as \"user\" (${env})."`

@@ -44,7 +44,7 @@
 // [Server.Inject] takes a rule: which calls or deliveries, how many of them, and what they meet.
 //
 //	Fail           a call is rejected with an error, and nothing done
-//	ApplyThenFail  a call is executed and then answered with an error: a lost response
+//	ApplyThenFail  a call is executed, and its response is an error: a lost response
 //	DeliverTwice   a task is delivered by two requests at once, as the service does now and then
 //	DeliverAgain   a task is delivered once more after it was acknowledged
 //	LoseResponse     a response gets lost on its way back: the task comes again

@@ -127,7 +127,7 @@ func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
 	return m
 }
 
-// reply translates an answer for the queue into HTTP.
+// reply translates a result for the queue into HTTP.
 func reply(w http.ResponseWriter, a Result) error {
 	if a.Done {
 		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})

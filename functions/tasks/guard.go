@@ -19,8 +19,8 @@ type Guard interface {
 	Challenge() string
 }
 
-// Platform lets everybody in whom the platform has let through: a Cloud Run service without public access, where IAM decides
-// who may invoke it. Nothing of that can be seen in a request, so choose it only where it is so.
+// Platform admits every request that the platform has admitted: a Cloud Run service without public access, where IAM decides
+// who may invoke it. A request does not show that, so choose it only there.
 type Platform struct{}
 
 // Verify implements [Guard].
@@ -29,7 +29,7 @@ func (Platform) Verify(*http.Request) error { return nil }
 // Challenge implements [Guard].
 func (Platform) Challenge() string { return "" }
 
-// Development lets everybody in who is on this machine, except web pages of other sites.
+// Development admits every caller on this machine, except web pages of other sites.
 type Development struct{}
 
 // Verify implements [Guard].

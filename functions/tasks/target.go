@@ -126,18 +126,18 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the URL may have a secret in its query
 		}
-		return "", fmt.Errorf("the target did not answer: %w", err)
+		return "", fmt.Errorf("the target did not respond: %w", err)
 	}
 	defer func() { _ = a.Body.Close() }() // what was needed of it has been read
 	body, err := io.ReadAll(io.LimitReader(a.Body, maxResponseBytes+1))
 	if err != nil {
-		return "", fmt.Errorf("the target's answer %s ended before it was whole: %w", status(a), err)
+		return "", fmt.Errorf("the target's response %s ended before it was whole: %w", status(a), err)
 	}
 	switch {
 	case a.StatusCode >= 200 && a.StatusCode <= 299:
 		result, err := textMember(a, body, "result", analysis.MaxResultBytes)
 		if err != nil {
-			return "", once.Permanent(fmt.Errorf("the target answered %s with a body that cannot be used: %w", status(a), err))
+			return "", once.Permanent(fmt.Errorf("the target responded %s with a body that cannot be used: %w", status(a), err))
 		}
 		return result, nil
 	case a.StatusCode == http.StatusUnprocessableEntity:
@@ -145,9 +145,9 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 		if why, err := textMember(a, body, "failure_reason", maxResponseBytes); err == nil && why != "" {
 			return "", once.Permanent(errors.New(why))
 		}
-		return "", once.Permanent(fmt.Errorf("the target answered %s", status(a)))
+		return "", once.Permanent(fmt.Errorf("the target responded %s", status(a)))
 	default:
-		return "", fmt.Errorf("the target answered %s", status(a))
+		return "", fmt.Errorf("the target responded %s", status(a))
 	}
 }
 
@@ -182,7 +182,7 @@ func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error
 	return r, nil
 }
 
-// maxResponseBytes bounds what is read of a target's answer: in JSON, a byte of text takes up to six.
+// maxResponseBytes bounds what is read of a target's response: in JSON, a byte of text takes up to six.
 const maxResponseBytes = 6*analysis.MaxResultBytes + 4<<10
 
 // textMember returns a member of a JSON body, "" if there is none or the body is something else.
@@ -214,7 +214,7 @@ func textMember(a *http.Response, body []byte, name string, most int) (string, e
 	return text, nil
 }
 
-// status is the code of an answer in words, without what the target may have put there itself.
+// status is the code of a response in words, without what the target may have put there itself.
 func status(a *http.Response) string {
 	return strings.TrimSpace(strconv.Itoa(a.StatusCode) + " " + http.StatusText(a.StatusCode))
 }

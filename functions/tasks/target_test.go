@@ -19,7 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// targetOf is a target that a handler answers for.
+// targetOf is a target made of a handler.
 func targetOf(t *testing.T, h http.HandlerFunc, o *tasks.TargetOptions) *tasks.Target {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -120,14 +120,14 @@ func TestTargetAnswers(t *testing.T) {
 		"broken JSON":          {200, typeJSON, `{"result":`, "", "200 OK with a body that cannot be used", true},
 		"a list":               {200, typeJSON, `["r"]`, "", "must be a JSON object", true},
 		"failed for good":      {422, typeJSON, `{"failure_reason":"no such video"}`, "", "no such video", true},
-		"without a reason":     {422, typeJSON, `{}`, "", "the target answered 422 Unprocessable Entity", true},
-		"with a broken reason": {422, typeJSON, `{`, "", "the target answered 422 Unprocessable Entity", true},
-		"reason as text":       {422, text, "no such video", "", "the target answered 422 Unprocessable Entity", true},
-		"500":                  {500, typeJSON, `{"result":"r","failure_reason":"f"}`, "", "the target answered 500 Internal Server Error", false},
-		"404":                  {404, "", "", "", "the target answered 404 Not Found", false},
-		"503":                  {503, "", "", "", "the target answered 503 Service Unavailable", false},
+		"without a reason":     {422, typeJSON, `{}`, "", "the target responded 422 Unprocessable Entity", true},
+		"with a broken reason": {422, typeJSON, `{`, "", "the target responded 422 Unprocessable Entity", true},
+		"reason as text":       {422, text, "no such video", "", "the target responded 422 Unprocessable Entity", true},
+		"500":                  {500, typeJSON, `{"result":"r","failure_reason":"f"}`, "", "the target responded 500 Internal Server Error", false},
+		"404":                  {404, "", "", "", "the target responded 404 Not Found", false},
+		"503":                  {503, "", "", "", "the target responded 503 Service Unavailable", false},
 		"299":                  {299, "", "", "", "", false},
-		"599":                  {599, "", "", "", "the target answered 599", false},
+		"599":                  {599, "", "", "", "the target responded 599", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := targetOf(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -160,7 +160,7 @@ func TestTargetAnswers(t *testing.T) {
 	}
 }
 
-// TestTargetTroubles: what is no answer is a failed attempt, without the URL's secrets.
+// TestTargetTroubles: what is no response is a failed attempt, without the URL's secrets.
 func TestTargetTroubles(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
@@ -175,8 +175,8 @@ func TestTargetTroubles(t *testing.T) {
 		"redirect, with a client of one's own": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
 		}, &tasks.TargetOptions{Client: &http.Client{}}, "302 Found"},
-		"connection cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil, "the target did not answer: EOF"},
-		"answer cut": {func(w http.ResponseWriter, _ *http.Request) {
+		"connection cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil, "the target did not respond: EOF"},
+		"response cut": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"result":"`)
 		}, nil, "200 OK ended before it was whole"},

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// ContentType is that of requests and answers.
+// ContentType is that of requests and responses.
 const ContentType = "application/x-amz-json-1.0"
 
 // Encode is the JSON of a response, which must be made of maps, slices, strings and numbers: it panics at what JSON

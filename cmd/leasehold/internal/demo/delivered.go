@@ -39,7 +39,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"result":"sent to the customer"}`)) // a client that is gone needs no response
 }
 
-// deliver plays a queue that delivers one task five times at once, and again to everybody who did not say that it is done.
+// deliver plays a queue that delivers one task five times at once, and again each delivery that was not acknowledged.
 func (d *demo) deliver(ctx context.Context) error {
 	d.open("2. A task is delivered five times", "POST /internal/tasks/analysis, five times at once; the work is a URL that takes its time")
 	if _, err := d.analyses.Create(ctx, analysis.Create{ID: delivered}); err != nil {
@@ -74,7 +74,7 @@ func (d *demo) deliver(ctx context.Context) error {
 					d.sayf(who, "→ 200 %s: the task is done", outcome)
 					return
 				}
-				d.sayf(who, "→ %s: the queue will come again", code)
+				d.sayf(who, "→ %s: the queue will deliver it again", code)
 				pause(ctx, backoff)
 			}
 		})
@@ -89,14 +89,14 @@ func (d *demo) deliver(ctx context.Context) error {
 	}
 	runs, most := d.office.runs.seen()
 	d.check(runs == 1 && most == 1, "a task that is delivered five times runs once",
-		"%d run, %d deliveries answered, %d of them with: come again", runs, deliveries+again, again)
+		"%d run, %d deliveries, %d of them told to retry", runs, deliveries+again, again)
 	d.check(heard[contracts.TaskOutcome(once.Ready)] == 1 && heard[contracts.TaskOutcome(once.AlreadyFinished)] == deliveries-1 &&
 		after.Status == analysis.Ready && after.Result == "sent to the customer",
 		"and every delivery learns that it is done", "the analysis is %s, %q", after.Status, after.Result)
 	return nil
 }
 
-// push delivers the task once, as Cloud Tasks does. The code is empty if the answer acknowledges it.
+// push delivers the task once, as Cloud Tasks does. The code is empty if the response acknowledges it.
 func (d *demo) push(ctx context.Context, delivery, try int) (contracts.TaskOutcome, contracts.Code, error) {
 	header := http.Header{}
 	header.Set("X-CloudTasks-QueueName", "demo")

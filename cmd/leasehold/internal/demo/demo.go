@@ -122,27 +122,27 @@ func (d *demo) serve(ctx context.Context, store docstore.Store) (closeAll func()
 	return closeAll, err
 }
 
-// answer is what the server says to a request of the show: a problem, or what became of a task.
-type answer struct {
+// response is what the server says to a request of the demonstration: a problem, or what became of a task.
+type response struct {
 	contracts.Problem
 
 	Outcome contracts.TaskOutcome `json:"outcome"`
 }
 
 // post sends one request as any program in any language would.
-func (d *demo) post(ctx context.Context, path, body string, header http.Header) (status int, a answer, err error) {
+func (d *demo) post(ctx context.Context, path, body string, header http.Header) (status int, a response, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+path, bytes.NewReader([]byte(body)))
 	if err != nil {
-		return 0, answer{}, err
+		return 0, response{}, err
 	}
 	maps.Copy(r.Header, header)
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, answer{}, err
+		return 0, response{}, err
 	}
 	defer w.Body.Close() //nolint:errcheck // the body is read to its end
 	if err := json.NewDecoder(w.Body).Decode(&a); err != nil {
-		return 0, answer{}, fmt.Errorf("the server answered %s and no JSON: %w", w.Status, err)
+		return 0, response{}, fmt.Errorf("the server responded %s without JSON: %w", w.Status, err)
 	}
 	return w.StatusCode, a, nil
 }

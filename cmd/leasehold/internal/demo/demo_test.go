@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// lying returns a show in front of a server that answers what it likes.
+// lying returns a show in front of a server that responds what it likes.
 func lying(t *testing.T, h http.HandlerFunc) (*demo, *bytes.Buffer) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -37,8 +37,8 @@ func (d *demo) broken() (what []string) {
 	return what
 }
 
-// TestLocksThatAreGivenToEverybody: a server that grants everything, always with the same token, and lets every token pass.
-func TestLocksThatAreGivenToEverybody(t *testing.T) {
+// TestLocksForEveryCaller: a server that grants everything, always with the same token, and lets every token pass.
+func TestLocksForEveryCaller(t *testing.T) {
 	d, out := lying(t, func(w http.ResponseWriter, r *http.Request) {
 		path := strings.Split(r.URL.Path, "/") // /v1/tenants/{tenant}/locks/{key}/{verb}
 		var asked struct {
@@ -65,7 +65,7 @@ func TestLocksThatAreGivenToEverybody(t *testing.T) {
 	if err := d.contend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "never two holders at once, each grant has a larger token than all before it, a holder that was paused is found out by its token"
+	want := "never two holders at once, each grant has a larger token than all before it, the stale token of a holder that was paused is rejected"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
 		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
 	}

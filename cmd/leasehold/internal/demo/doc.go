@@ -3,12 +3,12 @@
 //
 // # What is shown
 //
-//  1. two workers contend for one lock; one of them is paused beyond its lease and found out by its token
+//  1. two workers contend for one lock; one of them is paused beyond its lease, and its stale token is rejected
 //  2. a queue delivers one task five times at once, and it runs once
 //  3. a worker process is killed with SIGKILL in the middle of its work, and another takes the work over
 //
 // # Who decides
 //
-// What an act shows comes from the server's answers. What it checks comes from elsewhere: counters in the work itself, and
+// What an act shows comes from the server's responses. What it checks comes from elsewhere: counters in the work itself, and
 // the documents of the store. So an act fails if the server lies.
 package demo

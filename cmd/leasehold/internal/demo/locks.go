@@ -16,7 +16,7 @@ import (
 const rounds = 3
 
 // contend lets two workers want one lock again and again. The check is a counter of those inside, which knows nothing of
-// the server's answers.
+// the server's responses.
 func (d *demo) contend(ctx context.Context) error {
 	d.open("1. Two workers want one lock", "POST /v1/tenants/demo/locks/report/acquire, from both at once, three times each")
 	c, err := client.New(d.url, nil)
@@ -65,7 +65,7 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	if err != nil {
 		return err
 	}
-	d.sayf("ann", "is paused for longer than her lease of 1 s, as a frozen function is")
+	d.sayf("ann", "is paused for longer than the lease of 1 s, as a frozen function is")
 	bob, err := d.take(ctx, locks, key, "bob", 30)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	if err != nil {
 		return err
 	}
-	d.sayf("ann", "wakes up, and believes that she still holds the lock")
+	d.sayf("ann", "wakes up, and believes that it still holds the lock")
 	late, err := d.fence(ctx, "ann", ann.FencingToken)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	}
 	d.sayf("ann", "renew with token %d → %s", ann.FencingToken, orOK(renewed))
 	d.check(passed == "" && late == contracts.CodeStaleToken && renewed == contracts.CodeLeaseLost,
-		"a holder that was paused is found out by its token",
+		"the stale token of a holder that was paused is rejected",
 		"bob's token %d passed, ann's token %d: %s at the fence, %s on renewal", bob.FencingToken, ann.FencingToken, orOK(late), orOK(renewed))
 	return nil
 }
@@ -138,7 +138,7 @@ func orOK(c contracts.Code) string {
 	return string(c)
 }
 
-// together runs the work for everybody at once and returns what went wrong.
+// together runs the work of all workers at once and returns what went wrong.
 func together(ctx context.Context, work func(context.Context, string) error, names ...string) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
