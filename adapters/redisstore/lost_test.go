@@ -221,7 +221,7 @@ func TestPruneByTheClock(t *testing.T) {
 		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), Keep: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.RemoveDue(t.Context(), "locks/acme/moved", "locks/acme/never was"); n != 0 || err != nil {
+		if n, err := s.RemoveDue(t.Context(), "locks/acme/moved", "locks/acme/never"); n != 0 || err != nil {
 			t.Errorf("%d removed that were not due any more, %v", n, err)
 		}
 		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), If: there, Delete: true}); err != nil {
