@@ -1,8 +1,6 @@
 package dynamodbtest
 
 import (
-	"cmp"
-
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 )
 
@@ -34,11 +32,16 @@ func (r *batchGetItem) targets() []target {
 }
 
 func (r *batchGetItem) run(s *Server, m mode) (any, *apiError) {
-	if err := checkCapacity(r.ReturnConsumedCapacity); err != nil {
-		return nil, err
-	}
+	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity)}
 	if len(r.RequestItems) == 0 {
-		return nil, badBatch(r.RequestItems != nil)
+		errs = append(errs, badBatch(r.RequestItems != nil))
+	}
+	for _, name := range sortedKeys(r.RequestItems) {
+		errs = append(errs, checkName("TableName", name),
+			length(1, maxBatchGet, "requestItems."+name+".member.keys", len(r.RequestItems[name].Keys)))
+	}
+	if err := all(errs...); err != nil {
+		return nil, err
 	}
 	if n := len(r.targets()); n > maxBatchGet {
 		return nil, invalid("Too many items requested for the BatchGetItem call")
@@ -62,13 +65,6 @@ func (r *batchGetItem) run(s *Server, m mode) (any, *apiError) {
 // read gets the items of one table.
 func (r *batchGetItem) read(s *Server, m mode, name string, used usages) ([]map[string]any, *apiError) {
 	part := r.RequestItems[name]
-	if err := checkName("TableName", name); err != nil {
-		return nil, err
-	}
-	if len(part.Keys) == 0 {
-		return nil, constraint("[]", "requestItems."+name+".member.keys",
-			"Member must have length greater than or equal to 1")
-	}
 	projection, err := part.projection()
 	if err != nil {
 		return nil, err
@@ -133,16 +129,22 @@ func (r *batchWriteItem) targets() []target {
 }
 
 func (r *batchWriteItem) run(s *Server, _ mode) (any, *apiError) {
-	err := cmp.Or(checkCapacity(r.ReturnConsumedCapacity), checkCollectionMetrics(r.ReturnItemCollectionMetrics))
-	if err != nil {
-		return nil, err
-	}
+	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity), checkCollectionMetrics(r.ReturnItemCollectionMetrics)}
 	if len(r.RequestItems) == 0 {
-		return nil, badBatch(r.RequestItems != nil)
+		errs = append(errs, badBatch(r.RequestItems != nil))
 	}
 	total := 0
-	for _, requests := range r.RequestItems {
-		total += len(requests)
+	for _, name := range sortedKeys(r.RequestItems) {
+		n := len(r.RequestItems[name])
+		if n < 1 || n > maxBatchWrite {
+			errs = append(errs, constraint("{"+name+"=[...]}", "RequestItems", "Map value must satisfy constraint: "+
+				"[Member must have length less than or equal to 25, Member must have length greater than or equal to 1]"))
+		}
+		errs = append(errs, checkName("TableName", name))
+		total += n
+	}
+	if err := all(errs...); err != nil {
+		return nil, err
 	}
 	if total > maxBatchWrite {
 		return nil, invalid("Too many items requested for the BatchWriteItem call")
@@ -176,9 +178,6 @@ func (r *batchWriteItem) run(s *Server, _ mode) (any, *apiError) {
 
 // prepare checks the writes to one table.
 func (r *batchWriteItem) prepare(s *Server, name string) ([]*write, *apiError) {
-	if len(r.RequestItems[name]) == 0 {
-		return nil, constraint("[]", "requestItems."+name, "Member must have length greater than or equal to 1")
-	}
 	var writes []*write
 	for _, request := range r.RequestItems[name] {
 		p := writeParams{TableName: name}

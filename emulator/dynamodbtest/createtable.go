@@ -1,7 +1,7 @@
 package dynamodbtest
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,13 +24,29 @@ type createTable struct {
 	BillingMode               string
 	ProvisionedThroughput     *throughput
 	DeletionProtectionEnabled bool
+	tableSettings
+	Tags []tag
 }
 
 type attributeDefinition struct{ AttributeName, AttributeType string }
 
 type keySchemaElement struct{ AttributeName, KeyType string }
 
-type throughput struct{ ReadCapacityUnits, WriteCapacityUnits int64 }
+type throughput struct{ ReadCapacityUnits, WriteCapacityUnits *int64 }
+
+// check looks at each member by itself.
+func (p *throughput) check(member string) *apiError {
+	if p == nil {
+		return nil
+	}
+	unit := func(name string, n *int64) *apiError {
+		if n == nil {
+			return missing(member + "." + name)
+		}
+		return atLeast(1, member+"."+name, n)
+	}
+	return all(unit("writeCapacityUnits", p.WriteCapacityUnits), unit("readCapacityUnits", p.ReadCapacityUnits))
+}
 
 type indexSpec struct {
 	IndexName  string
@@ -45,11 +61,7 @@ type indexSpec struct {
 func (r *createTable) targets() []target { return []target{{table: r.TableName}} }
 
 func (r *createTable) run(s *Server, _ mode) (any, *apiError) {
-	err := cmp.Or(
-		checkName("TableName", r.TableName),
-		oneOf("BillingMode", r.BillingMode, "PROVISIONED", "PAY_PER_REQUEST"),
-		r.checkBilling("", r.ProvisionedThroughput),
-	)
+	err := all(r.check(), r.checkBilling("", r.ProvisionedThroughput), r.tableSettings.checkTogether(), checkTags(nil, r.Tags))
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +69,7 @@ func (r *createTable) run(s *Server, _ mode) (any, *apiError) {
 		name:       r.TableName,
 		id:         newTableID(),
 		created:    s.now(),
+		onDemand:   s.now(),
 		throughput: r.ProvisionedThroughput,
 		protected:  r.DeletionProtectionEnabled,
 		items:      map[itemID]attr.Map{},
@@ -77,8 +90,77 @@ func (r *createTable) run(s *Server, _ mode) (any, *apiError) {
 	if s.tables[t.name] != nil {
 		return nil, newError(prefixDynamo+"ResourceInUseException", "Table already exists: %s", t.name)
 	}
+	t.adopt(r.tableSettings, s.now())
+	t.tag(r.Tags)
 	s.tables[t.name] = t
 	return map[string]any{"TableDescription": t.describe()}, nil
+}
+
+// check looks at each member by itself.
+func (r *createTable) check() *apiError {
+	errs := []*apiError{
+		checkName("TableName", r.TableName),
+		length(1, 2, "KeySchema", len(r.KeySchema)),
+		checkElements("", r.KeySchema),
+		checkDefinitions(r.AttributeDefinitions),
+		oneOf("BillingMode", r.BillingMode, "PROVISIONED", "PAY_PER_REQUEST"),
+		r.ProvisionedThroughput.check("provisionedThroughput"),
+		r.tableSettings.check(),
+	}
+	for i, spec := range r.LocalSecondaryIndexes {
+		errs = append(errs, spec.check(fmt.Sprintf("localSecondaryIndexes.%d.member.", i+1)))
+	}
+	for i, spec := range r.GlobalSecondaryIndexes {
+		errs = append(errs, spec.check(fmt.Sprintf("globalSecondaryIndexes.%d.member.", i+1)))
+	}
+	return all(errs...)
+}
+
+func checkDefinitions(definitions []attributeDefinition) *apiError {
+	var errs []*apiError
+	for i, d := range definitions {
+		member := fmt.Sprintf("attributeDefinitions.%d.member.", i+1)
+		switch {
+		case d.AttributeName == "":
+			errs = append(errs, missing(member+"attributeName"))
+		case len(d.AttributeName) > 255:
+			errs = append(errs, constraint(d.AttributeName, member+"attributeName", "Member must have length less than or equal to 255"))
+		}
+		if d.AttributeType == "" {
+			errs = append(errs, missing(member+"attributeType"))
+		}
+		errs = append(errs, oneOf(member+"attributeType", d.AttributeType, "B", "N", "S"))
+	}
+	return all(errs...)
+}
+
+func checkElements(prefix string, elements []keySchemaElement) *apiError {
+	var errs []*apiError
+	for i, e := range elements {
+		member := fmt.Sprintf("%skeySchema.%d.member.", prefix, i+1)
+		if e.AttributeName == "" {
+			errs = append(errs, missing(member+"attributeName"))
+		}
+		if e.KeyType == "" {
+			errs = append(errs, missing(member+"keyType"))
+		}
+		errs = append(errs, oneOf(member+"keyType", e.KeyType, "HASH", "RANGE"))
+	}
+	return all(errs...)
+}
+
+// check looks at each member of an index by itself.
+func (spec *indexSpec) check(prefix string) *apiError {
+	errs := []*apiError{length(1, 2, prefix+"keySchema", len(spec.KeySchema)), checkElements(prefix, spec.KeySchema)}
+	if p := spec.Projection; p == nil {
+		errs = append(errs, missing(prefix+"projection"))
+	} else {
+		errs = append(errs, oneOf(prefix+"projection.projectionType", p.ProjectionType, "ALL", "INCLUDE", "KEYS_ONLY"))
+		if p.NonKeyAttributes != nil {
+			errs = append(errs, length(1, 20, prefix+"projection.nonKeyAttributes", len(p.NonKeyAttributes)))
+		}
+	}
+	return all(append(errs, checkName(prefix+"indexName", spec.IndexName), spec.ProvisionedThroughput.check(prefix+"provisionedThroughput"))...)
 }
 
 // checkBilling holds the throughput of the table, or of the index named, against the billing mode.
@@ -96,8 +178,6 @@ func (r *createTable) checkBilling(index string, given *throughput) *apiError {
 	case given == nil:
 		return badValue("ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is "+
 			"PROVISIONED%s", where)
-	case given.ReadCapacityUnits < 1 || given.WriteCapacityUnits < 1:
-		return badValue("ReadCapacityUnits and WriteCapacityUnits have to be at least 1%s", where)
 	default:
 		return nil
 	}
@@ -106,14 +186,6 @@ func (r *createTable) checkBilling(index string, given *throughput) *apiError {
 func (r *createTable) definitions() ([]keyAttr, *apiError) {
 	var out []keyAttr
 	for _, d := range r.AttributeDefinitions {
-		if d.AttributeName == "" || len(d.AttributeName) > 255 {
-			return nil, constraint(d.AttributeName, "attributeDefinitions.member.attributeName",
-				"Member must have length from 1 to 255")
-		}
-		if !slices.Contains([]string{"S", "N", "B"}, d.AttributeType) {
-			return nil, constraint(d.AttributeType, "attributeDefinitions.member.attributeType",
-				"Member must satisfy enum value set: [B, N, S]")
-		}
 		if slices.ContainsFunc(out, func(a keyAttr) bool { return a.name == d.AttributeName }) {
 			return nil, badValue("Duplicate AttributeName in AttributeDefinitions: %s", d.AttributeName)
 		}
@@ -124,10 +196,6 @@ func (r *createTable) definitions() ([]keyAttr, *apiError) {
 
 // schema checks the key of the table or of an index: a hash key, and perhaps a sort key, both defined.
 func (t *table) schema(elements []keySchemaElement) (keySchema, *apiError) {
-	if len(elements) < 1 || len(elements) > 2 {
-		return keySchema{}, invalid("1 validation error detected: Value at 'keySchema' failed to satisfy constraint: " +
-			"Member must have length from 1 to 2")
-	}
 	var found []keyAttr
 	for _, e := range elements {
 		i := slices.IndexFunc(t.definitions, func(a keyAttr) bool { return a.name == e.AttributeName })
@@ -211,9 +279,6 @@ func (r *createTable) addIndexes(t *table) *apiError {
 }
 
 func (t *table) addIndex(spec indexSpec, local bool) *apiError {
-	if err := checkName("IndexName", spec.IndexName); err != nil {
-		return err
-	}
 	if t.index(spec.IndexName) != nil {
 		return badValue("Duplicate index name: %s", spec.IndexName)
 	}
@@ -232,15 +297,10 @@ func (t *table) addIndex(spec indexSpec, local bool) *apiError {
 	}
 	x := &index{name: spec.IndexName, local: local, key: key, throughput: spec.ProvisionedThroughput}
 	x.rows = &view{key: key, table: t.key}
-	if spec.Projection == nil {
-		return missing("projection")
-	}
 	x.projection, x.include = spec.Projection.ProjectionType, spec.Projection.NonKeyAttributes
 	switch {
 	case x.projection == "":
 		return badValue("Unknown ProjectionType: null")
-	case !slices.Contains([]string{"ALL", "INCLUDE", "KEYS_ONLY"}, x.projection):
-		return oneOf("ProjectionType", x.projection, "ALL", "INCLUDE", "KEYS_ONLY")
 	case x.include != nil && x.projection != "INCLUDE":
 		return badValue("ProjectionType is %s, but NonKeyAttributes is specified", x.projection)
 	case len(x.include) == 0 && x.projection == "INCLUDE":

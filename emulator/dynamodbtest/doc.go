@@ -19,8 +19,9 @@
 //
 // # What is supported
 //
-// CreateTable, DescribeTable, ListTables, DeleteTable, UpdateTimeToLive, DescribeTimeToLive, PutItem, GetItem,
-// UpdateItem, DeleteItem, Query, Scan, BatchGetItem, BatchWriteItem, TransactWriteItems and TransactGetItems, with
+// CreateTable, DescribeTable, ListTables, UpdateTable, DeleteTable, TagResource, UntagResource, ListTagsOfResource,
+// UpdateTimeToLive, DescribeTimeToLive, PutItem, GetItem, UpdateItem, DeleteItem, Query, Scan, BatchGetItem, BatchWriteItem,
+// TransactWriteItems and TransactGetItems, with
 //
 //   - keys of S, N and B with and without a sort key, global and local secondary indexes with every projection;
 //   - the whole grammar of condition, filter, update, projection and key condition expressions, with reserved words,
@@ -29,6 +30,8 @@
 //   - the limits: 400 KB items, 2048 and 1024 byte keys, 32 levels, 100 items and 4 MB in a transaction, 25 and 100 in a
 //     batch, 1 MB in a page, 4 KB and 300 operators in an expression;
 //   - ClientRequestToken, which makes a transaction idempotent for 10 minutes;
+//   - billing modes, throughput, streams, encryption and table classes, which are kept and shown and change nothing else: a
+//     stream has no records;
 //   - ReturnConsumedCapacity with the service's prices. [Server.Consumed] adds them up, including conditional writes that
 //     were rejected, which cost as well.
 //
@@ -37,7 +40,7 @@
 // Every member of a request, every operation and every option that the server lacks is rejected with an error that says
 // "emulator/dynamodbtest does not support"; nothing is ignored. That holds for the parameters that expressions replaced
 // (Expected, AttributeUpdates, KeyConditions and their kin), ReturnItemCollectionMetrics SIZE, ARNs as table names,
-// streams, backups, tags, PartiQL, UpdateTable and global tables. Signatures are required and not verified. Without a
+// reading streams, backups, PartiQL and global tables. Signatures are required and not verified. Without a
 // fault, throughput is never used up and no read is late; batches are never left half done. Time to live deletes
 // nothing until [Server.ExpireNow] is called: on the service an expired item may stay for days.
 //

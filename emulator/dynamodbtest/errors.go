@@ -24,6 +24,7 @@ type apiError struct {
 	msg    string
 	item   attr.Map // found by a failed condition, when the request asked for it
 	causes []cause  // of a canceled transaction, one for each of its items
+	broken []string // constraints of single members that the request does not satisfy
 }
 
 // cause is one entry of CancellationReasons.

@@ -285,10 +285,10 @@ func TestLegacyParametersAreRefused(t *testing.T) {
 	_, err = c.PutItem(t.Context(), &sdk.PutItemInput{TableName: aws.String("locks"), Item: item{"id": str("a")},
 		ReturnItemCollectionMetrics: "SIZE"})
 	wantValidation(t, err, "emulator/dynamodbtest does not support ReturnItemCollectionMetrics SIZE")
-	_, err = c.ListTagsOfResource(t.Context(), &sdk.ListTagsOfResourceInput{ResourceArn: aws.String("arn")})
+	_, err = c.DescribeLimits(t.Context(), &sdk.DescribeLimitsInput{})
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok || api.ErrorCode() != "UnknownOperationException" ||
-		api.ErrorMessage() != "emulator/dynamodbtest does not support the operation ListTagsOfResource" {
+		api.ErrorMessage() != "emulator/dynamodbtest does not support the operation DescribeLimits" {
 		t.Errorf("got %v", err)
 	}
 	if get(t, c, item{"id": str("a")}) != nil {

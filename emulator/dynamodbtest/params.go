@@ -1,9 +1,11 @@
 package dynamodbtest
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
@@ -136,8 +138,61 @@ func constraint(value, member, rule string) *apiError {
 	if value != "null" {
 		value = "'" + value + "'"
 	}
-	return invalid("1 validation error detected: Value %s at '%s' failed to satisfy constraint: %s",
-		value, strings.ToLower(member[:1])+member[1:], rule)
+	return constraints([]string{fmt.Sprintf("Value %s at '%s' failed to satisfy constraint: %s",
+		value, strings.ToLower(member[:1])+member[1:], rule)})
+}
+
+func constraints(broken []string) *apiError {
+	plural := ""
+	if len(broken) > 1 {
+		plural = "s"
+	}
+	e := invalid("%d validation error%s detected: %s", len(broken), plural, strings.Join(broken, "; "))
+	e.broken = broken
+	return e
+}
+
+// all is the response to everything that is wrong with a request, nil if nothing is. As the service does, it reports the
+// members that break rules of their own together and before all else; of other errors it reports the first.
+func all(errs ...*apiError) *apiError {
+	var broken []string
+	for _, e := range errs {
+		if e != nil {
+			broken = append(broken, e.broken...)
+		}
+	}
+	if len(broken) > 0 {
+		return constraints(broken)
+	}
+	return cmp.Or(errs...)
+}
+
+// atLeast checks a number that may be left out.
+func atLeast(least int64, member string, value *int64) *apiError {
+	if value == nil || *value >= least {
+		return nil
+	}
+	return constraint(strconv.FormatInt(*value, 10), member, fmt.Sprintf("Member must have value greater than or equal to %d", least))
+}
+
+// atMost checks a number that may be left out.
+func atMost(most int64, member string, value *int64) *apiError {
+	if value == nil || *value <= most {
+		return nil
+	}
+	return constraint(strconv.FormatInt(*value, 10), member, fmt.Sprintf("Member must have value less than or equal to %d", most))
+}
+
+// length checks how many elements a list has. The service writes the list out, which this server does not.
+func length(least, most int, member string, n int) *apiError {
+	switch {
+	case n < least:
+		return constraint("[]", member, fmt.Sprintf("Member must have length greater than or equal to %d", least))
+	case n > most:
+		return constraint("[...]", member, fmt.Sprintf("Member must have length less than or equal to %d", most))
+	default:
+		return nil
+	}
 }
 
 // oneOf checks a member that takes a few words; the empty word means its absence.
@@ -160,7 +215,8 @@ func checkName(member, name string) *apiError {
 	case !tableNamePattern.MatchString(name):
 		return constraint(name, member, "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+")
 	case len(name) < 3 || len(name) > 255:
-		return invalid("%s must be at least 3 characters long and at most 255 characters long", member)
+		last := member[strings.LastIndexByte(member, '.')+1:]
+		return invalid("%s must be at least 3 characters long and at most 255 characters long", strings.ToUpper(last[:1])+last[1:])
 	default:
 		return nil
 	}

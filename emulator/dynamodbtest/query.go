@@ -1,7 +1,6 @@
 package dynamodbtest
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 	"strings"
@@ -50,21 +49,19 @@ func (r *walkParams) projectionExpression() expression {
 
 // checkWalk checks what can be checked without the table.
 func (r *walkParams) checkWalk() *apiError {
-	err := cmp.Or(
+	var index *apiError
+	if r.IndexName != nil {
+		index = checkName("IndexName", *r.IndexName)
+	}
+	err := all(
 		checkName("TableName", r.TableName),
+		index,
+		atLeast(1, "Limit", r.Limit),
 		checkCapacity(r.ReturnConsumedCapacity),
 		oneOf("Select", r.Select, "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"),
 	)
 	if err != nil {
 		return err
-	}
-	if r.IndexName != nil {
-		if err := checkName("IndexName", *r.IndexName); err != nil {
-			return err
-		}
-	}
-	if r.Limit != nil && *r.Limit < 1 {
-		return constraint("0", "Limit", "Member must have value greater than or equal to 1")
 	}
 	return r.checkSelect()
 }
@@ -407,7 +404,7 @@ type scan struct {
 }
 
 func (r *scan) run(s *Server, m mode) (any, *apiError) {
-	if err := cmp.Or(r.checkWalk(), r.checkSegments()); err != nil {
+	if err := all(r.checkWalk(), r.checkSegments()); err != nil {
 		return nil, err
 	}
 	env, err := r.env(r.projectionExpression(), r.filterExpression())
@@ -427,7 +424,11 @@ func (r *scan) run(s *Server, m mode) (any, *apiError) {
 
 func (r *scan) checkSegments() *apiError {
 	const maxSegments = 1_000_000
+	err := all(atLeast(0, "Segment", r.Segment), atMost(maxSegments-1, "Segment", r.Segment),
+		atLeast(1, "TotalSegments", r.TotalSegments), atMost(maxSegments, "TotalSegments", r.TotalSegments))
 	switch {
+	case err != nil:
+		return err
 	case r.Segment != nil && r.TotalSegments == nil:
 		return invalid("The TotalSegments parameter is required but was not present in the request " +
 			"when Segment parameter is present")
@@ -436,9 +437,7 @@ func (r *scan) checkSegments() *apiError {
 	case r.Segment == nil:
 		return invalid("The Segment parameter is required but was not present in the request " +
 			"when parameter TotalSegments is present")
-	case *r.TotalSegments < 1 || *r.TotalSegments > maxSegments:
-		return invalid("TotalSegments has to be from 1 to %d, found %d", maxSegments, *r.TotalSegments)
-	case *r.Segment < 0 || *r.Segment >= *r.TotalSegments:
+	case *r.Segment >= *r.TotalSegments:
 		return invalid("The Segment parameter is zero-based and must be less than parameter TotalSegments: "+
 			"Segment: %d is not less than TotalSegments: %d", *r.Segment, *r.TotalSegments)
 	default:

@@ -1,8 +1,6 @@
 package dynamodbtest
 
 import (
-	"cmp"
-
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
 )
@@ -60,7 +58,11 @@ type getItem struct {
 func (r *getItem) targets() []target { return []target{{r.TableName, r.Key}} }
 
 func (r *getItem) run(s *Server, m mode) (any, *apiError) {
-	err := cmp.Or(checkName("TableName", r.TableName), checkCapacity(r.ReturnConsumedCapacity))
+	var noKey *apiError
+	if r.Key == nil {
+		noKey = missing("Key")
+	}
+	err := all(noKey, checkName("TableName", r.TableName), checkCapacity(r.ReturnConsumedCapacity))
 	if err != nil {
 		return nil, err
 	}

@@ -90,12 +90,16 @@ func init() { //nolint:gochecknoinits // not in the declaration: fault rules, wh
 		"DescribeTimeToLive": func() request { return new(describeTimeToLive) },
 		"GetItem":            func() request { return new(getItem) },
 		"ListTables":         func() request { return new(listTables) },
+		"ListTagsOfResource": func() request { return new(listTagsOfResource) },
 		"PutItem":            func() request { return new(putItem) },
 		"Query":              func() request { return new(query) },
 		"Scan":               func() request { return new(scan) },
+		"TagResource":        func() request { return new(tagResource) },
 		"TransactGetItems":   func() request { return new(transactGetItems) },
 		"TransactWriteItems": func() request { return new(transactWriteItems) },
+		"UntagResource":      func() request { return new(untagResource) },
 		"UpdateItem":         func() request { return new(updateItem) },
+		"UpdateTable":        func() request { return new(updateTable) },
 		"UpdateTimeToLive":   func() request { return new(updateTimeToLive) },
 	}
 }

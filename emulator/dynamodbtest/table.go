@@ -18,7 +18,11 @@ type table struct {
 	definitions []keyAttr // in the order of the request
 	key         keySchema
 	throughput  *throughput // nil: PAY_PER_REQUEST
+	onDemand    time.Time   // since when it is PAY_PER_REQUEST
 	protected   bool        // against DeleteTable
+	settings    tableSettings
+	stream      time.Time // when its stream was enabled
+	tags        map[string]string
 
 	items   map[itemID]attr.Map
 	rows    *view    // all items in the order of the key
@@ -124,7 +128,7 @@ func (x *index) image(t *table, item attr.Map) attr.Map {
 		return nil
 	}
 	for _, a := range x.key.attrs() {
-		if item[a.name] == nil {
+		if v := item[a.name]; v == nil || v.Type() != a.kind { // of another type: from before the index
 			return nil
 		}
 	}

@@ -149,8 +149,14 @@ func TestCreateTableErrors(t *testing.T) {
 			bad + "Index KeySchema does not have a range key for index: by-rank"},
 		{"local index of a table without sort key", func(in *sdk.CreateTableInput) { in.KeySchema = keySchema("id") },
 			bad + "Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex"},
-		{"tags", func(in *sdk.CreateTableInput) { in.Tags = []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}} },
-			"emulator/dynamodbtest does not support the member Tags of this request"},
+		{"a policy", func(in *sdk.CreateTableInput) { in.ResourcePolicy = aws.String("{}") },
+			"emulator/dynamodbtest does not support the member ResourcePolicy of this request"},
+		{"a stream of nothing", func(in *sdk.CreateTableInput) {
+			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true)}
+		},
+			bad + "StreamViewType must be specified when StreamEnabled is true"},
+		{"encryption that is off", func(in *sdk.CreateTableInput) { in.SSESpecification = &types.SSESpecification{SSEType: "KMS"} },
+			bad + "SSEType and KMSMasterKeyId can only be specified when SSESpecification is enabled"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := eventsTable()

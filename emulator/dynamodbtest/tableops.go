@@ -3,7 +3,6 @@ package dynamodbtest
 import (
 	"crypto/rand"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
@@ -32,9 +31,10 @@ type named struct{ TableName string }
 
 func (r *named) targets() []target { return []target{{table: r.TableName}} }
 
-// find is what those operations begin with. Unlike operations on items they name the table that is not there.
-func (r *named) find(s *Server) (*table, *apiError) {
-	if err := checkName("TableName", r.TableName); err != nil {
+// find is what those operations begin with; more are checks of other members. Unlike operations on items they name the table
+// that is not there.
+func (r *named) find(s *Server, more ...*apiError) (*table, *apiError) {
+	if err := all(append([]*apiError{checkName("TableName", r.TableName)}, more...)...); err != nil {
 		return nil, err
 	}
 	if t := s.tables[r.TableName]; t != nil {
@@ -80,10 +80,14 @@ func (r *listTables) targets() []target { return nil }
 func (r *listTables) run(s *Server, _ mode) (any, *apiError) {
 	const most = 100
 	limit := most
+	var start *apiError
+	if r.ExclusiveStartTableName != nil {
+		start = checkName("ExclusiveStartTableName", *r.ExclusiveStartTableName)
+	}
+	if err := all(start, atLeast(1, "Limit", r.Limit), atMost(most, "Limit", r.Limit)); err != nil {
+		return nil, err
+	}
 	if r.Limit != nil {
-		if *r.Limit < 1 || *r.Limit > most {
-			return nil, constraint(strconv.FormatInt(*r.Limit, 10), "Limit", "Member must have value from 1 to 100")
-		}
 		limit = int(*r.Limit)
 	}
 	found := []string{}
@@ -120,9 +124,10 @@ func (t *table) describe() map[string]any {
 	if t.throughput == nil {
 		out["BillingModeSummary"] = map[string]any{
 			"BillingMode":                       "PAY_PER_REQUEST",
-			"LastUpdateToPayPerRequestDateTime": seconds(t.created),
+			"LastUpdateToPayPerRequestDateTime": seconds(t.onDemand),
 		}
 	}
+	t.describeSettings(out)
 	for _, x := range t.indexes {
 		member := "GlobalSecondaryIndexes"
 		if x.local {
@@ -175,14 +180,11 @@ func (k keySchema) describe() []keySchemaElement {
 }
 
 func (p *throughput) describe() map[string]any {
-	if p == nil {
-		p = &throughput{}
+	read, write := int64(0), int64(0)
+	if p != nil {
+		read, write = *p.ReadCapacityUnits, *p.WriteCapacityUnits
 	}
-	return map[string]any{
-		"ReadCapacityUnits":      p.ReadCapacityUnits,
-		"WriteCapacityUnits":     p.WriteCapacityUnits,
-		"NumberOfDecreasesToday": 0,
-	}
+	return map[string]any{"ReadCapacityUnits": read, "WriteCapacityUnits": write, "NumberOfDecreasesToday": 0}
 }
 
 func (v *view) size() int {

@@ -1,7 +1,6 @@
 package dynamodbtest
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -72,8 +71,32 @@ func (r *transactWriteItems) targets() []target {
 	return out
 }
 
-// prepare makes the write of the item at index i, which names exactly one action.
-func (t transactWrite) prepare(i int) (*write, *apiError) {
+// check looks at each member of the item at index i by itself.
+func (t transactWrite) check(i int) *apiError {
+	var errs []*apiError
+	if w := t.Put; w != nil {
+		errs = append(errs, w.check(itemMember(i, "put."), "Item", w.Item))
+	}
+	if w := t.Update; w != nil {
+		errs = append(errs, w.check(itemMember(i, "update."), "Key", w.Key))
+		if w.UpdateExpression == nil {
+			errs = append(errs, missing(itemMember(i, "update.updateExpression")))
+		}
+	}
+	if w := t.Delete; w != nil {
+		errs = append(errs, w.check(itemMember(i, "delete."), "Key", w.Key))
+	}
+	if w := t.ConditionCheck; w != nil {
+		errs = append(errs, w.check(itemMember(i, "conditionCheck."), "Key", w.Key))
+		if w.ConditionExpression == nil {
+			errs = append(errs, missing(itemMember(i, "conditionCheck.conditionExpression")))
+		}
+	}
+	return all(errs...)
+}
+
+// prepare makes the write of an item that was checked, which names exactly one action.
+func (t transactWrite) prepare() (*write, *apiError) {
 	actions := 0
 	for _, given := range []bool{t.Put != nil, t.Update != nil, t.Delete != nil, t.ConditionCheck != nil} {
 		if given {
@@ -87,16 +110,10 @@ func (t transactWrite) prepare(i int) (*write, *apiError) {
 	case t.Put != nil:
 		return t.Put.prepare(verbPut, "Item", t.Put.Item, nil)
 	case t.Update != nil:
-		if t.Update.UpdateExpression == nil {
-			return nil, missing(itemMember(i, "update.updateExpression"))
-		}
 		return t.Update.prepare(verbUpdate, "Key", t.Update.Key, t.Update.UpdateExpression)
 	case t.Delete != nil:
 		return t.Delete.prepare(verbDelete, "Key", t.Delete.Key, nil)
 	default:
-		if t.ConditionCheck.ConditionExpression == nil {
-			return nil, missing(itemMember(i, "conditionCheck.conditionExpression"))
-		}
 		return t.ConditionCheck.prepare(verbCheck, "Key", t.ConditionCheck.Key, nil)
 	}
 }
@@ -120,11 +137,20 @@ func (r *transactWriteItems) fingerprint() [sha256.Size]byte {
 }
 
 func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
-	err := cmp.Or(
+	errs := []*apiError{
 		checkCapacity(r.ReturnConsumedCapacity),
 		checkCollectionMetrics(r.ReturnItemCollectionMetrics),
-		checkTransactLength(len(r.TransactItems)),
-	)
+		length(1, maxTransactItems, "TransactItems", len(r.TransactItems)),
+	}
+	if token := r.ClientRequestToken; token != nil && *token == "" {
+		errs = append(errs, constraint("", "ClientRequestToken", "Member must have length greater than or equal to 1"))
+	} else if token != nil && len(*token) > maxTokenLength {
+		errs = append(errs, constraint(*token, "ClientRequestToken", "Member must have length less than or equal to 36"))
+	}
+	for i, t := range r.TransactItems {
+		errs = append(errs, t.check(i))
+	}
+	err := all(errs...)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +160,7 @@ func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
 	writes := make([]*write, len(r.TransactItems))
 	size := 0
 	for i, t := range r.TransactItems {
-		if writes[i], err = t.prepare(i); err != nil {
+		if writes[i], err = t.prepare(); err != nil {
 			return nil, err
 		}
 		size += attr.Size(writes[i].item)
@@ -160,15 +186,14 @@ func (r *transactWriteItems) response(used usages) any {
 	return out
 }
 
-func checkTransactLength(n int) *apiError {
-	switch {
-	case n == 0:
-		return constraint("[]", "TransactItems", "Member must have length greater than or equal to 1")
-	case n > maxTransactItems:
-		return constraint("[...]", "TransactItems", "Member must have length less than or equal to 100")
-	default:
-		return nil
-	}
+// place is where an item is.
+type place struct {
+	t  *table
+	id itemID
+}
+
+func errOneItemTwice() *apiError {
+	return invalid("Transaction request cannot include multiple operations on one item")
 }
 
 // itemMember names a member of the item at index i the way the service does.
@@ -187,9 +212,6 @@ func (s *Server) replayed(r *transactWriteItems) (usages, *apiError) {
 		return nil, nil
 	}
 	token := *r.ClientRequestToken
-	if token == "" || len(token) > maxTokenLength {
-		return nil, constraint(token, "ClientRequestToken", "Member must have length from 1 to 36")
-	}
 	s.forget()
 	done, ok := s.replays[token]
 	switch {
@@ -242,10 +264,6 @@ func (s *Server) transact(writes []*write) (usages, *apiError) {
 			}
 		}
 	}
-	type place struct {
-		t  *table
-		id itemID
-	}
 	seen := map[place]bool{}
 	for i, w := range writes {
 		causes[i].Code = "None"
@@ -255,7 +273,7 @@ func (s *Server) transact(writes []*write) (usages, *apiError) {
 		}
 		at := place{w.table, w.id}
 		if seen[at] {
-			return nil, invalid("Transaction request cannot include multiple operations on one item")
+			return nil, errOneItemTwice()
 		}
 		seen[at] = true
 	}
@@ -316,21 +334,26 @@ func (r *transactGetItems) targets() []target {
 }
 
 func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
-	err := cmp.Or(checkCapacity(r.ReturnConsumedCapacity), checkTransactLength(len(r.TransactItems)))
-	if err != nil {
+	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity), length(1, maxTransactItems, "TransactItems", len(r.TransactItems))}
+	for i, t := range r.TransactItems {
+		if t.Get == nil {
+			errs = append(errs, missing(itemMember(i, "get")))
+			continue
+		}
+		if t.Get.Key == nil {
+			errs = append(errs, missing(itemMember(i, "get.key")))
+		}
+		errs = append(errs, checkName(itemMember(i, "get.tableName"), t.Get.TableName))
+	}
+	if err := all(errs...); err != nil {
 		return nil, err
 	}
 	responses := make([]map[string]any, len(r.TransactItems))
 	used, size := usages{}, 0
+	seen := map[place]bool{}
 	for i, t := range r.TransactItems {
-		if t.Get == nil {
-			return nil, missing(itemMember(i, "get"))
-		}
 		key, err := decodeItem("Key", t.Get.Key)
 		if err != nil {
-			return nil, err
-		}
-		if err := checkName("TableName", t.Get.TableName); err != nil {
 			return nil, err
 		}
 		projection, err := t.Get.projection()
@@ -349,6 +372,11 @@ func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
 			causes[i] = cause{Code: "ValidationError", Message: err.msg}
 			return nil, canceled(causes)
 		}
+		at := place{on, on.key.id(key)}
+		if seen[at] {
+			return nil, errOneItemTwice()
+		}
+		seen[at] = true
 		item := on.fetch(key, false)
 		size += attr.Size(item)
 		used.of(on, transactFactor).read(attr.Size(item), true)

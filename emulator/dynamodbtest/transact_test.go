@@ -191,7 +191,7 @@ func TestClientRequestToken(t *testing.T) {
 	}
 	_, err = transact(t, c, strings.Repeat("x", 37), txAdd("a"))
 	wantValidation(t, err, "1 validation error detected: Value '"+strings.Repeat("x", 37)+"' at 'clientRequestToken' "+
-		"failed to satisfy constraint: Member must have length from 1 to 36")
+		"failed to satisfy constraint: Member must have length less than or equal to 36")
 }
 
 func TestTransactGet(t *testing.T) {
@@ -252,7 +252,8 @@ func TestBatch(t *testing.T) {
 		many = append(many, put(strconv.Itoa(i)))
 	}
 	_, err = write(many...)
-	wantValidation(t, err, "Too many items requested for the BatchWriteItem call")
+	wantValidation(t, err, "1 validation error detected: Value '{locks=[...]}' at 'requestItems' failed to satisfy constraint: "+
+		"Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]")
 	_, err = write(put("c"), types.WriteRequest{})
 	wantValidation(t, err, "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes")
 	_, err = c.BatchWriteItem(t.Context(), &sdk.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{}})

@@ -26,31 +26,47 @@ type updateTimeToLive struct {
 }
 
 type timeToLive struct {
-	AttributeName string
+	AttributeName *string
 	Enabled       *bool
 }
 
+func (spec *timeToLive) check() *apiError {
+	const name = "timeToLiveSpecification.attributeName"
+	switch {
+	case spec == nil:
+		return missing("TimeToLiveSpecification")
+	case spec.AttributeName == nil:
+		return all(missing(name), enabled(spec.Enabled))
+	case *spec.AttributeName == "":
+		return all(constraint("", name, "Member must have length greater than or equal to 1"), enabled(spec.Enabled))
+	case len(*spec.AttributeName) > 255:
+		return all(constraint(*spec.AttributeName, name, "Member must have length less than or equal to 255"), enabled(spec.Enabled))
+	default:
+		return enabled(spec.Enabled)
+	}
+}
+
+func enabled(given *bool) *apiError {
+	if given == nil {
+		return missing("timeToLiveSpecification.enabled")
+	}
+	return nil
+}
+
 func (r *updateTimeToLive) run(s *Server, _ mode) (any, *apiError) {
-	t, err := r.find(s)
+	t, err := r.find(s, r.TimeToLiveSpecification.check())
 	if err != nil {
 		return nil, err
 	}
 	switch spec := r.TimeToLiveSpecification; {
-	case spec == nil:
-		return nil, missing("TimeToLiveSpecification")
-	case spec.Enabled == nil:
-		return nil, missing("timeToLiveSpecification.enabled")
-	case spec.AttributeName == "" || len(spec.AttributeName) > 255:
-		return nil, constraint(spec.AttributeName, "timeToLiveSpecification.attributeName",
-			"Member must have length from 1 to 255")
 	case *spec.Enabled && t.ttl != "":
 		return nil, invalid("TimeToLive is already enabled")
 	case !*spec.Enabled && t.ttl == "":
 		return nil, invalid("TimeToLive is already disabled")
-	case !*spec.Enabled && t.ttl != spec.AttributeName:
+	case !*spec.Enabled && t.ttl != *spec.AttributeName:
 		return nil, invalid("TimeToLive is active on a different AttributeName: current AttributeName is %s", t.ttl)
 	case *spec.Enabled:
-		t.ttl = spec.AttributeName
+		t.ttl = *spec.AttributeName
 	default:
 		t.ttl = ""
 	}

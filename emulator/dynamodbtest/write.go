@@ -1,8 +1,8 @@
 package dynamodbtest
 
 import (
-	"cmp"
 	"maps"
+	"strings"
 
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/attr"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/internal/expr"
@@ -40,13 +40,20 @@ type writeParams struct {
 	ReturnValuesOnConditionCheckFailure string
 }
 
+// check looks at each member by itself. The prefix leads to them in a transaction.
+func (p *writeParams) check(prefix, member string, raw map[string]any) *apiError {
+	var noItem *apiError
+	if raw == nil {
+		noItem = missing(prefix + strings.ToLower(member))
+	}
+	return all(noItem, checkName(prefix+"tableName", p.TableName),
+		oneOf(prefix+"returnValuesOnConditionCheckFailure", p.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"))
+}
+
 // prepare is the first step. The update is nil where the request has none.
 func (p *writeParams) prepare(v verb, member string, raw map[string]any, updates *string) (*write, *apiError) {
 	w := &write{tableName: p.TableName, verb: v, showFound: p.ReturnValuesOnConditionCheckFailure == "ALL_OLD"}
-	err := cmp.Or(
-		checkName("TableName", p.TableName),
-		oneOf("ReturnValuesOnConditionCheckFailure", p.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"),
-	)
+	err := p.check("", member, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +181,7 @@ type itemWrite struct {
 }
 
 func (r *itemWrite) checkOptions() *apiError {
-	return cmp.Or(
+	return all(
 		checkCapacity(r.ReturnConsumedCapacity),
 		checkCollectionMetrics(r.ReturnItemCollectionMetrics),
 		oneOf("ReturnValues", r.ReturnValues, "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"),
@@ -216,7 +223,7 @@ type putItem struct {
 func (r *putItem) targets() []target { return []target{{r.TableName, r.Item}} }
 
 func (r *putItem) run(s *Server, _ mode) (any, *apiError) {
-	if err := cmp.Or(r.checkOptions(), r.onlyOld()); err != nil {
+	if err := all(r.check("", "Item", r.Item), r.checkOptions(), r.onlyOld()); err != nil {
 		return nil, err
 	}
 	w, err := r.prepare(verbPut, "Item", r.Item, nil)
@@ -234,7 +241,7 @@ type deleteItem struct {
 func (r *deleteItem) targets() []target { return []target{{r.TableName, r.Key}} }
 
 func (r *deleteItem) run(s *Server, _ mode) (any, *apiError) {
-	if err := cmp.Or(r.checkOptions(), r.onlyOld()); err != nil {
+	if err := all(r.check("", "Key", r.Key), r.checkOptions(), r.onlyOld()); err != nil {
 		return nil, err
 	}
 	w, err := r.prepare(verbDelete, "Key", r.Key, nil)
@@ -265,7 +272,7 @@ type updateItem struct {
 func (r *updateItem) targets() []target { return []target{{r.TableName, r.Key}} }
 
 func (r *updateItem) run(s *Server, _ mode) (any, *apiError) {
-	if err := r.checkOptions(); err != nil {
+	if err := all(r.check("", "Key", r.Key), r.checkOptions()); err != nil {
 		return nil, err
 	}
 	w, err := r.prepare(verbUpdate, "Key", r.Key, r.UpdateExpression)
