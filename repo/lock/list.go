@@ -32,6 +32,13 @@ const (
 	// maxScanned bounds the documents that one call reads while it looks for locks of a phase. A page may then be
 	// short, or even empty, and still have a Next.
 	maxScanned = 5000
+
+	// maxPageBytes is about how many bytes of names and metadata a page has at most, so that a slow reader of large locks does not
+	// take the server's memory. A page has one lock at least.
+	maxPageBytes = 1 << 20
+
+	// firstLimit is how many documents are read before their size is known.
+	firstLimit = 100
 )
 
 // Validate reports whether the query is well formed. The error is a [field.Error].
@@ -77,7 +84,8 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		size = DefaultPageSize
 	}
 	p := Page{Locks: make([]Status, 0, size)}
-	for scanned, limit := 0, size; scanned < maxScanned; {
+	bytes, read := 0, 0 // of the page, of the documents
+	for scanned, limit := 0, min(size, firstLimit); scanned < maxScanned; {
 		r, err := l.store.List(ctx, docstore.Query{Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
 		if err != nil {
 			return Page{}, fmt.Errorf("locks of %q: %w", q.Tenant, err)
@@ -88,10 +96,13 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 			if err != nil {
 				return Page{}, err
 			}
-			if st := id.lease(s, r.At).Status; st.Phase != None && (q.Phase == None || q.Phase == st.Phase) {
+			st := id.lease(s, r.At).Status
+			read += st.size()
+			if st.Phase != None && (q.Phase == None || q.Phase == st.Phase) {
 				p.Locks = append(p.Locks, st)
+				bytes += st.size()
 			}
-			if len(p.Locks) == size && (i+1 < len(r.Entries) || r.Next != "") {
+			if (len(p.Locks) == size || bytes >= maxPageBytes) && (i+1 < len(r.Entries) || r.Next != "") {
 				p.Next = pageToken(e.Key.ID)
 				return p, nil
 			}
@@ -100,10 +111,26 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		if at == "" {
 			return p, nil
 		}
-		// Where few locks are of the phase, a small page must not cost a request for each lock that is passed over.
+		// Where few locks are of the phase, a small page must not cost a request for each lock that is passed over; and no request
+		// brings more than some megabytes.
 		scanned += len(r.Entries)
-		limit = min(2*limit, docstore.MaxLimit, maxScanned-scanned)
+		most := maxPageBytes * scanned / max(1, read)
+		if q.Phase == None {
+			most = min(most, size-len(p.Locks))
+		} else {
+			most = min(most, 2*limit)
+		}
+		limit = max(1, min(most, docstore.MaxLimit, maxScanned-scanned))
 	}
 	p.Next = pageToken(at)
 	return p, nil
+}
+
+// size is about how many bytes the lock takes.
+func (s Status) size() int {
+	n := 256 + len(s.Tenant) + len(s.Key) + len(s.Owner) + len(s.LeaseID) + len(s.Forced.By) + len(s.Forced.Reason)
+	for k, v := range s.Metadata {
+		n += len(k) + len(v) + 8
+	}
+	return n
 }
