@@ -206,7 +206,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// TestOutage: a queue that does not answer is asked again and again, with growing pauses, and then goes on.
+// TestOutage: a queue that does not respond is asked again and again, with growing pauses, and then goes on.
 func TestOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", nil)
@@ -231,7 +231,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestDrainOfNothing: draining a queue that does not answer, or waiting for one message of it, is an error in the end.
+// TestDrainOfNothing: draining a queue that does not respond, or waiting for one message of it, is an error in the end.
 func TestDrainOfNothing(t *testing.T) {
 	for _, o := range []awssqs.PollOptions{{Drain: true}, {Most: 1}} {
 		bubble(t, func(t *testing.T) {
@@ -247,9 +247,9 @@ func TestDrainOfNothing(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: what was received and never arrived comes again after Visibility; a deletion whose answer was lost
+// TestLostResponses: what was received and never arrived comes again after Visibility; a deletion whose response was lost
 // is sent again by the SDK and is one.
-func TestLostAnswers(t *testing.T) {
+func TestLostResponses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, "q", map[string]string{"VisibilityTimeout": "43200"})
 		b.enqueue("a")

@@ -166,9 +166,9 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a message whose answer was lost is sent again by the SDK. A FIFO queue has it once; a standard queue
+// TestLostResponse: a message whose response was lost is sent again by the SDK. A FIFO queue has it once; a standard queue
 // has it twice, and the gate runs it once.
-func TestLostAnswer(t *testing.T) {
+func TestLostResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(nil)
 		c := client("http://sqs.local", s.RoundTripper())
@@ -193,7 +193,7 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// TestUnreachable: a queue that does not answer keeps no one waiting for long.
+// TestUnreachable: a queue that does not respond keeps no one waiting for long.
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(nil)

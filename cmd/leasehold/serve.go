@@ -82,7 +82,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", c.Listen, err)
+		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
 	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log)

@@ -47,7 +47,7 @@ func openSQLite(ctx context.Context, c *settings.Config, log *slog.Logger) (docs
 	}
 	store, err := sqlitestore.Open(ctx, path, nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\nChoose another folder with --data DIR", err)
+		return nil, "", fmt.Errorf("%w\nChoose another folder with %s", err, c.Name("LEASEHOLD_DATA"))
 	}
 	for _, w := range store.Warnings() {
 		log.Warn(w)
@@ -71,12 +71,12 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, str
 	// The credentials are renewed for as long as the server lives, not only while it starts.
 	store, err := gcpfirestore.Open(context.WithoutCancel(ctx), &gcpfirestore.Options{Project: c.Project, Database: c.Database, Root: c.Root})
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\nSet --project and --database", err)
+		return nil, "", fmt.Errorf("%w\nSet %s and %s", err, c.Name("LEASEHOLD_PROJECT"), c.Name("LEASEHOLD_DATABASE"))
 	}
 	// Opening sends nothing. A read finds a wrong project or database now, and not with the first request.
 	if _, err := store.Get(ctx, docstore.Key{Kind: "health", ID: "ready"}); err != nil {
 		_ = store.Close() // the first error is the one that matters
-		return nil, "", fmt.Errorf("%w\nSet --project and --database", err)
+		return nil, "", fmt.Errorf("%w\nSet %s and %s", err, c.Name("LEASEHOLD_PROJECT"), c.Name("LEASEHOLD_DATABASE"))
 	}
 	return store, "in the Firestore database " + c.Database, nil
 }
@@ -88,7 +88,8 @@ func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger) (do
 	}
 	store, err := awsdynamodb.Open(ctx, c.Table, &o)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w\nSet --table, --region and --endpoint; --create-table makes the table", err)
+		return nil, "", fmt.Errorf("%w\nSet %s, %s and %s; --create-table makes the table", err,
+			c.Name("LEASEHOLD_TABLE"), c.Name("LEASEHOLD_REGION"), c.Name("LEASEHOLD_ENDPOINT"))
 	}
 	for _, w := range store.Warnings() {
 		log.Warn(w)

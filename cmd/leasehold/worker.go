@@ -100,7 +100,7 @@ func openQueue(ctx context.Context, c *settings.Config, log *slog.Logger) (*awss
 	defer cancel()
 	queue, err := awssqs.Open(ctx, c.QueueURL, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nSet --queue-url to the queue's URL", err)
+		return nil, fmt.Errorf("%w\nSet %s to the queue's URL", err, c.Name("LEASEHOLD_QUEUE_URL"))
 	}
 	for _, warning := range queue.Warnings(awssqs.Expect{Failures: c.MaxFailures}) {
 		log.WarnContext(ctx, warning)

@@ -105,7 +105,7 @@ func (i *issuer) count(n *int, h *http.HandlerFunc) http.HandlerFunc {
 
 // publish makes keys the issuer's key set.
 func (i *issuer) publish(cacheControl string, keys ...jose.JSONWebKey) {
-	i.answerKeys(func(w http.ResponseWriter, _ *http.Request) {
+	i.serveKeys(func(w http.ResponseWriter, _ *http.Request) {
 		if cacheControl != "" {
 			w.Header().Set("Cache-Control", cacheControl)
 		}
@@ -113,7 +113,7 @@ func (i *issuer) publish(cacheControl string, keys ...jose.JSONWebKey) {
 	})
 }
 
-func (i *issuer) answerKeys(h http.HandlerFunc) {
+func (i *issuer) serveKeys(h http.HandlerFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.jwks = h

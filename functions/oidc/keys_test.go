@@ -116,7 +116,7 @@ func TestIssuerIsDownForAWhile(t *testing.T) {
 	id := i.identity(t, c)
 	token, made := i.token(t, nil), sign(t, jose.ES256, p256(), "made up", i.claims(nil))
 	wantCaller(t, id, token)
-	i.answerKeys(fail(http.StatusBadGateway))
+	i.serveKeys(fail(http.StatusBadGateway))
 
 	c.advance(time.Minute)
 	wantUnavailable(t, id, made, "/keys responded with status 502") // it may be a new key: it cannot be found out
@@ -265,7 +265,7 @@ func TestKeySets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := newIssuer(t)
-			i.answerKeys(c.jwks)
+			i.serveKeys(c.jwks)
 			id := i.identity(t, newClock())
 			if c.want == "" {
 				wantCaller(t, id, i.token(t, nil))
@@ -323,7 +323,7 @@ func TestDiscovery(t *testing.T) {
 // TestRedirectsOfTheClient: the rules of the user's own client hold as well.
 func TestRedirectsOfTheClient(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t, public(p256(), "a"))
-	i.answerKeys(func(w http.ResponseWriter, r *http.Request) {
+	i.serveKeys(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.url+"/keys", http.StatusFound)
 	})
 	for _, refused := range []error{nil, errors.New("stay here")} {
@@ -394,7 +394,7 @@ func (s *silent) token(t *testing.T) string {
 	return (&issuer{url: far}).token(t, object{"iat": now.Unix(), "nbf": nil, "exp": now.Add(time.Hour).Unix()})
 }
 
-// TestColdCacheUnderLoad: a hundred requests wait for one fetch, all at once, and all get its answer; also those that come
+// TestColdCacheUnderLoad: a hundred requests wait for one fetch, all at once, and all get its response; also those that come
 // when it has been running for so long that another would be allowed.
 func TestColdCacheUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -404,7 +404,7 @@ func TestColdCacheUnderLoad(t *testing.T) {
 		config.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		id := newIdentity(t, config)
 		token := s.token(t)
-		var answers atomic.Int64
+		var responses atomic.Int64
 		for n := range 100 {
 			if n == 50 {
 				synctest.Wait()
@@ -415,17 +415,17 @@ func TestColdCacheUnderLoad(t *testing.T) {
 				if caller, err := id.Identify(r); err != nil || caller.Subject != "ci-42" {
 					t.Errorf("Identify = %+v, %v", caller, err)
 				}
-				answers.Add(1)
+				responses.Add(1)
 			}()
 		}
 		synctest.Wait()
-		if s.begun.Load() != 1 || answers.Load() != 0 {
-			t.Fatalf("%d fetches, %d answers before the issuer's, want 1 and 0", s.begun.Load(), answers.Load())
+		if s.begun.Load() != 1 || responses.Load() != 0 {
+			t.Fatalf("%d fetches, %d responses before the issuer's, want 1 and 0", s.begun.Load(), responses.Load())
 		}
 		close(s.gate)
 		synctest.Wait()
-		if s.begun.Load() != 1 || answers.Load() != 100 {
-			t.Fatalf("%d fetches, %d answers, want 1 and 100", s.begun.Load(), answers.Load())
+		if s.begun.Load() != 1 || responses.Load() != 100 {
+			t.Fatalf("%d fetches, %d responses, want 1 and 100", s.begun.Load(), responses.Load())
 		}
 	})
 }

@@ -99,15 +99,15 @@ func Handler(t TB, next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		answer := httptest.NewRecorder()
-		next.ServeHTTP(answer, r)
-		if err := check(router, r, body, answer); err != nil {
+		response := httptest.NewRecorder()
+		next.ServeHTTP(response, r)
+		if err := check(router, r, body, response); err != nil {
 			t.Errorf("%s %s is not as the contract says: %v\nrequest: %.300s\nanswer: %d %.300s",
-				r.Method, r.URL.EscapedPath(), err, body, answer.Code, answer.Body)
+				r.Method, r.URL.EscapedPath(), err, body, response.Code, response.Body)
 		}
-		maps.Copy(w.Header(), answer.Header())
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes())
+		maps.Copy(w.Header(), response.Header())
+		w.WriteHeader(response.Code)
+		_, _ = w.Write(response.Body.Bytes())
 	})
 }
 
@@ -115,11 +115,11 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func check(router routers.Router, r *http.Request, body []byte, answer *httptest.ResponseRecorder) error {
+func check(router routers.Router, r *http.Request, body []byte, response *httptest.ResponseRecorder) error {
 	// Callers may leave the Content-Type out; the contract can only be asked with it.
 	q := r.Clone(context.Background())
 	if q.Method == http.MethodHead {
-		q.Method = http.MethodGet // every GET answers HEAD as well; the contract does not list it
+		q.Method = http.MethodGet // every GET serves HEAD as well; the contract does not list it
 	}
 	q.Body = io.NopCloser(bytes.NewReader(body))
 	if len(body) > 0 {
@@ -127,8 +127,8 @@ func check(router routers.Router, r *http.Request, body []byte, answer *httptest
 	}
 	route, params, err := router.FindRoute(q)
 	if err != nil {
-		if answer.Code < 400 || answer.Header().Get("Content-Type") != "application/problem+json" {
-			return fmt.Errorf("a path or method that it does not have (%w) must be answered with a problem", err)
+		if response.Code < 400 || response.Header().Get("Content-Type") != "application/problem+json" {
+			return fmt.Errorf("a path or method that it does not have (%w) must result in a problem", err)
 		}
 		return nil
 	}
@@ -136,12 +136,12 @@ func check(router routers.Router, r *http.Request, body []byte, answer *httptest
 		Request: q, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
 	}
-	if err := openapi3filter.ValidateRequest(q.Context(), in); err != nil && answer.Code < 400 {
-		return fmt.Errorf("answered %d, but the request: %w", answer.Code, err)
+	if err := openapi3filter.ValidateRequest(q.Context(), in); err != nil && response.Code < 400 {
+		return fmt.Errorf("responded %d, but the request: %w", response.Code, err)
 	}
 	out := &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: in, Status: answer.Code, Header: answer.Header(), Options: in.Options,
+		RequestValidationInput: in, Status: response.Code, Header: response.Header(), Options: in.Options,
 	}
-	out.SetBodyBytes(answer.Body.Bytes())
+	out.SetBodyBytes(response.Body.Bytes())
 	return openapi3filter.ValidateResponse(q.Context(), out)
 }

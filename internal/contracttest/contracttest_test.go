@@ -28,7 +28,7 @@ func (r *record) Fatalf(format string, args ...any) {
 	r.reports = append(r.reports, "fatal: "+fmt.Sprintf(format, args...))
 }
 
-// reply is a handler that always answers the same.
+// reply is a handler that always responds the same.
 func reply(status int, contentType, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -55,16 +55,16 @@ const (
 func TestHandlerReports(t *testing.T) {
 	const (
 		ofLease   = "response body doesn't match schema #/components/schemas/Lease: "
-		ofAcquire = "answered 200, but the request: request body has an error: "
-		notThere  = "a path or method that it does not have (%s) must be answered with a problem"
+		ofAcquire = "responded 200, but the request: request body has an error: "
+		notThere  = "a path or method that it does not have (%s) must result in a problem"
 	)
 	without := func(member string) string { return strings.Replace(lease, member, "", 1) }
 	cases := []struct {
-		name                 string
-		method, target, body string
-		status               int
-		contentType, answer  string
-		want                 string // the first line of the one report says; empty: nothing is reported
+		name                  string
+		method, target, body  string
+		status                int
+		contentType, response string
+		want                  string // the first line of the one report says; empty: nothing is reported
 	}{
 		{"a good exchange", "POST", acquirePath, question, 200, asJSON, lease, ""},
 		{"a good refusal", "POST", acquirePath, `{"ttl_seconds":0}`, 400, asIssue, problem, ""},
@@ -72,9 +72,9 @@ func TestHandlerReports(t *testing.T) {
 		{"a problem for an unknown path", "GET", "/v2/locks", "", 404, asIssue, problem, ""},
 		{"a problem for an unknown method", "DELETE", acquirePath, "", 405, asIssue, problem, ""},
 
-		{"an answer with a wrong type", "POST", acquirePath, question, 200, asJSON,
+		{"a response with a wrong type", "POST", acquirePath, question, 200, asJSON,
 			strings.Replace(lease, `"fencing_token":1`, `"fencing_token":"1"`, 1), ofLease + `Error at "/fencing_token": value must be an integer`},
-		{"an answer beyond a bound", "POST", acquirePath, question, 200, asJSON,
+		{"a response beyond a bound", "POST", acquirePath, question, 200, asJSON,
 			strings.Replace(lease, `"fencing_token":1`, `"fencing_token":0`, 1), ofLease + `Error at "/fencing_token": number must be at least 1`},
 		{"a time without milliseconds", "POST", acquirePath, question, 200, asJSON,
 			strings.Replace(lease, "00:00:30.000Z", "00:00:30Z", 1),
@@ -83,8 +83,8 @@ func TestHandlerReports(t *testing.T) {
 			ofLease + `Error at "/lease_id": property "lease_id" is missing`},
 		{"a state that is none", "POST", acquirePath, question, 200, asJSON, strings.Replace(lease, "ACTIVE", "HELD", 1),
 			ofLease + `Error at "/state": value is not one of the allowed values ["ACTIVE","RELEASED","EXPIRED"]`},
-		{"an answer that is no JSON", "POST", acquirePath, question, 200, asJSON, `{"tenant_id"`, "failed to decode response body: unexpected EOF"},
-		{"an answer of another media type", "POST", acquirePath, question, 200, asHTML, "<p>yes</p>",
+		{"a response that is no JSON", "POST", acquirePath, question, 200, asJSON, `{"tenant_id"`, "failed to decode response body: unexpected EOF"},
+		{"a response of another media type", "POST", acquirePath, question, 200, asHTML, "<p>yes</p>",
 			`response header Content-Type has unexpected value: "text/html"`},
 		{"an undeclared status", "POST", acquirePath, question, 418, asIssue, problem, "status is not supported"},
 		{"a problem without a code", "POST", acquirePath, question, 409, asIssue,
@@ -96,7 +96,7 @@ func TestHandlerReports(t *testing.T) {
 			ofAcquire + `doesn't match schema #/components/schemas/AcquireRequest: property "tll" is unsupported`},
 		{"a 200 for an empty body", "POST", acquirePath, "", 200, asJSON, lease, ofAcquire + "value is required but missing"},
 		{"a 200 for a query that the contract refuses", "GET", "/v1/tenants/acme/locks?page_size=0", "", 200, asJSON, `{"locks":[]}`,
-			`answered 200, but the request: parameter "page_size" in query has an error: validation failed due to: at '': minimum: got 0, want 1`},
+			`responded 200, but the request: parameter "page_size" in query has an error: validation failed due to: at '': minimum: got 0, want 1`},
 		{"a grant", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, grant, ""},
 		{"a run that was not granted", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, skipped, ""},
 		{"a grant without a token", "POST", lockPath, `{"request_id":"r1"}`, 200, asJSON, strings.Replace(grant, `"fencing_token":1,`, "", 1),
@@ -114,7 +114,7 @@ func TestHandlerReports(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			r := &record{}
-			h := contracttest.Handler(r, reply(c.status, c.contentType, c.answer))
+			h := contracttest.Handler(r, reply(c.status, c.contentType, c.response))
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(c.method, c.target, strings.NewReader(c.body)))
 
@@ -128,8 +128,8 @@ func TestHandlerReports(t *testing.T) {
 			} else if got, _, _ := strings.Cut(r.reports[0], "\n"); got != c.method+" "+path+" is not as the contract says: "+c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
-			if w.Code != c.status || w.Header().Get("Content-Type") != c.contentType || w.Body.String() != c.answer {
-				t.Errorf("the answer was changed on its way: %d %v %q", w.Code, w.Header(), w.Body)
+			if w.Code != c.status || w.Header().Get("Content-Type") != c.contentType || w.Body.String() != c.response {
+				t.Errorf("the response was changed on its way: %d %v %q", w.Code, w.Header(), w.Body)
 			}
 		})
 	}
@@ -168,6 +168,6 @@ func TestHandlerLetsABrokenBodyThrough(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(question[:9]), iotest.ErrReader(broken))
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, acquirePath, body))
 	if got != question[:9] || !errors.Is(gotErr, broken) || w.Code != http.StatusTeapot || len(r.reports) != 0 {
-		t.Errorf("behind the checks: %q, %v; answered %d; reported %q", got, gotErr, w.Code, r.reports)
+		t.Errorf("behind the checks: %q, %v; responded %d; reported %q", got, gotErr, w.Code, r.reports)
 	}
 }
