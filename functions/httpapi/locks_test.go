@@ -20,6 +20,7 @@ func withoutLeaseID(t *testing.T, a answer) answer {
 	return a
 }
 
+// TestLifeOfALease walks through the commands. LS-API: contracttest holds each exchange of this package's tests against the contract.
 func TestLifeOfALease(t *testing.T) {
 	d := open(t, httpapi.Development{})
 

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 )
 
-// TestExamples: every response with a body has an example; those of problems are what the server would send, under the right
+// TestExamples, LS-API: every response with a body has an example; those of problems are what the server would send, under the right
 // status. That examples match their schemas, [contracttest.Load] checks.
 func TestExamples(t *testing.T) {
 	public, internal, err := contracttest.Load()

@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// TestSchemasAreUpToDate: the files in contracts/schema are those of the two documents.
+// TestSchemasAreUpToDate, LS-API: the files in contracts/schema are those of the two documents.
 func TestSchemasAreUpToDate(t *testing.T) {
 	want, err := Schemas(contracts.OpenAPI)
 	if err != nil {
@@ -41,7 +41,7 @@ func TestSchemasAreUpToDate(t *testing.T) {
 	}
 }
 
-// TestJSONSaysTheSame: openapi.json is up to date, and has the content of openapi.yaml.
+// TestJSONSaysTheSame, LS-API: openapi.json is up to date, and has the content of openapi.yaml.
 func TestJSONSaysTheSame(t *testing.T) {
 	want, err := JSON(contracts.OpenAPI)
 	if err != nil || !bytes.Equal(want, contracts.OpenAPIJSON) {
