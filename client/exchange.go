@@ -110,28 +110,9 @@ const maxResponse = 128 << 20
 // exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most.
 // With an error, unknown reports that the server may have carried out the request.
 func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, unknown bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
+	w, content, unknown, err := c.send(ctx, method, path, payload, most)
 	if err != nil {
-		return nil, false, err
-	}
-	if payload != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != nil {
-		token, err := c.token(ctx)
-		if err != nil {
-			return nil, false, fmt.Errorf("get a token: %w", err)
-		}
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	w, err := c.http.Do(r)
-	if err != nil {
-		return nil, true, err
-	}
-	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
-	content, err = io.ReadAll(io.LimitReader(w.Body, most))
-	if err != nil {
-		return nil, true, fmt.Errorf("read the response: %w", err)
+		return nil, unknown, err
 	}
 	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
 	switch {
@@ -139,16 +120,53 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 		return content, false, nil
 	case method == http.MethodDelete && len(content) == 0 && (w.StatusCode == http.StatusOK || w.StatusCode == http.StatusNoContent):
 		return nil, false, nil
+	}
+	unknown, err = c.rejection(w, content)
+	return nil, unknown, err
+}
+
+// send sends a request once and returns the response and the first bytes of its body.
+func (c *Client) send(ctx context.Context, method, path string, payload []byte, most int64) (w *http.Response, content []byte, unknown bool, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if payload != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != nil {
+		token, err := c.token(ctx)
+		if err != nil {
+			return nil, nil, false, fmt.Errorf("get a token: %w", err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w, err = c.http.Do(r)
+	if err != nil {
+		return nil, nil, true, err
+	}
+	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
+	content, err = io.ReadAll(io.LimitReader(w.Body, most))
+	if err != nil {
+		return nil, nil, true, fmt.Errorf("read the response: %w", err)
+	}
+	return w, content, false, nil
+}
+
+// rejection is the error of a response that does not say OK.
+func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err error) {
+	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
+	switch {
 	case mediaType == "application/problem+json":
 		err := c.problem(w, content)
 		e, ok := errors.AsType[*contracts.Error](err)
-		return nil, ok && e.Retryable && w.StatusCode >= http.StatusInternalServerError, err
+		return ok && e.Retryable && w.StatusCode >= http.StatusInternalServerError, err
 	case w.StatusCode >= 300 && w.StatusCode < 400:
-		return nil, false, fmt.Errorf("%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
+		return false, fmt.Errorf("%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
 			c.name, w.Status)
 	default:
 		// A proxy in between, or another server altogether.
-		return nil, w.StatusCode >= http.StatusInternalServerError,
+		return w.StatusCode >= http.StatusInternalServerError,
 			fmt.Errorf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)
 	}
 }

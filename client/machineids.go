@@ -23,19 +23,26 @@ const machineIDTimeout = 10 * time.Second
 
 const machineIDPath = "/v1/machine-ids/lease"
 
-// Acquire leases machine IDs. If none is free, the error is a [kazahana.ExhaustedError] and a [contracts.Error].
+// Acquire leases machine IDs. Any 2xx response with leases is a success. If none is free, the error is a
+// [kazahana.ExhaustedError] and a [contracts.Error]. A response that no retry will turn into leases, such as a web page, an
+// unknown path or a missing scope, is a [kazahana.ErrConfiguration].
 func (m *MachineIDs) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
 	content, err := m.send(ctx, http.MethodPost, machineIDPath, o)
+	if e, ok := errors.AsType[*contracts.Error](err); ok && (e.Code == contracts.CodeMachineIDsExhausted || e.Code == contracts.CodeMachineIDLimit) {
+		err = fmt.Errorf("%w: %w", &kazahana.ExhaustedError{RetryAfter: e.RetryAfter}, err)
+	}
 	if err != nil {
-		if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeMachineIDsExhausted {
-			return kazahana.AcquireResponse{}, fmt.Errorf("%w: %w", &kazahana.ExhaustedError{RetryAfter: e.RetryAfter}, err)
-		}
 		return kazahana.AcquireResponse{}, err
 	}
-	return decode(m.client, content, complete(func(r kazahana.AcquireResponse) bool { return len(r.Leases) > 0 }))
+	r, err := decode(m.client, content, complete(func(r kazahana.AcquireResponse) bool { return len(r.Leases) > 0 }))
+	if err != nil {
+		return kazahana.AcquireResponse{}, kazahana.Misconfigured(err)
+	}
+	return r, nil
 }
 
-// Release ends a lease. One that has expired, or that the server does not know, counts as released.
+// Release ends a lease. Any 2xx response is a success. A lease that has expired, or that the server does not know, counts as
+// released.
 func (m *MachineIDs) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
 	_, err := m.send(ctx, http.MethodDelete, machineIDPath+"/"+strconv.FormatInt(o.ID, 10), contracts.MachineIDReleaseRequest{
 		ServiceID: o.ServiceID, Signature: o.Signature, Timestamp: o.Timestamp,
@@ -53,6 +60,20 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	}
 	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
 	defer cancel()
-	content, _, err := m.client.exchange(ctx, method, path, payload, 16<<20) // 8192 leases with their layouts are 2 MiB
-	return content, err
+	w, content, _, err := m.client.send(ctx, method, path, payload, 16<<20) // 8192 leases with their layouts are 2 MiB
+	if err != nil {
+		return nil, err
+	}
+	if w.StatusCode >= 200 && w.StatusCode < 300 {
+		return content, nil
+	}
+	_, err = m.client.rejection(w, content)
+	switch w.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests: // later it may be another response
+		return nil, err
+	}
+	if w.StatusCode < http.StatusInternalServerError || w.StatusCode == http.StatusNotImplemented {
+		err = kazahana.Misconfigured(err)
+	}
+	return nil, err
 }

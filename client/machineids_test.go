@@ -83,15 +83,15 @@ func TestAnswersOfOthers(t *testing.T) {
 		wrong             string
 	}{
 		{"a proxy's page", 502, "text/html", "<h1>Bad Gateway</h1>", `responded 502 Bad Gateway with content type "text/html", which is not Leasehold`},
-		{"a page for everything", 200, "text/html", "<h1>Welcome</h1>", "which is not Leasehold"},
-		{"no content type", 200, "", `{"leases":[]}`, "which is not Leasehold"},
+		{"a page for everything", 200, "text/html", "<h1>Welcome</h1>", "invalid response"},
+		{"no content type", 200, "", `{"leases":[]}`, "required members are missing"},
 		{"other JSON", 200, asJSON, `{"hello":"world"}`, "required members are missing"},
 		{"no JSON", 200, asJSON, `{"leases":`, "invalid response"},
 		{"leases of another form", 200, asJSON, `{"leases":[{"id":"x"}]}`, "invalid response"},
 		{"a JSON error", 500, asJSON, `{"error":"x"}`, "which is not Leasehold"},
 		{"a broken problem", 400, asProblem, `<`, "status 400 with a problem that cannot be read"},
 		{"a problem without a code", 400, asProblem, `{"title":"x"}`, "status 400 with a problem that cannot be read"},
-		{"no content for an acquire", 204, "", "", "which is not Leasehold"},
+		{"no content for an acquire", 204, "", "", "invalid response"},
 		{
 			"a rejection", 401, asProblem, `{"code":"UNAUTHENTICATED","title":"not authenticated","detail":"the token has expired"}`,
 			"UNAUTHENTICATED: the token has expired",
@@ -109,6 +109,53 @@ func TestAnswersOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestAnySuccessCounts: a server of the protocol may use any status of success and any content type.
+func TestAnySuccessCounts(t *testing.T) {
+	for _, status := range []int{200, 201, 202, 203, 204, 299} {
+		p := provider(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(status)
+			if r.Method == http.MethodPost {
+				fmt.Fprint(w, `{"leases":[{"id":1}]}`)
+			} else {
+				fmt.Fprint(w, "released")
+			}
+		}), nil)
+		if r, err := p.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil || len(r.Leases) != 1 {
+			t.Errorf("acquire, %d: %+v, %v", status, r, err)
+		}
+		if err := p.Release(t.Context(), kazahana.ReleaseOptions{ID: 1}); err != nil {
+			t.Errorf("release, %d: %v", status, err)
+		}
+	}
+}
+
+// TestWhatNoRetryCures: a generator tells its caller, and does not fall back.
+func TestWhatNoRetryCures(t *testing.T) {
+	for status, want := range map[int]bool{
+		300: true, 302: true, 400: true, 401: true, 403: true, 404: true, 405: true, 410: true, 413: true, 501: true,
+		408: false, 425: false, 429: false, 500: false, 502: false, 503: false, 504: false,
+	} {
+		p := provider(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }), nil)
+		_, err := p.Acquire(t.Context(), kazahana.AcquireOptions{})
+		if err == nil || errors.Is(err, kazahana.ErrConfiguration) != want {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	c, err := client.New("https://id.example.com", &client.Options{HTTP: &http.Client{Transport: unreachable{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.MachineIDs().Acquire(t.Context(), kazahana.AcquireOptions{}); err == nil || errors.Is(err, kazahana.ErrConfiguration) {
+		t.Errorf("no connection: %v", err)
+	}
+}
+
+// unreachable is a RoundTripper without a server.
+type unreachable struct{}
+
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
 
 func TestProblems(t *testing.T) {
 	body := ""

@@ -88,6 +88,23 @@ func (g *Generator) anchor(force bool) {
 	g.anchorAt.Store(now + int64(anchorEvery))
 }
 
+// checkWall compares the wall clock with the last ID, where no step back is allowed. One millisecond may be the error of the
+// sample that the ID was made with.
+func (g *Generator) checkWall() error {
+	at := g.wall().UnixMilli() - g.epoch.Load()
+	last := int64(g.state.Load() &^ lock >> g.segment.Load().shift) //nolint:gosec // 41 bits or so
+	if last-at <= 1 {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.unlock()
+	if g.closed {
+		return ErrClosed
+	}
+	g.anchor(true)
+	return &ClockBackwardError{BackwardMs: last - at}
+}
+
 // markSuspect is called after a jump forward. The process may have been suspended, or this may be a copy of it that was
 // resumed from a snapshot while the original goes on with the same leases: they are replaced as soon as the provider
 // can be asked.

@@ -16,7 +16,7 @@ type Generator struct {
 	provider LeaseProvider // nil means standalone
 	clock    Clock         // nil means the system's
 	start    time.Time     // of the monotonic clock
-	keys     [2]uint64     // of this process's fallback IDs
+	epoch    atomic.Int64  // Unix milliseconds, of the layout
 
 	// What each call reads.
 	segment  atomic.Pointer[segment]
@@ -36,7 +36,11 @@ type Generator struct {
 	mu       sync.Mutex
 	stats    Stats
 	events   []Event       // to be reported when mu is unlocked
+	lines    []func()      // of the log, likewise
 	held     []*held       // the leases, expired ones included until others take their place
+	cached   []*held       // the expired leases that were replaced last; for fallback IDs
+	leased   bool          // there has been a lease
+	outage   outage        // of the provider
 	layout   Layout        // of the last lease; before the first one by the options
 	settled  bool          // IDs may have been issued: the layout no longer changes
 	closed   bool          // for good
@@ -64,7 +68,7 @@ func New(provider LeaseProvider, o *Options) (*Generator, error) {
 		return nil, &NoProviderError{}
 	}
 	g := &Generator{
-		set: s, layout: s.layout, provider: provider, clock: s.Clock, start: time.Now(), keys: randomKeys(),
+		set: s, layout: s.layout, provider: provider, clock: s.Clock, start: time.Now(),
 		tried: make(chan struct{}), woken: make(chan struct{}, 1), done: make(chan struct{}), stop: func() {},
 	}
 	g.segment.Store(g.open())
@@ -81,6 +85,7 @@ func New(provider LeaseProvider, o *Options) (*Generator, error) {
 
 // rebase reads the clocks for the epoch of the layout, before the first ID.
 func (g *Generator) rebase() {
+	g.epoch.Store(g.layout.CustomEpoch)
 	base, _ := g.sample() // on an overloaded machine the best there is, until the next sample
 	g.base.Store(base)
 	g.anchorAt.Store(g.monotonic() + int64(anchorEvery))
@@ -91,8 +96,13 @@ func (g *Generator) rebase() {
 // It waits for the next millisecond when this one's IDs are used up, for a clock that was set back (see
 // [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome. The
 // context bounds the waiting and nothing else. Errors are the context's, a [ClockBackwardError], a
-// [LeaseAcquisitionError], [ErrTimeRange] and [ErrClosed].
+// [LeaseAcquisitionError], a [ConfigurationError], [ErrTimeRange] and [ErrClosed].
 func (g *Generator) NextID(ctx context.Context) (ID, error) {
+	if g.set.backward == 0 {
+		if err := g.checkWall(); err != nil {
+			return 0, err
+		}
+	}
 	for late := false; ; {
 		if s, at, _ := g.take(1, late); s != nil {
 			return s.id(at), nil
@@ -107,6 +117,11 @@ func (g *Generator) NextID(ctx context.Context) (ID, error) {
 // NextIDs fills a slice with IDs in ascending order, as so many calls of [Generator.NextID] would, at a fraction of the
 // cost. IDs of other callers may lie between them. After an error, use none of the slice.
 func (g *Generator) NextIDs(ctx context.Context, ids []ID) error {
+	if g.set.backward == 0 {
+		if err := g.checkWall(); err != nil {
+			return err
+		}
+	}
 	for late := false; len(ids) > 0; {
 		if s, at, n := g.take(uint64(len(ids)), late); s != nil {
 			s.fill(ids[:n], at)
@@ -133,15 +148,16 @@ const oversleep = 4
 // install changes it under a lock in the state that no advance gets past. So an index is never read by a segment that
 // its millisecond does not lie in.
 func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
+	s = g.segment.Load() // before the clock, so that tests can change it in between
 	steady := g.monotonic()
 	if steady >= g.anchorAt.Load() {
 		return nil, 0, 0
 	}
 	now := uint64(steady+g.base.Load()) / uint64(time.Millisecond) //nolint:gosec // before the epoch it is far beyond every segment
-	for {
-		s = g.segment.Load()
+	for ; ; s = g.segment.Load() {
 		state := g.state.Load()
 		last, index := state>>s.shift, state&s.mask
+		room := s.room(last)
 		if last >= s.until || last > now+1 && !late { // beyond every segment, if the lock is set
 			return nil, 0, 0
 		}
@@ -150,7 +166,7 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 			next = max(next, now-g.set.window)
 		}
 		if last < next && last+oversleep >= next {
-			if index >= s.cap {
+			if index >= room {
 				next = max(s.from, last+1)
 			} else if last >= s.from && g.crowded.Load() == last {
 				next = last
@@ -158,10 +174,10 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 		}
 		var owner *segment // in force at the advance: between reading the state and swapping it, install cannot change it
 		switch {
-		case last >= next && index < s.cap && n == 1: // the common case under load: it cannot lose a race
+		case last >= next && index < room && n == 1: // the common case under load: it cannot lose a race
 			at, got = g.state.Add(1)-1, 1
-		case last >= next && index < s.cap:
-			at, got, owner = state, min(n, s.cap-index), g.segment.Load()
+		case last >= next && index < room:
+			at, got, owner = state, min(n, room-index), g.segment.Load()
 			if !g.state.CompareAndSwap(state, at+got) {
 				continue
 			}
@@ -170,18 +186,18 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 			if next > now || next >= s.until {
 				return nil, 0, 0
 			}
-			at, got, owner = next<<s.shift, min(n, s.cap), g.segment.Load()
+			at, got, owner = next<<s.shift, min(n, s.room(next)), g.segment.Load()
 			if !g.state.CompareAndSwap(state, at+got) {
 				continue
 			}
 			g.count(owner, state)
-			if next == last+1 && index >= s.cap && index < s.sealed() {
+			if next == last+1 && index >= room && index < s.sealed() {
 				g.crowded.Store(next)
 			}
 		}
 		ms, index := at>>s.shift, at&s.mask
 		current := g.segment.Load()
-		if current == s && index < s.cap && s.from <= ms && ms < s.until {
+		if current == s && index < s.room(ms) && s.from <= ms && ms < s.until {
 			return s, at, got
 		}
 		// Overtaken: by install, by callers that took the last index, or by one that read the segment before this one.
@@ -191,8 +207,8 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 				owner = s
 			}
 		}
-		if at&lock == 0 && index < owner.cap { // the caller that closes the millisecond counts it
-			g.add(owner, -int64(min(got, owner.cap-index)))
+		if room := owner.room(ms); at&lock == 0 && index < room { // the caller that closes the millisecond counts it
+			g.add(owner, -int64(min(got, room-index)))
 		}
 	}
 }
@@ -310,16 +326,17 @@ func (g *Generator) diagnose() action {
 	if most := max(g.set.backward, g.set.skew); s.from > now && g.set.backward >= 0 && int64(s.from-now) > most { //nolint:gosec // 41 bits or so
 		return action{err: &ClockBackwardError{BackwardMs: int64(s.from - now), LimitMs: most}} //nolint:gosec // 41 bits or so
 	}
+	room := s.room(last)
 	next := max(s.from, now-min(now, g.set.window)) // the millisecond of the next ID, if the segment goes on
 	if last >= next {
 		next = last
-		if index >= s.cap {
+		if index >= room {
 			next = last + 1
 		}
 	}
 	switch {
-	case next > now && (!late || index >= s.cap):
-		if index >= s.cap && index < s.sealed() {
+	case next > now && (!late || index >= room):
+		if index >= room && index < s.sealed() {
 			g.stats.SequenceWaits++
 		}
 		return action{until: next, late: late}
@@ -344,6 +361,8 @@ func (g *Generator) change(now uint64) action {
 			return action{attempt: g.tried}
 		case g.set.DisableFallback:
 			return action{err: &LeaseAcquisitionError{Cause: g.failure}}
+		case !g.leased && errors.Is(g.failure, ErrConfiguration):
+			return action{err: &ConfigurationError{Cause: g.failure}}
 		}
 	}
 	g.install(g.buildFallback)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +41,9 @@ func bubble(t *testing.T, f func(w *world)) {
 func (w *world) generator(p kazahana.LeaseProvider, o kazahana.Options) *kazahana.Generator {
 	w.Helper()
 	o.Clock = w.clock
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	o.OnEvent = func(e kazahana.Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -101,6 +107,12 @@ func TestSettingsThatCannotWork(t *testing.T) {
 		{"few bits", kazahana.Options{BitTs: 31}, "BitTs"},
 		{"many bits", kazahana.Options{BitTs: 61}, "BitTs"},
 		{"epoch", kazahana.Options{DefaultEpoch: time.Unix(-1, 0)}, "DefaultEpoch"},
+		{"33 labels", kazahana.Options{Meta: labels(33)}, "Meta has 33 labels: at most 32"},
+		{"a label without a name", kazahana.Options{Meta: map[string]string{"": "x"}}, `the key ""`},
+		{"a long name", kazahana.Options{Meta: map[string]string{strings.Repeat("k", 65): "x"}}, "1 to 64 bytes"},
+		{"a long label", kazahana.Options{Meta: map[string]string{"host": strings.Repeat("x", 513)}}, `Meta["host"] must be at most 512`},
+		{"a line in a label", kazahana.Options{Meta: map[string]string{"host": "a\nb"}}, `Meta["host"]`},
+		{"no text in a label", kazahana.Options{Meta: map[string]string{"host": "\xff"}}, `Meta["host"]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := kazahana.New(nil, &c.o); err == nil || !strings.Contains(err.Error(), c.wrong) {
@@ -111,6 +123,35 @@ func TestSettingsThatCannotWork(t *testing.T) {
 	_, err := kazahana.New(nil, &kazahana.Options{DisableFallback: true})
 	if _, ok := errors.AsType[*kazahana.NoProviderError](err); !ok {
 		t.Errorf("neither provider nor fallback: %v", err)
+	}
+}
+
+func labels(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[strings.Repeat("k", 62)+fmt.Sprint(10+i)] = strings.Repeat("v", 512)
+	}
+	return m
+}
+
+// TestMeta: labels at their bounds, and those of a generator that names none, are what a provider takes.
+func TestMeta(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ given, want map[string]string }{
+		"default":  {nil, map[string]string{"host": host, "pid": strconv.Itoa(os.Getpid())}},
+		"none":     {map[string]string{}, map[string]string{}},
+		"as many":  {labels(32), labels(32)},
+		"ones own": {map[string]string{"zone": "b", "empty": ""}, map[string]string{"zone": "b", "empty": ""}},
+	} {
+		bubble(t, func(w *world) {
+			w.next(w.generator(w.table, kazahana.Options{Meta: c.given}))
+			if got := w.table.acquired()[0].Meta; !maps.Equal(got, c.want) {
+				t.Errorf("%s: %v, want %v", name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -458,31 +499,51 @@ func TestLeaseEndsInAnOutage(t *testing.T) {
 	})
 }
 
-// The bound of the wait doubles from 1 s to 60 s, and the wait is random below it.
+// The bound of the wait doubles from 1 s to 60 s, or as the options say, half of each wait is fixed, and a success begins anew.
 func TestBackoff(t *testing.T) {
-	bubble(t, func(w *world) {
-		w.table.away = true
-		var tries []time.Duration
-		p := &script{grant: func(int) ([]kazahana.Lease, error) {
-			tries = append(tries, time.Since(w.clock.start))
-			return nil, errOutage
-		}}
-		w.generator(p, kazahana.Options{})
-		time.Sleep(time.Hour)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		longest := time.Duration(0)
-		for i := 1; i < len(tries); i++ {
-			wait, bound := tries[i]-tries[i-1], min(time.Second<<min(i-1, 6), time.Minute)
-			if wait > bound {
-				t.Errorf("try %d after %s, want at most %s", i+1, wait, bound)
+	for _, c := range []struct {
+		o          kazahana.Options
+		first, max time.Duration
+	}{
+		{kazahana.Options{}, time.Second, time.Minute},
+		{kazahana.Options{AcquireRetryInterval: 3 * time.Second}, 3 * time.Second, time.Minute},
+		{kazahana.Options{AcquireRetryInterval: 100 * time.Millisecond, AcquireRetryMaxInterval: 5 * time.Second}, 100 * time.Millisecond, 5 * time.Second},
+		{kazahana.Options{AcquireRetryInterval: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
+	} {
+		bubble(t, func(w *world) {
+			var tries []time.Duration
+			const granted = 12 // the lease lasts an hour; before its end the next one is asked for
+			p := &script{grant: func(try int) ([]kazahana.Lease, error) {
+				tries = append(tries, time.Since(w.clock.start))
+				if try == granted {
+					return []kazahana.Lease{lease(1, w.at(), w.at()+3_600_000)}, nil
+				}
+				return nil, errOutage
+			}}
+			w.generator(p, c.o)
+			time.Sleep(3 * time.Hour)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			bound, last := c.first, time.Duration(0)
+			for i := 1; i < len(tries); i++ {
+				wait := tries[i] - tries[i-1]
+				if i == granted {
+					if wait < 51*time.Minute || wait > 57*time.Minute+time.Second {
+						t.Errorf("renewed after %s", wait)
+					}
+					bound, last = c.first, 0
+					continue
+				}
+				if wait <= bound/2 || wait > bound || bound < c.max && wait <= last {
+					t.Errorf("%+v: try %d after %s, want %s to %s", c.o, i+1, wait, bound/2, bound)
+				}
+				bound, last = min(2*bound, c.max), wait
 			}
-			longest = max(longest, wait)
-		}
-		if len(tries) < 70 || longest < 30*time.Second { // 126 on average
-			t.Errorf("%d tries within an hour, %s apart at most", len(tries), longest)
-		}
-	})
+			if len(tries) < granted+20 {
+				t.Errorf("%d tries within three hours", len(tries))
+			}
+		})
+	}
 }
 
 func TestExhaustionIsWaitedOut(t *testing.T) {
@@ -511,7 +572,6 @@ func TestClockSetBack(t *testing.T) {
 	}{
 		{"within the default", nil, -3 * time.Second, 0},
 		{"beyond the default", nil, -8 * time.Second, 6900},
-		{"at once", new(int64(0)), -3 * time.Second, 1900},
 		{"without limit", new(int64(-1)), -time.Hour, 0},
 		{"within a limit of its own", new(int64(10_000)), -8 * time.Second, 0},
 	} {
@@ -530,7 +590,7 @@ func TestClockSetBack(t *testing.T) {
 				id, err := g.NextID(w.Context())
 				if c.refused > 0 {
 					e, ok := errors.AsType[*kazahana.ClockBackwardError](err)
-					if !ok || e.BackwardMs != behind.Milliseconds() || e.LimitMs != 5000*(c.refused/5000) {
+					if !ok || e.BackwardMs != behind.Milliseconds() || e.LimitMs != 5000 {
 						t.Fatalf("%v", err)
 					}
 					if _, err := g.NextID(w.Context()); !errors.As(err, &e) || e.BackwardMs != behind.Milliseconds() {
@@ -559,6 +619,42 @@ func TestClockSetBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// With a limit of 0 each call reads the wall clock: the one after a step back fails, and none fails for the millisecond that a
+// sample of the clock may be off.
+func TestClockSetBackWithoutTolerance(t *testing.T) {
+	bubble(t, func(w *world) {
+		g := w.generator(w.table, kazahana.Options{MaxBackwardMs: new(int64(0))})
+		w.sleepUntil(100 * time.Millisecond)
+		w.next(g)
+		w.clock.step(-time.Millisecond)
+		if p := w.next(g); w.of(p) != 100 {
+			t.Errorf("a millisecond behind: %+v", p)
+		}
+		w.clock.step(-time.Millisecond)
+		for name, call := range map[string]func() error{
+			"NextID": func() error { _, err := g.NextID(w.Context()); return err }, "NextIDs": func() error { return g.NextIDs(w.Context(), make([]kazahana.ID, 2)) },
+		} {
+			if e, ok := errors.AsType[*kazahana.ClockBackwardError](call()); !ok || e.BackwardMs != 2 || e.LimitMs != 0 {
+				t.Errorf("%s: %v", name, e)
+			}
+		}
+		if st := g.Stats(); st.ClockBackward != 1 || st.LastBackward != 2*time.Millisecond {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(3 * time.Millisecond)
+		if p := w.next(g); w.of(p) != 101 {
+			t.Errorf("when the clock has caught up: %+v", p)
+		}
+		if err := g.Close(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.step(-time.Minute)
+		if _, err := g.NextID(w.Context()); !errors.Is(err, kazahana.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
 }
 
 func TestContextBoundsTheWaitForTheClock(t *testing.T) {
@@ -791,6 +887,56 @@ func TestEpochOfTheFirstLease(t *testing.T) {
 			t.Errorf("%+v, then %+v: %+v", first, second, st)
 		}
 	})
+	// With the same widths an earlier epoch makes larger IDs than the fallback IDs before; a later one would make smaller ones.
+	for name, c := range map[string]struct {
+		shift    int64
+		accepted bool
+	}{"earlier": {-1000, true}, "later": {1000, false}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				var log strings.Builder
+				w.table.away, w.table.alter = true, func(l *kazahana.Lease) { l.CustomEpoch += c.shift }
+				g := w.generator(w.table, kazahana.Options{MaxThroughputPerMs: 300, Log: slog.New(slog.NewTextHandler(&log, nil))})
+				last := kazahana.ID(-1)
+				leased := 0
+				for i := range 1000 {
+					id, err := g.NextID(w.Context())
+					if err != nil || id <= last {
+						t.Fatalf("%d after %d: %v", id, last, err)
+					}
+					last = id
+					if p := g.Layout().Decode(id); !p.Fallback {
+						leased++
+						if w.of(p) != w.at() {
+							t.Fatalf("at %d ms: %+v", w.at(), p)
+						}
+					}
+					if i == 100 {
+						w.table.set(func(t *table) { t.away = false })
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				st := g.Stats()
+				if c.accepted && (leased == 0 || st.EpochMismatches != 1 || st.LeasesRejected != 0 || st.ActiveLeases != 2 ||
+					w.told()[kazahana.EventEpochChanged] != 1 || strings.Count(log.String(), "set Options.DefaultEpoch") != 1) {
+					t.Errorf("%d under leases: %+v, told %v\n%s", leased, st, w.told(), log.String())
+				}
+				if !c.accepted && (leased != 0 || st.EpochMismatches == 0 || st.LeasesRejected != st.EpochMismatches || st.ActiveLeases != 0 ||
+					!strings.Contains(log.String(), "another epoch")) {
+					t.Errorf("%d under leases: %+v\n%s", leased, st, log.String())
+				}
+				// After IDs under a lease each other epoch is rejected.
+				w.table.set(func(t *table) { t.alter = func(l *kazahana.Lease) { l.CustomEpoch -= 5000 } })
+				if !c.accepted {
+					return
+				}
+				w.sleepUntil(10 * time.Minute)
+				if st := g.Stats(); st.LeasesRejected == 0 || st.EpochMismatches != st.LeasesRejected+1 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
 	bubble(t, func(w *world) {
 		w.table.away, w.table.alter = true, unix
 		g := w.generator(w.table, kazahana.Options{DefaultEpoch: time.Unix(0, 0), BitTs: 42})

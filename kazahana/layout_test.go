@@ -60,14 +60,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 func TestEventKindsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for k := kazahana.EventAcquired; k <= kazahana.EventReleaseFailed; k++ {
+	for k := kazahana.EventAcquired; k <= kazahana.EventEpochChanged; k++ {
 		if s := k.String(); seen[s] || strings.HasPrefix(s, "event ") {
 			t.Errorf("kind %d is %q", int(k), s)
 		} else {
 			seen[s] = true
 		}
 	}
-	if s := (kazahana.EventReleaseFailed + 1).String(); s != "event 10" {
+	if s := (kazahana.EventEpochChanged + 1).String(); s != "event 11" {
 		t.Errorf("an unknown kind is %q", s)
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Options are the settings of [New]. The zero value works and is meant for production.
@@ -18,24 +22,25 @@ type Options struct {
 
 	// MaxThroughputPerMs is how many IDs per millisecond are needed; 0 means 256: one lease of the default layout.
 	// Leases are acquired until their throughputs add up to it. Further IDs wait for the next millisecond. It bounds
-	// fallback IDs, too.
+	// fallback IDs without a cached machine ID, too.
 	MaxThroughputPerMs int64
 
 	// DisableFallback makes NextID fail, with a [LeaseAcquisitionError], where it would make IDs without a lease.
 	DisableFallback bool
 
 	// AcquireRetryInterval bounds the wait after a first failure to acquire; 0 means 1 s. The bound doubles with each
-	// failure in a row. The wait itself is random below the bound, so that processes that failed together do not retry
-	// together.
+	// failure in a row. The wait itself is random between half the bound and the bound, so that processes that failed
+	// together do not retry together.
 	AcquireRetryInterval time.Duration
 
 	// AcquireRetryMaxInterval is the largest such bound; 0 means 60 s.
 	AcquireRetryMaxInterval time.Duration
 
 	// MaxBackwardMs is how far the clock may be behind the last ID, in milliseconds. Up to that limit, IDs use up the
-	// last millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails at once
-	// (but for a single millisecond, which clocks that are slewed may lose), a negative number waits without limit, nil
-	// means 5000. As a literal: MaxBackwardMs: new(int64(0)).
+	// last millisecond and then wait for the clock; beyond it they fail with a [ClockBackwardError]. 0 fails with the next
+	// call (but for a single millisecond, which clocks that are slewed may lose): each call reads the wall clock then, which
+	// otherwise is read once a second. A negative number waits without limit, nil means 5000. As a literal:
+	// MaxBackwardMs: new(int64(0)).
 	MaxBackwardMs *int64
 
 	// BitTs is the width of the timestamp in bits until the first lease sets it; 0 means 41.
@@ -54,8 +59,12 @@ type Options struct {
 	// rejected, because one of the clocks is wrong.
 	MaxSkew time.Duration
 
-	// Meta are labels for people who look at the provider's table. Nil means the host's name and the process's ID.
+	// Meta are labels for people who read the provider's log: at most MaxMeta, with keys of 1 to MaxMetaKeyBytes bytes and
+	// values of up to MaxMetaValueBytes. Nil means the host's name and the process's ID.
 	Meta map[string]string
+
+	// Log gets a warning when the provider does not grant leases, and a line when it does again; nil means [slog.Default].
+	Log *slog.Logger
 
 	// Clock is the source of time; nil means the system's. Tests and simulations set it.
 	Clock Clock
@@ -132,9 +141,39 @@ func (o *Options) settings() (settings, error) {
 	s.Meta = maps.Clone(s.Meta)
 	if s.Meta == nil {
 		s.Meta = map[string]string{"pid": strconv.Itoa(os.Getpid())}
-		if host, err := os.Hostname(); err == nil {
+		if host, err := os.Hostname(); err == nil && usable(host, MaxMetaValueBytes) {
 			s.Meta["host"] = host
 		}
 	}
-	return s, nil
+	if s.Log == nil {
+		s.Log = slog.Default()
+	}
+	return s, checkMeta(s.Meta)
+}
+
+// Bounds of labels.
+const (
+	MaxMeta           = 32  // labels
+	MaxMetaKeyBytes   = 64  // of UTF-8
+	MaxMetaValueBytes = 512 // of UTF-8
+)
+
+// checkMeta rejects labels that a provider would reject.
+func checkMeta(meta map[string]string) error {
+	if len(meta) > MaxMeta {
+		return fmt.Errorf("Meta has %d labels: at most %d", len(meta), MaxMeta)
+	}
+	for k, v := range meta {
+		if k == "" || !usable(k, MaxMetaKeyBytes) {
+			return fmt.Errorf("Meta has the key %.80q: must be 1 to %d bytes of UTF-8 without control characters", k, MaxMetaKeyBytes)
+		}
+		if !usable(v, MaxMetaValueBytes) {
+			return fmt.Errorf("Meta[%q] must be at most %d bytes of UTF-8 without control characters", k, MaxMetaValueBytes)
+		}
+	}
+	return nil
+}
+
+func usable(text string, most int) bool {
+	return len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

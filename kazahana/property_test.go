@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,7 +97,7 @@ func run(t *testing.T, p program, m mutant) (ids, fallbacks int, fault error) {
 			o := p.Processes[i]
 			g, err := kazahana.New(leases, &kazahana.Options{
 				MaxThroughputPerMs: o.Throughput, MaxBackwardMs: &o.Backward, DisableFallback: o.Strict, BurstWindow: o.Window,
-				Clock: clocks[i], AcquireRetryInterval: 100 * time.Millisecond, MaxSkew: 20 * time.Second,
+				Clock: clocks[i], Log: slog.New(slog.DiscardHandler), AcquireRetryInterval: 100 * time.Millisecond, MaxSkew: 20 * time.Second,
 			})
 			if err != nil {
 				t.Fatal(err)

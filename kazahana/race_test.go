@@ -3,6 +3,7 @@ package kazahana_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // about.
 func TestConcurrentCallers(t *testing.T) {
 	leases := newTable(512, 20*time.Millisecond, time.Now)
-	g, err := kazahana.New(leases, &kazahana.Options{MaxThroughputPerMs: 1 << 14, AcquireRetryInterval: time.Millisecond})
+	g, err := kazahana.New(leases, &kazahana.Options{MaxThroughputPerMs: 1 << 14, AcquireRetryInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

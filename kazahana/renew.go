@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -113,16 +114,76 @@ func (g *Generator) conclude(leases []Lease, err error, began int64, stopped boo
 	}
 	steady := g.monotonic()
 	if err == nil {
+		g.recovered()
 		g.failures, g.failure = 0, nil
 		g.tryAt = steady + int64(g.pause(leases))
 	} else if !stopped {
 		g.failures++
 		g.failure = err
 		g.stats.AcquireFailures++
+		g.failing(err)
 		g.tryAt = steady + int64(g.retryDelay(err))
 		g.note(Event{Kind: EventAcquireFailed, Err: err})
 	}
 	return rejected
+}
+
+// outage is a time in which the provider grants no leases.
+type outage struct {
+	since     int64          // on the monotonic clock
+	fallbacks int64          // IDs before
+	told      map[fault]bool // what the log says
+}
+
+// fault is a kind of failure to acquire.
+type fault int
+
+const (
+	unreachable fault = iota
+	misconfiguration
+	rejection
+)
+
+// failing writes one line for each kind of failure of an outage. The caller holds mu.
+func (g *Generator) failing(err error) {
+	if g.failures == 1 {
+		g.outage = outage{since: g.monotonic(), fallbacks: g.fallbacks.Load(), told: map[fault]bool{}}
+	}
+	kind := unreachable
+	misconfigured := errors.Is(err, ErrConfiguration)
+	switch {
+	case misconfigured:
+		kind = misconfiguration
+	case errors.Is(err, errRejected):
+		kind = rejection
+	}
+	if g.outage.told[kind] {
+		return
+	}
+	g.outage.told[kind] = true
+	until := uint64(0)
+	for _, h := range g.held {
+		until = max(until, h.until)
+	}
+	attrs := []slog.Attr{slog.Any("err", err)}
+	if until > g.millis() {
+		attrs = append(attrs, slog.Time("leased_until", time.UnixMilli(int64(until)+g.layout.CustomEpoch).UTC())) //nolint:gosec // 41 bits or so
+	}
+	then := "fallback IDs"
+	if g.set.DisableFallback || !g.leased && misconfigured {
+		then = "no IDs"
+	}
+	g.line(slog.LevelWarn, "kazahana: the lease provider grants no leases", append(attrs, slog.String("then", then))...)
+}
+
+// recovered writes a line at the end of an outage. The caller holds mu.
+func (g *Generator) recovered() {
+	if g.failures == 0 {
+		return
+	}
+	g.line(slog.LevelWarn, "kazahana: the lease provider grants leases again",
+		slog.Duration("after", time.Duration(g.monotonic()-g.outage.since)), slog.Int("failures", g.failures),
+		slog.Int64("fallback_ids", g.fallbacks.Load()-g.outage.fallbacks))
 }
 
 // signal wakes the callers that wait for the end of an attempt. The caller holds mu.
@@ -137,7 +198,7 @@ func (g *Generator) retryDelay(err error) time.Duration {
 		// No machine ID becomes free before, unless one is released; the largest interval allows for that.
 		return min(full.RetryAfter+rand.N(g.set.AcquireRetryInterval), g.set.AcquireRetryMaxInterval)
 	}
-	return backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval}.Delay(g.failures - 1)
+	return backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval, EqualJitter: true}.Delay(g.failures - 1)
 }
 
 // pause is how long to wait after a success: leases that have nearly expired when they arrive must not cause a busy
@@ -151,6 +212,9 @@ func (g *Generator) pause(leases []Lease) time.Duration {
 	return max(pause, time.Millisecond)
 }
 
+// errRejected marks leases that were granted and cannot be used.
+var errRejected = errors.New("rejected")
+
 // accept holds the usable leases and puts them into effect. It returns those to be released, and an error if any was
 // rejected. The caller holds mu.
 func (g *Generator) accept(leases []Lease, began int64) (rejected []*held, err error) {
@@ -161,7 +225,7 @@ func (g *Generator) accept(leases []Lease, began int64) (rejected []*held, err e
 	var fresh []*held
 	var faults []error
 	reject := func(l Lease, err error) {
-		err = fmt.Errorf("lease of machine ID %d rejected: %w", l.ID, err)
+		err = fmt.Errorf("lease of machine ID %d %w: %w", l.ID, errRejected, err)
 		faults = append(faults, err)
 		rejected = append(rejected, &held{Lease: l})
 		g.stats.LeasesRejected++
@@ -194,8 +258,12 @@ func (g *Generator) accept(leases []Lease, began int64) (rejected []*held, err e
 		g.held = append(g.held, fresh...)
 	case len(fresh) > 0:
 		now, old := g.millis(), g.segment.Load()
-		g.held = slices.DeleteFunc(g.held, func(h *held) bool { return now >= h.until || h.suspect })
-		g.held = append(g.held, fresh...)
+		replaced := func(h *held) bool { return now >= h.until || h.suspect }
+		if gone := slices.DeleteFunc(slices.Clone(g.held), func(h *held) bool { return !replaced(h) }); len(gone) > 0 {
+			g.cached = gone
+		}
+		g.held = append(slices.DeleteFunc(g.held, replaced), fresh...)
+		g.leased = true
 		g.note(Event{Kind: EventAcquired, Leases: len(fresh)})
 		g.install(func(from uint64) *segment {
 			s := g.build(from, g.latestStart(now))
@@ -221,8 +289,11 @@ func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 		return nil, err
 	}
 	now := g.nanos() / int64(time.Millisecond)
-	switch free := !g.settled && len(g.held) == 0 && first; {
-	case free:
+	sole := len(g.held) == 0 && !g.leased && first
+	switch {
+	case sole && !g.settled, // no ID is out
+		// Only fallback IDs are out, which leased ones never equal, and with an earlier epoch those that follow are larger.
+		sole && l.CustomEpoch < g.layout.CustomEpoch && l.BitTs == g.layout.BitTs && l.BitReserve == g.layout.BitReserve:
 		shift := g.layout.CustomEpoch - l.CustomEpoch
 		began, now = began+shift, now+shift
 	case l.CustomEpoch != g.layout.CustomEpoch:
@@ -249,6 +320,12 @@ func (g *Generator) check(l Lease, began int64, first bool) (*held, error) {
 	h := holdable(l)
 	if l.Layout != g.layout {
 		moved := l.CustomEpoch != g.layout.CustomEpoch
+		if moved && g.settled {
+			err := fmt.Errorf("%w: customEpoch is %d, that of the fallback IDs before is %d: set Options.DefaultEpoch", ErrEpochMismatch, l.CustomEpoch, g.layout.CustomEpoch)
+			g.stats.EpochMismatches++
+			g.note(Event{Kind: EventEpochChanged, Err: err})
+			g.line(slog.LevelWarn, "kazahana: IDs go on with the epoch of the first lease", slog.Any("err", err))
+		}
 		g.layout = l.Layout
 		if !g.settled {
 			g.segment.Store(g.open()) // nothing can be taken from the one before, and the state is still empty

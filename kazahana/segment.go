@@ -30,7 +30,16 @@ type segment struct {
 	leases int
 
 	fallback bool
+	random   bool      // each millisecond begins with a random index of those of cached leases; otherwise a fallback has no nodes
 	keys     [2]uint64 // of the random starts
+}
+
+// room is how many indices of a millisecond can be taken.
+func (s *segment) room(ms uint64) uint64 {
+	if s.random {
+		return s.cap - s.first(ms)
+	}
+	return s.cap
 }
 
 // open says that nothing can be taken before settle has found out what is usable.
@@ -49,29 +58,37 @@ func (s *segment) taken(state uint64) int64 {
 	if n >= s.sealed() {
 		return 0 // counted when it was sealed
 	}
-	return int64(min(n, s.cap)) //nolint:gosec // fewer than 2^31
+	return int64(min(n, s.room(state>>s.shift))) //nolint:gosec // fewer than 2^31
 }
 
 // id is the ID of a state's millisecond and index.
 func (s *segment) id(at uint64) ID {
 	ms, index := at>>s.shift, at&s.mask
 	if s.fallback {
-		return ID(ms<<s.node | 1<<(s.node-1) | (s.first(ms) + index)) //nolint:gosec // below 2^63
+		n := s.first(ms) + index
+		if s.random {
+			n = uint64(s.nodes[n>>s.unit]) | n&(1<<s.unit-1)
+		}
+		return ID(ms<<s.node | 1<<(s.node-1) | n) //nolint:gosec // below 2^63
 	}
 	return ID(ms<<s.node | uint64(s.nodes[index>>s.unit]) | index&(1<<s.unit-1)) //nolint:gosec // below 2^63
 }
 
 // fill writes the IDs of consecutive indices.
 func (s *segment) fill(dst []ID, at uint64) {
-	if s.fallback {
+	if s.fallback && !s.random {
 		first := s.id(at)
 		for i := range dst {
 			dst[i] = first + ID(i)
 		}
 		return
 	}
+	start := uint64(0)
+	if s.random {
+		start = s.first(at >> s.shift)
+	}
 	for len(dst) > 0 {
-		left := 1<<s.unit - at&(1<<s.unit-1)
+		left := 1<<s.unit - (start+at)&(1<<s.unit-1)
 		part := dst[:min(uint64(len(dst)), left)]
 		first := s.id(at)
 		for i := range part {
@@ -81,12 +98,16 @@ func (s *segment) fill(dst []ID, at uint64) {
 	}
 }
 
-// first is the number that a millisecond's fallback IDs begin with, in [0, 2^(node-1)-cap]. It is drawn anew for each
-// millisecond, as a keyed hash of it: callers need not agree on a draw.
+// first is the number that a millisecond's fallback IDs begin with: in [0, 2^(node-1)-cap], or an index of cached leases, in
+// [0, cap). It is drawn anew for each millisecond, as a keyed hash of it: callers need not agree on a draw.
 func (s *segment) first(ms uint64) uint64 {
 	x := mix(ms ^ s.keys[0])
 	x = mix(x ^ s.keys[1])
-	first, _ := bits.Mul64(x, 1<<(s.node-1)-s.cap+1)
+	bound := s.cap
+	if !s.random {
+		bound = 1<<(s.node-1) - s.cap + 1
+	}
+	first, _ := bits.Mul64(x, bound)
 	return first
 }
 
@@ -174,32 +195,60 @@ func (g *Generator) build(at, before uint64) *segment {
 		}
 		return g.build(next, before)
 	}
-	slices.SortFunc(live, func(a, b *held) int { return cmp.Compare(a.low, b.low) })
 	s := g.open()
 	s.from, s.until, s.leases = at, min(until, next), len(live)
+	s.use(live)
+	return s
+}
+
+// use makes the numbers of leases those of the segment, in ascending order.
+func (s *segment) use(leases []*held) {
+	slices.SortFunc(leases, func(a, b *held) int { return cmp.Compare(a.low, b.low) })
 	s.unit = s.node
-	for _, h := range live {
+	for _, h := range leases {
 		s.unit = min(s.unit, uint(h.BitSeq))
 		s.cap += h.high - h.low
 	}
 	s.nodes = make([]uint32, 0, s.cap>>s.unit)
-	for _, h := range live {
+	for _, h := range leases {
 		for n := h.low; n < h.high; n += 1 << s.unit {
 			s.nodes = append(s.nodes, uint32(n)) //nolint:gosec // BitNode is at most 31
 		}
 	}
-	return s
 }
 
-// buildFallback returns a segment without leases, which ends where a lease begins.
+// lastLeases are the leases whose machine IDs are used for fallback IDs: those that this process had last. Leases that
+// another process may share, after a jump of the clock, are not.
+func (g *Generator) lastLeases(at uint64) (last []*held) {
+	for _, leases := range [][]*held{g.held, g.cached} {
+		leases = slices.DeleteFunc(slices.Clone(leases), func(h *held) bool { return h.suspect || at < h.from })
+		slices.SortStableFunc(leases, func(a, b *held) int { return cmp.Compare(b.until, a.until) })
+		for _, h := range leases { // of two leases of a machine ID, one after the other, it takes one
+			if !slices.ContainsFunc(last, func(o *held) bool { return h.low < o.high && o.low < h.high }) {
+				last = append(last, h)
+			}
+		}
+		if len(last) > 0 {
+			return last
+		}
+	}
+	return nil
+}
+
+// buildFallback returns a segment without a live lease, which ends where a lease begins.
 func (g *Generator) buildFallback(at uint64) *segment {
 	end := uint64(1) << g.layout.BitTs
 	if at >= end {
 		return nil
 	}
 	s := g.open()
-	s.from, s.until, s.fallback, s.keys = at, end, true, g.keys
-	s.cap = min(uint64(g.set.MaxThroughputPerMs), 1<<(s.node-2)) //nolint:gosec // positive; half of all starts stay possible
+	s.from, s.until, s.fallback, s.keys = at, end, true, randomKeys()
+	if last := g.lastLeases(at); len(last) > 0 {
+		s.random = true
+		s.use(last)
+	} else {
+		s.cap = min(uint64(g.set.MaxThroughputPerMs), 1<<(s.node-2)) //nolint:gosec // positive; half of all starts stay possible
+	}
 	for _, h := range g.held {
 		if at < h.from {
 			s.until = min(s.until, h.from)

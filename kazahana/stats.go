@@ -1,6 +1,9 @@
 package kazahana
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
 	"strconv"
 	"time"
 )
@@ -17,7 +20,7 @@ type Stats struct {
 	AcquireAttempts uint64
 	AcquireFailures uint64
 	LeasesRejected  uint64 // granted, but rejected: counted in failures, too
-	EpochMismatches uint64 // of those rejected, the ones with another epoch
+	EpochMismatches uint64 // leases with another epoch than the IDs before: rejected, but for the first lease after fallback IDs
 
 	IDs           uint64 // issued, fallback IDs included
 	FallbackIDs   uint64 // of them, those made without a lease
@@ -67,6 +70,7 @@ const (
 	EventClockForward                       // the wall clock made a Step of a second or more; leases are replaced
 	EventReleased                           // Leases were released
 	EventReleaseFailed                      // Err says why a lease was not released; it expires by itself
+	EventEpochChanged                       // the first lease has an earlier epoch than the fallback IDs before it; Err says which
 )
 
 // String is a word for logs.
@@ -90,6 +94,8 @@ func (k EventKind) String() string {
 		return "released"
 	case EventReleaseFailed:
 		return "release failed"
+	case EventEpochChanged:
+		return "epoch changed"
 	default:
 		return "event " + strconv.Itoa(int(k))
 	}
@@ -110,11 +116,20 @@ func (g *Generator) note(e Event) {
 	}
 }
 
-// unlock unlocks mu and reports the events that occurred meanwhile.
+// line keeps a line of the log until mu is unlocked. The caller holds mu.
+func (g *Generator) line(level slog.Level, text string, attrs ...slog.Attr) {
+	attrs = append([]slog.Attr{slog.String("service", cmp.Or(g.set.ServiceID, "default"))}, attrs...)
+	g.lines = append(g.lines, func() { g.set.Log.LogAttrs(context.Background(), level, text, attrs...) })
+}
+
+// unlock unlocks mu and reports what occurred meanwhile.
 func (g *Generator) unlock() {
-	events := g.events
-	g.events = nil
+	events, lines := g.events, g.lines
+	g.events, g.lines = nil, nil
 	g.mu.Unlock()
+	for _, log := range lines {
+		log()
+	}
 	for _, e := range events {
 		g.set.OnEvent(e)
 	}

@@ -12,9 +12,13 @@ import (
 // Max. No wait is shorter than Min, which is for callers that must not retry at once.
 type Policy struct {
 	First, Max, Min time.Duration
+
+	// EqualJitter makes half of each wait fixed: waits grow in the order of their bounds, and none is short.
+	EqualJitter bool
 }
 
-// Delay returns how long to wait before a retry, drawn at random between Min and the bound. Retries count from 0.
+// Delay returns how long to wait before a retry, drawn at random between Min and the bound, or between half the bound and
+// the bound. Retries count from 0.
 func (p Policy) Delay(retry int) time.Duration {
 	bound := p.First
 	for ; retry > 0 && bound < p.Max; retry-- {
@@ -24,7 +28,11 @@ func (p Policy) Delay(retry int) time.Duration {
 		}
 		bound *= 2
 	}
-	return max(p.Min, 1+rand.N(max(1, min(bound, p.Max))))
+	bound = min(bound, p.Max)
+	if p.EqualJitter {
+		return max(p.Min, bound/2+1+rand.N(max(1, bound-bound/2)))
+	}
+	return max(p.Min, 1+rand.N(max(1, bound)))
 }
 
 // Sleep waits before a retry, for the time of [Policy.Delay]. The error is the context's.

@@ -63,3 +63,21 @@ func TestSleep(t *testing.T) {
 		}
 	})
 }
+
+// TestEqualJitter: each wait lies in the upper half of its bound, so that waits grow until they are bounded by Max.
+func TestEqualJitter(t *testing.T) {
+	p := backoff.Policy{First: time.Second, Max: 60 * time.Second, EqualJitter: true}
+	for range 1000 {
+		for retry, bound := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			bound *= time.Second
+			if d := p.Delay(retry); d <= bound/2 || d > bound {
+				t.Fatalf("retry %d: %s, want %s to %s", retry, d, bound/2, bound)
+			}
+		}
+	}
+	for _, tiny := range []time.Duration{0, 1, 2, 3} {
+		if d := (backoff.Policy{First: tiny, Max: tiny, EqualJitter: true}).Delay(0); d < 1 || d > max(1, tiny) {
+			t.Errorf("a bound of %d: %d", tiny, d)
+		}
+	}
+}

@@ -967,3 +967,25 @@ func TestStoreThatFails(t *testing.T) {
 		}
 	}
 }
+
+// TestMisconfiguredCallers: what a caller must change is a configuration error of its generator, and others are not.
+func TestMisconfiguredCallers(t *testing.T) {
+	s := open(t)
+	closed, err := machineid.New(docstore.NewMemory(nil), nil, &machineid.Options{Closed: true, MaxLeases: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"service": acquire(ids{Service: closed}, kazahana.AcquireOptions{ServiceID: "x"}), "name": acquire(s, kazahana.AcquireOptions{ServiceID: "\t"}),
+		"throughput": acquire(ids{Service: closed}, kazahana.AcquireOptions{ThroughputPerMs: 257}),
+		"meta":       acquire(s, kazahana.AcquireOptions{Meta: map[string]string{"": ""}}),
+	} {
+		if !errors.Is(err, kazahana.ErrConfiguration) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.lease(kazahana.AcquireOptions{ThroughputPerMs: 1 << 21})
+	if err := acquire(s, kazahana.AcquireOptions{}); !errors.Is(err, kazahana.ErrExhausted) || errors.Is(err, kazahana.ErrConfiguration) {
+		t.Error(err)
+	}
+}

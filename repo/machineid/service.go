@@ -21,9 +21,9 @@ import (
 
 // Bounds of what a caller may send. Lengths are in bytes of UTF-8.
 const (
-	MaxMeta           = 32 // entries
-	MaxMetaKeyBytes   = 64
-	MaxMetaValueBytes = 512
+	MaxMeta           = kazahana.MaxMeta // entries
+	MaxMetaKeyBytes   = kazahana.MaxMetaKeyBytes
+	MaxMetaValueBytes = kazahana.MaxMetaValueBytes
 
 	// ReleaseWindow is how far the timestamp of a release may be from the store's time.
 	ReleaseWindow = 30 * time.Second
@@ -152,19 +152,19 @@ const maxTries = 200
 // Acquire implements [kazahana.LeaseProvider]: two requests to the store, one read and one write, for any number of leases
 // that a page has space for. If it has none, all pages are read as well; a conflict costs one more write.
 //
-// The error is a [field.Error], an [*UnknownServiceError], a [*kazahana.ExhaustedError] or that of the store. After an error
-// of the store, leases may have been granted without a response; they expire by themselves.
+// The error is a [field.Error] or an [*UnknownServiceError], both a [kazahana.ErrConfiguration], a [*kazahana.ExhaustedError] or
+// that of the store. After an error of the store, leases may have been granted without a response; they expire by themselves.
 func (s *Service) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
 	sv, err := s.service(o.ServiceID)
 	if err != nil {
-		return kazahana.AcquireResponse{}, err
+		return kazahana.AcquireResponse{}, kazahana.Misconfigured(err)
 	}
 	want, err := sv.leases(o.ThroughputPerMs, s.most)
 	if err != nil {
-		return kazahana.AcquireResponse{}, err
+		return kazahana.AcquireResponse{}, kazahana.Misconfigured(err)
 	}
 	if err := checkMeta(o.Meta); err != nil {
-		return kazahana.AcquireResponse{}, err
+		return kazahana.AcquireResponse{}, kazahana.Misconfigured(err)
 	}
 	a := acquire{Service: s, sv: sv, sp: s.spaces[sv.space.name], want: want}
 	leases, err := a.run(ctx)

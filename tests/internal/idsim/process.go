@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -86,7 +87,7 @@ func (p *process) begin() {
 		ServiceID: p.role.service, MaxThroughputPerMs: p.role.throughput, DisableFallback: p.random.IntN(4) == 0,
 		AcquireRetryInterval: 5 * time.Second, AcquireRetryMaxInterval: 10 * time.Second,
 		BitTs: p.layout.BitTs, DefaultEpoch: time.UnixMilli(p.layout.CustomEpoch),
-		MaxSkew: 3 * maxSkew, Meta: map[string]string{}, Clock: p.clock,
+		MaxSkew: 3 * maxSkew, Meta: map[string]string{}, Clock: p.clock, Log: slog.New(slog.DiscardHandler),
 	}
 	if p.random.IntN(4) == 0 {
 		o.MaxSkew = 0 // the default, which at times is too little here
