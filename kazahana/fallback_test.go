@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,24 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
+
+// lockedLog is a log that one goroutine writes and another reads.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // spend makes n IDs, which must rise.
 func (w *world) spend(g *kazahana.Generator, n int) []kazahana.ID {
@@ -239,11 +258,12 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				var log strings.Builder
-				wrong := true
+				var log lockedLog
+				var wrong atomic.Bool
+				wrong.Store(true)
 				good := serve(w.table)
 				g := w.generator(of(t, func(rw http.ResponseWriter, r *http.Request) {
-					if wrong {
+					if wrong.Load() {
 						c.h(rw, r)
 					} else {
 						good.ServeHTTP(rw, r)
@@ -263,7 +283,7 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 				if got := strings.Count(log.String(), "level=WARN"); got != 1 || !strings.Contains(log.String(), "grants no leases") {
 					t.Errorf("%d lines, want one:\n%s", got, log.String())
 				}
-				wrong = false
+				wrong.Store(false)
 				time.Sleep(2 * time.Minute)
 				if p := w.next(g); p.Fallback {
 					t.Errorf("%+v", p)
@@ -272,7 +292,7 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 					t.Errorf("%d lines, want two:\n%s", got, log.String())
 				}
 				// After a first lease it is an outage as others are.
-				wrong = true
+				wrong.Store(true)
 				time.Sleep(time.Hour)
 				if p := w.next(g); !p.Fallback || p.MachineID != 0 {
 					t.Errorf("%+v", p)
@@ -286,7 +306,7 @@ func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 // no IDs.
 func TestLinesOfAnOutage(t *testing.T) {
 	bubble(t, func(w *world) {
-		var log strings.Builder
+		var log lockedLog
 		g := w.generator(w.table, kazahana.Options{ServiceID: "payments", DisableFallback: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		w.next(g)
 		synctest.Wait()
@@ -307,12 +327,17 @@ func TestLinesOfAnOutage(t *testing.T) {
 		}
 	})
 	bubble(t, func(w *world) {
-		var log strings.Builder
-		failure := errOutage
-		g := w.generator(&script{grant: func(int) ([]kazahana.Lease, error) { return nil, failure }}, kazahana.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		var log lockedLog
+		var moved atomic.Bool
+		g := w.generator(&script{grant: func(int) ([]kazahana.Lease, error) {
+			if moved.Load() {
+				return nil, kazahana.Misconfigured(errors.New("moved away"))
+			}
+			return nil, errOutage
+		}}, kazahana.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		w.next(g)
 		time.Sleep(time.Minute)
-		failure = kazahana.Misconfigured(errors.New("moved away"))
+		moved.Store(true)
 		time.Sleep(5 * time.Minute)
 		if p := w.next(g); !p.Fallback { // which goes on where it had begun
 			t.Errorf("%+v", p)

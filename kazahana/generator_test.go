@@ -894,7 +894,7 @@ func TestEpochOfTheFirstLease(t *testing.T) {
 	}{"earlier": {-1000, true}, "later": {1000, false}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				var log strings.Builder
+				var log lockedLog
 				w.table.away, w.table.alter = true, func(l *kazahana.Lease) { l.CustomEpoch += c.shift }
 				g := w.generator(w.table, kazahana.Options{MaxThroughputPerMs: 300, Log: slog.New(slog.NewTextHandler(&log, nil))})
 				last := kazahana.ID(-1)

@@ -63,7 +63,7 @@ func TestIDCommands(t *testing.T) {
 		{name: "secret from a file", args: "id encode --entity user --secret-file " + file + " 7301444403200005", stdout: "9xO-N-buxPg\n"},
 		{
 			name: "encode lines as JSON", env: keyed, args: "id encode --entity user - --json", stdin: "7301444403200005\n0\n",
-			stdout: `{"id":"7301444403200005","externalId":"9xO-N-buxPg"}` + "\n" + `{"id":"0","externalId":"4x-FkFkzpr4"}` + "\n",
+			stdout: `{"id":"7301444403200005","external_id":"9xO-N-buxPg"}` + "\n" + `{"id":"0","external_id":"4x-FkFkzpr4"}` + "\n",
 		},
 		{
 			name: "decode decimals", args: "id decode 7422240358401287 9223372036854775807 0",
@@ -80,19 +80,19 @@ func TestIDCommands(t *testing.T) {
 		},
 		{
 			name: "decode as JSON", env: keyed, args: "id decode --json --entity user 9xO-N-buxPg",
-			stdout: `{"id":"7301444403200005","externalId":"9xO-N-buxPg","time":"2026-01-21T03:33:20.000Z","unixMs":1768966400000,` +
-				`"fallback":false,"machineId":0,"sequence":5,"node":5}` + "\n",
+			stdout: `{"id":"7301444403200005","external_id":"9xO-N-buxPg","time":"2026-01-21T03:33:20.000Z","unix_ms":1768966400000,` +
+				`"fallback":false,"machine_id":0,"sequence":5,"node":5}` + "\n",
 		},
 		{
 			name: "decode under another layout", args: "id decode --epoch 1577836800000 --bit-reserve 2 --bit-ts 40 --bit-id 16 --bit-seq 6 --json 4611686018425290751",
-			stdout: `{"id":"4611686018425290751","time":"2054-11-03T19:53:47.775Z","unixMs":2677348427775,` +
-				`"fallback":false,"machineId":32767,"sequence":63,"node":2097151}` + "\n",
+			stdout: `{"id":"4611686018425290751","time":"2054-11-03T19:53:47.775Z","unix_ms":2677348427775,` +
+				`"fallback":false,"machine_id":32767,"sequence":63,"node":2097151}` + "\n",
 		},
-		{name: "11 digits, decimal", args: "id decode --decimal --json 12345678901", stdout: `{"id":"12345678901","time":"2026-01-01T00:00:02.943Z","unixMs":1767225602943,"fallback":false,"machineId":7196,"sequence":53,"node":1842229}` + "\n"},
+		{name: "11 digits, decimal", args: "id decode --decimal --json 12345678901", stdout: `{"id":"12345678901","time":"2026-01-01T00:00:02.943Z","unix_ms":1767225602943,"fallback":false,"machine_id":7196,"sequence":53,"node":1842229}` + "\n"},
 		{
 			name: "one that looks like a flag, flags behind it", args: "id decode -PdjU7bYd8U --mode unkeyed --json",
-			stdout: `{"id":"2","externalId":"-PdjU7bYd8U","time":"2026-01-01T00:00:00.000Z","unixMs":1767225600000,` +
-				`"fallback":false,"machineId":0,"sequence":2,"node":2}` + "\n",
+			stdout: `{"id":"2","external_id":"-PdjU7bYd8U","time":"2026-01-01T00:00:00.000Z","unix_ms":1767225600000,` +
+				`"fallback":false,"machine_id":0,"sequence":2,"node":2}` + "\n",
 		},
 		{name: "no lines", args: "id decode -"},
 
@@ -189,7 +189,7 @@ func TestNextID(t *testing.T) {
 			ID        kazahana.ID
 			Time      time.Time
 			Fallback  bool
-			MachineID int
+			MachineID int `json:"machine_id"`
 		}
 		if err := json.Unmarshal([]byte(line), &d); err != nil {
 			t.Fatal(err)
@@ -243,10 +243,12 @@ func TestIDBench(t *testing.T) {
 	var got []string
 	for line := range strings.Lines(stdout) {
 		var m struct {
-			Call                              string
-			Batch, Leases                     int
-			IDs, IDsPerSecond, LimitPerSecond int64
-			Seconds                           float64
+			Call           string
+			Batch, Leases  int
+			IDs            int64
+			IDsPerSecond   int64 `json:"ids_per_second"`
+			LimitPerSecond int64 `json:"limit_per_second"`
+			Seconds        float64
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatal(err)

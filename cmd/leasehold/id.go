@@ -96,7 +96,7 @@ type idEncodeCmd struct {
 // converted is what encode prints as JSON.
 type converted struct {
 	ID         kazahana.ID `json:"id"`
-	ExternalID string      `json:"externalId"`
+	ExternalID string      `json:"external_id"`
 }
 
 // Run prints the public IDs.
@@ -126,11 +126,11 @@ type idDecodeCmd struct {
 // decoded is what decode and next print as JSON.
 type decoded struct {
 	ID         kazahana.ID `json:"id"`
-	ExternalID string      `json:"externalId,omitempty"`
+	ExternalID string      `json:"external_id,omitempty"`
 	Time       string      `json:"time"`
-	UnixMs     int64       `json:"unixMs"`
+	UnixMs     int64       `json:"unix_ms"`
 	Fallback   bool        `json:"fallback"`
-	MachineID  int64       `json:"machineId"`
+	MachineID  int64       `json:"machine_id"`
 	Sequence   int64       `json:"sequence"`
 	Node       int64       `json:"node"`
 }

@@ -24,14 +24,14 @@ them it is the machine. Each ID is compared with the one before.`
 
 // measured is a line of the benchmark.
 type measured struct {
-	Call         string  `json:"call"`           // the method that makes the IDs
-	Batch        int     `json:"batch"`          // IDs in a call
-	Leases       int     `json:"leases"`         //
-	IDs          int64   `json:"ids"`            // made
-	Seconds      float64 `json:"seconds"`        // in this time
-	IDsPerSecond int64   `json:"idsPerSecond"`   //
-	NsPerID      float64 `json:"nsPerId"`        //
-	Limit        int64   `json:"limitPerSecond"` // what the leases bear
+	Call         string  `json:"call"`             // the method that makes the IDs
+	Batch        int     `json:"batch"`            // IDs in a call
+	Leases       int     `json:"leases"`           //
+	IDs          int64   `json:"ids"`              // made
+	Seconds      float64 `json:"seconds"`          // in this time
+	IDsPerSecond int64   `json:"ids_per_second"`   //
+	NsPerID      float64 `json:"ns_per_id"`        //
+	Limit        int64   `json:"limit_per_second"` // what the leases bear
 }
 
 // calls is the method, and of how many IDs a call is.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/kazahana"
@@ -33,7 +34,9 @@ func (c *idNextCmd) Run(ctx context.Context, top *idCmd, s *streams) (err error)
 	if err != nil {
 		return err
 	}
-	g, err := kazahana.New(provider, &kazahana.Options{ServiceID: c.Service, DisableFallback: provider != nil})
+	g, err := kazahana.New(provider, &kazahana.Options{
+		ServiceID: c.Service, DisableFallback: provider != nil, Log: slog.New(slog.DiscardHandler), // the command's error says it
+	})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type Result struct {
 	IDs        int64 // all of the next three
 	Leased     int64 // made under a lease
 	Cached     int64 // made under a lease while the servers could not be reached
-	Random     int64 // made without a lease, with the fallback bit
+	Random     int64 // made without a live lease, with the fallback bit
 	Collisions int64 // of the random ones, IDs that another process had made
 
 	Leases    int64 // granted, with those whose response was lost
@@ -68,7 +68,7 @@ func (r Result) Clean() bool { return r.Found == [faults]int{} && len(r.Reports)
 // String is all of it, in a few lines.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d IDs in %v: %d under a lease, %d under a cached one, %d random, of which %d were made twice\n",
+	fmt.Fprintf(&b, "%d IDs in %v: %d under a lease, %d under a cached one, %d without a live one, of which %d were made twice\n",
 		r.IDs, r.Lasted.Round(time.Second), r.Leased, r.Cached, r.Random, r.Collisions)
 	fmt.Fprintf(&b, "%d leases granted, %d of them rejected by the clock; %d responses that none is free; %d released, %d of them once more later\n",
 		r.Leases, r.Rejected, r.Exhausted, r.Releases, r.Replays)
