@@ -155,7 +155,9 @@ func TestWhatNoRetryCures(t *testing.T) {
 // unreachable is a RoundTripper without a server.
 type unreachable struct{}
 
-func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
+}
 
 func TestProblems(t *testing.T) {
 	body := ""

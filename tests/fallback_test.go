@@ -73,12 +73,18 @@ func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random i
 		time.Sleep(2 * lasts)
 		var twice [2]int
 		layout := kazahana.DefaultLayout()
+		noWait, cancel := context.WithCancel(t.Context())
+		cancel()
 		for range ms {
 			for course, generators := range courses {
 				seen := map[kazahana.ID]bool{}
 				for _, g := range generators {
+					ctx := t.Context()
 					for range perMs {
-						id, err := g.NextID(t.Context())
+						id, err := g.NextID(ctx)
+						if ctx = noWait; errors.Is(err, context.Canceled) {
+							break // the others must stay in this millisecond
+						}
 						if err != nil || !layout.Decode(id).Fallback {
 							t.Fatalf("%d, %v", id, err)
 						}

@@ -25,9 +25,6 @@ type ServiceConfig struct {
 	LeaseDuration int64 `json:"leaseDuration"` // milliseconds, MinLeaseDuration to MaxLeaseDuration
 }
 
-// Where a configuration has the service DefaultServiceID, all services that it does not name lease as that one does, under
-// their own names, unless [Options.Closed] is set.
-
 // Names and bounds of a configuration.
 const (
 	DefaultServiceID  = "default" // of callers who name no service

@@ -27,7 +27,9 @@
 // A space is a set of machine IDs that are never leased twice at once. It is divided into units, 8192 at the default
 // layout, and a unit is a slot in a page. Services with different layouts may share a space: machine ID and sequence are
 // always the same bits of an ID, so a lease with 2^k times the sequence is an aligned run of 2^k units, and runs of all
-// sizes come out of one table. The document "space" keeps what can never change.
+// sizes come out of one table. The document "space" keeps what can never change. Where leases become smaller than the units,
+// the page that they are leased from is written again with its units split: servers with old and new widths go on with the
+// same pages.
 //
 //	space ──▶ up to 256 pages ──▶ 128 slots each: notBefore, and the lease that holds it
 //
@@ -48,5 +50,11 @@
 // possible can work.
 //
 // Restoring a backup of the store, or deleting its documents, forgets what was leased since: wait for as long as the
-// longest lease lasts before serving again.
+// longest lease lasts before serving again. A deleted page is not noticed: its machine IDs are leased again from the store's
+// time on, so that IDs of ended leases are not made again, and those of live leases can be.
+//
+// # Who
+//
+// A service that is not configured leases as [DefaultServiceID] does, and is counted by its own name. An administrator ends the
+// leases of holders that are gone with [Service.ForceRelease].
 package machineid
