@@ -42,7 +42,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				return openWith(t, dialURL(dynamodbtest.Start(t, nil).URL), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes})
-			}, docstoretest.NotYet()...)
+			})
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestConformanceOnDynoxide(t *testing.T) {
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				o := awsdynamodb.Options{Client: client, CreateTable: true, MaxSkew: awsdynamodb.TrustClock, Indexes: indexes}
 				return openTable(t, "leasehold-"+rand.Text(), o)
-			}, docstoretest.NotYet()...)
+			})
 		})
 	}
 }

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				return open(t, firestoretest.Start(t, &firestoretest.Options{Mode: mode}), "")
-			}, docstoretest.NotYet()...)
+			})
 		})
 	}
 }

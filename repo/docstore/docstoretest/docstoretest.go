@@ -61,21 +61,6 @@ type Exception struct {
 	Reason string
 }
 
-// Except returns exceptions with one reason.
-func Except(reason string, checks ...string) []Exception {
-	es := make([]Exception, len(checks))
-	for i, c := range checks {
-		es[i] = Exception{c, reason}
-	}
-	return es
-}
-
-// NotYet is for the adapters that do not have these parts of the port yet. It goes when they have.
-func NotYet() []Exception {
-	return Except("not yet", "Before", "BeforeDamaged", "StartAtNow", "StartDamaged", "StartAgain", "Delete", "DeleteSeveral",
-		"Keep", "Prune", "PruneMany", "PruneLife", "Walk", "WalkChanges", "WalkInvalid")
-}
-
 // check looks at one concern. It is given an empty store and returns everything that it found wrong, or nil.
 type check struct {
 	name string
