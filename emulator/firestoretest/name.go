@@ -64,13 +64,13 @@ func checkDatabase(name string) error {
 
 // checkDocumentID rejects what cannot be the ID of a document. Of the reserved IDs, __id7__ is allowed: it is the number 7.
 func checkDocumentID(id string) error {
-	if _, ok := numericID(id); ok {
-		return nil
+	if !reserved(id) || !numericIDPattern.MatchString(id) {
+		return checkID("Resource", id)
 	}
-	if numericIDPattern.MatchString(id) {
+	if _, ok := numericID(id); !ok {
 		return invalid("Resource id %q is invalid because it is not a 64 bit integer.", id)
 	}
-	return checkID("Resource", id)
+	return nil
 }
 
 // checkCollectionID rejects what cannot be the ID of a collection.
