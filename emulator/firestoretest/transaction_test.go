@@ -176,7 +176,7 @@ func TestPessimisticDeadlock(t *testing.T) {
 		wantCode(t, <-first, codes.Aborted, contention)
 
 		again, younger := begin(t, stub, retry(young.id)), begin(t, stub, nil)
-		last := begin(t, stub, retry(again.id)) // nobody's retry but this one's: the age goes on
+		last := begin(t, stub, retry(again.id)) // two attempts later the age is still the first one's
 		last.mustGet("locks/a", 4)
 		younger.mustGet("locks/a", 4)
 		first = wait(younger, 1, set("locks/a", 5))
