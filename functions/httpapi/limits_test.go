@@ -40,7 +40,7 @@ func ask(ctx context.Context, h http.Handler, who, path string) (status int, cod
 	return w.Code, code, w.Header().Get("Retry-After")
 }
 
-// TestRates: a tenant and a subject have two seconds' worth at once and then their rate, the caller that else there is; what is rejected
+// TestRates: a tenant and a subject have two seconds' worth at once and then their rate, whatever other callers do; what is rejected
 // costs nothing of it.
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
