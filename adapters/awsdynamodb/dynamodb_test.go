@@ -194,6 +194,10 @@ func TestReadsAreNotStale(t *testing.T) {
 			if err != nil || len(page.Entries) != 1 || !page.Entries[0].Doc.Equal(want) {
 				t.Errorf("list: %v, %v; want %v", page.Entries, err, want)
 			}
+			walked, err := store.Walk(t.Context(), docstore.WalkQuery{Kind: "k"})
+			if err != nil || len(walked.Entries) != 1 || !walked.Entries[0].Doc.Equal(want) {
+				t.Errorf("walk: %v, %v; want %v", walked.Entries, err, want)
+			}
 		}
 	})
 }

@@ -50,6 +50,7 @@ func TestDelete(t *testing.T) {
 		effect  firestoretest.Effect
 		meddle  []docstore.Write
 		applied bool
+		found   docstore.Doc // of a rejection
 		unknown bool
 		n       int64
 		commits int
@@ -57,6 +58,9 @@ func TestDelete(t *testing.T) {
 		{name: "as usual", applied: true, commits: 1},
 		{name: "request lost", effect: firestoretest.Fail{Code: codes.Unavailable}, applied: true, commits: 2},
 		{name: "response lost", effect: firestoretest.ApplyThenFail{Code: codes.Unavailable}, commits: 1},
+		{name: "another was faster", effect: firestoretest.Delay{}, meddle: []docstore.Write{{Key: key("n"), Set: docstore.Doc{"owner": docstore.String("bob")}, Unset: []string{"n"}}},
+			found: docstore.Doc{"owner": docstore.String("bob")}, commits: 1},
+		{name: "another was faster, still to delete", effect: firestoretest.Delay{}, meddle: []docstore.Write{increment}, applied: true, commits: 2},
 		{name: "changed meanwhile", effect: firestoretest.Fail{Code: codes.Unavailable}, meddle: []docstore.Write{increment}, unknown: true, n: 2, commits: 1},
 		{name: "made again meanwhile", effect: firestoretest.Fail{Code: codes.Unavailable}, meddle: []docstore.Write{remove, create}, unknown: true, n: 1, commits: 1},
 	} {
@@ -80,8 +84,8 @@ func TestDelete(t *testing.T) {
 			if r.Applied != c.applied || errors.Is(err, docstore.ErrUnavailable) != c.unknown || err != nil && !c.unknown {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if err == nil && r.Docs[0] != nil {
-				t.Errorf("found %v", r.Docs[0])
+			if err == nil && !r.Docs[0].Equal(c.found) {
+				t.Errorf("found %v, want %v", r.Docs[0], c.found)
 			}
 			if got := server.Count("Commit") - len(c.meddle); got != c.commits {
 				t.Errorf("%d commits, want %d", got, c.commits)
