@@ -458,7 +458,7 @@ func TestSpaceIsAsItWasSetUp(t *testing.T) {
 		{other(func(c *machineid.ServiceConfig) { c.CustomEpoch++ }), "customEpoch"},
 		{other(func(c *machineid.ServiceConfig) { c.BitReserve, c.BitID = 2, 13 }), "bitReserve"},
 		{other(func(c *machineid.ServiceConfig) { c.BitTs, c.BitID = 42, 13 }), "bitTs"},
-		{other(func(c *machineid.ServiceConfig) { c.BitID, c.BitSeq = 8, 14 }), "bitSeq from 2 to 13"},
+		{other(func(c *machineid.ServiceConfig) { c.BitID, c.BitSeq = 8, 14 }), "bitSeq from 6 to 13"},
 	} {
 		s := serve(t, first.far, c.config)
 		_, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ServiceID: "a"})

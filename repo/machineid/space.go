@@ -64,7 +64,7 @@ func (sp *guarded) accept(d docstore.Doc) (geometry, error) {
 	if !sp.fits(int(unit)) {
 		return geometry{}, fmt.Errorf("space %q was set up for bitSeq from %d to %d, and its services now have %d to %d: change bitSeq; "+
 			"move to another space only after the longest lease of this one has expired, because leases of both could make equal IDs",
-			sp.name, max(1, int(unit)-splitBits), int(unit)+slotBits, sp.minSeq, sp.maxSeq)
+			sp.name, max(1, int(unit)-splitBits, sp.layout.BitNode()-1-maxUnitBits), int(unit)+slotBits, sp.minSeq, sp.maxSeq)
 	}
 	return newGeometry(sp.layout, int(unit)), nil
 }
