@@ -138,7 +138,7 @@ func TestOpenedOnAReplica(t *testing.T) {
 	token(t, s, key("a"))
 }
 
-// TestTokensAfterTheClockWasSetBack: no token is seen twice, also not by another process.
+// TestTokensAfterTheClockWasSetBack: no token is seen twice, also not by another process (LS-INV-002).
 func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -57,7 +57,7 @@ func floor(t *testing.T, c *sql.Conn) (value int64) {
 }
 
 // TestTokensAfterTheClockWasSetBack: no token is seen twice, whether the document was removed or another is made, in this process,
-// in one that shares the file, and after a restart.
+// in one that shares the file, and after a restart (LS-INV-002).
 func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	clock := newHands(noon)
