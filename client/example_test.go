@@ -29,7 +29,8 @@ func ExampleLocks() {
 	if err != nil {
 		log.Panic(err)
 	}
-	fmt.Println("ci-42 deploys with token", lease.FencingToken)
+	token := lease.FencingToken
+	fmt.Println("ci-42 deploys with a token:", token > 0)
 
 	_, err = locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-43", TTLSeconds: 30})
 	if held, ok := errors.AsType[*contracts.Error](err); ok && errors.Is(err, contracts.CodeLockHeld) {
@@ -37,13 +38,10 @@ func ExampleLocks() {
 	}
 
 	// Longer work renews well before the lease expires, and stops when a renewal is rejected.
-	_, err = locks.Renew(ctx, "acme", "deploy-prod", contracts.RenewRequest{
-		OwnerID: "ci-42", FencingToken: lease.FencingToken, TTLSeconds: 30,
-	})
-	if err != nil {
+	if lease, err = locks.RenewLease(ctx, lease, 30); err != nil {
 		log.Panic(err)
 	}
-	ended, err := locks.Release(ctx, "acme", "deploy-prod", contracts.ReleaseRequest{OwnerID: "ci-42", FencingToken: lease.FencingToken})
+	ended, err := locks.Release(ctx, "acme", "deploy-prod", contracts.ReleaseRequest{OwnerID: "ci-42", FencingToken: token})
 	if err != nil {
 		log.Panic(err)
 	}
@@ -53,11 +51,11 @@ func ExampleLocks() {
 	if err != nil {
 		log.Panic(err)
 	}
-	fmt.Println("ci-43 deploys with token", lease.FencingToken)
+	fmt.Println("ci-43 deploys with a larger token:", lease.FencingToken > token)
 
 	// Output:
-	// ci-42 deploys with token 1
+	// ci-42 deploys with a token: true
 	// ci-43 has to wait for ci-42
 	// ci-42's lease is RELEASED
-	// ci-43 deploys with token 2
+	// ci-43 deploys with a larger token: true
 }

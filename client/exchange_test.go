@@ -117,6 +117,11 @@ func TestExchanges(t *testing.T) {
 		TTLSeconds: 30, Metadata: contracts.Metadata{},
 		ForceRelease: &contracts.ForcedRelease{By: "root", Reason: "hangs", At: "2026-01-01T00:00:10.000Z"},
 	}
+	forced := contracts.ForceReleased{
+		TenantID: aLock.TenantID, LockKey: aLock.LockKey, LeaseID: aLock.LeaseID, OwnerID: aLock.OwnerID, State: aLock.State,
+		AcquiredAt: aLock.AcquiredAt, ExpiresAt: aLock.ExpiresAt, ReleasedAt: aLock.ReleasedAt, TTLSeconds: aLock.TTLSeconds,
+		Metadata: aLock.Metadata, ForceRelease: aLock.ForceRelease,
+	}
 	other := aLock
 	other.TenantID, other.LockKey = "a/b", "a&b=c ü/1"
 	ofOther := strings.NewReplacer(`"acme"`, `"a/b"`, `"deploy"`, `"a&b=c ü/1"`).Replace
@@ -163,7 +168,7 @@ func TestExchanges(t *testing.T) {
 					RequestID: "f1", OwnerID: "root", Reason: "hangs", LeaseID: "l1",
 				})
 			},
-			"POST", path + "/force-release", `{"lease_id":"l1","owner_id":"root","reason":"hangs","request_id":"f1"}`, seen, aLock,
+			"POST", path + "/force-release", `{"lease_id":"l1","owner_id":"root","reason":"hangs","request_id":"f1"}`, seen, forced,
 		}, {
 			"get",
 			func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") },
@@ -350,7 +355,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"403", refusal(contracts.CodeNotOwner, ""), false, "NOT_OWNER: not the owner of the lease"},
 		{"409 that may end", refusal(contracts.CodeLockHeld, ""), false, "LOCK_HELD: lock is held"},
 		{"409", refusal(contracts.CodeLeaseExpired, ""), false, "LEASE_EXPIRED: lease expired"},
-		{"422", refusal(contracts.CodeRequestIDReused, ""), false, "REQUEST_ID_REUSED: request_id reused with other parameters"},
+		{"422", refusal(contracts.CodeRequestIDReused, ""), false, "REQUEST_ID_REUSED: request_id used before"},
 		{"500", refusal(contracts.CodeInternal, ""), false, "INTERNAL: internal error"},
 		{"200 text/html", reply(200, "text/html", "<h1>Welcome</h1>"), false,
 			`http://127.0.0.1:8080 responded 200 OK with content type "text/html", which is not Leasehold`},

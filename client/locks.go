@@ -23,6 +23,7 @@ type Lease struct {
 	contracts.Lease
 
 	begin time.Time // before the request that the lease was the response to
+	owner string    // owner_id of that request
 }
 
 // Remaining returns how long the lease lasts from now on, at least; 0 or less means that it has expired. It counts from before
@@ -61,7 +62,7 @@ const abandonTimeout = 10 * time.Second
 func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
 	own := r.RequestID == ""
 	fill(&r.RequestID)
-	lease, err := l.lease(ctx, tenant, key, "/acquire", r.RequestID, r, isLease(tenant, key, r.OwnerID, 0))
+	lease, err := l.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, isLease(tenant, key, r.OwnerID, 0))
 	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
 		released := make(chan struct{})
 		unknown.Released = released
@@ -98,19 +99,35 @@ func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.Acq
 }
 
 // Renew moves the lease's expiry to now + TTLSeconds. After LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER the caller
-// must stop what the lock protects.
+// must stop what the lock protects. With ExpiresAt, the error LEASE_CHANGED means that the lease expires at another time, which the
+// error has: it is still held. [Locks.RenewLease] takes care of that.
 func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
 	fill(&r.RequestID)
-	return l.lease(ctx, tenant, key, "/renew", r.RequestID, r, isLease(tenant, key, r.OwnerID, r.FencingToken))
+	return l.lease(ctx, tenant, key, "/renew", r.OwnerID, r.RequestID, r, isLease(tenant, key, r.OwnerID, r.FencingToken))
 }
 
-// lease sends a command whose response is a lease.
-func (l *Locks) lease(ctx context.Context, tenant, key, name, requestID string, r any, valid func(contracts.Lease) error) (Lease, error) {
+// RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a delivery that is
+// delayed on its way never undoes a later renewal. If a renewal whose response was lost has moved the expiry, it is renewed from there.
+// Errors are those of [Locks.Renew].
+func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (Lease, error) {
+	r := contracts.RenewRequest{
+		OwnerID: lease.owner, FencingToken: lease.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: lease.ExpiresAt,
+	}
+	renewed, err := l.Renew(ctx, lease.TenantID, lease.LockKey, r)
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
+		r.ExpiresAt = e.ExpiresAt.UTC().Format(contracts.TimeFormat)
+		return l.Renew(ctx, lease.TenantID, lease.LockKey, r)
+	}
+	return renewed, err
+}
+
+// lease sends a command of an owner whose response is a lease.
+func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID string, r any, valid func(contracts.Lease) error) (Lease, error) {
 	lease, end, err := command(ctx, l, tenant, key, name, requestID, r, valid)
 	if err != nil {
 		return Lease{}, err
 	}
-	got := Lease{lease, end.begin}
+	got := Lease{lease, end.begin, owner}
 	if got.Remaining() <= 0 {
 		return Lease{}, contracts.Errorf(contracts.CodeLeaseExpired, "the lease expired before its response arrived: use a longer ttl")
 	}
@@ -137,9 +154,11 @@ func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.Rel
 }
 
 // ForceRelease ends another owner's lease; it needs the administrator's scope.
-func (l *Locks) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.Lock, error) {
+func (l *Locks) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.ForceReleased, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, l, tenant, key, "/force-release", r.RequestID, r, isLock(tenant, key))
+	got, _, err := command(ctx, l, tenant, key, "/force-release", r.RequestID, r, func(f contracts.ForceReleased) error {
+		return cmp.Or(sameLock(tenant, key, f.TenantID, f.LockKey), inState(contracts.StateReleased, f.State))
+	})
 	return got, err
 }
 

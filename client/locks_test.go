@@ -74,7 +74,8 @@ func TestResponsesForOthers(t *testing.T) {
 			{"another owner", `"ann"`, `"bob"`, `belongs to "bob"`},
 			{"still active", `"RELEASED"`, `"ACTIVE"`, `is "ACTIVE", not RELEASED`},
 		}},
-		"force-release": {force, seen, []change{
+		"force-release": {force, strings.Replace(seen, "ACTIVE", "RELEASED", 1), []change{
+			{"still active", `"RELEASED"`, `"ACTIVE"`, `is "ACTIVE", not RELEASED`},
 			{"another key", `"deploy"`, `"deplox"`, `the lock "deplox"`},
 		}},
 		"get": {get, seen, []change{

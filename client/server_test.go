@@ -36,6 +36,9 @@ func dial(t *testing.T, base string, transport http.RoundTripper) *client.Locks 
 	return c.Locks()
 }
 
+// first is the first token of a lock that is acquired at [suite.Epoch].
+var first = suite.Epoch.UnixMicro() + 1
+
 // TestLifeOfALease goes over a real connection through the real handler.
 func TestLifeOfALease(t *testing.T) {
 	base, clock := serve(t)
@@ -52,7 +55,7 @@ func TestLifeOfALease(t *testing.T) {
 
 	got, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"}})
 	want := contracts.Lease{
-		TenantID: "acme", LockKey: "deploy", LeaseID: got.LeaseID, OwnerID: "ann", FencingToken: 1, State: contracts.StateActive,
+		TenantID: "acme", LockKey: "deploy", LeaseID: got.LeaseID, OwnerID: "ann", FencingToken: first, State: contracts.StateActive,
 		AcquiredAt: "2026-01-01T00:00:00.000Z", ExpiresAt: "2026-01-01T00:00:30.000Z", RemainingMs: 30_000, TTLSeconds: 30, Metadata: contracts.Metadata{"build": "7"},
 	}
 	if err != nil || got.LeaseID == "" || !reflect.DeepEqual(got.Lease, want) { // LS-ACQ-002, LS-ACQ-003
@@ -66,14 +69,14 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("acquire what is held: %+v", err)
 	}
 
-	got, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 60}) // LS-RNW-002
+	got, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 60}) // LS-RNW-002
 	want.ExpiresAt, want.RemainingMs, want.TTLSeconds = "2026-01-01T00:01:10.000Z", 60_000, 60
 	if err != nil || !reflect.DeepEqual(got.Lease, want) {
 		t.Errorf("renew: %+v, %v\nwant %+v", got, err, want)
 	}
-	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: 1, TTLSeconds: 60}) // LS-RNW-001
+	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "bob", FencingToken: first, TTLSeconds: 60}) // LS-RNW-001
 	failsWith(err, contracts.CodeNotOwner)
-	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 0})
+	_, err = c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 0})
 	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeInvalidArgument || e.Field != "ttl_seconds" {
 		t.Errorf("renew for no time: %+v", err)
 	}
@@ -87,20 +90,20 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("get: %+v, %v\nwant %+v", seen, err, wantLock)
 	}
 
-	ended, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}) // LS-REL-002
+	ended, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first}) // LS-REL-002
 	wantEnded := contracts.EndedLease{
-		TenantID: "acme", LockKey: "deploy", LeaseID: want.LeaseID, OwnerID: "ann", FencingToken: 1, State: contracts.StateReleased,
+		TenantID: "acme", LockKey: "deploy", LeaseID: want.LeaseID, OwnerID: "ann", FencingToken: first, State: contracts.StateReleased,
 		AcquiredAt: want.AcquiredAt, ExpiresAt: want.ExpiresAt, ReleasedAt: "2026-01-01T00:00:10.000Z", TTLSeconds: 60,
 		Metadata: contracts.Metadata{"build": "7"},
 	}
 	if err != nil || !reflect.DeepEqual(ended, wantEnded) {
 		t.Errorf("release: %+v, %v\nwant %+v", ended, err, wantEnded)
 	}
-	_, err = c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}) // a new intention
+	_, err = c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first}) // a new intention
 	failsWith(err, contracts.CodeLeaseReleased)
 
 	held, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 5})
-	if err != nil || held.FencingToken != 2 {
+	if err != nil || held.FencingToken != first+1 {
 		t.Fatalf("acquire after release: %+v, %v", held, err)
 	}
 	_, err = c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs", LeaseID: want.LeaseID})
@@ -117,12 +120,15 @@ func TestLifeOfALease(t *testing.T) {
 func TestListOverPages(t *testing.T) {
 	base, _ := serve(t)
 	c, ctx := dial(t, base, nil), t.Context()
+	tokens := map[string]int64{}
 	for _, key := range []string{"b/2", "a", "b/1", "b/ü", "b/%"} {
-		if _, err := c.Acquire(ctx, "acme", key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30}); err != nil {
+		l, err := c.Acquire(ctx, "acme", key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
+		if err != nil {
 			t.Fatal(err)
 		}
+		tokens[key] = l.FencingToken
 	}
-	if _, err := c.Release(ctx, "acme", "b/1", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1}); err != nil {
+	if _, err := c.Release(ctx, "acme", "b/1", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: tokens["b/1"]}); err != nil {
 		t.Fatal(err)
 	}
 	cases := []struct {
@@ -169,7 +175,7 @@ func TestNamesSurviveTheWay(t *testing.T) {
 	for _, key := range []string{"a/b", "ü", "%", "%2F", "a b", "a+b", "?x=1#y", "a//b", "../x", "...", "a;b", `"`, "locks", "acquire"} {
 		t.Run(key, func(t *testing.T) {
 			l, err := c.Acquire(ctx, key, key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
-			if err != nil || l.TenantID != key || l.LockKey != key || l.FencingToken != 1 {
+			if err != nil || l.TenantID != key || l.LockKey != key || l.FencingToken < first {
 				t.Fatalf("acquire: %+v, %v", l, err)
 			}
 			if seen, err := c.Get(ctx, key, key); err != nil || seen.LeaseID != l.LeaseID {
@@ -218,19 +224,19 @@ func TestLossHasNoEffect(t *testing.T) {
 			base, _ := serve(t)
 			c := func() *client.Locks { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
 			l, err := c().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
-			if err != nil || l.FencingToken != 1 || l.Replayed != way.answerOnly {
+			if err != nil || l.FencingToken != first || l.Replayed != way.answerOnly {
 				t.Fatalf("acquire: %+v, %v", l, err)
 			}
-			l, err = c().Renew(t.Context(), "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1, TTLSeconds: 60})
+			l, err = c().Renew(t.Context(), "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 60})
 			if err != nil || l.ExpiresAt != "2026-01-01T00:01:00.000Z" || l.Replayed != way.answerOnly {
 				t.Errorf("renew: %+v, %v", l, err)
 			}
-			e, err := c().Release(t.Context(), "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1})
+			e, err := c().Release(t.Context(), "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: first})
 			if err != nil || e.State != contracts.StateReleased || e.Replayed != way.answerOnly {
 				t.Errorf("release: %+v, %v", e, err)
 			}
 			l, err = dial(t, base, nil).Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "bob", TTLSeconds: 30})
-			if err != nil || l.FencingToken != 2 {
+			if err != nil || l.FencingToken != first+1 {
 				t.Fatalf("acquire by the next: %+v, %v", l, err)
 			}
 			f, err := c().ForceRelease(t.Context(), "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs"})
@@ -238,6 +244,37 @@ func TestLossHasNoEffect(t *testing.T) {
 				t.Errorf("force-release: %+v, %v", f, err)
 			}
 		})
+	}
+}
+
+// TestRenewLease: a renewal names when the lease expires, and one whose response was lost is no obstacle.
+func TestRenewLease(t *testing.T) {
+	base, clock := serve(t)
+	c, ctx := dial(t, base, nil), t.Context()
+	lease, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"2026-01-01T00:00:31.000Z", "2026-01-01T00:00:32.000Z"} {
+		clock.Advance(time.Second)
+		if lease, err = c.RenewLease(ctx, lease, 30); err != nil || lease.ExpiresAt != want || lease.Replayed {
+			t.Fatalf("renewal %d: %+v, %v; want it to expire at %s", n, lease, err, want)
+		}
+	}
+	r := contracts.RenewRequest{OwnerID: "ann", FencingToken: first, TTLSeconds: 60, ExpiresAt: lease.ExpiresAt}
+	if _, err := c.Renew(ctx, "acme", "deploy", r); err != nil { // and the caller never learns of it
+		t.Fatal(err)
+	}
+	_, err = c.Renew(ctx, "acme", "deploy", r)
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLeaseChanged || !e.ExpiresAt.Equal(suite.Epoch.Add(62*time.Second)) {
+		t.Errorf("a renewal for an end that is not the lease's: %v", err)
+	}
+	if lease, err = c.RenewLease(ctx, lease, 30); err != nil || lease.ExpiresAt != "2026-01-01T00:00:32.000Z" {
+		t.Errorf("a renewal after one whose response was lost: %+v, %v", lease, err)
+	}
+	clock.Advance(time.Minute)
+	if _, err := c.RenewLease(ctx, lease, 30); !errors.Is(err, contracts.CodeLeaseExpired) {
+		t.Errorf("a renewal of an expired lease: %v", err)
 	}
 }
 

@@ -21,7 +21,7 @@ type Error struct {
 	Retryable    bool          // whether the same request may succeed later
 	RetryAfter   time.Duration // when that may be, in milliseconds; 0 is unknown
 	Owner        string        // with LOCK_HELD: the holder
-	ExpiresAt    time.Time     // with LOCK_HELD: when the holder's lease expires
+	ExpiresAt    time.Time     // with LOCK_HELD and LEASE_CHANGED: when the lease expires
 	HighestToken int64         // with STALE_TOKEN: the highest token that was seen
 	RequestID    string        // names the exchange in the server's log
 
@@ -37,12 +37,17 @@ func Errorf(c Code, format string, args ...any) *Error {
 	return &Error{Code: c, Title: info.Title, Status: info.Status, Retryable: info.Retryable, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Error is the code with the detail, or with its title if there is no detail.
+// Error is the code with the detail, or with its title if there is no detail; for a lock that is held also the holder, and when its
+// lease expires.
 func (e *Error) Error() string {
+	s := string(e.Code)
 	if text := cmp.Or(e.Detail, e.Title); text != "" {
-		return string(e.Code) + ": " + text
+		s += ": " + text
 	}
-	return string(e.Code)
+	if e.Code == CodeLockHeld && e.Owner != "" && !e.ExpiresAt.IsZero() {
+		s += fmt.Sprintf(" (by %s, until %s unless it renews)", e.Owner, e.ExpiresAt.UTC().Format(TimeFormat))
+	}
+	return s
 }
 
 // Is reports whether target is the error's code.

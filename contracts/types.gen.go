@@ -50,6 +50,7 @@ const (
 	CodeDocumentDamaged     Code = "DOCUMENT_DAMAGED"
 	CodeInternal            Code = "INTERNAL"
 	CodeInvalidArgument     Code = "INVALID_ARGUMENT"
+	CodeLeaseChanged        Code = "LEASE_CHANGED"
 	CodeLeaseExpired        Code = "LEASE_EXPIRED"
 	CodeLeaseLost           Code = "LEASE_LOST"
 	CodeLeaseReleased       Code = "LEASE_RELEASED"
@@ -93,6 +94,8 @@ func (e Code) Valid() bool {
 	case CodeInternal:
 		return true
 	case CodeInvalidArgument:
+		return true
+	case CodeLeaseChanged:
 		return true
 	case CodeLeaseExpired:
 		return true
@@ -224,7 +227,8 @@ type AnalysisFinishRequest struct {
 	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
@@ -259,7 +263,8 @@ type AnalysisGranted struct {
 	// Failures Runs that failed before.
 	Failures Count `json:"failures"`
 
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// HeartbeatSeconds How often to refresh; missing for a lock of a second.
@@ -287,7 +292,8 @@ type AnalysisLock struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at"`
 
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	OwnerID      string       `json:"owner_id"`
 	RemainingMs  Milliseconds `json:"remaining_ms"`
@@ -314,7 +320,8 @@ type AnalysisOwnerID = string
 
 // AnalysisRefreshRequest defines model for AnalysisRefreshRequest.
 type AnalysisRefreshRequest struct {
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
@@ -331,7 +338,8 @@ type AnalysisReleaseRequest struct {
 	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 	FailureReason FailureReason `json:"failure_reason,omitempty"`
 
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
@@ -386,7 +394,8 @@ type EndedLease struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	LeaseID      string       `json:"lease_id,omitempty"`
 	LockKey      string       `json:"lock_key"`
@@ -412,7 +421,8 @@ type FailureReason = string
 
 // FencePassed defines model for FencePassed.
 type FencePassed struct {
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	Resource     string       `json:"resource"`
 	TenantID     string       `json:"tenant_id"`
@@ -420,11 +430,37 @@ type FencePassed struct {
 
 // FenceRequest defines model for FenceRequest.
 type FenceRequest struct {
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 }
 
-// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+// FenceReset defines model for FenceReset.
+type FenceReset struct {
+	Replayed bool `json:"replayed"`
+
+	// ResetToken The token that was forgotten.
+	ResetToken FencingToken `json:"reset_token"`
+	Resource   string       `json:"resource"`
+	TenantID   string       `json:"tenant_id"`
+}
+
+// FenceResetRequest defines model for FenceResetRequest.
+type FenceResetRequest struct {
+	// HighestToken The highest token of the resource, as a `STALE_TOKEN` showed it.
+	HighestToken FencingToken `json:"highest_token"`
+
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
+	OwnerID OwnerID `json:"owner_id,omitempty"`
+
+	// Reason For later; it stays in the fence's record.
+	Reason string `json:"reason"`
+}
+
+// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 type FencingToken = int64
 
 // ForceReleaseRequest defines model for ForceReleaseRequest.
@@ -437,14 +473,42 @@ type ForceReleaseRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// Reason For the holder and for later.
+	// Reason For the holder; shown until the lock is acquired again.
 	Reason string `json:"reason"`
 
 	// RequestID The caller's name for this command, the same for every retry.
 	RequestID RequestID `json:"request_id"`
 }
 
-// ForcedRelease The latest force-release of the lock.
+// ForceReleased A lease that an administrator ended. If a force-release is repeated after the lock had later leases, only the required fields are
+// still known.
+type ForceReleased struct {
+	// AcquiredAt ISO 8601, UTC, milliseconds.
+	AcquiredAt Time `json:"acquired_at,omitempty"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt    Time           `json:"expires_at,omitempty"`
+	ForceRelease *ForcedRelease `json:"force_release,omitempty"`
+	LeaseID      string         `json:"lease_id,omitempty"`
+	LockKey      string         `json:"lock_key"`
+
+	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
+	Metadata Metadata `json:"metadata,omitempty"`
+	OwnerID  string   `json:"owner_id,omitempty"`
+
+	// ReleasedAt ISO 8601, UTC, milliseconds.
+	ReleasedAt Time `json:"released_at,omitempty"`
+	Replayed   bool `json:"replayed"`
+
+	// State A lease is ACTIVE while now < expires_at and it was not released.
+	State    State  `json:"state"`
+	TenantID string `json:"tenant_id"`
+
+	// TTLSeconds How long the lease lasts from now, in whole seconds.
+	TTLSeconds TTLSeconds `json:"ttl_seconds,omitempty"`
+}
+
+// ForcedRelease How an administrator ended the lease.
 type ForcedRelease struct {
 	// At ISO 8601, UTC, milliseconds.
 	At     Time   `json:"at"`
@@ -465,7 +529,8 @@ type Lease struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt Time `json:"expires_at"`
 
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// LeaseID Names this one lease. It gives no rights.
@@ -655,13 +720,14 @@ type Problem struct {
 	// Detail What is wrong in this case, and what is allowed.
 	Detail string `json:"detail,omitempty"`
 
-	// ExpiresAt ISO 8601, UTC, milliseconds.
+	// ExpiresAt For LOCK_HELD and LEASE_CHANGED: when the lease expires.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
 	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`.
 	Field string `json:"field,omitempty"`
 
-	// HighestToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// HighestToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	HighestToken FencingToken `json:"highest_token,omitempty"`
 
 	// Instance `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it.
@@ -686,7 +752,8 @@ type Problem struct {
 
 // ReleaseRequest defines model for ReleaseRequest.
 type ReleaseRequest struct {
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
@@ -700,7 +767,11 @@ type ReleaseRequest struct {
 
 // RenewRequest defines model for RenewRequest.
 type RenewRequest struct {
-	// FencingToken Larger than every token that was granted before. Pass it on to what the lock protects.
+	// ExpiresAt When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while that is so.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
@@ -762,6 +833,9 @@ type LeaseGone = Problem
 
 // NoSuchAnalysis A request that was rejected or failed (RFC 9457).
 type NoSuchAnalysis = Problem
+
+// NotRenewed A request that was rejected or failed (RFC 9457).
+type NotRenewed = Problem
 
 // RateLimited A request that was rejected or failed (RFC 9457).
 type RateLimited = Problem

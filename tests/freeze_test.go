@@ -116,7 +116,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	makeAnalyses(t, store, "a1")
 	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
 	defer server.Close()
-	guard := lock.NewGuard(store)
+	guard := lock.NewGuard(store, nil)
 	step := func(token int64) bool {
 		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "a1", Token: token})
 		return err == nil && o.Passed

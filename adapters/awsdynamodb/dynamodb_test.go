@@ -95,9 +95,11 @@ func TestRequests(t *testing.T) {
 		} {
 			time.Sleep(step.wait)
 			server.ResetCounts()
-			if o, err := step.do(); err != nil || o.Code != step.want {
+			o, err := step.do()
+			if err != nil || o.Code != step.want {
 				t.Errorf("%s: %+v, %v", step.name, o, err)
 			}
+			renew.Token, release.Token = o.Lease.Token, o.Lease.Token
 			if got := server.Requests(); !maps.Equal(got, map[string]int{"UpdateItem": 1}) {
 				t.Errorf("%s: took %v, want one UpdateItem", step.name, got)
 			}

@@ -58,7 +58,9 @@ func TestMargin(t *testing.T) {
 		if o, err := locks.Renew(t.Context(), renew); err != nil || o.Code != lock.LeaseExpired {
 			t.Errorf("renewal at the end: %+v, %v", o, err)
 		}
-		expectHeld(ann) // its own lease is over: it is not handed out again
+		if o, err := locks.Acquire(t.Context(), ann); err != nil || o.Code != lock.RequestIDReused {
+			t.Errorf("repeated at the end: %+v, %v; its own lease is over and is not handed out again", o, err)
+		}
 		expectHeld(bob)
 
 		passed := docstore.Write{

@@ -174,8 +174,9 @@ func abandon(ctx context.Context, server *client.Locks, tenant, key string, r co
 func interrupted(key string) error { return interruption("interrupted before %s was acquired", key) }
 
 type renewCmd struct {
-	Key   string `arg:"" help:"The lock."`
-	Token int64  `required:"" placeholder:"N" help:"The lease's fencing token."`
+	Key       string `arg:"" help:"The lock."`
+	Token     int64  `required:"" placeholder:"N" help:"The lease's fencing token."`
+	ExpiresAt string `placeholder:"TIME" help:"When the lease expires as far as you know, as \"lock acquire --json\" showed it: it is renewed only while that is so."`
 	owner
 	ttl
 	requestID
@@ -195,7 +196,7 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.TTL/4, time.Second))
 	defer cancel()
 	lease, err := server.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
-		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), FencingToken: c.Token, TTLSeconds: seconds,
+		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), FencingToken: c.Token, TTLSeconds: seconds, ExpiresAt: c.ExpiresAt,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -228,7 +229,7 @@ func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 
 type forceReleaseCmd struct {
 	Key     string `arg:"" help:"The lock."`
-	Reason  string `required:"" help:"Why: kept in the lock and shown to its holder."`
+	Reason  string `required:"" help:"Why: shown to the holder, and kept until the lock is acquired again."`
 	LeaseID string `placeholder:"ID" help:"End only this lease, as \"lock get --json\" shows it, never a later one."`
 	owner
 	requestID
@@ -245,6 +246,10 @@ func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error
 	})
 	if err != nil {
 		return l.outcome(err)
+	}
+	if lock.OwnerID == "" {
+		return show(s, l.JSON, lock, "this request ended a lease of %s of tenant %s before, and the lock has had later ones; they are as they were\n",
+			lock.LockKey, lock.TenantID)
 	}
 	return show(s, l.JSON, lock, "%s of tenant %s is free; %s held it\n", lock.LockKey, lock.TenantID, lock.OwnerID)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
@@ -39,7 +40,30 @@ func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error 
 	if err := jsonv2.Unmarshal(body, into, jsonv2.RejectUnknownMembers(true), noNull); err != nil {
 		return explain(err, body)
 	}
-	return noNulls(body)
+	if err := noNulls(body); err != nil {
+		return err
+	}
+	return noneMissing(body, into)
+}
+
+// noneMissing rejects a body without a number that it must have. The rules see 0 then, and would speak of its range; they
+// speak of missing text themselves.
+func noneMissing(body []byte, into any) error {
+	v := reflect.Indirect(reflect.ValueOf(into))
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if f := v.Field(i); f.Kind() != reflect.Int64 || f.Int() != 0 || strings.Contains(options, "omitempty") {
+			continue
+		}
+		var given map[string]jsontext.Value
+		if err := jsonv2.Unmarshal(body, &given); err == nil && given[name] == nil {
+			return field.Errorf(name, "is required: a whole number")
+		}
+	}
+	return nil
 }
 
 // noNulls rejects null in a body that is well formed: the decoder takes it for a member that was left out, and the contract
@@ -120,6 +144,9 @@ func explain(err error, body []byte) error {
 	}
 	if null, ok := errors.AsType[nullError](err); ok {
 		return field.Errorf(member(semantic.JSONPointer), "%v", null)
+	}
+	if semantic.JSONKind == '0' && len(bytes.Trim(semantic.JSONValue, "-0123456789")) == 0 && semantic.GoType.Kind() == reflect.Int64 {
+		return field.Errorf(member(semantic.JSONPointer), "has too many digits: numbers go up to %d", int64(docstore.MaxInt))
 	}
 	got := kindName(semantic.JSONKind)
 	if len(semantic.JSONValue) > 0 && len(semantic.JSONValue) <= 32 {

@@ -39,20 +39,25 @@ type Options struct {
 
 	Limits Limits // for verified callers
 
-	// Now measures how long the store takes to respond: it must be monotonic. nil means time.Now.
+	// Retention is how long the record of a lock is kept after its lease has ended: from lock.MinRetention to
+	// lock.KeepForever. 0 means lock.DefaultRetention.
+	Retention time.Duration
+
+	// Now is the server's clock. It measures how long the store takes to respond, so that it must be monotonic, and says which
+	// tokens a fence can have seen. nil means time.Now.
 	Now func() time.Time
 }
 
 // New returns the handler of the whole API over one store. Options may be nil.
 func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	f := newFrame(o)
-	a := &api{
-		frame: f, store: store, identity: identity, guard: lock.NewGuard(store),
-	}
 	if o == nil {
 		o = &Options{}
 	}
-	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now}), analysis.New(store, &analysis.Options{Now: o.Now})
+	a := &api{
+		frame: f, store: store, identity: identity, guard: lock.NewGuard(store, &lock.GuardOptions{Now: o.Now}),
+	}
+	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention}), analysis.New(store, &analysis.Options{Now: o.Now})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, o.Now)
 	routes := append(a.routes(), o.Routes...)
@@ -104,6 +109,7 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.withCaller(a.listLocks)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(a.resetFence)},
 		{Method: "POST", Path: run + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
 		{Method: "POST", Path: run + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
 		{Method: "POST", Path: run + "/release", Do: a.withWorker(a.releaseAnalysis)},

@@ -43,9 +43,15 @@ func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err != nil {
 		return err
 	}
-	o, err := a.locks.Renew(r.Context(), lock.Renew{
+	command := lock.Renew{
 		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken, TTLSeconds: body.TTLSeconds,
-	})
+	}
+	if body.ExpiresAt != "" {
+		if command.ExpiresAt, err = docstore.ParseTime(docstore.String(body.ExpiresAt)); err != nil {
+			return field.Errorf("expires_at", "must be the time that the lease showed, like %q", contracts.TimeFormat)
+		}
+	}
+	o, err := a.locks.Renew(r.Context(), command)
 	return sendOutcome(w, o, err, func() any { return leaseBody(o) })
 }
 
@@ -80,7 +86,7 @@ func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) err
 		ID: lockID(r), By: by, RequestID: body.RequestID, Reason: body.Reason, LeaseID: body.LeaseID,
 	})
 	auditNote(r, slog.String("owner", o.Lease.Owner), slog.String("reason", body.Reason))
-	return sendOutcome(w, o, err, func() any { return lockBody(o.Lease.Status) })
+	return sendOutcome(w, o, err, func() any { return forcedBody(o) })
 }
 
 func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -89,7 +95,7 @@ func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		return err
 	}
 	if !found {
-		return contracts.Errorf(contracts.CodeNotFound, "this lock was never held")
+		return contracts.Errorf(contracts.CodeNotFound, "there is no record of this lock: it was never held, or not for long")
 	}
 	return send(w, lockBody(s))
 }
@@ -136,6 +142,39 @@ func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error
 	return send(w, contracts.FencePassed{TenantID: c.Tenant, Resource: c.Resource, FencingToken: c.Token})
 }
 
+func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.Admin {
+		return contracts.Errorf(contracts.CodePermissionDenied, "resetting a fence needs the administrator's scope")
+	}
+	var body contracts.FenceResetRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	by, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	command := lock.FenceReset{
+		Tenant: r.PathValue("tenant_id"), Resource: r.PathValue("resource"), Highest: body.HighestToken, By: by, Reason: body.Reason,
+	}
+	auditNote(r, slog.String("reason", body.Reason))
+	o, err := a.guard.Reset(r.Context(), command)
+	switch {
+	case err != nil:
+		return err
+	case o.Reset:
+		return send(w, contracts.FenceReset{
+			TenantID: command.Tenant, Resource: command.Resource, ResetToken: command.Highest, Replayed: o.Replayed,
+		})
+	case o.Highest == 0:
+		return contracts.Errorf(contracts.CodeNotFound, "no token of this resource is remembered")
+	default:
+		e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before resetting the fence")
+		e.HighestToken = o.Highest
+		return e
+	}
+}
+
 // sendOutcome sends the outcome of a lock command: the body if it is OK, else the error of the same code.
 func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() any) error {
 	switch {
@@ -147,6 +186,9 @@ func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() a
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {
 		e.Owner, e.ExpiresAt, e.RetryAfter = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter
+	}
+	if o.Code == lock.LeaseChanged {
+		e.ExpiresAt = o.Lease.ExpiresAt
 	}
 	return e
 }
@@ -170,15 +212,28 @@ func endedBody(o lock.Outcome) contracts.EndedLease {
 }
 
 func lockBody(s lock.Status) contracts.Lock {
-	b := contracts.Lock{
+	return contracts.Lock{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
 		State: contracts.State(s.Phase), AcquiredAt: text(s.AcquiredAt), ExpiresAt: text(s.ExpiresAt), ReleasedAt: text(s.ReleasedAt),
-		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata),
+		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata), ForceRelease: forced(s),
 	}
-	if f := s.Forced; f.RequestID != "" {
-		b.ForceRelease = &contracts.ForcedRelease{By: f.By, Reason: f.Reason, At: text(f.At)}
+}
+
+func forcedBody(o lock.Outcome) contracts.ForceReleased {
+	s := o.Lease.Status
+	return contracts.ForceReleased{
+		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
+		State: contracts.State(s.Phase), AcquiredAt: text(s.AcquiredAt), ExpiresAt: text(s.ExpiresAt), ReleasedAt: text(s.ReleasedAt),
+		TTLSeconds: s.TTLSeconds, Metadata: s.Metadata, ForceRelease: forced(s), Replayed: o.Replayed,
 	}
-	return b
+}
+
+// forced is how an administrator ended the lease, nil if none did.
+func forced(s lock.Status) *contracts.ForcedRelease {
+	if s.Forced == (lock.Forced{}) {
+		return nil
+	}
+	return &contracts.ForcedRelease{By: s.Forced.By, Reason: s.Forced.Reason, At: text(s.Forced.At)}
 }
 
 // text is a time as the contract writes it; the zero time, which means none, is left out.

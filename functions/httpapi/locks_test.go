@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,13 +26,13 @@ func TestLifeOfALease(t *testing.T) {
 	d := open(t, httpapi.Development{})
 
 	a := d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`)
-	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,
+	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":30000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":false}`)
 
 	d.clock.Advance(10 * time.Second)
 	a = d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`) // LS-ACQ-004
-	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,
+	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":20000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":true}`)
 
@@ -43,12 +44,12 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("Retry-After %q, want 20", got)
 	}
 
-	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1,"ttl_seconds":60}`) // LS-RNW-002
+	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1767225600000001,"ttl_seconds":60}`) // LS-RNW-002
 	if a.status != 200 || a.body["expires_at"] != "2026-01-01T00:01:10.000Z" || a.body["replayed"] != false {
 		t.Errorf("renew: %d %s", a.status, a.raw)
 	}
 	d.clock.Advance(time.Second)
-	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1,"ttl_seconds":60}`) // LS-RNW-003
+	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ci-42","fencing_token":1767225600000001,"ttl_seconds":60}`) // LS-RNW-003
 	if a.status != 200 || a.body["expires_at"] != "2026-01-01T00:01:10.000Z" || a.body["replayed"] != true {
 		t.Errorf("renew again: %d %s", a.status, a.raw)
 	}
@@ -56,17 +57,17 @@ func TestLifeOfALease(t *testing.T) {
 	withoutLeaseID(t, d.get(deploy)).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","state":"ACTIVE",
 		"acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:01:10.000Z","ttl_seconds":60,"metadata":{"build":"991"}}`)
 
-	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1}`) // LS-REL-001, LS-REL-002
-	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,
+	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1767225600000001}`) // LS-REL-001, LS-REL-002
+	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"RELEASED","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:01:10.000Z",
 		"released_at":"2026-01-01T00:00:11.000Z","ttl_seconds":60,"metadata":{"build":"991"},"replayed":false}`)
 
-	a = d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"ci-42","ttl_seconds":5}`) // LS-ACQ-002, LS-ACQ-003
-	if a.status != 200 || a.body["fencing_token"] != 2.0 {
+	a = d.post(deploy+"/acquire", `{"request_id":"r3","owner_id":"ci-42","ttl_seconds":5}`) // LS-ACQ-002, LS-ACQ-003
+	if a.status != 200 || a.body["fencing_token"] != 1767225600000002.0 {
 		t.Errorf("acquire after release: %d %s", a.status, a.raw)
 	}
-	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1}`) // LS-REL-003
-	a.wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1,"state":"RELEASED","replayed":true}`)
+	a = d.post(deploy+"/release", `{"request_id":"e1","owner_id":"ci-42","fencing_token":1767225600000001}`) // LS-REL-003
+	a.wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,"state":"RELEASED","replayed":true}`)
 	if a = d.get(deploy); a.body["state"] != "ACTIVE" {
 		t.Errorf("a repeated release touched a later lease of the same owner: %s", a.raw)
 	}
@@ -80,19 +81,35 @@ func TestLifeOfALease(t *testing.T) {
 // TestRefusals walks through every refusal of the lock rules.
 func TestRefusals(t *testing.T) {
 	d := open(t, httpapi.Development{})
+	tokens := map[string]int64{}
 	take := func(key, request string) {
 		t.Helper()
-		if a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", `{"request_id":"`+request+`","owner_id":"ann","ttl_seconds":10}`); a.status != 200 {
+		a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", `{"request_id":"`+request+`","owner_id":"ann","ttl_seconds":10}`)
+		if a.status != 200 {
 			t.Fatalf("acquire %s: %d %s", key, a.status, a.raw)
 		}
+		token, _ := a.body["fencing_token"].(float64)
+		tokens[key] = int64(token)
+	}
+	// send fills in the token of the lock's first lease for 1, the next for 2.
+	send := func(target, body string) answer {
+		key, _, _ := strings.Cut(target, "/")
+		first := max(tokens[key], 1)
+		if key == "followed" {
+			first--
+		}
+		for n := range int64(2) {
+			body = strings.Replace(body, fmt.Sprintf(`"fencing_token":%d`, n+1), fmt.Sprintf(`"fencing_token":%d`, first+n), 1)
+		}
+		return d.post("/v1/tenants/acme/locks/"+target, body)
 	}
 	take("held", "r1")
 	take("released", "r1")
-	d.post("/v1/tenants/acme/locks/released/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`)
+	send("released/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`)
 	take("forced", "r1")
-	d.post("/v1/tenants/acme/locks/forced/force-release", `{"request_id":"f1","owner_id":"root","reason":"it hangs"}`)
+	send("forced/force-release", `{"request_id":"f1","owner_id":"root","reason":"it hangs"}`)
 	take("followed", "r1")
-	d.post("/v1/tenants/acme/locks/followed/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`)
+	d.post("/v1/tenants/acme/locks/followed/release", fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%d}`, tokens["followed"]))
 	take("followed", "r2")
 
 	cases := []struct {
@@ -105,6 +122,11 @@ func TestRefusals(t *testing.T) {
 		{"acquire, request of another owner", "held/acquire", `{"request_id":"r1","owner_id":"bob","ttl_seconds":10}`, 409, "LOCK_HELD"},
 		{"acquire again with another ttl", "held/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":11}`, 422, "REQUEST_ID_REUSED"},
 		{"acquire again with other metadata", "held/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":10,"metadata":{"a":"b"}}`, 422, "REQUEST_ID_REUSED"},
+		{"LS-ACC-04: acquire again after release", "released/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
+		{"LS-ACC-04: acquire again after a later lease", "followed/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
+		{"LS-INV-004: renew after release, by another", "released/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_RELEASED"},
+		{"renew for another expires_at", "held/renew",
+			`{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5,"expires_at":"2026-01-01T00:00:09.000Z"}`, 409, "LEASE_CHANGED"},
 		{"renew by another owner", "held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`, 403, "NOT_OWNER"},
 		{"renew with a token of the future", "held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":2,"ttl_seconds":5}`, 409, "LEASE_LOST"},
 		{"renew with an old token", "followed/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`, 409, "LEASE_LOST"},
@@ -121,7 +143,7 @@ func TestRefusals(t *testing.T) {
 	before := d.get("/v1/tenants/acme/locks").raw
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d.post("/v1/tenants/acme/locks/"+c.target, c.body).refuses(t, c.status, c.code, "")
+			send(c.target, c.body).refuses(t, c.status, c.code, "")
 		})
 	}
 	if after := d.get("/v1/tenants/acme/locks").raw; after != before {
@@ -129,8 +151,9 @@ func TestRefusals(t *testing.T) {
 	}
 
 	d.clock.Advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although no one took the lock since
-	d.post("/v1/tenants/acme/locks/held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "")
-	d.post("/v1/tenants/acme/locks/held/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	send("held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	send("held/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	send("held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "") // whoever asks
 	d.get("/v1/tenants/acme/locks/never").refuses(t, 404, "NOT_FOUND", "")
 }
 
@@ -141,27 +164,72 @@ func TestForceReleaseTellsTheHolderWhy(t *testing.T) {
 	a := d.post(deploy+"/force-release", `{"request_id":"f1","owner_id":"root","reason":"hangs since nine","lease_id":"`+lease+`"}`)
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ann","state":"RELEASED",
 		"acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:01:00.000Z","released_at":"2026-01-01T00:00:00.000Z",
-		"ttl_seconds":60,"metadata":{},"force_release":{"by":"root","reason":"hangs since nine","at":"2026-01-01T00:00:00.000Z"}}`)
+		"ttl_seconds":60,"replayed":false,"force_release":{"by":"root","reason":"hangs since nine","at":"2026-01-01T00:00:00.000Z"}}`)
 
-	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":60}`)
+	a = d.post(deploy+"/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":60}`)
 	a.refuses(t, 409, "LEASE_RELEASED", "")
 	if a.body["detail"] != "the lease was ended by root: hangs since nine" {
 		t.Errorf("detail %q", a.body["detail"])
 	}
 
 	d.post(deploy+"/acquire", `{"request_id":"r2","owner_id":"bob","ttl_seconds":60}`)
-	again := d.post(deploy+"/force-release", `{"request_id":"f1","owner_id":"root","reason":"hangs since nine"}`)
-	if again.status != 200 || d.get(deploy).body["state"] != "ACTIVE" {
-		t.Errorf("a repeated force-release ended a later lease: %d %s", again.status, again.raw)
+	again := `{"request_id":"f1","owner_id":"root","reason":"hangs since nine","lease_id":"` + lease + `"}`
+	d.post(deploy+"/force-release", again).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","state":"RELEASED","replayed":true}`)
+	if a := d.get(deploy); a.body["state"] != "ACTIVE" || a.body["force_release"] != nil {
+		t.Errorf("a repeated force-release ended a later lease, or is shown as its end: %s", a.raw)
+	}
+
+	// One that names no lease, sent again after later leases and later force-releases.
+	for _, n := range []string{"2", "3"} {
+		d.post(deploy+"/force-release", `{"request_id":"f`+n+`","owner_id":"root","reason":"x"}`)
+		d.post(deploy+"/acquire", `{"request_id":"c`+n+`","owner_id":"cy","ttl_seconds":60}`)
+	}
+	d.post(deploy+"/force-release", `{"request_id":"f2","owner_id":"root","reason":"x"}`).
+		wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","state":"RELEASED","replayed":true}`)
+	if a := d.get(deploy); a.body["state"] != "ACTIVE" || a.body["owner_id"] != "cy" {
+		t.Errorf("a force-release of an earlier lease ended a later one: %s", a.raw)
+	}
+}
+
+// TestRenewalsThatComeLate: LS-RNW-003 for a renewal that was delayed on its way: it never moves the expiry back.
+func TestRenewalsThatComeLate(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
+	const (
+		short = `{"request_id":"n1","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":2}`
+		long  = `{"request_id":"n2","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":3600}`
+	)
+	for i, body := range []string{short, long, short} {
+		a := d.post(deploy+"/renew", body)
+		want := []string{"2026-01-01T00:00:02.000Z", "2026-01-01T01:00:00.000Z", "2026-01-01T01:00:00.000Z"}[i]
+		if a.status != 200 || a.body["expires_at"] != want || a.body["replayed"] != (i == 2) {
+			t.Errorf("renewal %d: %d %s, want it to expire at %s", i, a.status, a.raw, want)
+		}
+	}
+	named := func(request, end string) string {
+		return `{"request_id":"` + request + `","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":30,"expires_at":"` + end + `"}`
+	}
+	a := d.post(deploy+"/renew", named("n3", "2026-01-01T00:00:02.000Z"))
+	a.refuses(t, 409, "LEASE_CHANGED", "")
+	if a.body["expires_at"] != "2026-01-01T01:00:00.000Z" || a.body["retryable"] != true {
+		t.Errorf("LEASE_CHANGED does not say when the lease expires: %s", a.raw)
+	}
+	if a = d.post(deploy+"/renew", named("n3", "2026-01-01T01:00:00.000Z")); a.status != 200 || a.body["expires_at"] != "2026-01-01T00:00:30.000Z" {
+		t.Errorf("with the right end: %d %s", a.status, a.raw)
+	}
+	for _, end := range []string{"2026-01-01T00:00:30Z", "2026-01-01T01:00:30.000+01:00", "soon", "1767225630000"} {
+		d.post(deploy+"/renew", named("n4", end)).refuses(t, 400, "INVALID_ARGUMENT", "expires_at")
 	}
 }
 
 func TestListPagesByPrefixAndState(t *testing.T) {
 	d := open(t, httpapi.Development{})
+	tokens := map[string]float64{}
 	for _, key := range []string{"a/1", "a/2", "a/3", "b", "ü"} {
-		d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
+		a := d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
+		tokens[key], _ = a.body["fencing_token"].(float64)
 	}
-	d.post("/v1/tenants/acme/locks/a%2F2/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`)
+	d.post("/v1/tenants/acme/locks/a%2F2/release", fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%.0f}`, tokens["a/2"]))
 	d.post("/v1/tenants/other/locks/a%2F9/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
 
 	walk := func(query string) string {
@@ -221,12 +289,41 @@ func TestFence(t *testing.T) {
 	d.post(check, `{"fencing_token":0}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
 }
 
+// TestFencePoisoned: a token that no lock has given is refused, and an administrator opens a fence that a wrong one has closed.
+func TestFencePoisoned(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	const fence = "/v1/tenants/acme/fences/orders-db"
+	d.post(fence+"/check", `{"fencing_token":9007199254740992}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
+	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).
+		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001}`)
+	d.post(fence+"/check", `{"fencing_token":1767229200000000}`).
+		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767229200000000}`) // an hour ahead
+	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).refuses(t, 409, "STALE_TOKEN", "")
+
+	const body = `{"owner_id":"root","reason":"a token of the test system","highest_token":1767229200000000}`
+	a := d.post(fence+"/reset", strings.Replace(body, "9200000000", "9100000000", 1))
+	a.refuses(t, 409, "STALE_TOKEN", "")
+	if a.body["highest_token"] != 1767229200000000.0 {
+		t.Errorf("highest_token %v", a.body["highest_token"])
+	}
+	d.post("/v1/tenants/acme/fences/another/reset", body).refuses(t, 404, "NOT_FOUND", "")
+	d.post(fence+"/reset", strings.Replace(body, "a token of the test system", "", 1)).refuses(t, 400, "INVALID_ARGUMENT", "reason")
+	d.post(fence+"/reset", `{"owner_id":"root","reason":"x"}`).refuses(t, 400, "INVALID_ARGUMENT", "highest_token")
+	for _, replayed := range []string{"false", "true"} {
+		d.post(fence+"/reset", body).
+			wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","reset_token":1767229200000000,"replayed":`+replayed+`}`)
+	}
+	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).
+		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001}`)
+	d.post(fence+"/reset", body).refuses(t, 409, "STALE_TOKEN", "") // late
+}
+
 func TestKeysOfAnySpelling(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	keys := []string{"a/b", "a%2Fb", "a b", "ロック", "\u00e9", "e\u0301", "a+b", "a?b#c", "~", "...", "a:b", `a"b\c`, strings.Repeat("k", 256), "%", "\U0010FFFF"}
 	for i, key := range keys {
 		a := d.post("/v1/tenants/acme/locks/"+url.PathEscape(key)+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
-		if a.status != http.StatusOK || a.body["lock_key"] != key || a.body["fencing_token"] != 1.0 {
+		if a.status != http.StatusOK || a.body["lock_key"] != key || a.body["replayed"] != false {
 			t.Errorf("key %d %q: %d %s", i, key, a.status, a.raw)
 		}
 	}

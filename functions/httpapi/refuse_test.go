@@ -215,7 +215,8 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 	if got := owner("a", `{"request_id":"r1","ttl_seconds":30}`); got != "svc-deploy" {
 		t.Errorf("owner %v, want the subject", got)
 	}
-	if got := owner("b", `{"request_id":"r1","ttl_seconds":30,"owner_id":"worker-1"}`); got != "svc-deploy#worker-1" {
+	b := d.post("/v1/tenants/acme/locks/b/acquire", `{"request_id":"r1","ttl_seconds":30,"owner_id":"worker-1"}`).body
+	if got := b["owner_id"]; got != "svc-deploy#worker-1" {
 		t.Errorf("owner %v, want the subject with its suffix", got)
 	}
 	for _, suffix := range []string{"a#b", "a b", "ä", strings.Repeat("x", 65), "a/b"} {
@@ -224,7 +225,7 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 
 	// A caller with the subject "svc-deploy#worker-1" is still not worker-1 of svc-deploy.
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc-deploy#worker-1", Tenant: "acme"}}, d.store)
-	d.post("/v1/tenants/acme/locks/b/release", `{"request_id":"e1","fencing_token":1}`).refuses(t, 403, "NOT_OWNER", "")
+	d.post("/v1/tenants/acme/locks/b/release", fmt.Sprintf(`{"request_id":"e1","fencing_token":%.0f}`, b["fencing_token"])).refuses(t, 403, "NOT_OWNER", "")
 	if got := owner("c", `{"request_id":"r1","ttl_seconds":30}`); got != "svc-deploy%23worker-1" {
 		t.Errorf("owner %v, want # escaped", got)
 	}
@@ -247,7 +248,7 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 func TestCallersStayInTheirTenant(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
 	for _, other := range []string{"rival", "acmf", "bcme", "ACME", "acm", "acme2", "acme%20", "%20acme", "a"} { // not only of another length
-		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check"} {
+		for _, target := range []string{"locks/k/acquire", "locks/k/renew", "locks/k/release", "locks/k/force-release", "fences/r/check", "fences/r/reset"} {
 			d.post("/v1/tenants/"+other+"/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
 		}
 		for _, target := range []string{"locks/k", "locks"} {
@@ -266,6 +267,47 @@ func TestOnlyAdministratorsForce(t *testing.T) {
 	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
 	if a := d.post(deploy+"/force-release", `{"request_id":"f1","reason":"x"}`); a.status != 200 {
 		t.Errorf("an administrator: %d %s", a.status, a.raw)
+	}
+}
+
+func TestOnlyAdministratorsResetFences(t *testing.T) {
+	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
+	const fence = "/v1/tenants/acme/fences/db"
+	d.post(fence+"/check", `{"fencing_token":9}`)
+	d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	d.post(fence+"/check", `{"fencing_token":8}`).refuses(t, 409, "STALE_TOKEN", "")
+	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
+	if a := d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`); a.status != 200 {
+		t.Errorf("an administrator: %d %s", a.status, a.raw)
+	}
+}
+
+// TestNumbers: what is said of a number that is missing, of the wrong kind or too large.
+func TestNumbers(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	const (
+		ok      = `{"request_id":"r1","owner_id":"ann"`
+		missing = " is required: a whole number"
+		tooMany = " has too many digits: numbers go up to 9007199254740992"
+	)
+	for _, c := range []struct{ target, body, field, want string }{
+		{"acquire", ok + `}`, "ttl_seconds", missing},
+		{"renew", ok + `,"ttl_seconds":5}`, "fencing_token", missing},
+		{"renew", ok + `,"fencing_token":5}`, "ttl_seconds", missing},
+		{"release", ok + `}`, "fencing_token", missing},
+		{"acquire", ok + `,"ttl_seconds":0}`, "ttl_seconds", " must be a whole number from 1 to 86400"},
+		{"acquire", ok + `,"ttl_seconds":1000000000000000000}`, "ttl_seconds", " must be a whole number from 1 to 86400"},
+		{"acquire", ok + `,"ttl_seconds":99999999999999999999}`, "ttl_seconds", tooMany},
+		{"acquire", ok + `,"ttl_seconds":-99999999999999999999}`, "ttl_seconds", tooMany},
+		{"release", ok + `,"fencing_token":` + strings.Repeat("9", 400) + `}`, "fencing_token", tooMany},
+		{"acquire", ok + `,"ttl_seconds":0.5}`, "ttl_seconds", " must be a whole number, not 0.5"},
+		{"acquire", ok + `,"ttl_seconds":"30"}`, "ttl_seconds", ` must be a whole number, not text`},
+	} {
+		a := d.post(deploy+"/"+c.target, c.body)
+		a.refuses(t, 400, "INVALID_ARGUMENT", c.field)
+		if a.body["detail"] != c.field+c.want {
+			t.Errorf("%.80s: detail %q, want %q", c.body, a.body["detail"], c.field+c.want)
+		}
 	}
 }
 

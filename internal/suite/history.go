@@ -180,10 +180,14 @@ type client struct {
 	*caller
 	url  string
 	http *http.Client
+	past []func() error // sends an earlier command again
 }
 
-// command sends a random command until it has a response.
+// command sends a random command until it has a response: a new one, or one that was sent before, as a late delivery.
 func (c *client) command(ctx context.Context) error {
+	if n := len(c.past); n > 0 && c.random.IntN(5) == 0 {
+		return c.past[n-1-c.random.IntN(min(n, 6))]()
+	}
 	owner, request, token := c.owner(), c.request(), c.anyToken()
 	var (
 		verb      string
@@ -204,7 +208,11 @@ func (c *client) command(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.send(cmd, verb == "acquire", func() (output, error) { return c.once(ctx, verb, payload) })
+	send := func() error {
+		return c.send(cmd, verb == "acquire", func() (output, error) { return c.once(ctx, verb, payload) })
+	}
+	c.past = append(c.past, send)
+	return send()
 }
 
 // once sends a request a single time.

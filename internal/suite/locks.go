@@ -17,12 +17,13 @@ func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	locksProof.of(t, newStore)
 	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
 	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
+	t.Run("LS-INV-002 tokens rise across removals", func(t *testing.T) { removedLocks(t, newStore) })
 }
 
 // LocksChecksBite shows that the checks of [Locks] notice faults.
 func LocksChecksBite(t *testing.T) { locksProof.bites(t) }
 
-var locksProof = proof[Step]{Program, Run, History, Mutants}
+var locksProof = proof[Step]{Program, Run, History, Mutants, ProgramMutants}
 
 // OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 learn who has it.
 func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
@@ -49,7 +50,7 @@ func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore
 	for range callers {
 		switch o := <-outcomes; o.Code {
 		case lock.OK:
-			if winner != "" || o.Lease.Token != 1 {
+			if winner != "" || o.Lease.Token <= Epoch.UnixMicro() {
 				t.Errorf("%s got the lock with token %d after %s had it", o.Lease.Owner, o.Lease.Token, winner)
 			}
 			winner = o.Lease.Owner
@@ -69,17 +70,54 @@ func risingTokens(t *testing.T, newStore func(*testing.T, func() time.Time) docs
 	clock := NewClock()
 	locks := lock.New(newStore(t, clock.Now), &lock.Options{Now: clock.Now})
 	id := lock.ID{Tenant: "acme", Key: "k"}
-	for want := int64(1); want <= 20; want++ {
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 1})
-		if err != nil || o.Code != lock.OK || o.Lease.Token != want || o.Replayed {
-			t.Fatalf("grant %d: %+v, %v", want, o, err)
+	var last int64
+	for n := range 20 {
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n), TTLSeconds: 1})
+		if err != nil || o.Code != lock.OK || o.Replayed || last > 0 && o.Lease.Token != last+1 {
+			t.Fatalf("grant %d after token %d: %+v, %v", n, last, o, err)
 		}
-		if want%2 == 0 {
+		last = o.Lease.Token
+		if n%2 == 1 {
 			clock.Advance(time.Second)
 			continue
 		}
-		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: want, RequestID: "e1"}); err != nil || o.Code != lock.OK {
-			t.Fatalf("release %d: %+v, %v", want, o, err)
+		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last, RequestID: "e1"}); err != nil || o.Code != lock.OK {
+			t.Fatalf("release %d: %+v, %v", n, o, err)
 		}
+	}
+}
+
+// removedLocks removes a lock's document again and again, as its retention or an administrator does, while it is held and after
+// (LS-INV-002, LS-INV-003): no token comes twice, and no earlier lease has a right.
+func removedLocks(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+	clock := NewClock()
+	store := newStore(t, clock.Now)
+	locks := lock.New(store, &lock.Options{Now: clock.Now})
+	id := lock.ID{Tenant: "acme", Key: "k"}
+	var last int64
+	for n := range 20 {
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n), TTLSeconds: 60})
+		if err != nil || o.Code != lock.OK || o.Lease.Token <= last {
+			t.Fatalf("grant %d after token %d: %+v, %v", n, last, o, err)
+		}
+		if last > 0 {
+			r, err := locks.Renew(t.Context(), lock.Renew{ID: id, Owner: "ann", Token: last, RequestID: "n1", TTLSeconds: 60})
+			e, err2 := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last, RequestID: "e1"})
+			if err != nil || err2 != nil || r.Code != lock.LeaseLost || e.Code != lock.LeaseLost {
+				t.Errorf("the lease before grant %d: renew %+v, %v; release %+v, %v", n, r, err, e, err2)
+			}
+		}
+		if last = o.Lease.Token; n%2 == 0 {
+			if _, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last, RequestID: "e1"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := remove(t.Context(), store, id.Tenant, id.Key); err != nil {
+			t.Fatal(err)
+		}
+		if s, found, err := locks.Get(t.Context(), id); err != nil || found {
+			t.Errorf("a removed lock reads %+v, %v", s, err)
+		}
+		clock.Advance(gone)
 	}
 }

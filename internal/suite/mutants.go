@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -43,6 +44,52 @@ var Mutants = map[string]func(docstore.Store) docstore.Store{
 			return w
 		}}
 	},
+	"an acquire granted twice": func(s docstore.Store) docstore.Store { return forgetful(s, "a") },
+	"a renewal granted twice":  func(s docstore.Store) docstore.Store { return forgetful(s, "r") },
+}
+
+// ProgramMutants are faults of commands that histories do not have.
+var ProgramMutants = map[string]func(docstore.Store) docstore.Store{
+	"a force-release granted twice":             func(s docstore.Store) docstore.Store { return forgetful(s, "f") },
+	"an acquire remembered until the next":      func(s docstore.Store) docstore.Store { return forgetful(s, "a", "1") },
+	"a renewal remembered until the next":       func(s docstore.Store) docstore.Store { return forgetful(s, "r", "1") },
+	"a force-release remembered until the next": func(s docstore.Store) docstore.Store { return forgetful(s, "f", "1") },
+	"tokens from zero after a removal": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.StartAtNow = nil
+			return w
+		}}
+	},
+	"the end that a renewal names not compared": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if eq, ok := c.(docstore.Eq); ok && eq.Field == "expires_at" {
+					return docstore.All{}
+				}
+				return c
+			})
+			return w
+		}}
+	},
+	"the end of an earlier lease shown": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == "released_at" })
+			return w
+		}}
+	},
+}
+
+// forgetful takes remembered requests of a kind out of conditions, all but those in the named places.
+func forgetful(s docstore.Store, kind string, places ...string) docstore.Store {
+	return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+		w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+			if le, ok := c.(docstore.LE); ok && len(le.Field) == 2 && le.Field[:1] == kind && !slices.Contains(places, le.Field[1:]) {
+				return docstore.Any{}
+			}
+			return c
+		})
+		return w
+	}}
 }
 
 // mutant changes every write on its way to the store.

@@ -2,28 +2,63 @@ package suite
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
-// oracle says what LS-SPEC-001 demands of one lock. It keeps whole leases in a list, newest last, instead of one document.
+// oracle says what LS-SPEC-001 demands of one lock. It keeps whole leases in a list, newest last, and every command that ever took
+// effect, instead of one document with what must be known again.
 type oracle struct {
-	leases []*lease
-	forced *Step // the latest force-release that took effect
+	leases []*lease // since the document was last removed
+	forces []command
+	tokens []int64 // of all leases ever, also of those before
 }
 
 // lease is one grant with all that happened to it.
 type lease struct {
-	owner, request string
-	ttl            int64
-	metadata       map[string]string
-	acquired       time.Time
-	expires        time.Time
-	renewal        *Step // the latest
-	release        *Step // the owner's
-	forced         bool
+	token    int64 // unknown until the store has said where tokens start
+	by       command
+	acquired time.Time
+	expires  time.Time
+	ttl      int64
+	renewals []command // oldest first
+	release  *command  // the owner's
+	released time.Time
+	forced   *command // the administrator's
 }
 
-// Answer is what a command must return.
+// command is what a caller sent: a delivery that comes late, or twice, is equal to it.
+type command struct {
+	do       string // acquire, renew, release or force
+	key      string
+	owner    string
+	request  string
+	ttl      int64 // seconds
+	metadata map[string]string
+	token    int64
+	ends     time.Time // the end of the lease that a renewal names, if any
+	lease    string    // the ID that an acquire gives to its lease, or that a force-release names, if any
+	reason   string
+}
+
+// outcome is what a command on a lock must return. Times are in their stored form, empty for none.
+type outcome struct {
+	Code       string
+	Replayed   bool
+	At         string
+	RetryAfter time.Duration
+
+	// Of the caller's lease if the code is OK, of the holder's if it is LOCK_HELD, and what is known of the lease that the
+	// caller named otherwise.
+	Token                       int64 // start if the lock's tokens start with this one
+	Lease, Owner, Phase         string
+	Acquired, Expires, Released string
+	TTL                         int64
+	Metadata                    string
+	Forced                      string // by whom and why the lease was ended
+}
+
+// Answer is what a command of the gate must return, as far as locks have the same.
 type Answer struct {
 	Code     string
 	Token    int64 // of the caller's lease, if the code is OK
@@ -32,10 +67,45 @@ type Answer struct {
 	Replayed bool
 }
 
-func (l *lease) ended() bool { return l.release != nil || l.forced }
+// start is the token of a first grant: the store's time says what it is.
+const start = -1
+
+// The number of requests that a lock knows again, as documented.
+const (
+	knownRequests = 4 // of each kind: acquires, renewals of the lease, force-releases
+	knownReleases = 8 // of different tokens modulo 8
+)
+
+func (l *lease) ended() bool { return l.release != nil || l.forced != nil }
 
 // active is LS-SPEC-001's ACTIVE: now < expires_at, and not ended.
 func (l *lease) active(now time.Time) bool { return !l.ended() && now.Before(l.expires) }
+
+func (l *lease) phase(now time.Time) string {
+	switch {
+	case l.ended():
+		return "RELEASED"
+	case l.active(now):
+		return "ACTIVE"
+	default:
+		return "EXPIRED" // LS-EXP-001
+	}
+}
+
+// shown is the whole lease.
+func (l *lease) shown(code string, now time.Time) outcome {
+	a := outcome{
+		Code: code, At: written(now), Token: l.token, Lease: l.by.lease, Owner: l.by.owner, Phase: l.phase(now), Acquired: written(l.acquired),
+		Expires: written(l.expires), TTL: l.ttl, Metadata: labels(l.by.metadata),
+	}
+	if l.ended() {
+		a.Released = written(l.released)
+	}
+	if l.forced != nil {
+		a.Forced = l.forced.owner + ": " + l.forced.reason + " at " + a.Released
+	}
+	return a
+}
 
 func (o *oracle) latest() *lease {
 	if len(o.leases) == 0 {
@@ -44,114 +114,162 @@ func (o *oracle) latest() *lease {
 	return o.leases[len(o.leases)-1]
 }
 
-// token is LS-ACQ-003: the first lease has token 1, each later one the next.
-func (o *oracle) token() int64 { return int64(len(o.leases)) }
+// removed is what a removed document leaves: tokens are never given twice (LS-INV-002), the rest is forgotten.
+func (o *oracle) removed() { o.leases, o.forces = nil, nil }
 
-func (o *oracle) answer(s Step, token int64, now time.Time) Answer {
-	switch s.Do {
+// started says which token the latest lease got.
+func (o *oracle) started(token int64) {
+	o.latest().token = token
+	o.tokens[len(o.tokens)-1] = token
+}
+
+// remembered reports whether a command is among the last of its kind, as the caller's own: same is the one found, newest that it
+// is the very last.
+func remembered(all []command, c command) (same *command, newest bool) {
+	for i := len(all) - 1; i >= max(0, len(all)-knownRequests); i-- {
+		if all[i].owner == c.owner && all[i].request == c.request {
+			return &all[i], i == len(all)-1
+		}
+	}
+	return nil, false
+}
+
+func (o *oracle) answer(c command, now time.Time) outcome {
+	switch c.do {
 	case "acquire":
-		return o.acquire(s, now)
+		return o.acquire(c, now)
 	case "renew":
-		return o.renew(s, token, now)
+		return o.renew(c, now)
 	case "release":
-		return o.release(s, token, now)
+		return o.release(c, now)
 	default:
-		return o.force(s, now)
+		return o.force(c, now)
 	}
 }
 
-func (o *oracle) acquire(s Step, now time.Time) Answer {
-	if l := o.latest(); l != nil && l.active(now) {
-		same := l.owner == s.Owner && l.request == s.Request
-		switch {
-		case same && l.ttl == s.TTL && maps.Equal(l.metadata, s.Metadata): // LS-ACQ-004
-			return Answer{Code: "OK", Token: o.token(), Expires: l.expires, Replayed: true}
-		case same:
-			return Answer{Code: "REQUEST_ID_REUSED"}
-		default: // LS-ACQ-001, LS-INV-001
-			return Answer{Code: "LOCK_HELD", Holder: l.owner, Expires: l.expires}
-		}
+func (o *oracle) acquire(c command, now time.Time) outcome {
+	reused := outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
+	var acquires []command
+	for _, l := range o.leases {
+		acquires = append(acquires, l.by)
 	}
-	l := &lease{owner: s.Owner, request: s.Request, ttl: s.TTL, metadata: s.Metadata, acquired: now}
-	l.expires = now.Add(time.Duration(s.TTL) * time.Second)
-	o.leases = append(o.leases, l) // LS-ACQ-002, LS-INV-002
-	return Answer{Code: "OK", Token: o.token(), Expires: l.expires}
-}
-
-// refusal says why the lease with the token is not the owner's to change, or "" (LS-INV-003, LS-INV-004).
-func (o *oracle) refusal(owner string, token int64, now time.Time) string {
 	l := o.latest()
+	same, newest := remembered(acquires, c)
 	switch {
-	case l == nil || token != o.token():
-		return "LEASE_LOST"
-	case l.owner != owner:
-		return "NOT_OWNER"
-	case l.ended():
-		return "LEASE_RELEASED"
+	case same != nil && (same.ttl != c.ttl || !maps.Equal(same.metadata, c.metadata)):
+		return reused
+	case same != nil && !(newest && l.active(now)): // LS-ACC-04: nothing is acquired twice
+		return reused
+	case same != nil: // LS-ACQ-004
+		a := l.shown("OK", now)
+		a.Replayed = true
+		return a
+	case l != nil && l.active(now): // LS-ACQ-001, LS-INV-001
+		a := l.shown("LOCK_HELD", now)
+		a.Token, a.RetryAfter = 0, l.expires.Sub(now)
+		return a
+	}
+	token := int64(start)
+	if l != nil {
+		token = l.token + 1 // LS-ACQ-003
+	}
+	l = &lease{token: token, by: c, acquired: now, ttl: c.ttl, expires: now.Add(time.Duration(c.ttl) * time.Second)}
+	o.leases = append(o.leases, l) // LS-ACQ-002, LS-INV-002
+	o.tokens = append(o.tokens, token)
+	return l.shown("OK", now)
+}
+
+// refusal says why the lease with the token is not the owner's to change; ok if it is (LS-INV-003, LS-INV-004).
+func (o *oracle) refusal(c command, now time.Time) (a outcome, ok bool) {
+	l := o.latest()
+	a = outcome{At: written(now), Token: c.token}
+	switch {
+	case l == nil || c.token != l.token:
+		a.Code = "LEASE_LOST"
+	case l.ended(): // whoever asks
+		a.Code, a.Released = "LEASE_RELEASED", written(l.released)
 	case !l.active(now):
-		return "LEASE_EXPIRED"
+		a.Code, a.Expires = "LEASE_EXPIRED", written(l.expires)
+	case l.by.owner != c.owner:
+		a.Code = "NOT_OWNER"
+	default:
+		return a, true
 	}
-	return ""
+	return a, false
 }
 
-func (o *oracle) renew(s Step, token int64, now time.Time) Answer {
-	if code := o.refusal(s.Owner, token, now); code != "" {
-		return Answer{Code: code}
+func (o *oracle) renew(c command, now time.Time) outcome {
+	a, ok := o.refusal(c, now)
+	if !ok {
+		return a
 	}
 	l := o.latest()
-	if l.renewal != nil && l.renewal.Request == s.Request { // LS-RNW-003
-		if l.renewal.TTL != s.TTL {
-			return Answer{Code: "REQUEST_ID_REUSED"}
-		}
-		return Answer{Code: "OK", Token: token, Expires: l.expires, Replayed: true}
+	same, _ := remembered(l.renewals, c)
+	switch {
+	case same != nil && same.ttl != c.ttl:
+		a.Code = "REQUEST_ID_REUSED"
+		return a
+	case same != nil: // LS-RNW-003
+		a := l.shown("OK", now)
+		a.Replayed = true
+		return a
+	case !c.ends.IsZero() && !c.ends.Equal(l.expires):
+		a.Code, a.Expires = "LEASE_CHANGED", written(l.expires)
+		return a
 	}
-	l.renewal = &s
-	l.expires = now.Add(time.Duration(s.TTL) * time.Second) // LS-RNW-002
-	return Answer{Code: "OK", Token: token, Expires: l.expires}
+	l.renewals = append(l.renewals, c)
+	l.ttl, l.expires = c.ttl, now.Add(time.Duration(c.ttl)*time.Second) // LS-RNW-002
+	return l.shown("OK", now)
 }
 
-func (o *oracle) release(s Step, token int64, now time.Time) Answer {
-	code := o.refusal(s.Owner, token, now)
-	if code == "" {
+func (o *oracle) release(c command, now time.Time) outcome {
+	a, ok := o.refusal(c, now)
+	if ok {
 		l := o.latest()
-		l.release = &s // LS-REL-002
-		return Answer{Code: "OK", Token: token, Expires: l.expires}
+		l.release, l.released = &c, now // LS-REL-002
+		return l.shown("OK", now)
 	}
-	if token >= 1 && token <= o.token() { // LS-REL-003, for the last 8 releases of different tokens modulo 8
-		l := o.leases[token-1]
-		if l.release != nil && l.owner == s.Owner && l.release.Request == s.Request && !o.forgotten(token) {
-			a := Answer{Code: "OK", Token: token, Replayed: true}
-			if token == o.token() {
-				a.Expires = l.expires
-			}
-			return a
+	i := slices.IndexFunc(o.leases, func(l *lease) bool { return l.token == c.token })
+	if i < 0 {
+		return a
+	}
+	l := o.leases[i]
+	for _, later := range o.leases[i+1:] {
+		if later.release != nil && later.token%knownReleases == c.token%knownReleases {
+			return a // forgotten
 		}
 	}
-	return Answer{Code: code}
+	if l.release == nil || l.release.owner != c.owner || l.release.request != c.request {
+		return a
+	}
+	if l == o.latest() { // LS-REL-003
+		a := l.shown("OK", now)
+		a.Replayed = true
+		return a
+	}
+	return outcome{Code: "OK", Replayed: true, At: written(now), Token: c.token, Owner: c.owner, Phase: "RELEASED", Metadata: labels(nil)}
 }
 
-// forgotten reports whether a later release took the place of the token's.
-func (o *oracle) forgotten(token int64) bool {
-	for t := token + 8; t <= o.token(); t += 8 {
-		if o.leases[t-1].release != nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (o *oracle) force(s Step, now time.Time) Answer {
-	if f := o.forced; f != nil && f.Request == s.Request {
-		if f.Owner == s.Owner {
-			return Answer{Code: "OK", Token: o.token(), Expires: o.latest().expires, Replayed: true}
-		}
-		return Answer{Code: "REQUEST_ID_REUSED"}
-	}
+func (o *oracle) force(c command, now time.Time) outcome {
 	l := o.latest()
-	if l == nil || !l.active(now) {
-		return Answer{Code: "LOCK_NOT_HELD"}
+	same, _ := remembered(o.forces, c)
+	switch {
+	case same != nil && (same.reason != c.reason || same.lease != c.lease):
+		return outcome{Code: "REQUEST_ID_REUSED", At: written(now)}
+	case same != nil && l.forced != nil && l.forced.owner == c.owner && l.forced.request == c.request:
+		a := l.shown("OK", now)
+		a.Replayed = true
+		return a
+	case same != nil: // it ended an earlier lease: a later one is neither touched nor shown
+		return outcome{Code: "OK", Replayed: true, At: written(now), Phase: "RELEASED", Metadata: labels(nil)}
+	case l == nil:
+		return outcome{Code: "LOCK_NOT_HELD", At: written(now)}
+	case !l.active(now):
+		return l.shown("LOCK_NOT_HELD", now)
+	case c.lease != "" && c.lease != l.by.lease:
+		return outcome{Code: "LEASE_LOST", At: written(now)}
 	}
-	l.forced = true
-	o.forced = &s
-	return Answer{Code: "OK", Token: o.token(), Expires: l.expires}
+	l.forced, l.released = &c, now
+	o.forces = append(o.forces, c)
+	return l.shown("OK", now)
 }

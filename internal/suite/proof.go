@@ -14,12 +14,14 @@ import (
 )
 
 // proof is how rules are shown to hold on a store: by programs of steps S that an oracle runs as well, and by histories of
-// concurrent callers. The mutants are faults that both must notice. Names keep what runs on one store apart.
+// concurrent callers. The mutants are faults that both must notice; those of commands that histories do not have, programs
+// alone. Names keep what runs on one store apart.
 type proof[S any] struct {
 	program *rapid.Generator[[]S]
 	run     func(ctx context.Context, store docstore.Store, clock *Clock, name string, program []S) error
 	history func(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error
 	mutants map[string]func(docstore.Store) docstore.Store
+	others  map[string]func(docstore.Store) docstore.Store // for programs alone
 }
 
 func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
@@ -49,14 +51,14 @@ func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.T
 // the checks, so one store is enough.
 func (p proof[S]) bites(t *testing.T) {
 	t.Helper()
-	for name, plant := range p.mutants {
-		mutant := func() (docstore.Store, *Clock) {
-			clock := NewClock()
-			return plant(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})), clock
-		}
+	mutant := func(plant func(docstore.Store) docstore.Store) (docstore.Store, *Clock) {
+		clock := NewClock()
+		return plant(docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})), clock
+	}
+	programs := func(name string, plant func(docstore.Store) docstore.Store) {
 		t.Run("programs/"+name, func(t *testing.T) {
 			t.Parallel()
-			store, clock := mutant()
+			store, clock := mutant(plant)
 			const programs = 2000
 			for seed := range programs {
 				if err := p.run(t.Context(), store, clock, strconv.Itoa(seed), p.program.Example(seed)); err != nil {
@@ -65,9 +67,15 @@ func (p proof[S]) bites(t *testing.T) {
 			}
 			t.Errorf("%d programs did not notice", programs)
 		})
+	}
+	for name, plant := range p.others {
+		programs(name, plant)
+	}
+	for name, plant := range p.mutants {
+		programs(name, plant)
 		t.Run("histories/"+name, func(t *testing.T) {
 			t.Parallel()
-			store, clock := mutant()
+			store, clock := mutant(plant)
 			const histories = 200
 			for seed := range uint64(histories) {
 				if err := p.history(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {

@@ -43,15 +43,15 @@ func ExampleLocks() {
 	fmt.Println(second.Code, second.Lease.Owner, "token", second.Lease.Token)
 
 	// Output:
-	// OK ci-42 token 1
+	// OK ci-42 token 1767268800000001
 	// LOCK_HELD by ci-42 for 30s
 	// OK RELEASED
-	// OK ci-43 token 2
+	// OK ci-43 token 1767268800000002
 }
 
 // A holder that slept through the end of its lease comes back with an old token.
 func ExampleGuard() {
-	guard := lock.NewGuard(docstore.NewMemory(nil))
+	guard := lock.NewGuard(docstore.NewMemory(nil), nil)
 	for _, token := range []int64{1, 2, 1} {
 		o, err := guard.Check(context.Background(), lock.Fence{Tenant: "acme", Resource: "deploy-prod", Token: token})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
@@ -19,10 +20,26 @@ const FenceKind = "fences"
 // in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
 type Guard struct {
 	store docstore.Store
+	now   func() time.Time
 }
 
-// NewGuard returns a guard that keeps the tokens in the store.
-func NewGuard(store docstore.Store) *Guard { return &Guard{store} }
+// GuardOptions are the settings of [NewGuard]. The zero value works.
+type GuardOptions struct {
+	Now func() time.Time // the time, for [MaxAhead]; nil means time.Now
+}
+
+// MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased far less
+// often than that: one that lies further ahead was given by no lock, and would make the fence reject all that are.
+const MaxAhead = time.Hour
+
+// NewGuard returns a guard that keeps the tokens in the store. Options may be nil.
+func NewGuard(store docstore.Store, o *GuardOptions) *Guard {
+	g := &Guard{store: store, now: time.Now}
+	if o != nil && o.Now != nil {
+		g.now = o.Now
+	}
+	return g
+}
 
 // Fence asks a [Guard] to let a token pass.
 type Fence struct {
@@ -90,11 +107,100 @@ func WhileHeld(id ID, owner string, token int64) docstore.Write {
 	return docstore.Write{Key: id.key(), If: heldBy(owner, token)}
 }
 
-// Check lets a token pass or rejects it. One request to the store. After an error the token must not be relied on; checking
-// again is harmless.
+// Check lets a token pass or rejects it. One request to the store. The error is a [field.Error] for a token beyond [MaxAhead].
+// After an error the token must not be relied on; checking again is harmless.
 func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceOutcome{}, err
 	}
-	return rule.Run(ctx, g.store, time.Now, c)
+	if most := g.now().Add(MaxAhead).UnixMicro(); c.Token > most {
+		return FenceOutcome{}, field.Errorf("fencing_token", "is a number that no lock has given: %d at most by now", most)
+	}
+	return rule.Run(ctx, g.store, g.now, c)
+}
+
+// FenceReset asks a [Guard] to forget the highest token of a resource: an administrator's tool for a fence that a wrong token
+// has closed. Until a current token has been checked again, old ones pass.
+type FenceReset struct {
+	Tenant   string // tenant_id
+	Resource string // what is protected
+	Highest  int64  // the highest token that the administrator knows of: the fence is reset only while it is that one
+	By       string // the administrator
+	Reason   string // stays in the fence's document
+}
+
+// FenceResetOutcome is the result of [Guard.Reset].
+type FenceResetOutcome struct {
+	Reset    bool
+	Replayed bool  // the fence was reset from this token before, and has seen no other token since
+	Highest  int64 // if it was not reset: the highest token, 0 if there is none
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c FenceReset) Validate() error {
+	return first(name("tenant_id", c.Tenant, MaxTenantBytes), name("resource", c.Resource, MaxKeyBytes),
+		field.Range("highest_token", c.Highest, 1, docstore.MaxInt), checkOwner(c.By), checkReason(c.Reason))
+}
+
+// Write applies while the highest token is the one that was named, so that a late delivery resets nothing that came after.
+func (c FenceReset) Write() docstore.Write {
+	return docstore.Write{
+		Key: c.fence().key(),
+		If:  docstore.Eq{Field: fToken, Value: docstore.Int(c.Highest)},
+		Set: map[string]docstore.Value{
+			fToken:       docstore.Int(0),
+			fResetFrom:   docstore.Int(c.Highest),
+			fResetBy:     docstore.String(c.By),
+			fResetReason: docstore.String(c.Reason),
+			fResetAt:     docstore.Now,
+		},
+	}
+}
+
+// Names of the fields in which a fence keeps its latest reset.
+const (
+	fResetFrom   = "reset_from"
+	fResetBy     = "reset_by"
+	fResetReason = "reset_reason"
+	fResetAt     = "reset_at"
+)
+
+func (c FenceReset) fence() Fence { return Fence{Tenant: c.Tenant, Resource: c.Resource} }
+
+// FenceState is what the document of a fence says. The zero FenceState is a fence that has seen no token.
+type FenceState struct {
+	Highest   int64 // the highest token since the latest reset
+	ResetFrom int64 // the highest token before it
+}
+
+// State reads the document of a fence.
+func (c FenceReset) State(d docstore.Doc) (FenceState, error) {
+	highest, err := c.fence().State(d)
+	if err != nil {
+		return FenceState{}, err
+	}
+	from, _ := d[fResetFrom].(docstore.Int)
+	return FenceState{highest, int64(from)}, nil
+}
+
+// Granted resets the fence.
+func (c FenceReset) Granted(FenceState, rule.When) FenceResetOutcome {
+	return FenceResetOutcome{Reset: true}
+}
+
+// Refusal recognises a reset that has been carried out.
+func (c FenceReset) Refusal(s FenceState, _ rule.When) FenceResetOutcome {
+	if s.Highest == 0 && s.ResetFrom == c.Highest {
+		return FenceResetOutcome{Reset: true, Replayed: true}
+	}
+	return FenceResetOutcome{Highest: s.Highest}
+}
+
+// Reset forgets the highest token of a resource. The caller of this method must have authorized the administrator. One request
+// to the store; after an error, sending it again has no second effect.
+func (g *Guard) Reset(ctx context.Context, c FenceReset) (FenceResetOutcome, error) {
+	if err := c.Validate(); err != nil {
+		return FenceResetOutcome{}, err
+	}
+	return rule.Run(ctx, g.store, g.now, c)
 }

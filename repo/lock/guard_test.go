@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -19,7 +20,8 @@ import (
 // TestGuard: LS-FENCE-001. Each check is one request to the store.
 func TestGuard(t *testing.T) {
 	store := &watched{Store: docstore.NewMemory(nil)}
-	g := lock.NewGuard(store)
+	now := time.UnixMicro(docstore.MaxInt).Add(-lock.MaxAhead)
+	g := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return now }})
 	for i, c := range []struct {
 		tenant, resource string
 		token            int64
@@ -52,7 +54,7 @@ func TestGuard(t *testing.T) {
 // TestGuardStopsAnEarlierHolder: LS-FENCE-001 as it happens. The lock changes hands while its first holder is paused.
 func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	b := begin(t)
-	g := lock.NewGuard(b.store)
+	g := lock.NewGuard(b.store, nil)
 	check := func(token int64, want bool) {
 		t.Helper()
 		if o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "deploy", Token: token}); err != nil || o.Passed != want {
@@ -68,10 +70,84 @@ func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	check(ann.Token, false)
 }
 
+// TestGuardRefusesTokensOfTheFuture: LS-FENCE-001 for a token that no lock has given. It would close the fence to all that are.
+func TestGuardRefusesTokensOfTheFuture(t *testing.T) {
+	store := &watched{Store: docstore.NewMemory(nil)}
+	g := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return epoch }})
+	check := func(token int64) (lock.FenceOutcome, error) {
+		return g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+	}
+	most := epoch.Add(time.Hour).UnixMicro()
+	for _, token := range []int64{most + 1, docstore.MaxInt} {
+		o, err := check(token)
+		e, ok := errors.AsType[*field.Error](err)
+		if !ok || e.Error() != "fencing_token is a number that no lock has given: 1767229200000000 at most by now" || o.Passed || len(store.requests) > 0 {
+			t.Errorf("token %d: %+v, %v after %v", token, o, err, store.requests)
+		}
+	}
+	for _, token := range []int64{1, epoch.UnixMicro(), most} {
+		if o, err := check(token); err != nil || !o.Passed {
+			t.Errorf("token %d: %+v, %v", token, o, err)
+		}
+	}
+}
+
+// TestFenceReset: an administrator opens a fence that a wrong token has closed. A late delivery resets nothing that came after.
+func TestFenceReset(t *testing.T) {
+	clock := suite.NewClockAt(epoch)
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
+	g := lock.NewGuard(store, &lock.GuardOptions{Now: clock.Now})
+	key := docstore.Key{Kind: lock.FenceKind, Tenant: "acme", ID: "db"}
+	check := func(token int64, want lock.FenceOutcome) {
+		t.Helper()
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+		if err != nil || o != want {
+			t.Errorf("token %d: %+v, %v, want %+v", token, o, err, want)
+		}
+	}
+	reset := func(from int64, want lock.FenceResetOutcome) {
+		t.Helper()
+		o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "db", Highest: from, By: "root", Reason: "a typo"})
+		if err != nil || o != want {
+			t.Errorf("reset from %d: %+v, %v, want %+v", from, o, err, want)
+		}
+	}
+	reset(9, lock.FenceResetOutcome{}) // there is none
+	check(9, lock.FenceOutcome{Passed: true, Highest: 9})
+	check(5, lock.FenceOutcome{Highest: 9})
+	reset(8, lock.FenceResetOutcome{Highest: 9})
+	check(5, lock.FenceOutcome{Highest: 9})
+	reset(9, lock.FenceResetOutcome{Reset: true})
+	want := docstore.Doc{
+		"token": docstore.Int(0), "reset_from": docstore.Int(9), "reset_by": docstore.String("root"), "reset_reason": docstore.String("a typo"),
+		"reset_at": docstore.FormatTime(epoch),
+	}
+	if s, err := store.Get(t.Context(), key); err != nil || !s.Docs[0].Equal(want) {
+		t.Errorf("the document is %v, %v, want %v", s.Docs[0], err, want)
+	}
+	reset(9, lock.FenceResetOutcome{Reset: true, Replayed: true})
+	check(5, lock.FenceOutcome{Passed: true, Highest: 5})
+	reset(9, lock.FenceResetOutcome{Highest: 5}) // late
+	check(4, lock.FenceOutcome{Highest: 5})
+
+	for name, c := range map[string]lock.FenceReset{
+		"tenant_id":     {Resource: "db", Highest: 1, By: "root", Reason: "x"},
+		"resource":      {Tenant: "acme", Highest: 1, By: "root", Reason: "x"},
+		"highest_token": {Tenant: "acme", Resource: "db", By: "root", Reason: "x"},
+		"owner_id":      {Tenant: "acme", Resource: "db", Highest: 1, Reason: "x"},
+		"reason":        {Tenant: "acme", Resource: "db", Highest: 1, By: "root"},
+	} {
+		o, err := g.Reset(t.Context(), c)
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != name || o != (lock.FenceResetOutcome{}) {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+	}
+}
+
 // TestGuardAmongMany: a token that is lower than one that has passed before the check began never passes, and a refusal
 // names a higher token.
 func TestGuardAmongMany(t *testing.T) {
-	g := lock.NewGuard(docstore.NewMemory(nil))
+	g := lock.NewGuard(docstore.NewMemory(nil), nil)
 	var (
 		mu      sync.Mutex
 		highest int64 // that has passed
@@ -114,7 +190,7 @@ func TestGuardAmongMany(t *testing.T) {
 // TestGuardLosesAnAnswer: asking again is harmless, and an older token stays refused.
 func TestGuardLosesAnAnswer(t *testing.T) {
 	store := &watched{Store: docstore.NewMemory(nil)}
-	g := lock.NewGuard(store)
+	g := lock.NewGuard(store, nil)
 	store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
 		_, err := apply()
 		return docstore.Result{}, errors.Join(docstore.ErrUnavailable, err)
@@ -137,7 +213,7 @@ func TestGuardErrors(t *testing.T) {
 	c := lock.Fence{Tenant: "acme", Resource: "db", Token: 5}
 	t.Run("store", func(t *testing.T) {
 		for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClosed, context.DeadlineExceeded} {
-			o, err := lock.NewGuard(failing{err: cause}).Check(t.Context(), c)
+			o, err := lock.NewGuard(failing{err: cause}, nil).Check(t.Context(), c)
 			if !errors.Is(err, cause) || err.Error() != "fences/acme/db: "+cause.Error() || o != (lock.FenceOutcome{}) {
 				t.Errorf("%v: got %+v, %v", cause, o, err)
 			}
@@ -145,7 +221,7 @@ func TestGuardErrors(t *testing.T) {
 	})
 	t.Run("malformed", func(t *testing.T) {
 		store := &watched{Store: docstore.NewMemory(nil)}
-		o, err := lock.NewGuard(store).Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db"})
+		o, err := lock.NewGuard(store, nil).Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db"})
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "fencing_token" || o.Passed || len(store.requests) != 0 {
 			t.Errorf("got %+v, %v after %v", o, err, store.requests)
 		}
@@ -158,7 +234,7 @@ func TestGuardErrors(t *testing.T) {
 			if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: d}); err != nil {
 				t.Fatal(err)
 			}
-			o, err := lock.NewGuard(store).Check(t.Context(), c)
+			o, err := lock.NewGuard(store, nil).Check(t.Context(), c)
 			want := `docstore: damaged document: fences/acme/db: field "token" is not a whole number`
 			if !errors.Is(err, docstore.ErrDamaged) || err.Error() != want || o != (lock.FenceOutcome{}) {
 				t.Errorf("got %+v, %v", o, err)
@@ -173,7 +249,7 @@ func TestGuardErrors(t *testing.T) {
 		store.write = func(func() (docstore.Result, error)) (docstore.Result, error) {
 			return docstore.Result{Docs: []docstore.Doc{{"token": docstore.Int(4)}}, Refused: []int{0}}, nil
 		}
-		o, err := lock.NewGuard(store).Check(t.Context(), c)
+		o, err := lock.NewGuard(store, nil).Check(t.Context(), c)
 		want := "docstore: damaged document: fences/acme/db: the store refused what the rule grants"
 		if !errors.Is(err, docstore.ErrDamaged) || err.Error() != want || o != (lock.FenceOutcome{}) {
 			t.Errorf("got %+v, %v", o, err)

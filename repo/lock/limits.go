@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"time"
+
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
@@ -50,6 +52,14 @@ func checkOwner(s string) error { return field.Text("owner_id", s, MaxOwnerBytes
 func checkTTL(n int64) error { return field.Range("ttl_seconds", n, 1, MaxTTLSeconds) }
 
 func checkToken(n int64) error { return field.Range("fencing_token", n, 1, docstore.MaxInt) }
+
+// checkExpiresAt rejects what has no stored form.
+func checkExpiresAt(t time.Time) error {
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return field.Errorf("expires_at", "must be in the years 0000 to 9999")
+	}
+	return nil
+}
 
 func checkReason(s string) error { return field.Text("reason", s, MaxReasonBytes) }
 

@@ -23,6 +23,14 @@ var (
 	labels = map[string]string{"build": "7"}
 )
 
+// nth is the token of the nth grant of a lock whose first was at epoch. Other numbers, which no lock gives, are left as they are.
+func nth(n int64) int64 {
+	if n < 1 || n > 99 {
+		return n
+	}
+	return epoch.UnixMicro() + n
+}
+
 // watched is a store that notes which requests it gets and lets a test come between a write and its response.
 type watched struct {
 	docstore.Store
@@ -123,11 +131,11 @@ func acquire(owner, request string, ttl int64) lock.Acquire {
 }
 
 func renew(owner string, token int64, request string, ttl int64) lock.Renew {
-	return lock.Renew{ID: deploy, Owner: owner, Token: token, RequestID: request, TTLSeconds: ttl}
+	return lock.Renew{ID: deploy, Owner: owner, Token: nth(token), RequestID: request, TTLSeconds: ttl}
 }
 
 func release(owner string, token int64, request string) lock.Release {
-	return lock.Release{ID: deploy, Owner: owner, Token: token, RequestID: request}
+	return lock.Release{ID: deploy, Owner: owner, Token: nth(token), RequestID: request}
 }
 
 func force(request string) lock.ForceRelease {
@@ -138,15 +146,15 @@ func force(request string) lock.ForceRelease {
 func TestLifeOfALock(t *testing.T) {
 	b := begin(t)
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
-	ann := lock.Lease{Token: 1, Status: lock.Status{
+	ann := lock.Lease{Token: nth(1), Status: lock.Status{
 		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l1", Owner: "ann",
 		AcquiredAt: at(0), ExpiresAt: at(30), TTLSeconds: 30, Metadata: labels,
 	}}
-	bob := lock.Lease{Token: 2, Status: lock.Status{
+	bob := lock.Lease{Token: nth(2), Status: lock.Status{
 		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l4", Owner: "bob",
 		AcquiredAt: at(12), ExpiresAt: at(17), TTLSeconds: 5, Metadata: labels,
 	}}
-	cy := lock.Lease{Token: 3, Status: lock.Status{
+	cy := lock.Lease{Token: nth(3), Status: lock.Status{
 		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l5", Owner: "cy",
 		AcquiredAt: at(17), ExpiresAt: at(47), TTLSeconds: 30, Metadata: labels,
 	}}
@@ -160,10 +168,10 @@ func TestLifeOfALock(t *testing.T) {
 	}
 	forced := func(l *lock.Lease) {
 		l.Phase, l.ReleasedAt = lock.Released, at(18)
-		l.Forced = lock.Forced{By: "root", Reason: "hangs", RequestID: "f1", At: at(18)}
+		l.Forced = lock.Forced{By: "root", Reason: "hangs", At: at(18)}
 	}
 	named := func(token int64) lock.Lease {
-		return lock.Lease{Token: token, Status: lock.Status{Tenant: "acme", Key: "deploy"}}
+		return lock.Lease{Token: nth(token), Status: lock.Status{Tenant: "acme", Key: "deploy"}}
 	}
 	renewed := with(ann, until(70, 60))
 
@@ -174,7 +182,7 @@ func TestLifeOfALock(t *testing.T) {
 		want  lock.Outcome // At is filled in
 	}{
 		{"LS-INV-004: renew before the first grant", 0, renew("ann", 1, "n0", 30),
-			lock.Outcome{Code: lock.LeaseLost, Lease: named(1), Detail: "this token was never granted"}},
+			lock.Outcome{Code: lock.LeaseLost, Lease: named(1), Detail: "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"}},
 		{"force-release before the first grant", 0, force("f0"),
 			lock.Outcome{Code: lock.NotHeld, Lease: named(0), Detail: "no one holds the lock"}},
 		{"LS-ACQ-002, LS-ACQ-003: acquire what is free", 0, acquire("ann", "a1", 30), lock.Outcome{Code: lock.OK, Lease: ann}},
@@ -223,23 +231,52 @@ func TestLifeOfALock(t *testing.T) {
 		{"force-release again", time.Second, force("f1"), lock.Outcome{Code: lock.OK, Replayed: true, Lease: with(cy, forced)}},
 		{"force-release again for another reason", 0, lock.ForceRelease{ID: deploy, By: "root", Reason: "lunch", RequestID: "f1"}, lock.Outcome{
 			Code: lock.RequestIDReused, Lease: named(0),
-			Detail: "this request_id ended a lease with another reason or for another administrator; use a new request_id",
+			Detail: "this request_id ended a lease with another reason or lease_id; use a new request_id",
 		}},
 		{"release what was ended by force", 0, release("cy", 3, "e3"), lock.Outcome{
 			Code: lock.LeaseReleased, Lease: with(named(3), func(l *lock.Lease) { l.ReleasedAt = at(18) }),
 			Detail: "the lease was ended by root: hangs",
 		}},
-		{"acquire again after the end: a new intention", 0, acquire("cy", "a4", 30), lock.Outcome{
+		{"LS-ACC-04: acquire again after the end", 0, acquire("cy", "a4", 30), lock.Outcome{
+			Code: lock.RequestIDReused, Lease: named(0), Detail: "the lease that this request_id obtained has ended; use a new request_id",
+		}},
+		{"LS-ACC-04: acquire again after the end of an earlier lease", 0, acquire("ann", "a1", 30), lock.Outcome{
+			Code: lock.RequestIDReused, Lease: named(0), Detail: "the lease that this request_id obtained has ended; use a new request_id",
+		}},
+		{"acquire anew: nothing is left of how the lease before it was ended", 0, acquire("cy", "a5", 30), lock.Outcome{
 			Code: lock.OK,
-			Lease: lock.Lease{Token: 4, Status: lock.Status{
-				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l6", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(49),
-				TTLSeconds: 30, Metadata: labels, Forced: lock.Forced{By: "root", Reason: "hangs", RequestID: "f1", At: at(18)},
+			Lease: lock.Lease{Token: nth(4), Status: lock.Status{
+				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(49),
+				TTLSeconds: 30, Metadata: labels,
 			}},
 		}},
-		{"acquire again with other metadata", 0, lock.Acquire{ID: deploy, Owner: "cy", RequestID: "a4", TTLSeconds: 30}, lock.Outcome{
-			Code: lock.RequestIDReused, Lease: named(0),
-			Detail: "this request_id obtained the lock with another ttl_seconds or metadata; use a new request_id",
+		{"force-release again after a later lease", 0, force("f1"), lock.Outcome{
+			Code: lock.OK, Replayed: true, Lease: with(named(0), func(l *lock.Lease) { l.Phase = lock.Released }),
 		}},
+		{"acquire again with other metadata", 0, lock.Acquire{ID: deploy, Owner: "cy", RequestID: "a5", TTLSeconds: 30}, lock.Outcome{
+			Code: lock.RequestIDReused, Lease: named(0),
+			Detail: "this request_id was used with another ttl_seconds or metadata; use a new request_id",
+		}},
+		{"LS-ACQ-001: acquire what one holds oneself", 0, acquire("cy", "a6", 30), lock.Outcome{
+			Code: lock.Held, RetryAfter: 30 * time.Second, Detail: "this owner_id holds the lock, under another request_id",
+			Lease: lock.Lease{Status: lock.Status{
+				Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(49),
+				TTLSeconds: 30, Metadata: labels,
+			}},
+		}},
+		{"renew for another end than the lease has", 0,
+			lock.Renew{ID: deploy, Owner: "cy", Token: nth(4), RequestID: "n5", TTLSeconds: 60, ExpiresAt: at(48)}, lock.Outcome{
+				Code: lock.LeaseChanged, Lease: with(named(4), func(l *lock.Lease) { l.ExpiresAt = at(49) }),
+				Detail: "the lease expires at 2026-01-01T00:00:49.000Z; name this time, or none, to renew it",
+			}},
+		{"renew for the end that the lease has", 0,
+			lock.Renew{ID: deploy, Owner: "cy", Token: nth(4), RequestID: "n5", TTLSeconds: 60, ExpiresAt: at(49)}, lock.Outcome{
+				Code: lock.OK,
+				Lease: lock.Lease{Token: nth(4), Status: lock.Status{
+					Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l8", Owner: "cy", AcquiredAt: at(19), ExpiresAt: at(79),
+					TTLSeconds: 60, Metadata: labels,
+				}},
+			}},
 	}
 	for _, s := range steps {
 		b.clock.Advance(s.after)
@@ -342,8 +379,8 @@ func TestAnswersThatCameTooLate(t *testing.T) {
 				t.Errorf("the lease ends at %v, want %v", o.Lease.ExpiresAt, want)
 			}
 			if c.code == lock.LeaseExpired {
-				if want := fmt.Sprintf(late, c.took); o.Detail != want || o.Lease.LeaseID != "" || o.Lease.Token != 1 {
-					t.Errorf("got  %+v\nwant token 1, no lease_id, and %q", o, want)
+				if want := fmt.Sprintf(late, c.took); o.Detail != want || o.Lease.LeaseID != "" || o.Lease.Token != nth(1) {
+					t.Errorf("got  %+v\nwant the token, no lease_id, and %q", o, want)
 				}
 			}
 		})
@@ -363,8 +400,8 @@ func TestLateGrantCanBeGivenBack(t *testing.T) {
 	b.gets(acquire("bob", "a2", 30), lock.Held, false)
 	b.gets(release("ann", o.Lease.Token, "e1"), lock.OK, false)
 	b.store.write = nil
-	if o := b.gets(acquire("bob", "a2", 30), lock.OK, false); o.Lease.Token != 2 {
-		t.Errorf("token %d, want 2", o.Lease.Token)
+	if o := b.gets(acquire("bob", "a2", 30), lock.OK, false); o.Lease.Token != nth(2) {
+		t.Errorf("token %d, want %d", o.Lease.Token, nth(2))
 	}
 }
 
@@ -438,7 +475,8 @@ func TestDamagedDocuments(t *testing.T) {
 		{"metadata is a boolean", held, docstore.Doc{"metadata": docstore.Bool(true)}, "metadata"},
 		{"token is text", held, docstore.Doc{"token": docstore.String("3")}, "token"},
 		{"token is text, lease expired", expired, docstore.Doc{"token": docstore.String("3")}, "token"},
-		{"a remembered release without a token", held, docstore.Doc{"release_5": docstore.Map{"owner_id": "ann"}}, "release_5"},
+		{"a remembered release is a map", held, docstore.Doc{"e5": docstore.Map{"owner_id": "ann"}}, "e5"},
+		{"a remembered acquire is a number", held, docstore.Doc{"a2": docstore.Int(5)}, "a2"},
 		{"forced_at is no time", held, docstore.Doc{"forced_at": docstore.String("09:00")}, "forced_at"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -557,22 +595,25 @@ func TestAmbiguousWrites(t *testing.T) {
 				if !way.replayed {
 					began = 2 * time.Second
 				}
-				expires := epoch.Add(c.expires)
+				expires, token := epoch.Add(c.expires), nth(c.token)
 				if acquires || renews {
 					expires = expires.Add(began)
 				}
+				if c.before == nil {
+					token += began.Microseconds()
+				}
 				for again := range 2 { // the second time although the response was there
 					o := b.gets(c.do, lock.OK, way.replayed || again > 0)
-					if o.Lease.Token != c.token || o.Lease.Phase != c.phase || !o.Lease.ExpiresAt.Equal(expires) {
-						t.Errorf("got %+v, want token %d, %s until %v", o.Lease, c.token, c.phase, expires)
+					if o.Lease.Token != token || o.Lease.Phase != c.phase || !o.Lease.ExpiresAt.Equal(expires) {
+						t.Errorf("got %+v, want token %d, %s until %v", o.Lease, token, c.phase, expires)
 					}
 				}
-				if d := b.document(); d["token"] != docstore.Int(c.token) {
-					t.Errorf("the counter stands at %v, want %d", d["token"], c.token)
+				if d := b.document(); d["token"] != docstore.Int(token) {
+					t.Errorf("the counter stands at %v, want %d", d["token"], token)
 				}
 				o := b.gets(c.next, c.code, false)
-				if c.code == lock.OK && o.Lease.Token != c.token+1 {
-					t.Errorf("the next token is %d, want %d", o.Lease.Token, c.token+1)
+				if c.code == lock.OK && o.Lease.Token != token+1 {
+					t.Errorf("the next token is %d, want %d", o.Lease.Token, token+1)
 				}
 			})
 		}
@@ -589,7 +630,7 @@ func TestWriteSentTwiceBelow(t *testing.T) {
 		}
 		return apply()
 	}
-	if o := b.gets(acquire("ann", "a1", 30), lock.OK, true); o.Lease.Token != 1 || o.Lease.LeaseID != "l1" {
+	if o := b.gets(acquire("ann", "a1", 30), lock.OK, true); o.Lease.Token != nth(1) || o.Lease.LeaseID != "l1" {
 		t.Errorf("acquire: %+v", o)
 	}
 	if o := b.gets(renew("ann", 1, "n1", 60), lock.OK, true); !o.Lease.ExpiresAt.Equal(epoch.Add(time.Minute)) {
@@ -597,12 +638,12 @@ func TestWriteSentTwiceBelow(t *testing.T) {
 	}
 	b.gets(acquire("bob", "a2", 30), lock.Held, false)
 	b.gets(release("ann", 1, "e1"), lock.OK, true)
-	if o := b.gets(acquire("bob", "a2", 30), lock.OK, true); o.Lease.Token != 2 {
+	if o := b.gets(acquire("bob", "a2", 30), lock.OK, true); o.Lease.Token != nth(2) {
 		t.Errorf("acquire by the next: %+v", o)
 	}
 	b.gets(force("f1"), lock.OK, true)
-	if d := b.document(); d["token"] != docstore.Int(2) {
-		t.Errorf("the counter stands at %v, want 2", d["token"])
+	if d := b.document(); d["token"] != docstore.Int(nth(2)) {
+		t.Errorf("the counter stands at %v, want %d", d["token"], nth(2))
 	}
 }
 
@@ -611,15 +652,15 @@ func TestEightReleasesAreRemembered(t *testing.T) {
 	b := begin(t)
 	for token := int64(1); token <= 9; token++ {
 		request := fmt.Sprint("e", token)
-		if o := b.gets(acquire("ann", fmt.Sprint("a", token), 30), lock.OK, false); o.Lease.Token != token {
-			t.Fatalf("token %d, want %d", o.Lease.Token, token)
+		if o := b.gets(acquire("ann", fmt.Sprint("a", token), 30), lock.OK, false); o.Lease.Token != nth(token) {
+			t.Fatalf("token %d, want %d", o.Lease.Token, nth(token))
 		}
 		b.gets(release("ann", token, request), lock.OK, false)
 	}
 	held := b.gets(acquire("ann", "a10", 30), lock.OK, false)
 	for token := int64(2); token <= 9; token++ {
 		o := b.gets(release("ann", token, fmt.Sprint("e", token)), lock.OK, true)
-		if o.Lease.Token != token || o.Lease.Phase != lock.Released || o.Lease.Owner != "ann" {
+		if o.Lease.Token != nth(token) || o.Lease.Phase != lock.Released || o.Lease.Owner != "ann" {
 			t.Errorf("repeated release of token %d: %+v", token, o)
 		}
 		b.gets(release("ann", token, "other"), lock.LeaseLost, false)
@@ -632,19 +673,207 @@ func TestEightReleasesAreRemembered(t *testing.T) {
 	}
 }
 
+// TestFourRequestsOfAKindAreRemembered: LS-ACQ-004, LS-RNW-003, LS-ACC-04. Each kind has its own memory: renewals do not push out
+// the acquire. A fifth request pushes out the first.
+func TestFourRequestsOfAKindAreRemembered(t *testing.T) {
+	b := begin(t)
+	held := b.gets(acquire("ann", "a1", 30), lock.OK, false).Lease
+	for n := range int64(6) {
+		b.clock.Advance(time.Second)
+		held = b.gets(renew("ann", 1, fmt.Sprint("n", n), 30+n), lock.OK, false).Lease
+	}
+	b.clock.Advance(time.Second)
+	for n := int64(2); n < 6; n++ { // the end does not move, whichever it is
+		if o := b.gets(renew("ann", 1, fmt.Sprint("n", n), 30+n), lock.OK, true); !reflect.DeepEqual(o.Lease, held) {
+			t.Errorf("renewal %d again: %+v, want %+v", n, o.Lease, held)
+		}
+		b.gets(renew("ann", 1, fmt.Sprint("n", n), 29), lock.RequestIDReused, false)
+	}
+	if o := b.gets(acquire("ann", "a1", 30), lock.OK, true); !reflect.DeepEqual(o.Lease, held) {
+		t.Errorf("the acquire again: %+v, want %+v", o.Lease, held)
+	}
+	late := renew("ann", 1, "n0", 30) // forgotten
+	late.ExpiresAt = epoch.Add(30 * time.Second)
+	if o := b.gets(late, lock.LeaseChanged, false); !o.Lease.ExpiresAt.Equal(held.ExpiresAt) {
+		t.Errorf("a forgotten renewal that names the end it knew: %+v, want the end %v", o, held.ExpiresAt)
+	}
+
+	for n := range 6 { // five acquires by others, each ended by force
+		b.gets(force(fmt.Sprint("f", n)), lock.OK, false)
+		b.gets(acquire("bob", fmt.Sprint("b", n), 30), lock.OK, false)
+	}
+	for n := 2; n < 6; n++ { // LS-ACC-04, and the lock of the last acquire stays as it is
+		if o := b.gets(force(fmt.Sprint("f", n)), lock.OK, true); o.Lease.Phase != lock.Released || o.Lease.Owner != "" {
+			t.Errorf("force-release %d again: %+v", n, o)
+		}
+		if n < 5 {
+			b.gets(acquire("bob", fmt.Sprint("b", n), 30), lock.RequestIDReused, false)
+		}
+		other := force(fmt.Sprint("f", n))
+		other.Reason = "lunch"
+		b.gets(other, lock.RequestIDReused, false)
+		other.By = "toor"
+		other.LeaseID = "l1"
+		b.gets(other, lock.LeaseLost, false) // another administrator's request_ids are others
+	}
+	if s, _, err := b.locks.Get(t.Context(), deploy); err != nil || s.Phase != lock.Active || s.Owner != "bob" {
+		t.Errorf("late deliveries touched the lock: %+v, %v", s, err)
+	}
+	b.gets(force("f0"), lock.OK, false) // forgotten: only a lease_id protects a later lease for ever
+	if o := b.gets(acquire("ann", "a1", 30), lock.OK, false); o.Lease.Token != nth(8) {
+		t.Errorf("a forgotten acquire: %+v", o)
+	}
+}
+
+// TestEveryWriteIsKept: the store may remove a lock's document once its lease has ended for the retention, and not before. Each
+// command that is granted says so in its one write.
+func TestEveryWriteIsKept(t *testing.T) {
+	for name, c := range map[string]struct{ set, want time.Duration }{
+		"default":     {0, 30 * 24 * time.Hour},
+		"an hour":     {time.Hour, time.Hour},
+		"too short":   {time.Second, time.Hour},
+		"off":         {lock.KeepForever, 100 * 365 * 24 * time.Hour},
+		"beyond that": {1 << 62, 100 * 365 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := suite.NewClockAt(epoch)
+			memory := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
+			var keep time.Duration
+			store := &keeps{memory, &keep}
+			b := &bench{t: t, clock: clock, own: clock, store: &watched{Store: store}}
+			b.locks = lock.New(b.store, &lock.Options{Now: clock.Now, Retention: c.set})
+			for _, step := range []struct {
+				do  any
+				ttl time.Duration
+			}{
+				{acquire("ann", "a1", 30), 30 * time.Second},
+				{renew("ann", 1, "n1", 86_400), 24 * time.Hour},
+				{release("ann", 1, "e1"), 0},
+				{acquire("ann", "a2", 1), time.Second},
+				{force("f1"), 0},
+			} {
+				b.gets(step.do, lock.OK, false)
+				if want := step.ttl + c.want; keep != want {
+					t.Errorf("%T is kept for %v, want %v", step.do, keep, want)
+				}
+			}
+		})
+	}
+}
+
+// keeps notes how long the latest write is to be kept.
+type keeps struct {
+	docstore.Store
+	keep *time.Duration
+}
+
+func (s *keeps) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	*s.keep = writes[0].Keep
+	return s.Store.Write(ctx, writes...)
+}
+
+// TestTokensSurviveRemoval: LS-INV-002 and LS-INV-003 for a lock whose document was removed, by retention or by hand. It reads as
+// never held, its tokens go on, and what was granted before stays lost.
+func TestTokensSurviveRemoval(t *testing.T) {
+	b := begin(t)
+	memory := b.store.Store.(*docstore.Memory)
+	last := b.gets(acquire("ann", "a1", 30), lock.OK, false).Lease.Token
+	for n := range 20 {
+		b.clock.Advance(30*time.Second + lock.DefaultRetention - time.Millisecond)
+		if removed, err := memory.Prune(t.Context(), 10); err != nil || removed != 0 {
+			t.Fatalf("removed %d a millisecond before the time, %v", removed, err)
+		}
+		if b.clock.Advance(time.Millisecond); n%2 == 0 {
+			if removed, err := memory.Prune(t.Context(), 10); err != nil || removed != 1 {
+				t.Fatalf("removed %d when it was due, %v", removed, err)
+			}
+			if s, found, err := b.locks.Get(t.Context(), deploy); err != nil || found || s.Phase != lock.None {
+				t.Fatalf("a removed lock reads %+v, %v, %v", s, found, err)
+			}
+			o := b.gets(renew("ann", last, "n1", 30), lock.LeaseLost, false)
+			if want := "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"; o.Detail != want {
+				t.Errorf("detail %q, want %q", o.Detail, want)
+			}
+			b.gets(release("ann", last, "e1"), lock.LeaseLost, false)
+		}
+		next := b.gets(acquire("ann", fmt.Sprint("b", n), 30), lock.OK, false).Lease.Token
+		if next <= last {
+			t.Fatalf("token %d after %d", next, last)
+		}
+		b.gets(renew("ann", last, "n1", 30), lock.LeaseLost, false)
+		b.gets(release("ann", last, "e1"), lock.LeaseLost, false)
+		last = next
+	}
+}
+
+// TestDocumentOfAnEarlierVersion: what an earlier version wrote is read as it stands. Its lease is held until it expires as stored, can be
+// renewed and released, and its tokens go on; its requests are not known again.
+func TestDocumentOfAnEarlierVersion(t *testing.T) {
+	earlier := docstore.Doc{
+		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"), "lease_id": docstore.String("l0"),
+		"acquired_at": docstore.FormatTime(epoch), "expires_at": docstore.FormatTime(epoch.Add(time.Minute)), "ttl_seconds": docstore.Int(60),
+		"metadata": docstore.Map{"build": "7"}, "acquire_request_id": docstore.String("a0"), "acquire_ttl_seconds": docstore.Int(30),
+		"renew_request_id": docstore.String("n0"), "forced_request_id": docstore.String("f0"), "forced_by": docstore.String("root"),
+		"forced_reason": docstore.String("hangs"), "forced_at": docstore.FormatTime(epoch.Add(-time.Hour)),
+		"release_2": docstore.Map{"token": "2", "owner_id": "ann", "request_id": "e0"},
+	}
+	want := lock.Status{
+		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l0", Owner: "ann", AcquiredAt: epoch, ExpiresAt: epoch.Add(time.Minute),
+		TTLSeconds: 60, Metadata: labels,
+	}
+	begin := func(t *testing.T) *bench {
+		b := begin(t)
+		b.put("deploy", earlier)
+		if s, found, err := b.locks.Get(t.Context(), deploy); err != nil || !found || !reflect.DeepEqual(s, want) {
+			t.Errorf("got %+v, %v, %v, want %+v", s, found, err, want)
+		}
+		b.gets(acquire("bob", "a1", 30), lock.Held, false)
+		return b
+	}
+	const token = 3
+	at := func(c lock.Renew) lock.Renew { c.Token = token; return c }
+	t.Run("expires", func(t *testing.T) {
+		b := begin(t)
+		b.clock.Advance(time.Minute - time.Millisecond)
+		b.gets(acquire("bob", "a1", 30), lock.Held, false)
+		b.clock.Advance(time.Millisecond)
+		b.gets(at(renew("ann", 1, "n1", 30)), lock.LeaseExpired, false)
+		if o := b.gets(acquire("bob", "a1", 30), lock.OK, false); o.Lease.Token != token+1 {
+			t.Errorf("token %d, want %d", o.Lease.Token, token+1)
+		}
+	})
+	t.Run("renewed and released", func(t *testing.T) {
+		b := begin(t)
+		b.gets(at(renew("ann", 1, "n1", 30)), lock.OK, false)
+		b.gets(at(renew("ann", 1, "n1", 30)), lock.OK, true)
+		c := release("ann", 1, "e1")
+		c.Token = token
+		b.gets(c, lock.OK, false)
+		o := b.gets(c, lock.OK, true)
+		if o.Lease.Forced != (lock.Forced{}) {
+			t.Errorf("an earlier lease's force-release is shown: %+v", o)
+		}
+	})
+	t.Run("ended by force", func(t *testing.T) {
+		b := begin(t)
+		b.gets(force("f0"), lock.OK, false)
+		b.gets(force("f0"), lock.OK, true)
+	})
+}
+
 // TestTombstone: a document that keeps nothing but the counter is a free lock, and its tokens go on (LS-INV-002).
 func TestTombstone(t *testing.T) {
 	b := begin(t)
-	b.put("deploy", docstore.Doc{"token": docstore.Int(7)})
+	b.put("deploy", docstore.Doc{"token": docstore.Int(nth(7))})
 	if s, found, err := b.locks.Get(t.Context(), deploy); err != nil || found || s.Phase != lock.None {
 		t.Errorf("Get: %+v, %v, %v; want nothing found", s, found, err)
 	}
 	if p, err := b.locks.List(t.Context(), lock.List{Tenant: "acme"}); err != nil || len(p.Locks) != 0 || p.Next != "" {
 		t.Errorf("List: %+v, %v; want an empty page", p, err)
 	}
-	b.gets(renew("ann", 7, "n1", 30), lock.NotOwner, false)
-	if o := b.gets(acquire("ann", "a1", 30), lock.OK, false); o.Lease.Token != 8 {
-		t.Errorf("token %d, want 8", o.Lease.Token)
+	b.gets(renew("ann", 7, "n1", 30), lock.LeaseLost, false)
+	if o := b.gets(acquire("ann", "a1", 30), lock.OK, false); o.Lease.Token != nth(8) {
+		t.Errorf("token %d, want %d", o.Lease.Token, nth(8))
 	}
 }
 
@@ -738,6 +967,9 @@ func TestValidate(t *testing.T) {
 		{"renew, lock", n(func(c *lock.Renew) { c.Tenant = "" }), "tenant_id is required: 1 to 128 bytes of text"},
 		{"renew, request_id", n(func(c *lock.Renew) { c.RequestID = "" }), "request_id is required: 1 to 128 bytes of text"},
 		{"renew, owner_id", n(func(c *lock.Renew) { c.Owner = "" }), "owner_id is required: 1 to 256 bytes of text"},
+		{"renew, expires_at", n(func(c *lock.Renew) { c.ExpiresAt = epoch }), ""},
+		{"renew, expires_at beyond", n(func(c *lock.Renew) { c.ExpiresAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) }),
+			"expires_at must be in the years 0000 to 9999"},
 		{"renew, fencing_token 0", n(func(c *lock.Renew) { c.Token = 0 }), token},
 		{"renew, fencing_token 2^53", n(func(c *lock.Renew) { c.Token = 1 << 53 }), ""},
 		{"renew, fencing_token 2^53+1", n(func(c *lock.Renew) { c.Token = 1<<53 + 1 }), token},
@@ -850,11 +1082,13 @@ func (b *bench) keysOf(q lock.List) [][]string {
 
 func TestList(t *testing.T) {
 	b := begin(t)
+	tokens := map[string]int64{}
 	take := func(tenant, key string, ttl int64) {
-		b.gets(lock.Acquire{ID: lock.ID{Tenant: tenant, Key: key}, Owner: "ann", RequestID: "a1", TTLSeconds: ttl, Metadata: labels}, lock.OK, false)
+		c := lock.Acquire{ID: lock.ID{Tenant: tenant, Key: key}, Owner: "ann", RequestID: "a1", TTLSeconds: ttl, Metadata: labels}
+		tokens[key] = b.gets(c, lock.OK, false).Lease.Token
 	}
 	give := func(key string) {
-		b.gets(lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "e1", Token: 1}, lock.OK, false)
+		b.gets(lock.Release{ID: lock.ID{Tenant: "acme", Key: key}, Owner: "ann", RequestID: "e1", Token: tokens[key]}, lock.OK, false)
 	}
 	take("acme", "a", 60)
 	take("acme", "b/1", 60)

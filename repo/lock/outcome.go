@@ -19,8 +19,9 @@ const (
 	LeaseExpired    Code = "LEASE_EXPIRED"     // the lease expired
 	LeaseReleased   Code = "LEASE_RELEASED"    // the lease was released, by its owner or by force
 	NotOwner        Code = "NOT_OWNER"         // the current lease belongs to another owner
+	LeaseChanged    Code = "LEASE_CHANGED"     // the lease does not expire when its caller thinks: Outcome.Lease says when it does
 	NotHeld         Code = "LOCK_NOT_HELD"     // there is no lease to end by force
-	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used with other parameters
+	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used with other parameters, or for a lease that has ended
 )
 
 // Status is a lock with its latest lease, as everyone in its tenant may see it: without the token, so that reading never
@@ -36,7 +37,7 @@ type Status struct {
 	ReleasedAt time.Time // zero unless Released
 	TTLSeconds int64     // of the latest acquire or renew
 	Metadata   map[string]string
-	Forced     Forced // the latest force-release of the lock, zero if there was none
+	Forced     Forced // how the lease was ended, zero unless an administrator did
 }
 
 // Lease is a lease as its holder sees it.
@@ -53,8 +54,8 @@ type Outcome struct {
 	// Lease is, for OK, the caller's lease. For Held it is the holder's, without its token, and for the other
 	// refusals it is what is known of the lease that the caller named.
 	//
-	// A repeated Release of a lease that has been followed by others shows only what is still remembered: tenant, key,
-	// owner, token and phase.
+	// A repeated Release or ForceRelease of a lease that has been followed by others shows only what is still remembered:
+	// tenant, key and phase, and for a Release owner and token.
 	Lease Lease
 
 	At         time.Time     // the store's time of the decision
@@ -64,11 +65,15 @@ type Outcome struct {
 
 // lease shows the latest lease of the state at the time now.
 func (id ID) lease(s State, now time.Time) Lease {
-	return Lease{Token: s.Token, Status: Status{
+	l := Lease{Token: s.Token, Status: Status{
 		Tenant: id.Tenant, Key: id.Key, Phase: s.PhaseAt(now), LeaseID: s.LeaseID, Owner: s.Owner,
 		AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt, TTLSeconds: s.TTLSeconds,
-		Metadata: s.Metadata, Forced: s.Forced,
+		Metadata: s.Metadata,
 	}}
+	if s.wasForced() {
+		l.Forced = s.Forced
+	}
+	return l
 }
 
 // named is a lease with nothing but its name.
@@ -88,6 +93,13 @@ func (id ID) replayed(s State, w rule.When) Outcome {
 	return o
 }
 
+// endedBefore is the outcome of a repeated command that ended a lease which has been followed by another.
+func (id ID) endedBefore(token int64, w rule.When) Outcome {
+	l := id.named(token)
+	l.Phase = Released
+	return Outcome{Code: OK, Replayed: true, At: w.Latest(), Lease: l}
+}
+
 // rejectLate turns a grant into [LeaseExpired] if the lease was over before the response arrived: its holder would begin
 // its work unprotected. The token is shown, so that the lease can be released.
 func (o Outcome) rejectLate(w rule.When) Outcome {
@@ -102,13 +114,17 @@ func (o Outcome) rejectLate(w rule.When) Outcome {
 
 // held is the lease of the current holder, without its token. The lock can be acquired when the lease has ended by the
 // earliest that the store's time can be.
-func (id ID) held(s State, w rule.When) Outcome {
-	l := id.lease(s, w.At)
+func (c Acquire) held(s State, w rule.When) Outcome {
+	l := c.lease(s, w.At)
 	l.Token = 0
-	return Outcome{Code: Held, Lease: l, At: w.At, RetryAfter: s.ExpiresAt.Sub(w.At)}
+	o := Outcome{Code: Held, Lease: l, At: w.At, RetryAfter: s.ExpiresAt.Sub(w.At)}
+	if c.Owner == s.Owner {
+		o.Detail = "this owner_id holds the lock, under another request_id"
+	}
+	return o
 }
 
-// reused is the outcome of a request_id that was used with other parameters.
+// reused is the outcome of a request_id that was used before, for something else or for a lease that has ended.
 func (id ID) reused(w rule.When, token int64, detail string) Outcome {
 	return Outcome{Code: RequestIDReused, At: w.Latest(), Lease: id.named(token), Detail: detail}
 }
@@ -129,9 +145,12 @@ func (id ID) refused(code Code, token int64, s State, w rule.When) Outcome {
 		}
 	case LeaseLost:
 		o.Detail = "a later lease has been granted; stop the work that this token protects"
-		if token > s.Token {
-			o.Detail = "this token was never granted"
+		if token >= s.Token {
+			o.Detail = "there is no lease with this token: none was ever granted with it, or the record of the lock was removed since"
 		}
+	case LeaseChanged:
+		o.Lease.ExpiresAt = s.ExpiresAt
+		o.Detail = "the lease expires at " + string(docstore.FormatTime(s.ExpiresAt)) + "; name this time, or none, to renew it"
 	case NotOwner:
 		o.Detail = "the lease belongs to another owner_id"
 	default: // the other codes are not about a lease that the caller names

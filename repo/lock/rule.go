@@ -1,8 +1,7 @@
 package lock
 
 import (
-	"maps"
-	"strconv"
+	"cmp"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -34,17 +33,17 @@ func heldBy(owner string, token int64) docstore.All {
 }
 
 // checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one lease of an owner from
-// the next.
+// the next. A lease that has ended is no one's, whoever asks.
 func (s State) checkHolder(owner string, token int64, now time.Time) Code {
 	switch {
-	case token != s.Token:
+	case token != s.Token || s.Phase == None:
 		return LeaseLost
-	case owner != s.Owner:
-		return NotOwner
 	case s.Phase == Released:
 		return LeaseReleased
 	case s.PhaseAt(now) != Active:
 		return LeaseExpired
+	case owner != s.Owner:
+		return NotOwner
 	default:
 		return OK
 	}
@@ -53,6 +52,12 @@ func (s State) checkHolder(owner string, token int64, now time.Time) Code {
 // after is the symbolic time that lies ttl seconds after the store's now.
 func after(ttlSeconds int64) docstore.Instant {
 	return docstore.Now.Add(time.Duration(ttlSeconds) * time.Second)
+}
+
+// keep is how long the store keeps the document of a lock that is held for ttlSeconds from now on, 0 if it is free: at least
+// as long as the lease lasts, so that no lock is removed while it is held.
+func keep(ttlSeconds int64, retention time.Duration) time.Duration {
+	return time.Duration(ttlSeconds)*time.Second + cmp.Or(retention, DefaultRetention)
 }
 
 // Acquire takes the lock.
@@ -65,6 +70,8 @@ type Acquire struct {
 
 	// LeaseID becomes the new lease's ID. [Locks] fills it in when it is empty.
 	LeaseID string
+
+	retention time.Duration
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -72,33 +79,43 @@ func (c Acquire) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkTTL(c.TTLSeconds), checkMetadata(c.Metadata))
 }
 
-// Write applies when no lease is held. The new lease gets the next token and inherits nothing from the one before it. A
-// missing document has no state, so the first acquire needs no case of its own; an unknown state is not free.
+func (c Acquire) request() request {
+	return identify("acquire", c.Owner, c.RequestID).with(append(table(c.Metadata), number(c.TTLSeconds))...)
+}
+
+// Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other. The
+// new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so the first
+// acquire needs no case of its own; an unknown state is not free.
+//
+// Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token twice.
 func (c Acquire) Write() docstore.Write {
-	return docstore.Write{
-		Key: c.key(),
-		If: docstore.Any{
-			docstore.Not{Cond: docstore.Has{Field: fState}},
-			docstore.Eq{Field: fState, Value: docstore.String(Released)},
-			docstore.All{
-				docstore.Eq{Field: fState, Value: docstore.String(Active)},
-				docstore.LE{Field: fExpiresAt, Value: docstore.Now},
-			},
+	free := docstore.Any{
+		docstore.Not{Cond: docstore.Has{Field: fState}},
+		docstore.Eq{Field: fState, Value: docstore.String(Released)},
+		docstore.All{
+			docstore.Eq{Field: fState, Value: docstore.String(Active)},
+			docstore.LE{Field: fExpiresAt, Value: docstore.Now},
 		},
-		Set: map[string]docstore.Value{
-			fState:          docstore.String(Active),
-			fOwner:          docstore.String(c.Owner),
-			fLease:          docstore.String(c.LeaseID),
-			fAcquiredAt:     docstore.Now,
-			fExpiresAt:      after(c.TTLSeconds),
-			fTTL:            docstore.Int(c.TTLSeconds),
-			fAcquireTTL:     docstore.Int(c.TTLSeconds),
-			fAcquireRequest: docstore.String(c.RequestID),
-			fMetadata:       docstore.Map(c.Metadata),
-		},
-		Add:   map[string]int64{fToken: 1},
-		Unset: []string{fRenewRequest, fReleasedAt},
 	}
+	w := docstore.Write{
+		Key: c.key(),
+		If:  docstore.All{free, c.request().notIn(acquires)},
+		Set: map[string]docstore.Value{
+			fState:      docstore.String(Active),
+			fOwner:      docstore.String(c.Owner),
+			fLease:      docstore.String(c.LeaseID),
+			fAcquiredAt: docstore.Now,
+			fExpiresAt:  after(c.TTLSeconds),
+			fTTL:        docstore.Int(c.TTLSeconds),
+			fMetadata:   docstore.Map(c.Metadata),
+		},
+		Add:        map[string]int64{fToken: 1},
+		StartAtNow: []string{fToken},
+		Unset:      append([]string{fReleasedAt, fForcedBy, fForcedReason, fForcedAt}, renewals[:]...),
+		Keep:       keep(c.TTLSeconds, c.retention),
+	}
+	c.request().remember(w.Set, acquires)
+	return w
 }
 
 // Granted is the new lease, unless it was over before the response arrived.
@@ -107,11 +124,13 @@ func (c Acquire) Granted(s State, w rule.When) Outcome { return c.ok(s, w).rejec
 // Refusal recognises the request that obtained the current lease. A lease that has ended within the margin is not handed
 // out again, although another acquire cannot take it over yet.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
-	switch {
-	case c.Owner != s.Owner || c.RequestID != s.AcquireRequest || w.Ended(s.ExpiresAt):
+	switch i, same := c.request().find(s.Acquires); {
+	case i < 0:
 		return c.held(s, w)
-	case c.TTLSeconds != s.AcquireTTL || !maps.Equal(c.Metadata, s.Metadata):
-		return c.reused(w, 0, "this request_id obtained the lock with another ttl_seconds or metadata; use a new request_id")
+	case !same:
+		return c.reused(w, 0, "this request_id was used with another ttl_seconds or metadata; use a new request_id")
+	case i > 0 || s.Phase != Active || w.Ended(s.ExpiresAt):
+		return c.reused(w, 0, "the lease that this request_id obtained has ended; use a new request_id")
 	default:
 		return c.replayed(s, w).rejectLate(w)
 	}
@@ -124,37 +143,57 @@ type Renew struct {
 	Token      int64  // fencing_token of the lease
 	RequestID  string // the same for every delivery of the same renewal
 	TTLSeconds int64  // from now, 1 to MaxTTLSeconds
+
+	// ExpiresAt is when the lease expires as far as the caller knows, in whole milliseconds. If it is not zero, the lease is
+	// renewed only while it expires then, so that no delivery moves the expiry after another renewal did, however late it is.
+	ExpiresAt time.Time
+
+	retention time.Duration
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Renew) Validate() error {
-	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkToken(c.Token), checkTTL(c.TTLSeconds))
+	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkToken(c.Token), checkTTL(c.TTLSeconds),
+		checkExpiresAt(c.ExpiresAt))
 }
 
-// Write applies while the lease is held by this owner under this token. A smaller ttl_seconds moves the expiry closer, as
-// requested. An expired lease is never renewed, even if no one has taken the lock since.
+// request leaves ExpiresAt out: it is no parameter of the effect.
+func (c Renew) request() request {
+	return identify("renew", c.Owner, number(c.Token), c.RequestID).with(number(c.TTLSeconds))
+}
+
+// Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller ttl_seconds
+// moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the lock since.
 func (c Renew) Write() docstore.Write {
-	return docstore.Write{
-		Key: c.key(),
-		If: append(heldBy(c.Owner, c.Token),
-			docstore.Not{Cond: docstore.Eq{Field: fRenewRequest, Value: docstore.String(c.RequestID)}}),
-		Set: map[string]docstore.Value{
-			fExpiresAt:    after(c.TTLSeconds),
-			fTTL:          docstore.Int(c.TTLSeconds),
-			fRenewRequest: docstore.String(c.RequestID),
-		},
+	cond := append(heldBy(c.Owner, c.Token), c.request().notIn(renewals))
+	if !c.ExpiresAt.IsZero() {
+		cond = append(cond, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(c.ExpiresAt)})
 	}
+	w := docstore.Write{
+		Key: c.key(),
+		If:  cond,
+		Set: map[string]docstore.Value{
+			fExpiresAt: after(c.TTLSeconds),
+			fTTL:       docstore.Int(c.TTLSeconds),
+		},
+		Keep: keep(c.TTLSeconds, c.retention),
+	}
+	c.request().remember(w.Set, renewals)
+	return w
 }
 
 // Granted is the renewed lease, unless it was over before the response arrived.
 func (c Renew) Granted(s State, w rule.When) Outcome { return c.ok(s, w).rejectLate(w) }
 
-// Refusal recognises the latest renewal of the lease.
+// Refusal recognises the latest renewals of the lease. An earlier one is returned with the lease as it is now.
 func (c Renew) Refusal(s State, w rule.When) Outcome {
-	switch code := s.checkHolder(c.Owner, c.Token, w.Latest()); {
-	case code != OK:
+	if code := s.checkHolder(c.Owner, c.Token, w.Latest()); code != OK {
 		return c.refused(code, c.Token, s, w)
-	case c.RequestID != s.RenewRequest || c.TTLSeconds != s.TTLSeconds:
+	}
+	switch i, same := c.request().find(s.Renewals); {
+	case i < 0:
+		return c.refused(LeaseChanged, c.Token, s, w)
+	case !same:
 		return c.reused(w, c.Token, "this request_id renewed the lease with another ttl_seconds; use a new request_id")
 	default:
 		return c.replayed(s, w).rejectLate(w)
@@ -167,6 +206,8 @@ type Release struct {
 	Owner     string // owner_id
 	Token     int64  // fencing_token of the lease
 	RequestID string // the same for every delivery of the same release
+
+	retention time.Duration
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -174,20 +215,22 @@ func (c Release) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkToken(c.Token))
 }
 
+func (c Release) request() request {
+	return identify("release", c.Owner, number(c.Token), c.RequestID)
+}
+
 // Write applies while the lease is held by this owner under this token, so that it never ends a later lease, not even one of
-// the same owner. It records itself among the last 8 releases of the lock.
+// the same owner. It records itself among the last releases of the lock.
 func (c Release) Write() docstore.Write {
-	e := c.ended()
 	return docstore.Write{
 		Key: c.key(),
 		If:  heldBy(c.Owner, c.Token),
 		Set: map[string]docstore.Value{
-			fState:      docstore.String(Released),
-			fReleasedAt: docstore.Now,
-			fRelease(c.Token): docstore.Map{
-				"token": strconv.FormatInt(e.Token, 10), "owner_id": e.Owner, "request_id": e.RequestID,
-			},
+			fState:            docstore.String(Released),
+			fReleasedAt:       docstore.Now,
+			released(c.Token): c.request().entry(),
 		},
+		Keep: keep(0, c.retention),
 	}
 }
 
@@ -197,19 +240,15 @@ func (c Release) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 // Refusal recognises a release that the lock remembers.
 func (c Release) Refusal(s State, w rule.When) Outcome {
 	switch {
-	case s.Releases[c.Token%remembered] != c.ended():
+	case s.Releases[c.Token%RememberedReleases] != string(c.request().entry()):
 		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
 	case c.Token == s.Token:
 		return c.replayed(s, w)
 	default:
-		l := c.named(c.Token)
-		l.Owner, l.Phase = c.Owner, Released
-		return Outcome{Code: OK, Replayed: true, At: w.Latest(), Lease: l}
+		o := c.endedBefore(c.Token, w)
+		o.Lease.Owner = c.Owner
+		return o
 	}
-}
-
-func (c Release) ended() Ended {
-	return Ended{Token: c.Token, Owner: c.Owner, RequestID: c.RequestID}
 }
 
 // ForceRelease ends the current lease of any owner: an administrator's tool for a holder that hangs. It does not stop the
@@ -217,9 +256,11 @@ func (c Release) ended() Ended {
 type ForceRelease struct {
 	ID
 	By        string // the administrator
-	Reason    string // for the holder and for later: it stays in the lock's document
+	Reason    string // for the holder: it stays in the lock's document until the lock is acquired again
 	RequestID string // the same for every delivery of the same intention
 	LeaseID   string // lease_id: if given, only this lease is ended, never a later one
+
+	retention time.Duration
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -227,37 +268,45 @@ func (c ForceRelease) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.By), checkReason(c.Reason), checkLeaseID(c.LeaseID))
 }
 
-// Write applies while a lease is held, and not twice for one request, as long as that is the latest force-release of the lock.
+func (c ForceRelease) request() request {
+	return identify("force-release", c.By, c.RequestID).with(c.Reason, c.LeaseID)
+}
+
+// Write applies while a lease is held, and not twice for one request.
 func (c ForceRelease) Write() docstore.Write {
-	cond := append(unexpired(),
-		docstore.Not{Cond: docstore.Eq{Field: fForcedRequest, Value: docstore.String(c.RequestID)}})
+	cond := append(unexpired(), c.request().notIn(forces))
 	if c.LeaseID != "" {
 		cond = append(cond, docstore.Eq{Field: fLease, Value: docstore.String(c.LeaseID)})
 	}
-	return docstore.Write{
+	w := docstore.Write{
 		Key: c.key(),
 		If:  cond,
 		Set: map[string]docstore.Value{
-			fState:         docstore.String(Released),
-			fReleasedAt:    docstore.Now,
-			fForcedBy:      docstore.String(c.By),
-			fForcedReason:  docstore.String(c.Reason),
-			fForcedAt:      docstore.Now,
-			fForcedRequest: docstore.String(c.RequestID),
+			fState:        docstore.String(Released),
+			fReleasedAt:   docstore.Now,
+			fForcedBy:     docstore.String(c.By),
+			fForcedReason: docstore.String(c.Reason),
+			fForcedAt:     docstore.Now,
 		},
+		Keep: keep(0, c.retention),
 	}
+	c.request().remember(w.Set, forces)
+	return w
 }
 
 // Granted is the lease that was ended.
 func (c ForceRelease) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 
-// Refusal recognises the latest force-release of the lock.
+// Refusal recognises the latest force-releases of the lock. Nothing is known any more of a lease that has been followed by
+// another.
 func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
-	switch same := c.RequestID == s.Forced.RequestID; {
-	case same && c.By == s.Forced.By && c.Reason == s.Forced.Reason:
+	switch i, same := c.request().find(s.Forces); {
+	case i >= 0 && !same:
+		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
+	case i == 0 && s.wasForced():
 		return c.replayed(s, w)
-	case same:
-		return c.reused(w, 0, "this request_id ended a lease with another reason or for another administrator; use a new request_id")
+	case i >= 0:
+		return c.endedBefore(0, w)
 	case s.PhaseAt(w.Latest()) != Active:
 		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.lease(s, w.Latest()), Detail: "no one holds the lock"}
 	default:

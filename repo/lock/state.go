@@ -2,7 +2,6 @@ package lock
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -24,29 +23,19 @@ const (
 
 // Names of the fields of a lock's document.
 const (
-	fToken          = "token"
-	fState          = "state"
-	fOwner          = "owner_id"
-	fLease          = "lease_id"
-	fAcquiredAt     = "acquired_at"
-	fExpiresAt      = "expires_at"
-	fReleasedAt     = "released_at"
-	fTTL            = "ttl_seconds"
-	fMetadata       = "metadata"
-	fAcquireRequest = "acquire_request_id"
-	fAcquireTTL     = "acquire_ttl_seconds"
-	fRenewRequest   = "renew_request_id"
-	fForcedBy       = "forced_by"
-	fForcedReason   = "forced_reason"
-	fForcedAt       = "forced_at"
-	fForcedRequest  = "forced_request_id"
+	fToken        = "token"
+	fState        = "state"
+	fOwner        = "owner_id"
+	fLease        = "lease_id"
+	fAcquiredAt   = "acquired_at"
+	fExpiresAt    = "expires_at"
+	fReleasedAt   = "released_at"
+	fTTL          = "ttl_seconds"
+	fMetadata     = "metadata"
+	fForcedBy     = "forced_by"
+	fForcedReason = "forced_reason"
+	fForcedAt     = "forced_at"
 )
-
-// remembered is how many releases a lock remembers, so that a repeated release of an earlier lease is known as such.
-// Each has a field of its own, chosen by its token, so that a release can record itself without reading first.
-const remembered = 8
-
-func fRelease(token int64) string { return "release_" + strconv.FormatInt(token%remembered, 10) }
 
 // State is what the document of a lock says. The zero State is a lock that was never held.
 type State struct {
@@ -60,27 +49,19 @@ type State struct {
 	TTLSeconds int64     // of the latest acquire or renew
 	Metadata   map[string]string
 
-	AcquireRequest string // request_id of the grant
-	AcquireTTL     int64  // ttl_seconds of the grant, seconds
-	RenewRequest   string // request_id of the latest renewal of this lease, if any
+	Acquires requests // of the lock
+	Renewals requests // of the current lease
+	Forces   requests // force-releases of the lock
 
-	Releases [remembered]Ended // by token modulo its length
-	Forced   Forced            // the latest force-release of this lock, if any
+	Releases [RememberedReleases]string // by token modulo its length: entries as in requests
+	Forced   Forced                     // how the latest lease was ended, if an administrator did
 }
 
-// Ended remembers a release, so that a retry is recognised even after later leases.
-type Ended struct {
-	Token     int64
-	Owner     string
-	RequestID string
-}
-
-// Forced remembers the latest force-release of a lock.
+// Forced is how an administrator ended a lease.
 type Forced struct {
-	By        string
-	Reason    string
-	RequestID string
-	At        time.Time
+	By     string
+	Reason string
+	At     time.Time
 }
 
 // PhaseAt is the phase at the time now: an Active lease is Expired from expires_at on. Nothing is written for that.
@@ -91,47 +72,37 @@ func (s State) PhaseAt(now time.Time) Phase {
 	return s.Phase
 }
 
-// wasForced reports whether the release that ended the latest lease was an administrator's.
+// wasForced reports whether an administrator ended the latest lease. An acquire removes what is known of an earlier one's end;
+// the times also tell in a document in which it was left.
 func (s State) wasForced() bool {
-	return s.Phase == Released && s.Forced.RequestID != "" && s.Forced.At.Equal(s.ReleasedAt)
+	return s.Phase == Released && !s.Forced.At.IsZero() && s.Forced.At.Equal(s.ReleasedAt)
 }
 
 // State reads the document of a lock; nil is the zero State. The error is [docstore.ErrDamaged] and names the field: a
-// document that says less than the rules wrote must not be taken for a free lock.
+// document that says less than the rules wrote must not be taken for a free lock. Fields that are not named here, such as
+// those in which earlier versions kept requests, have no meaning.
 func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil
 	}
 	r := reader{key: id.key(), doc: d}
 	s := State{
-		Token:          r.number(fToken),
-		Phase:          Phase(r.text(fState)),
-		Owner:          r.text(fOwner),
-		LeaseID:        r.text(fLease),
-		AcquiredAt:     r.time(fAcquiredAt),
-		ExpiresAt:      r.time(fExpiresAt),
-		ReleasedAt:     r.time(fReleasedAt),
-		TTLSeconds:     r.number(fTTL),
-		Metadata:       r.table(fMetadata),
-		AcquireRequest: r.text(fAcquireRequest),
-		AcquireTTL:     r.number(fAcquireTTL),
-		RenewRequest:   r.text(fRenewRequest),
-		Forced: Forced{
-			By:        r.text(fForcedBy),
-			Reason:    r.text(fForcedReason),
-			RequestID: r.text(fForcedRequest),
-			At:        r.time(fForcedAt),
-		},
+		Token:      r.number(fToken),
+		Phase:      Phase(r.text(fState)),
+		Owner:      r.text(fOwner),
+		LeaseID:    r.text(fLease),
+		AcquiredAt: r.time(fAcquiredAt),
+		ExpiresAt:  r.time(fExpiresAt),
+		ReleasedAt: r.time(fReleasedAt),
+		TTLSeconds: r.number(fTTL),
+		Metadata:   r.table(fMetadata),
+		Acquires:   r.requests(acquires),
+		Renewals:   r.requests(renewals),
+		Forces:     r.requests(forces),
+		Forced:     Forced{By: r.text(fForcedBy), Reason: r.text(fForcedReason), At: r.time(fForcedAt)},
 	}
-	for i := range s.Releases {
-		f := fRelease(int64(i))
-		if t := r.table(f); t != nil {
-			token, err := strconv.ParseInt(t["token"], 10, 64)
-			if err != nil {
-				r.fail(f, "a release with a token")
-			}
-			s.Releases[i] = Ended{Token: token, Owner: t["owner_id"], RequestID: t["request_id"]}
-		}
+	for token := range s.Releases {
+		s.Releases[token] = r.text(released(int64(token)))
 	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {
 		r.fail(fExpiresAt, "a time")
@@ -153,6 +124,13 @@ func (r *reader) fail(field, want string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s: field %q is not %s", docstore.ErrDamaged, r.key, field, want)
 	}
+}
+
+func (r *reader) requests(fields register) (entries requests) {
+	for i, f := range fields {
+		entries[i] = r.text(f)
+	}
+	return entries
 }
 
 func (r *reader) text(field string) string {
