@@ -108,7 +108,7 @@ func Listen(addr string, o *Options) (*Server, error) {
 
 // noREST rejects callers of HTTP/1 on the port.
 func noREST(w http.ResponseWriter, r *http.Request) {
-	grpcserver.Error(w, http.StatusNotImplemented, "UNIMPLEMENTED", "%s %s is not supported by this emulator: it speaks gRPC", r.Method, r.URL.Path)
+	grpcserver.Errorf(w, http.StatusNotImplemented, "UNIMPLEMENTED", "%s %s is not supported by this emulator: it speaks gRPC", r.Method, r.URL.Path)
 }
 
 // TB is the part of testing.TB that [Start] needs.

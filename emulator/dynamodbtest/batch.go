@@ -38,7 +38,7 @@ func (r *batchGetItem) run(s *Server, m mode) (any, *apiError) {
 	}
 	for _, name := range sortedKeys(r.RequestItems) {
 		errs = append(errs, checkName("TableName", name),
-			length(1, maxBatchGet, "requestItems."+name+".member.keys", len(r.RequestItems[name].Keys)))
+			length(maxBatchGet, "requestItems."+name+".member.keys", len(r.RequestItems[name].Keys)))
 	}
 	if err := all(errs...); err != nil {
 		return nil, err

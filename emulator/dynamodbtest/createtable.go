@@ -61,7 +61,7 @@ type indexSpec struct {
 func (r *createTable) targets() []target { return []target{{table: r.TableName}} }
 
 func (r *createTable) run(s *Server, _ mode) (any, *apiError) {
-	err := all(r.check(), r.checkBilling("", r.ProvisionedThroughput), r.tableSettings.checkTogether(), checkTags(nil, r.Tags))
+	err := all(r.check(), r.checkBilling("", r.ProvisionedThroughput), r.checkTogether(), checkTags(nil, r.Tags))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (r *createTable) run(s *Server, _ mode) (any, *apiError) {
 func (r *createTable) check() *apiError {
 	errs := []*apiError{
 		checkName("TableName", r.TableName),
-		length(1, 2, "KeySchema", len(r.KeySchema)),
+		length(2, "KeySchema", len(r.KeySchema)),
 		checkElements("", r.KeySchema),
 		checkDefinitions(r.AttributeDefinitions),
 		oneOf("BillingMode", r.BillingMode, "PROVISIONED", "PAY_PER_REQUEST"),
@@ -151,13 +151,13 @@ func checkElements(prefix string, elements []keySchemaElement) *apiError {
 
 // check looks at each member of an index by itself.
 func (spec *indexSpec) check(prefix string) *apiError {
-	errs := []*apiError{length(1, 2, prefix+"keySchema", len(spec.KeySchema)), checkElements(prefix, spec.KeySchema)}
+	errs := []*apiError{length(2, prefix+"keySchema", len(spec.KeySchema)), checkElements(prefix, spec.KeySchema)}
 	if p := spec.Projection; p == nil {
 		errs = append(errs, missing(prefix+"projection"))
 	} else {
 		errs = append(errs, oneOf(prefix+"projection.projectionType", p.ProjectionType, "ALL", "INCLUDE", "KEYS_ONLY"))
 		if p.NonKeyAttributes != nil {
-			errs = append(errs, length(1, 20, prefix+"projection.nonKeyAttributes", len(p.NonKeyAttributes)))
+			errs = append(errs, length(20, prefix+"projection.nonKeyAttributes", len(p.NonKeyAttributes)))
 		}
 	}
 	return all(append(errs, checkName(prefix+"indexName", spec.IndexName), spec.ProvisionedThroughput.check(prefix+"provisionedThroughput"))...)

@@ -183,11 +183,11 @@ func atMost(most int64, member string, value *int64) *apiError {
 	return constraint(strconv.FormatInt(*value, 10), member, fmt.Sprintf("Member must have value less than or equal to %d", most))
 }
 
-// length checks how many elements a list has. The service writes the list out, which this server does not.
-func length(least, most int, member string, n int) *apiError {
+// length checks how many elements a list has, at least one. The service writes the list out, which this server does not.
+func length(most int, member string, n int) *apiError {
 	switch {
-	case n < least:
-		return constraint("[]", member, fmt.Sprintf("Member must have length greater than or equal to %d", least))
+	case n < 1:
+		return constraint("[]", member, "Member must have length greater than or equal to 1")
 	case n > most:
 		return constraint("[...]", member, fmt.Sprintf("Member must have length less than or equal to %d", most))
 	default:

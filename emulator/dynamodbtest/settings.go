@@ -22,7 +22,7 @@ type streamSpecification struct {
 type sseSpecification struct {
 	Enabled        *bool
 	SSEType        string
-	KMSMasterKeyId *string //nolint:revive,staticcheck // the protocol spells Id
+	KMSMasterKeyId *string //nolint:revive // the protocol spells Id
 }
 
 // check looks at each member by itself.
@@ -141,7 +141,7 @@ func (t *table) tag(tags []tag) {
 }
 
 // resource is what the operations on tags begin with.
-type resource struct{ ResourceArn string } //nolint:revive,staticcheck // the protocol spells Arn
+type resource struct{ ResourceArn string }
 
 func (r *resource) targets() []target {
 	return []target{{table: strings.TrimPrefix(r.ResourceArn, arnPrefix)}}

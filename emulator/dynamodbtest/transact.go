@@ -140,7 +140,7 @@ func (r *transactWriteItems) run(s *Server, _ mode) (any, *apiError) {
 	errs := []*apiError{
 		checkCapacity(r.ReturnConsumedCapacity),
 		checkCollectionMetrics(r.ReturnItemCollectionMetrics),
-		length(1, maxTransactItems, "TransactItems", len(r.TransactItems)),
+		length(maxTransactItems, "TransactItems", len(r.TransactItems)),
 	}
 	if token := r.ClientRequestToken; token != nil && *token == "" {
 		errs = append(errs, constraint("", "ClientRequestToken", "Member must have length greater than or equal to 1"))
@@ -334,7 +334,7 @@ func (r *transactGetItems) targets() []target {
 }
 
 func (r *transactGetItems) run(s *Server, _ mode) (any, *apiError) {
-	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity), length(1, maxTransactItems, "TransactItems", len(r.TransactItems))}
+	errs := []*apiError{checkCapacity(r.ReturnConsumedCapacity), length(maxTransactItems, "TransactItems", len(r.TransactItems))}
 	for i, t := range r.TransactItems {
 		if t.Get == nil {
 			errs = append(errs, missing(itemMember(i, "get")))

@@ -61,7 +61,7 @@ var docPaths = []string{"docs/__id9__", "docs/__id10__", "docs/d0", "docs/d1", "
 // modelNames orders names by their segments.
 func modelNames(a, b string) int {
 	key := func(path string) (out []string) {
-		for _, id := range strings.Split(path, "/") {
+		for id := range strings.SplitSeq(path, "/") {
 			if n, ok := strings.CutPrefix(id, "__id"); ok {
 				out = append(out, "\x00"+fmt.Sprintf("%9s", n)) // before every other ID of the model, by size
 			} else {
@@ -386,7 +386,7 @@ func (q querySpec) model(docs []modelDoc) []string {
 				v = "docs/" + v.(string)
 			}
 			field, _ := d.get(orders[i].Field)
-			c := 0
+			var c int
 			if orders[i].Field == "__name__" {
 				c = modelNames(d.path, v.(string))
 			} else {

@@ -15,7 +15,7 @@ import (
 func (s *Server) serveREST(w http.ResponseWriter, r *http.Request) {
 	if !s.options.InsecureListenAnywhere {
 		if err := loopback.CheckHost(r); err != nil {
-			grpcserver.Error(w, http.StatusMisdirectedRequest, "FAILED_PRECONDITION", "%v", err)
+			grpcserver.Errorf(w, http.StatusMisdirectedRequest, "FAILED_PRECONDITION", "%v", err)
 			return
 		}
 	}
@@ -27,7 +27,7 @@ func (s *Server) restMux() *http.ServeMux {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "Ok\n") })
 	mux.HandleFunc("DELETE /emulator/v1/projects/{project}/databases/{database}/documents", s.clear)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		grpcserver.Error(w, http.StatusNotImplemented, "UNIMPLEMENTED", "%s %s is not supported by this emulator: it speaks gRPC, and of REST it "+
+		grpcserver.Errorf(w, http.StatusNotImplemented, "UNIMPLEMENTED", "%s %s is not supported by this emulator: it speaks gRPC, and of REST it "+
 			"has only DELETE /emulator/v1/projects/{project}/databases/{database}/documents", r.Method, r.URL.Path)
 	})
 	return mux
@@ -37,7 +37,7 @@ func (s *Server) restMux() *http.ServeMux {
 func (s *Server) clear(w http.ResponseWriter, r *http.Request) {
 	db, err := s.database("projects/" + r.PathValue("project") + "/databases/" + r.PathValue("database"))
 	if err != nil {
-		grpcserver.Error(w, http.StatusNotFound, "NOT_FOUND", "%s", status.Convert(err).Message())
+		grpcserver.Errorf(w, http.StatusNotFound, "NOT_FOUND", "%s", status.Convert(err).Message())
 		return
 	}
 	db.reset()

@@ -20,7 +20,10 @@ func call(t *testing.T, addr, method, path, host string) (int, string) {
 	t.Helper()
 	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil))
 	req.Host = host
-	res := must[*http.Response](t)(http.DefaultClient.Do(req))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer res.Body.Close()
 	return res.StatusCode, string(must[[]byte](t)(io.ReadAll(res.Body)))
 }

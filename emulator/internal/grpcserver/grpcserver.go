@@ -80,11 +80,15 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Error responds to a caller of HTTP/1 as Google's APIs do.
-func Error(w http.ResponseWriter, code int, status, format string, args ...any) {
+// Errorf responds to a caller of HTTP/1 as Google's APIs do.
+func Errorf(w http.ResponseWriter, code int, status, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client that hung up does not mind
-		"error": map[string]any{"code": code, "message": fmt.Sprintf(format, args...), "status": status},
-	})
+	type problem struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Status  string `json:"status"`
+	}
+	body := map[string]problem{"error": {code, fmt.Sprintf(format, args...), status}}
+	_ = json.NewEncoder(w).Encode(body) // the client that hung up does not mind
 }
