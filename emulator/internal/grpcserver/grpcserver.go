@@ -89,6 +89,9 @@ func Errorf(w http.ResponseWriter, code int, status, format string, args ...any)
 		Message string `json:"message"`
 		Status  string `json:"status"`
 	}
-	body := map[string]problem{"error": {code, fmt.Sprintf(format, args...), status}}
-	_ = json.NewEncoder(w).Encode(body) // the client that hung up does not mind
+	body, err := json.Marshal(map[string]problem{"error": {code, fmt.Sprintf(format, args...), status}})
+	if err != nil {
+		panic(err) // text and a number
+	}
+	_, _ = w.Write(append(body, '\n')) // the client that hung up does not mind
 }
