@@ -21,6 +21,7 @@ type Config struct {
 	Log                             string
 
 	Store                   string
+	Retention               time.Duration // Forever: off
 	Data                    string
 	Project, Database, Root string
 	Table                   string
@@ -65,6 +66,9 @@ type Config struct {
 
 	origins map[string]string // what set a setting, by its variable: the variable, another one, or a flag
 }
+
+// Forever is the duration of a setting that is off: longer than anything that is measured with it.
+const Forever = 100 * 365 * 24 * time.Hour
 
 // Given reports whether the environment or a flag set the setting of a variable.
 func (c *Config) Given(env string) bool { return c.origins[env] != "" }

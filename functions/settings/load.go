@@ -77,6 +77,10 @@ func (c *Config) parse(s Setting, value string) error {
 		}
 		ok = !slices.Contains(*field, "")
 	case *time.Duration:
+		if s.Off && value == "off" {
+			*field = Forever
+			return nil
+		}
 		var err error
 		*field, err = time.ParseDuration(value)
 		ok = err == nil && s.durationFits(*field)
@@ -153,7 +157,10 @@ func (s Setting) allowed() string {
 	if s.Step == "1s" {
 		text += " in whole seconds"
 	}
-	if s.Type == Duration {
+	switch {
+	case s.Off:
+		text += ", or off"
+	case s.Type == Duration:
 		text += ", such as 30s or 5m"
 	}
 	return text

@@ -124,6 +124,9 @@ func (s Setting) bounds() string {
 	if s.Step == "1s" {
 		parts = append(parts, "whole seconds")
 	}
+	if s.Off {
+		parts = append(parts, "or `off`")
+	}
 	return strings.Join(parts, ", ")
 }
 

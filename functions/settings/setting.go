@@ -89,6 +89,7 @@ type Setting struct {
 	Entries     Entry    // that take it
 	Required    Entry    // that cannot start without it
 	Secret      bool     // never shown, and without a flag: others can read command lines
+	Off         bool     // a duration may also be "off", which is Forever
 	NotEmpty    bool     // an empty value is an error: counted as not set, it would turn a check of callers off
 	Variants    []Variant
 

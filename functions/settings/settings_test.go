@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
@@ -127,23 +128,26 @@ func TestDefaults(t *testing.T) {
 	}
 	serve := load(settings.Serve)
 	for name, pair := range map[string][2]any{
-		"request timeout": {serve.RequestTimeout, httpapi.DefaultTimeout},
-		"tenant claim":    {serve.AuthTenantClaim, oidc.DefaultTenantClaim},
-		"admin scope":     {serve.AuthAdminScope, oidc.DefaultAdminScope},
-		"worker scope":    {serve.AuthWorkerScope, oidc.DefaultWorkerScope},
-		"leeway":          {serve.AuthLeeway, oidc.DefaultLeeway},
-		"leeway, most":    {row(t, "LEASEHOLD_AUTH_LEEWAY").Max, strings.TrimSuffix(oidc.MaxLeeway.String(), "0s")},
-		"ttl":             {serve.TTL, analysis.DefaultTTLSeconds * time.Second},
-		"ttl, most":       {row(t, "LEASEHOLD_TTL").Max, strconv.Itoa(analysis.MaxTTLSeconds/3600) + "h"},
-		"heartbeat":       {row(t, "LEASEHOLD_HEARTBEAT").Min, once.MinHeartbeat.String()},
-		"max failures":    {serve.MaxFailures, int64(tasks.DefaultMaxFailures)},
-		"task timeout":    {serve.TaskTimeout, tasks.DefaultTimeout},
-		"timeout, most":   {row(t, "LEASEHOLD_TASK_TIMEOUT").Max, strings.TrimSuffix(tasks.MaxTimeout.String(), "0s")},
-		"task issuer":     {serve.TaskIssuer, oidc.GoogleIssuer},
-		"max takeovers":   {serve.MaxTakeovers, int64(analysis.DefaultMaxTakeovers)},
-		"requeue every":   {serve.RequeueEvery, analysis.DefaultRequeueEvery},
-		"worker timeout":  {load(settings.Worker).TaskTimeout, 12 * time.Hour},
-		"worker shutdown": {load(settings.Worker).ShutdownTimeout, 20 * time.Second},
+		"retention":        {serve.Retention, lock.DefaultRetention},
+		"retention, least": {row(t, "LEASEHOLD_RETENTION").Min, strings.TrimSuffix(lock.MinRetention.String(), "0m0s")},
+		"retention, off":   {time.Duration(settings.Forever), time.Duration(lock.KeepForever)},
+		"request timeout":  {serve.RequestTimeout, httpapi.DefaultTimeout},
+		"tenant claim":     {serve.AuthTenantClaim, oidc.DefaultTenantClaim},
+		"admin scope":      {serve.AuthAdminScope, oidc.DefaultAdminScope},
+		"worker scope":     {serve.AuthWorkerScope, oidc.DefaultWorkerScope},
+		"leeway":           {serve.AuthLeeway, oidc.DefaultLeeway},
+		"leeway, most":     {row(t, "LEASEHOLD_AUTH_LEEWAY").Max, strings.TrimSuffix(oidc.MaxLeeway.String(), "0s")},
+		"ttl":              {serve.TTL, analysis.DefaultTTLSeconds * time.Second},
+		"ttl, most":        {row(t, "LEASEHOLD_TTL").Max, strconv.Itoa(analysis.MaxTTLSeconds/3600) + "h"},
+		"heartbeat":        {row(t, "LEASEHOLD_HEARTBEAT").Min, once.MinHeartbeat.String()},
+		"max failures":     {serve.MaxFailures, int64(tasks.DefaultMaxFailures)},
+		"task timeout":     {serve.TaskTimeout, tasks.DefaultTimeout},
+		"timeout, most":    {row(t, "LEASEHOLD_TASK_TIMEOUT").Max, strings.TrimSuffix(tasks.MaxTimeout.String(), "0s")},
+		"task issuer":      {serve.TaskIssuer, oidc.GoogleIssuer},
+		"max takeovers":    {serve.MaxTakeovers, int64(analysis.DefaultMaxTakeovers)},
+		"requeue every":    {serve.RequeueEvery, analysis.DefaultRequeueEvery},
+		"worker timeout":   {load(settings.Worker).TaskTimeout, 12 * time.Hour},
+		"worker shutdown":  {load(settings.Worker).ShutdownTimeout, 20 * time.Second},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %v in the table, %v in the code", name, pair[0], pair[1])
@@ -197,6 +201,8 @@ func TestLoad(t *testing.T) {
 		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", func(c *settings.Config) any { return c.Development }, false},
 		{settings.LambdaAPI, `LEASEHOLD_TABLE=x LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
 		{settings.Serve, "LEASEHOLD_ID_SERVICES=testdata/services.json", func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
+		{settings.Serve, "LEASEHOLD_RETENTION=off", func(c *settings.Config) any { return c.Retention }, time.Duration(settings.Forever)},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_RETENTION=1h", func(c *settings.Config) any { return c.Retention }, time.Hour},
 		{settings.Serve, "PORT=0", func(c *settings.Config) any { return c.Listen }, "127.0.0.1:0"},
 		{settings.Serve, "PORT=80 LEASEHOLD_LISTEN=localhost:1", func(c *settings.Config) any { return c.Listen }, "localhost:1"},
 		{settings.Serve, issuer + "PORT=8081 K_SERVICE=api", func(c *settings.Config) any { return c.Listen }, ":8081"},
@@ -357,6 +363,10 @@ func TestRejected(t *testing.T) {
 		{serve, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1", ""},
 		{serve, actions + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://token.actions.githubusercontent.com"},
 		{serve, issuer + "LEASEHOLD_AUTH_TENANT_CLAIM=email", ""},
+		{serve, "LEASEHOLD_RETENTION=59m", `LEASEHOLD_RETENTION is "59m": it must be a duration of at least 1h, or off`},
+		{serve, "LEASEHOLD_RETENTION=0", `LEASEHOLD_RETENTION is "0": it must be a duration of at least 1h, or off`},
+		{serve, "LEASEHOLD_RETENTION=never", "or off"},
+		{serve, "LEASEHOLD_REQUEST_TIMEOUT=off", `LEASEHOLD_REQUEST_TIMEOUT is "off"`},
 		{api, "LEASEHOLD_AUTH_REQUIRED_SCOPE=leasehold", "LEASEHOLD_AUTH_REQUIRED_SCOPE needs LEASEHOLD_AUTH_ISSUER"},
 		{serve, public + issuer + target + "LEASEHOLD_TASK_AUTH=platform", "LEASEHOLD_TASK_AUTH platform on LEASEHOLD_LISTEN 0.0.0.0:8080 lets every caller run tasks"},
 		{serve, public + issuer + queue + taskURL + "LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p", "lets every caller run tasks"},

@@ -83,6 +83,13 @@ var Table = []Setting{
 		field:   func(c *Config) any { return &c.Store },
 	},
 	{
+		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true, Entries: apis,
+		Help: "How long a lock is kept after its lease has ended; then the store may remove it. Tokens of a lock that comes back are " +
+			"higher all the same. The value off keeps locks for ever.",
+		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](stores.md#what-is-kept-and-for-how-long).",
+		field: func(c *Config) any { return &c.Retention },
+	},
+	{
 		Env: "LEASEHOLD_DATA", Group: groupSQLite, Type: File, Placeholder: "DIR", Entries: onStores,
 		Help:  "Folder of the database file. The default is Leasehold's folder in the user's data folder.",
 		field: func(c *Config) any { return &c.Data },

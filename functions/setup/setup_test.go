@@ -2,6 +2,7 @@ package setup
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -155,6 +156,14 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 	}
 	if got, want := Sweep(c, nil), (analysis.Sweep{MaxTakeovers: 11, RequeueEvery: 13 * time.Minute, Grace: 17 * time.Minute}); got != want {
 		t.Errorf("the sweep: %+v, want %+v", got, want)
+	}
+
+	log := slog.New(slog.DiscardHandler)
+	o := API(config(t, settings.Serve, "LEASEHOLD_REQUEST_TIMEOUT=9s LEASEHOLD_MAX_CONCURRENT=7 LEASEHOLD_TENANT_RATE=11 LEASEHOLD_SUBJECT_RATE=3"+
+		" LEASEHOLD_RETENTION=13h"), nil, log)
+	if want := (httpapi.Limits{Concurrent: 7, PerTenant: 11, PerSubject: 3}); o.Limits != want || o.Timeout != 9*time.Second || o.Log != log ||
+		o.Retention != 13*time.Hour {
+		t.Errorf("the API: %+v", o)
 	}
 
 	c = config(t, settings.Serve, "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=us LEASEHOLD_AUTH_JWKS_URL=https://keys.example/jwks"+
