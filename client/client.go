@@ -4,7 +4,7 @@
 //	c, err := client.New("http://127.0.0.1:8080", nil)
 //	lease, err := c.Locks().Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-42", TTLSeconds: 30})
 //	if errors.Is(err, contracts.CodeLockHeld) {
-//		// another owner deploys
+//		// the lock is held
 //	}
 //
 // # Errors

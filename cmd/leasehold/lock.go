@@ -42,7 +42,7 @@ func (lockCmd) Help() string {
   …work, passing $token on to whatever can compare it…
   leasehold lock release deploy-prod --owner ci-42 --token "$token"
 
-Exit codes: 0 done, 3 another owner holds the lock, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 3 the lock is held, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
 
 // owner is who acquires and releases locks.

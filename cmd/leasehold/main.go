@@ -35,7 +35,7 @@ const description = `Locks with fencing tokens for serverless functions.
 
 Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 held by another owner, 4 the lease is lost, expired or released, 5 not found, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -15,8 +15,8 @@
 //	            RELEASED ───────────┴──────────── EXPIRED
 //	                      acquire (token+1)
 //
-// A lease is held while now < expires_at. The document is never deleted, because the token counter is in it: the tokens of a
-// key only ever increase.
+// A lease is held while now < expires_at. The tokens of a key only ever increase: the first is the store's time in microseconds, so that
+// the document may be removed once the lock has been free for the retention (see [Options]).
 //
 // # The fencing token
 //
@@ -31,6 +31,7 @@
 // request_id, the granting write stores it, and a refused command looks for its own request_id in the document found. Retry a
 // command with the same request_id until a response arrives; use a new one for a new intention.
 //
-// An acquire that is retried after its lease has ended cannot be told from a new intention: it gets a new lease with a new
-// token. An ended lease is never revived.
+// A lock remembers the last requests of each kind, see [RememberedRequests] and [RememberedReleases]. A request that is delivered late has
+// no second effect: an acquire whose lease has ended is rejected, a renewal does not move the expiry, a release and a force-release touch
+// no later lease.
 package lock
