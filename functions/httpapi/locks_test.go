@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 	d.clock.Advance(10 * time.Second) // LS-INV-004: at expires_at the lease is over, although no one took the lock since
 	send("held/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "")
 	send("held/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1}`).refuses(t, 409, "LEASE_EXPIRED", "")
-	send("held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "") // whoever asks
+	send("held/renew", `{"request_id":"n1","owner_id":"bob","fencing_token":1,"ttl_seconds":5}`).refuses(t, 409, "LEASE_EXPIRED", "") // every caller gets the same
 	d.get("/v1/tenants/acme/locks/never").refuses(t, 404, "NOT_FOUND", "")
 }
 

@@ -186,7 +186,7 @@ func (o *oracle) refusal(c command, now time.Time) (a outcome, ok bool) {
 	switch {
 	case l == nil || c.token != l.token:
 		a.Code = "LEASE_LOST"
-	case l.ended(): // whoever asks
+	case l.ended(): // every caller gets the same
 		a.Code, a.Released = "LEASE_RELEASED", written(l.released)
 	case !l.active(now):
 		a.Code, a.Expires = "LEASE_EXPIRED", written(l.expires)

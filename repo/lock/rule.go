@@ -33,7 +33,7 @@ func heldBy(owner string, token int64) docstore.All {
 }
 
 // checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one lease of an owner from
-// the next. A lease that has ended is no one's, whoever asks.
+// the next. A lease that has ended is no one's, not even its owner's.
 func (s State) checkHolder(owner string, token int64, now time.Time) Code {
 	switch {
 	case token != s.Token || s.Phase == None:

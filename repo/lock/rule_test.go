@@ -253,7 +253,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		switch {
 		case token != h.token || h.phase == None: // LS-INV-003
 			return LeaseLost
-		case h.phase == Released: // LS-INV-004, whoever asks
+		case h.phase == Released: // LS-INV-004, every caller gets the same
 			return LeaseReleased
 		case !held:
 			return LeaseExpired
