@@ -30,7 +30,7 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 		return once.Grant{}, err
 	}
 	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", contracts.AnalysisLockRequest{
-		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds,
+		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures,
 	}, isGrant(r))
 	if err != nil {
 		return once.Grant{}, err

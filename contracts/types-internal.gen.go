@@ -5,7 +5,9 @@ package contracts
 
 // Defines values for TaskOutcome.
 const (
+	TaskAlreadyFailed   TaskOutcome = "already_failed"
 	TaskAlreadyFinished TaskOutcome = "already_finished"
+	TaskDamaged         TaskOutcome = "damaged"
 	TaskFailed          TaskOutcome = "failed"
 	TaskLocked          TaskOutcome = "locked"
 	TaskMalformed       TaskOutcome = "malformed"
@@ -16,7 +18,11 @@ const (
 // Valid indicates whether the value is a known member of the TaskOutcome enum.
 func (e TaskOutcome) Valid() bool {
 	switch e {
+	case TaskAlreadyFailed:
+		return true
 	case TaskAlreadyFinished:
+		return true
+	case TaskDamaged:
 		return true
 	case TaskFailed:
 		return true
@@ -60,14 +66,16 @@ type TaskDone struct {
 	AnalysisID string `json:"analysis_id,omitempty"`
 
 	// Outcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run. `already_finished`: it was
-	// READY or FAILED before. `unknown_analysis`: there is no such analysis. `malformed`: the message names none. `locked`: another
-	// worker runs it, and the server is configured to acknowledge that.
+	// READY before. `already_failed`: it was FAILED before. `locked`: another worker runs it, and the server is configured to
+	// acknowledge that. Dropped, and logged as errors: `malformed`, the message names no analysis; `unknown_analysis`, there is none after
+	// the grace period; `damaged`, its document cannot be read after the grace period.
 	Outcome TaskOutcome `json:"outcome"`
 }
 
 // TaskOutcome `ready`: the work ran and the analysis is READY. `failed`: the analysis is FAILED, by this run. `already_finished`: it was
-// READY or FAILED before. `unknown_analysis`: there is no such analysis. `malformed`: the message names none. `locked`: another
-// worker runs it, and the server is configured to acknowledge that.
+// READY before. `already_failed`: it was FAILED before. `locked`: another worker runs it, and the server is configured to
+// acknowledge that. Dropped, and logged as errors: `malformed`, the message names no analysis; `unknown_analysis`, there is none after
+// the grace period; `damaged`, its document cannot be read after the grace period.
 type TaskOutcome string
 
 // NotConfigured A request that was rejected or failed (RFC 9457).

@@ -56,6 +56,7 @@ const (
 	CodeLeaseReleased       Code = "LEASE_RELEASED"
 	CodeLockHeld            Code = "LOCK_HELD"
 	CodeLockNotHeld         Code = "LOCK_NOT_HELD"
+	CodeLockUnreadable      Code = "LOCK_UNREADABLE"
 	CodeMachineIDLimit      Code = "MACHINE_ID_LIMIT"
 	CodeMachineIDsExhausted Code = "MACHINE_IDS_EXHAUSTED"
 	CodeMethodNotAllowed    Code = "METHOD_NOT_ALLOWED"
@@ -106,6 +107,8 @@ func (e Code) Valid() bool {
 	case CodeLockHeld:
 		return true
 	case CodeLockNotHeld:
+		return true
+	case CodeLockUnreadable:
 		return true
 	case CodeMachineIDLimit:
 		return true
@@ -301,6 +304,9 @@ type AnalysisLock struct {
 
 // AnalysisLockRequest defines model for AnalysisLockRequest.
 type AnalysisLockRequest struct {
+	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
+	MaxFailures int64 `json:"max_failures,omitempty"`
+
 	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
 	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
 	// that whole name as a grant returned it.

@@ -7,7 +7,7 @@
 //	      ┌────────── Acquire ──────────┐
 //	      ▼                             ▼
 //	not granted                      granted ───▶ work ──┬─ returns ──▶ Finish READY ───────────▶ Ready
-//	AlreadyFinished, Locked,                      ▲  │   ├─ fails ────▶ Release, counted ───────▶ Retry
+//	AlreadyFinished, AlreadyFailed, Locked,       ▲  │   ├─ fails ────▶ Release, counted ───────▶ Retry
 //	Unknown                               Refresh └──┘   │              or Finish FAILED ────────▶ Failed
 //	                                  every Heartbeat    ├─ is stopped ▶ Release, not counted ───▶ Stopped
 //	                                                     └─ loses the lock: nothing is written ──▶ Lost

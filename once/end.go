@@ -38,6 +38,20 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
+// uncounted is an error that says nothing about the analysis.
+type uncounted struct{ error }
+
+func (u uncounted) Unwrap() error { return u.error }
+
+// Uncounted marks an error that is not the analysis' own, such as a credential that is missing where the work runs: a [Work] that
+// returns it is to be retried, and its run does not count as a failed one. Uncounted(nil) is nil.
+func Uncounted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return uncounted{err}
+}
+
 // errGoexit is the value of a PanicError without a panic.
 var errGoexit = errors.New("its goroutine was ended by runtime.Goexit")
 
@@ -77,6 +91,10 @@ func (r *run) ready(ctx context.Context, t *term, result string) Outcome {
 
 // failed counts an attempt that failed, or ends the analysis if that was the last one.
 func (r *run) failed(ctx context.Context, t *term, err error) Outcome {
+	if errors.As(err, new(uncounted)) {
+		r.release(ctx, "")
+		return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
+	}
 	forGood := errors.As(err, new(permanent))
 	if forGood || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
 		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)}, Outcome{Status: Failed, Token: r.lock.Token, Err: err})

@@ -37,6 +37,9 @@ type Acquire struct {
 	Owner      string        // who runs it, for people; the gate may know a better name
 	RequestID  string        // the same for every retry of this attempt, another for every attempt
 	TTL        time.Duration // whole seconds
+
+	// MaxFailures ends the analysis as FAILED instead of another run, once so many have failed; 0 is no bound.
+	MaxFailures int64
 }
 
 // Grant is the response to [Acquire].

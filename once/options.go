@@ -38,7 +38,8 @@ type Options struct {
 	// may be called from another goroutine than Run's, never after Run has returned.
 	Warn func(err error)
 
-	clock clock // nil means the process's clocks
+	clock  clock // nil means the process's clocks
+	madeUp bool  // RequestID
 }
 
 // settings are Options with their defaults.
@@ -57,7 +58,7 @@ func (o *Options) settings() (Options, error) {
 		s.Owner = processName()
 	}
 	if s.RequestID == "" {
-		s.RequestID = rand.Text()
+		s.RequestID, s.madeUp = rand.Text(), true
 	}
 	if s.Warn == nil {
 		s.Warn = func(error) {}

@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,11 +19,12 @@ const (
 	Ready           Status = "ready"            // the work ran, and the analysis is READY
 	Failed          Status = "failed"           // the work failed for good, and the analysis is FAILED
 	Retry           Status = "attempt_failed"   // the work failed, or its end could not be stored; it may be retried
-	AlreadyFinished Status = "already_finished" // skipped: the analysis was READY or FAILED before
+	AlreadyFinished Status = "already_finished" // skipped: the analysis was READY before
+	AlreadyFailed   Status = "already_failed"   // skipped: the analysis was FAILED before, or too many of its runs failed or were taken over
 	Locked          Status = "locked"           // skipped: another worker runs it; retry after Outcome.RetryAfter
 	Unknown         Status = "unknown_analysis" // there is no such analysis
 	Lost            Status = "lock_lost"        // the lock was lost during the work; nothing was written
-	Stopped         Status = "stopped"          // the caller's context ended; the lock was released. A deadline counts as a failed run
+	Stopped         Status = "stopped"          // the caller's context ended; the lock was released. A deadline, or a cause that is one, counts as a failed run
 )
 
 // Outcome is what came of a [Run].
@@ -73,6 +75,8 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 		return Outcome{Status: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
 	case err != nil:
 		return Outcome{}, fmt.Errorf("ask for the run of analysis %q: %w", analysisID, err)
+	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished && grant.Status == string(contracts.AnalysisFailed):
+		return Outcome{Status: AlreadyFailed}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
 		return Outcome{Status: AlreadyFinished}, nil
 	case !grant.Acquired:
@@ -99,14 +103,23 @@ type run struct {
 func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 	ctx, cancel := graced(ctx, acquireTime)
 	defer cancel()
-	// A lock that expired before the response could be sent was never held: that is no loss, and asked again.
-	final := func(err error) bool { return unknown(err) || rejected(err) }
+	// A lock that expired before the response arrived was never held: that is no loss, and asked again. The request that got it is
+	// spent, though, and another try is another request.
+	spent := func(err error) bool {
+		return errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)
+	}
+	final := func(err error) bool {
+		return unknown(err) || rejected(err) && !(r.madeUp && errors.Is(err, contracts.CodeRequestIDReused))
+	}
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error
 		asked = r.clock()
-		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL})
+		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL, MaxFailures: r.MaxFailures})
 		if err == nil && g.Acquired && r.clock().until(asked.end(g.Remaining)) <= 0 {
-			err = errors.New("the lock expired before the gate's response arrived")
+			err = fmt.Errorf("%w: before the gate's response arrived", contracts.CodeLeaseExpired)
+		}
+		if r.madeUp && spent(err) {
+			r.RequestID = rand.Text()
 		}
 		return err
 	})
@@ -136,7 +149,7 @@ func (r *run) hold(ctx context.Context, g Grant, asked moment, work Work) Outcom
 		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lost, err)}
 	case err == nil:
 		return r.ready(ctx, t, result)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return r.timeOver(ctx, t, err)
 	case ctx.Err() != nil:
 		return r.stopped(ctx, err)

@@ -27,7 +27,9 @@ func ordered(t *testing.T, ids ...string) (*process, *client.Analyses) {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
-		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{"status": docstore.String("PENDING")}}
+		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{
+			"status": docstore.String("PENDING"), "lockToken": docstore.Int(0), // counted up: short numbers are easier to read
+		}}
 		if _, err := store.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}

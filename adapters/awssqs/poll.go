@@ -23,6 +23,9 @@ type Delivery struct {
 	Body     []byte
 	Receives int // deliveries so far with this one, as far as the queue knows; 0 if it does not say
 
+	// Sent is when the queue got the message; zero if it does not say.
+	Sent time.Time
+
 	// Extend hides the message for d from now, in whole seconds, rounded up, as far as [MaxHidden] allows.
 	Extend func(ctx context.Context, d time.Duration) error
 }
@@ -205,8 +208,10 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 	}
 	in := &sdk.ReceiveMessageInput{
 		QueueUrl: aws.String(p.url), MaxNumberOfMessages: int32(n), WaitTimeSeconds: int32(seconds(wait)), //nolint:gosec // 10 and 20 at most
-		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
-		VisibilityTimeout:           int32(seconds(p.o.Visibility)), //nolint:gosec // 43200 at most; the SDK leaves a 0 out
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{
+			types.MessageSystemAttributeNameApproximateReceiveCount, types.MessageSystemAttributeNameSentTimestamp,
+		},
+		VisibilityTimeout: int32(seconds(p.o.Visibility)), //nolint:gosec // 43200 at most; the SDK leaves a 0 out
 	}
 	out, err := p.client.ReceiveMessage(ctx, in)
 	if err != nil {
@@ -226,6 +231,9 @@ func (p *poller) handle(ctx context.Context, m types.Message, received time.Time
 		},
 	}
 	d.Receives, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"]) // 0 if it is not there
+	if ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64); err == nil {
+		d.Sent = time.UnixMilli(ms)
+	}
 	result := p.run(ctx, d, log)
 
 	stopping := ctx.Err() != nil

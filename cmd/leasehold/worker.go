@@ -113,7 +113,7 @@ func deliver(w *tasks.Worker, timeout time.Duration, last *lastResult) awssqs.Ha
 	return func(ctx context.Context, d awssqs.Delivery) awssqs.Result {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		a := w.Deliver(ctx, tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Extend: d.Extend})
+		a := w.Deliver(ctx, tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Sent: d.Sent, Extend: d.Extend})
 		last.set(a)
 		return awssqs.Result{Done: a.Done, RetryAfter: a.RetryAfter}
 	}

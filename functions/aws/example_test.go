@@ -19,7 +19,7 @@ func ExampleNewWorker() {
 	ctx := context.Background()
 	store := docstore.NewMemory(nil)
 	_, err := store.Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: analysis.Kind, ID: "a1"}, Set: docstore.Doc{"title": docstore.String("a video")},
+		Key: docstore.Key{Kind: analysis.Kind, ID: "a1"}, Set: docstore.Doc{"title": docstore.String("a video"), "lockToken": docstore.Int(0)},
 	})
 	if err != nil {
 		log.Fatal(err)

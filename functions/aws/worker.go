@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,8 @@ type Hider interface {
 // source mapping must report batch item failures.
 //
 // Messages are worked on concurrently, those of one group of a FIFO queue in order. Exactly the messages to retry are listed as
-// failed, and hidden until the lock in their way expires. After a message of a FIFO group that is retried, the later ones of
+// failed, and hidden until the lock in their way expires; those that no retry can help stay as well, for the queue's dead-letter
+// queue. After a message of a FIFO group that is retried, the later ones of
 // its group are returned unprocessed, so that their order is kept.
 //
 // Work is cancelled before the end of the invocation, and its message is made visible at once. Work that ignores this is
@@ -189,6 +191,9 @@ func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Result) {
 		}
 	}()
 	m := tasks.Message{Body: []byte(r.Body), ID: r.MessageId, Try: r.Attributes["ApproximateReceiveCount"]}
+	if ms, err := strconv.ParseInt(r.Attributes["SentTimestamp"], 10, 64); err == nil && ms > 0 {
+		m.Sent = time.UnixMilli(ms)
+	}
 	if b.hider != nil {
 		m.Extend = func(ctx context.Context, until time.Duration) error {
 			return b.hider.Hide(ctx, r.EventSourceARN, r.ReceiptHandle, b.received, until)

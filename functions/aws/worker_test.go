@@ -209,11 +209,11 @@ func TestGroupsOfAStandardQueue(t *testing.T) {
 	})
 }
 
-// TestMalformed: what names no analysis is acknowledged, and an error in the log.
+// TestMalformed: what names no analysis stays for the dead-letter queue, and is an error in the log.
 func TestMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, done)
-		if got := b.invoke(file(t, "sqs_malformed.json"), time.Minute); got != "" {
+		if got := b.invoke(file(t, "sqs_malformed.json"), time.Minute); got != "m1 m3 m4" {
 			t.Errorf("failed: %s", got)
 		}
 		if n := strings.Count(b.log.String(), "level=ERROR"); n != 3 {
@@ -355,12 +355,12 @@ func TestFailures(t *testing.T) {
 	}{
 		{"500", target(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusInternalServerError, Body: io.NopCloser(strings.NewReader(""))}, nil
-		}), []string{"m", "m", "", ""}, "FAILED locked:false failures:2"},
-		{"panic", func(context.Context, once.Lock) (string, error) { panic("oh") }, []string{"m", "m", "", ""}, "FAILED locked:false failures:2"},
+		}), []string{"m", "m", "", ""}, "FAILED locked:false failures:3"},
+		{"panic", func(context.Context, once.Lock) (string, error) { panic("oh") }, []string{"m", "m", "", ""}, "FAILED locked:false failures:3"},
 		{"hangs", target(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		}), []string{"m", "m", "", ""}, "FAILED locked:false failures:2"},
+		}), []string{"m", "m", "", ""}, "FAILED locked:false failures:3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 		return err
 	}
 	o, err := a.analyses.Acquire(r.Context(), analysis.Acquire{
-		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds,
+		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
 	})
 	if err != nil {
 		return err

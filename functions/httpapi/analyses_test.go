@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ func (d *api) order(id string, fields map[string]docstore.Value) {
 	d.t.Helper()
 	if fields == nil {
 		fields = map[string]docstore.Value{"status": docstore.String("PENDING")}
+	}
+	if fields = maps.Clone(fields); fields["lockToken"] == nil { // a token that is there is counted up: short numbers are easier to read
+		fields["lockToken"] = docstore.Int(0)
 	}
 	if _, err := d.store.Write(d.t.Context(), docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: fields}); err != nil {
 		d.t.Fatal(err)
@@ -80,8 +84,12 @@ func TestCreateAnalysis(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"PENDING","created":true}`)
 	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"PENDING","created":false}`)
-	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`)
-	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"READY","result":"x"}`)
+	// The first token is the store's time in microseconds, and one.
+	token := d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`).body["fencing_token"]
+	if want := float64(d.clock.Now().UnixMicro() + 1); token != want {
+		t.Errorf("the first token is %v, want %v", token, want)
+	}
+	d.post(a1+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%.0f,"status":"READY","result":"x"}`, token))
 	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"READY","created":false}`)
 	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x"}`)
 
@@ -100,7 +108,7 @@ func TestFailedAnalysis(t *testing.T) {
 	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`)
 	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"FAILED","failure_reason":"no such file"}`).wants(t, 200,
 		`{"analysis_id":"a1","status":"FAILED","replayed":false}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":0,"failure_reason":"no such file"}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":1,"failure_reason":"no such file"}`)
 	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED"}`)
 }
 
@@ -141,6 +149,11 @@ func TestAnalysisRefusals(t *testing.T) {
 		{"refresh after release", "released/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
 		{"finish after release", "released/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY"}`, 409, "LEASE_RELEASED"},
 		{"refresh after finish", "finished/refresh", `{"owner_id":"ann","fencing_token":1}`, 409, "LEASE_RELEASED"},
+		{"lock with another ttl", "held/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":11}`, 422, "REQUEST_ID_REUSED"},
+		{"lock again after release", "released/lock", `{"owner_id":"ann","request_id":"r1","ttl_seconds":10}`, 422, "REQUEST_ID_REUSED"},
+		{"release with a reason after release", "released/release", `{"owner_id":"ann","fencing_token":1,"failure_reason":"x"}`, 409, "LEASE_RELEASED"},
+		{"release with a reason after finish", "finished/release", `{"owner_id":"ann","fencing_token":1,"failure_reason":"x"}`, 409, "ALREADY_FINISHED"},
+		{"finish with another result", "finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"x"}`, 409, "ALREADY_FINISHED"},
 		{"finish otherwise", "finished/finish", `{"owner_id":"ann","fencing_token":1,"status":"FAILED","failure_reason":"x"}`, 409, "ALREADY_FINISHED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -280,7 +293,9 @@ func TestStrangeDocuments(t *testing.T) {
 	d.order("a1", map[string]docstore.Value{
 		"status": docstore.String("処理中"), "lockOwner": docstore.String("old"), "lockExpiresAt": docstore.String("soon"),
 	})
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"処理中","finished":false,"locked":false,"owner_id":"old","runs":0,"failures":0}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"処理中","finished":false,"locked":true,"owner_id":"old","runs":0,"failures":0}`)
+	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`).refuses(t, 409, "LOCK_UNREADABLE", "")
+	d.order("a1", map[string]docstore.Value{"lockExpiresAt": docstore.String("2025-12-31T23:59:59+00:00")})
 	if a := d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r1"}`); a.body["acquired"] != true {
 		t.Errorf("stale: %s", a.raw)
 	}

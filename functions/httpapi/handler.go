@@ -39,6 +39,9 @@ type Options struct {
 
 	Limits Limits // for verified callers
 
+	// MaxTakeovers ends an analysis whose workers die again and again; 0 means analysis.DefaultMaxTakeovers.
+	MaxTakeovers int64
+
 	// Retention is how long the record of a lock is kept after its lease has ended: from lock.MinRetention to
 	// lock.KeepForever. 0 means lock.DefaultRetention.
 	Retention time.Duration
@@ -57,7 +60,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	a := &api{
 		frame: f, store: store, identity: identity, guard: lock.NewGuard(store, &lock.GuardOptions{Now: o.Now}),
 	}
-	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention}), analysis.New(store, &analysis.Options{Now: o.Now})
+	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, o.Now)
 	routes := append(a.routes(), o.Routes...)

@@ -56,6 +56,7 @@ type Config struct {
 	TargetAudience                          string
 	TTL, Heartbeat                          time.Duration // a Heartbeat of 0 is a fifth of TTL
 	MaxFailures                             int64
+	TaskGrace                               time.Duration
 	OnLocked                                string
 	TaskTimeout                             time.Duration
 	TaskAuth, TaskIssuer                    string

@@ -323,6 +323,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxFailures },
 	},
 	{
+		Env: "LEASEHOLD_TASK_GRACE", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Entries: runsTasks,
+		Help: "How long a message is retried whose analysis does not exist yet, or whose document cannot be read. Then it goes to the " +
+			"dead-letter queue, or is dropped where there is none.",
+		field: func(c *Config) any { return &c.TaskGrace },
+	},
+	{
 		Env: "LEASEHOLD_ON_LOCKED", Group: groupTasks, Type: Text, Default: "retry", Choices: []string{"retry", "ack"}, Entries: runsTasks,
 		Help: "What to do with a message whose analysis is already running: retry or ack. After ack, no message is left to " +
 			"retry the analysis if that run fails.",
@@ -374,9 +380,10 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.TaskURL },
 	},
 	{
-		Env: "LEASEHOLD_MAX_TAKEOVERS", Group: groupSweep, Type: Number, Default: "5", Min: "1", Placeholder: "N", Entries: sweeps,
-		Help:  "Takeovers after which an analysis becomes FAILED.",
-		field: func(c *Config) any { return &c.MaxTakeovers },
+		Env: "LEASEHOLD_MAX_TAKEOVERS", Group: groupSweep, Type: Number, Default: "5", Min: "1", Placeholder: "N",
+		Entries: sweeps | runsTasks | FunctionAPI | LambdaAPI,
+		Help:    "Takeovers after which an analysis becomes FAILED, by the next acquire or by a sweep.",
+		field:   func(c *Config) any { return &c.MaxTakeovers },
 	},
 	{
 		Env: "LEASEHOLD_REQUEUE_EVERY", Group: groupSweep, Type: Duration, Default: "15m", Entries: sweeps,

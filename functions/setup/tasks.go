@@ -32,8 +32,8 @@ func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.L
 		return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_TARGET_URL"), err)
 	}
 	return &tasks.Worker{
-		Gate: tasks.Local(analysis.New(store, nil)), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
-		MaxFailures: c.MaxFailures, AckLocked: c.OnLocked == "ack", Log: log,
+		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
+		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log,
 	}, nil
 }
 

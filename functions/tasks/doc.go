@@ -21,9 +21,11 @@
 //
 // # What can go wrong
 //
-// A message that names no analysis, or one without a document, is acknowledged: it would come for ever. Work that fails
+// A message that names no analysis is dead: it would come for ever. One without a document, or with one that cannot be read, is
+// retried for Worker.Grace, because a task can overtake its document, and is dead then. Work that fails
 // or panics counts as a failed run, and the message is retried until Worker.MaxFailures turns the analysis FAILED. A
-// worker that dies leaves its lock behind until the ttl is over; the queue, or the sweep, brings the message back.
+// worker that dies leaves its lock behind until the ttl is over; the queue, or the sweep, brings the message back, until the gate
+// ends the analysis after too many takeovers. A queue that hangs up first has seen a failed run.
 //
 // # Time
 //

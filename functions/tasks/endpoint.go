@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -35,12 +36,15 @@ const (
 // Endpoint is the worker's endpoint for a queue that pushes: POST /internal/tasks/analysis. A Endpoint without a Worker responds
 // NOT_CONFIGURED.
 //
-//	2xx                  the message is done: ready, failed, already_finished, unknown_analysis, malformed
+//	2xx                  the message is done: ready, failed, already_finished. Or it is dead: malformed, unknown_analysis, damaged;
+//	                     Cloud Tasks has no dead-letter queue, the log has it as an error
+//	404 NOT_FOUND        retry, for Worker.Grace: the analysis does not exist yet
 //	409 ANALYSIS_LOCKED  retry: another worker runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those
 //	409 RUN_INTERRUPTED  retry: the lock was lost, the time ran out, the process ends
 //	424 ATTEMPT_FAILED   retry: the work failed
 //	503 UNAVAILABLE      retry: the gate did not respond
-//	500 DOCUMENT_DAMAGED retry: the analysis' document must be repaired
+//	500 DOCUMENT_DAMAGED retry, for Worker.Grace: the analysis' document must be repaired
+//	409 LOCK_UNREADABLE  the same
 type Endpoint struct {
 	Worker *Worker
 	Guard  Guard
@@ -82,6 +86,10 @@ func notConfigured(detail string) func(http.ResponseWriter, *http.Request) error
 // errStopping is the cause with which work is stopped when the process ends.
 var errStopping = errors.New("the server is shutting down")
 
+// errHungUp is the cause with which work is stopped whose response no one waits for any more. It counts as a failed run: work that
+// never fits into the queue's time would be delivered for ever.
+var errHungUp = fmt.Errorf("the queue hung up before the run ended: %w", context.DeadlineExceeded)
+
 func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.Request) error {
 	if err := admit(d.Guard, r); err != nil {
 		return err
@@ -92,10 +100,17 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	if err != nil {
 		return field.Errorf("body", "ended before it was whole")
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	defer context.AfterFunc(life, func() { cancel(errStopping) })()
-	ctx, stop := context.WithTimeout(ctx, d.timeFor(ctx))
+	defer context.AfterFunc(r.Context(), func() {
+		if life.Err() != nil { // connections are closed then, too
+			cancel(errStopping)
+			return
+		}
+		cancel(errHungUp)
+	})()
+	ctx, stop := context.WithTimeout(ctx, d.timeFor(r.Context()))
 	defer stop()
 	return reply(w, d.Worker.Deliver(ctx, message(w, r, body)))
 }
@@ -117,35 +132,44 @@ func writeWithin(w http.ResponseWriter, d time.Duration) {
 
 // message names a delivery as Cloud Tasks does. The headers are as good as the guard: Cloud Tasks takes them off what
 // comes from outside, but a request that did not come through it can have any. So they are names for people, and decide
-// nothing.
+// nothing but how long a message waits for its analysis.
 func message(w http.ResponseWriter, r *http.Request, body []byte) Message {
 	m := Message{Body: body, ID: "request/" + w.Header().Get("X-Request-Id")}
 	if task := r.Header.Get("X-CloudTasks-TaskName"); task != "" { //nolint:canonicalheader // net/http canonicalizes what arrives
 		m.ID = r.Header.Get("X-CloudTasks-QueueName") + "/" + task //nolint:canonicalheader // see above
 		m.Try = r.Header.Get("X-CloudTasks-TaskRetryCount") + "." + r.Header.Get("X-CloudTasks-TaskExecutionCount")
+		// When this attempt was due: for the first one, the time of the task.
+		if eta, err := strconv.ParseFloat(r.Header.Get("X-CloudTasks-TaskETA"), 64); err == nil && eta > 0 && eta < 1e11 {
+			m.Sent = time.UnixMicro(int64(eta * 1e6))
+		}
 	}
 	return m
 }
 
 // reply translates a result for the queue into HTTP.
 func reply(w http.ResponseWriter, a Result) error {
-	if a.Done {
+	if a.Done || a.Dead {
 		return httpapi.Send(w, contracts.TaskDone{Outcome: contracts.TaskOutcome(a.Outcome), AnalysisID: a.AnalysisID})
 	}
 	switch a.Outcome {
+	case once.Unknown:
+		e := contracts.Errorf(contracts.CodeNotFound, "there is no analysis %q yet; the message is retried for a while", a.AnalysisID)
+		e.Field, e.RetryAfter = "analysis_id", a.RetryAfter
+		return e
+	case Damaged:
+		return a.Err
 	case once.Locked:
 		e := contracts.Errorf(contracts.CodeAnalysisLocked, "another worker runs analysis %q", a.AnalysisID)
 		e.RetryAfter = a.RetryAfter
 		return e
 	case once.Retry:
-		return contracts.Errorf(contracts.CodeAttemptFailed, "the run failed and was counted; the analysis' document says why")
+		return contracts.Errorf(contracts.CodeAttemptFailed, "the run failed; the analysis' document or the server's log says why")
 	case once.Lost:
 		return contracts.Errorf(contracts.CodeRunInterrupted, "the lock was lost during the work")
 	case once.Stopped:
 		return contracts.Errorf(contracts.CodeRunInterrupted, "the delivery's time ran out, or the server is shutting down")
 	default:
-		if errors.Is(a.Err, contracts.CodeInvalidArgument) || errors.Is(a.Err, contracts.CodeDocumentDamaged) ||
-			errors.Is(a.Err, docstore.ErrClockSkew) {
+		if errors.Is(a.Err, contracts.CodeInvalidArgument) || errors.Is(a.Err, docstore.ErrClockSkew) {
 			return a.Err
 		}
 		return contracts.Errorf(contracts.CodeUnavailable, "the gate did not respond; nothing was run")

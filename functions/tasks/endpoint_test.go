@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,7 +86,7 @@ func TestAnswers(t *testing.T) {
 		"ready":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
 		"failed":           {docstore.Doc{"x": docstore.Int(1)}, fails(once.Permanent(errors.New("x"))), a1, nil, 200, `{"analysis_id":"a1","outcome":"failed"}`, ""},
 		"already finished": {docstore.Doc{"status": docstore.String("READY")}, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"already_finished"}`, ""},
-		"unknown":          {nil, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"unknown_analysis"}`, ""},
+		"unknown":          {nil, nil, a1, nil, 404, "NOT_FOUND", "60"},
 		"malformed":        {nil, nil, "<xml/>", nil, 200, `{"outcome":"malformed"}`, ""},
 		"empty":            {nil, nil, "", nil, 200, `{"outcome":"malformed"}`, ""},
 		"1 MiB":            {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"analysisId":"a1","x":"` + strings.Repeat("x", 1<<20-len(`{"analysisId":"a1","x":""}`)) + `"}`, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
@@ -95,7 +97,11 @@ func TestAnswers(t *testing.T) {
 		"attempt failed":  {docstore.Doc{"x": docstore.Int(1)}, fails(errors.New("secret of the target")), a1, nil, 424, "ATTEMPT_FAILED", ""},
 		"panic":           {docstore.Doc{"x": docstore.Int(1)}, func(context.Context, once.Lock) (string, error) { panic("oh") }, a1, nil, 424, "ATTEMPT_FAILED", ""},
 		"damaged":         {docstore.Doc{"status": docstore.Int(7)}, nil, a1, nil, 500, "DOCUMENT_DAMAGED", ""},
-		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, succeeds, a1, nil, 200, `{"analysis_id":"a1","outcome":"ready"}`, ""},
+		"time of no kind": {docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.Int(1)}, nil, a1, nil, 409, "LOCK_UNREADABLE", ""},
+		"failed before":   {docstore.Doc{"status": docstore.String("FAILED")}, nil, a1, nil, 200, `{"analysis_id":"a1","outcome":"already_failed"}`, ""},
+		"from SNS": {docstore.Doc{"x": docstore.Int(1)}, succeeds, `{"Type":"Notification","MessageId":"1","Message":"{\"analysisId\":\"a1\"}"}`, nil, 200,
+			`{"analysis_id":"a1","outcome":"ready"}`, ""},
+		"from SNS, malformed": {nil, nil, `{"Type":"Notification","Message":"hello"}`, nil, 200, `{"outcome":"malformed"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -176,6 +182,105 @@ func TestStopping(t *testing.T) {
 	})
 }
 
+// TestHungUp: a run whose queue hangs up first is counted as failed, every time, and the last one that may fail ends the analysis.
+func TestHungUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		b.MaxFailures = 3
+		h := b.endpoint(t.Context(), tasks.Endpoint{})
+		for failures := docstore.Int(1); failures <= 3; failures++ {
+			ctx, hangUp := context.WithCancel(t.Context())
+			time.AfterFunc(300*time.Millisecond, hangUp)
+			post(ctx, h, tasks.TaskPath, strings.NewReader(a1)) // no one reads the response
+			if d := b.doc(); d["lockFailures"] != failures || (d["status"] == docstore.String("FAILED")) != (failures == 3) {
+				t.Errorf("after %d runs: %v", failures, d)
+			}
+			b.wantFree()
+		}
+		if reason := string(b.doc()["failureReason"].(docstore.String)); !strings.Contains(reason, "the queue hung up before the run ended") {
+			t.Errorf("the reason is %q", reason)
+		}
+		wants(t, "again", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 200, `{"analysis_id":"a1","outcome":"already_failed"}`)
+	})
+}
+
+// TestHungUpWhileStopping: at the end of the process connections are closed as well; that is no failure.
+func TestHungUpWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life, end := context.WithCancel(t.Context())
+		ctx, hangUp := context.WithCancel(t.Context())
+		b := newBench(t, func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+		h := b.endpoint(life, tasks.Endpoint{})
+		time.AfterFunc(time.Minute, func() { end(); hangUp() })
+		wants(t, "stopping", post(ctx, h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
+		if b.wantFree(); b.doc()["lockFailures"] != nil {
+			t.Errorf("counted: %v", b.doc())
+		}
+	})
+}
+
+// TestTaskBeforeItsDocument: a task that overtakes the document of its analysis, or that meets one which cannot be read, is retried
+// for the grace period, by the time of the task, or by when this process first saw it. Then it is dropped, and the log has it.
+func TestTaskBeforeItsDocument(t *testing.T) {
+	for name, c := range map[string]struct {
+		eta     time.Duration // of the first delivery, before now; negative: the header is missing
+		keep    bool          // the header of later deliveries says the same
+		damage  docstore.Doc
+		retried string
+		dropped string
+	}{
+		"the task's time":            {2 * time.Minute, true, nil, "404 NOT_FOUND", "unknown_analysis"},
+		"the attempt's time":         {0, false, nil, "404 NOT_FOUND", "unknown_analysis"},
+		"without a time":             {-1, false, nil, "404 NOT_FOUND", "unknown_analysis"},
+		"a status that is a number":  {-1, false, docstore.Doc{"status": docstore.Int(7)}, "500 DOCUMENT_DAMAGED", "damaged"},
+		"a lock that cannot be read": {-1, false, docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")}, "409 LOCK_UNREADABLE", "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Hour)
+				b := newBench(t, succeeds)
+				if c.damage != nil {
+					b.put("a1", c.damage)
+				}
+				h, begin := b.endpoint(t.Context(), tasks.Endpoint{}), time.Now()
+				deliver := func() *httptest.ResponseRecorder {
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tasks.TaskPath, strings.NewReader(a1))
+					r.Header.Set("X-Cloudtasks-Taskname", "t1")
+					if eta := begin.Add(-c.eta); c.eta >= 0 {
+						if !c.keep {
+							eta = time.Now()
+						}
+						r.Header.Set("X-Cloudtasks-Tasketa", fmt.Sprintf("%d.%06d", eta.Unix(), eta.Nanosecond()/1000))
+					}
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					return w
+				}
+				code, want, _ := strings.Cut(c.retried, " ")
+				status, _ := strconv.Atoi(code)
+				left := tasks.DefaultGrace - max(c.eta, 0)
+				for range 2 {
+					wants(t, "in time", deliver(), status, want)
+					time.Sleep(left/2 - time.Second)
+				}
+				if strings.Contains(b.log.String(), `"dead":true`) {
+					t.Errorf("the log says %s", b.log)
+				}
+				time.Sleep(2 * time.Second)
+				body := fmt.Sprintf(`{"analysis_id":"a1","outcome":%q}`, c.dropped)
+				wants(t, "after the grace", deliver(), 200, body)
+				if log := b.log.String(); !strings.Contains(log, `"level":"ERROR","msg":"delivery"`) || !strings.Contains(log, `"dead":true`) {
+					t.Errorf("the log says %s", log)
+				}
+				b.put("a1", docstore.Doc{"status": docstore.String("PENDING"), "lockOwner": docstore.String("")})
+				wants(t, "once it is there", deliver(), 200, `{"analysis_id":"a1","outcome":"ready"}`)
+			})
+		})
+	}
+}
+
 // TestLockLost: the lock of a worker that cannot reach the gate runs out; the worker that took over is left alone.
 func TestLockLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +288,7 @@ func TestLockLost(t *testing.T) {
 		b.put("a1", docstore.Doc{"x": docstore.Int(1)})
 		h := b.endpoint(t.Context(), tasks.Endpoint{})
 		time.AfterFunc(90*time.Second, func() {
-			b.put("a1", docstore.Doc{"lockOwner": docstore.String("other"), "lockToken": docstore.Int(2)})
+			b.put("a1", docstore.Doc{"lockOwner": docstore.String("other"), "lockToken": docstore.Int(docstore.MaxInt)})
 		})
 		wants(t, "lost", post(t.Context(), h, tasks.TaskPath, strings.NewReader(a1)), 409, "RUN_INTERRUPTED")
 		if d := b.doc(); d["lockOwner"] != docstore.String("other") {

@@ -19,7 +19,7 @@ func ExampleEndpoint() {
 	ctx := context.Background()
 	store := docstore.NewMemory(nil) // in earnest: adapters/gcpfirestore
 	_, err := store.Write(ctx, docstore.Write{
-		Key: docstore.Key{Kind: analysis.Kind, ID: "a-1024"}, Set: docstore.Doc{"title": docstore.String("holiday.mp4")},
+		Key: docstore.Key{Kind: analysis.Kind, ID: "a-1024"}, Set: docstore.Doc{"title": docstore.String("holiday.mp4"), "lockToken": docstore.Int(0)},
 	})
 	if err != nil {
 		fmt.Println(err)

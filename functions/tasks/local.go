@@ -23,7 +23,7 @@ var _ once.Gate = local{}
 // Acquire implements [once.Gate].
 func (g local) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	o, err := g.analyses.Acquire(ctx, analysis.Acquire{
-		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second),
+		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second), MaxFailures: r.MaxFailures,
 	})
 	if err != nil {
 		return once.Grant{}, judged(err)
@@ -38,7 +38,7 @@ func (g local) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) 
 		return once.Grant{Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status)}, nil
 	case analysis.Locked:
 		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
-	case analysis.NotFound:
+	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable:
 		return once.Grant{}, rejection(o)
 	default: // granted, and expired by the time of the store's response
 		return once.Grant{}, fmt.Errorf("%w: %s: %s", docstore.ErrUnavailable, o.Code, o.Detail)

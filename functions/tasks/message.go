@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -18,9 +19,31 @@ const MaxMessageBytes = 1 << 20
 // errMalformed marks a message that names no analysis.
 var errMalformed = errors.New("the message cannot be used")
 
-// analysisID reads the name of the analysis from a message. Members beside it are the sender's business; a name that is
-// given twice is not, because two readers could take it for different ones.
+// analysisID reads the name of the analysis from a message, or from the message in a notification of Amazon SNS. Members beside it
+// are the sender's business; a name that is given twice is not, because two readers could take it for different ones.
 func analysisID(body []byte) (analysis.ID, error) {
+	if inner, ok := notification(body); ok {
+		body = inner
+	}
+	return plainID(body)
+}
+
+// notification unwraps what SNS puts around a message on its way into a queue.
+func notification(body []byte) (inner []byte, ok bool) {
+	var m struct {
+		Type    string
+		Message *string
+	}
+	if len(body) > MaxMessageBytes || !bytes.Contains(body, []byte(`"Notification"`)) || jsonv2.Unmarshal(body, &m) != nil {
+		return nil, false
+	}
+	if m.Type != "Notification" || m.Message == nil {
+		return nil, false
+	}
+	return []byte(*m.Message), true
+}
+
+func plainID(body []byte) (analysis.ID, error) {
 	if len(body) > MaxMessageBytes {
 		return "", fmt.Errorf("%w: it has more than %d bytes", errMalformed, MaxMessageBytes)
 	}

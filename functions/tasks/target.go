@@ -176,7 +176,7 @@ func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error
 	}
 	token, err := t.token(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("get a token for the target: %w", err)
+		return nil, once.Uncounted(fmt.Errorf("get a token for the target: %w", err)) // the deployment is at fault, not the analysis
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	return r, nil

@@ -232,3 +232,25 @@ func TestNewTargetRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingToken: a token that cannot be had is a fault of the deployment. The run is retried, and never counted as a failure of
+// the analysis.
+func TestMissingToken(t *testing.T) {
+	target, err := tasks.NewTarget("http://127.0.0.1:1/run", &tasks.TargetOptions{Token: tasks.FileToken(t.TempDir() + "/missing")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, target.Run)
+	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+	b.MaxFailures = 1
+	for range 3 {
+		if a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(a1)}); a.Outcome != once.Retry || a.Done || a.Dead ||
+			!strings.Contains(a.Err.Error(), "get a token for the target") {
+			t.Errorf("got %+v", a)
+		}
+		if d := b.doc(); d["status"] != nil || d["lockFailures"] != nil || d["failureReason"] != nil {
+			t.Errorf("counted: %v", d)
+		}
+		b.wantFree()
+	}
+}

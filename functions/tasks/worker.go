@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -22,18 +25,28 @@ type Worker struct {
 	TTL         time.Duration // of the lock; 0 means 5 minutes
 	Heartbeat   time.Duration // between refreshes, once.MinHeartbeat to half of TTL; 0 means a fifth of TTL
 	MaxFailures int64         // runs that may fail before the analysis turns FAILED; 0 means DefaultMaxFailures
+	Grace       time.Duration // how long a message is retried whose analysis does not exist, or has a document that cannot be read; 0 means DefaultGrace
 	AckLocked   bool          // acknowledge a message whose analysis another worker runs, instead of retrying it. If that run fails, there is no retry
 	Log         *slog.Logger  // a line for each delivery, and what fails beside it; nil means none
+
+	waiting sightings
 }
 
-// DefaultMaxFailures is how many runs of an analysis may fail.
-const DefaultMaxFailures = 5
+// Defaults of [Worker].
+const (
+	DefaultMaxFailures = 5
+	DefaultGrace       = 10 * time.Minute
+)
 
 // Message is one delivery of a queue.
 type Message struct {
 	Body []byte // JSON with the member analysisId; other members are the sender's own business
 	ID   string // the queue's name for the message, in logs and in the lock's owner
 	Try  string // tells the deliveries of one message apart; empty makes one up
+
+	// Sent is when the queue got the message, or a later time at which it was known to have it; zero is unknown, and then the time
+	// counts at which this process first saw the message's ID.
+	Sent time.Time
 
 	// Extend moves the queue's own time-out for this delivery along with the lock, to the time until from now: when the work
 	// begins, and with each heartbeat, from different goroutines. nil if there is no such thing. An error is logged and
@@ -44,7 +57,8 @@ type Message struct {
 // Result is what to do with a message.
 type Result struct {
 	Done       bool          // acknowledge: the message has nothing left to do
-	RetryAfter time.Duration // unless Done: retry not before this; 0 leaves it to the queue
+	Dead       bool          // unless Done: retries are of no use. It belongs into the dead-letter queue; acknowledge it where there is none
+	RetryAfter time.Duration // unless Done: deliver not before this; 0 leaves it to the queue
 	Outcome    Outcome
 	AnalysisID string // empty if the message names none
 	Err        error  // what went wrong; Worker.Log has it already
@@ -52,17 +66,19 @@ type Result struct {
 
 // Outcome says how a delivery ended. Beside the statuses of a run there are two of its own.
 //
-//	done             ready, failed, already_finished, unknown_analysis, malformed; locked with Worker.AckLocked
-//	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed
+//	done             ready, failed, already_finished, already_failed; locked with Worker.AckLocked
+//	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed; unknown_analysis, damaged for Worker.Grace
+//	dead             malformed; unknown_analysis, damaged after that
 type Outcome = once.Status
 
 // The outcomes of a delivery that are not statuses of a run.
 const (
 	Malformed  Outcome = "malformed"   // the message names no analysis, and never will
 	GateFailed Outcome = "gate_failed" // the gate did not respond
+	Damaged    Outcome = "damaged"     // the analysis' document cannot be read, or does not say whether it is locked
 )
 
-// errUnknown says for the log why a message was acknowledged without a run.
+// errUnknown says for the log why there was no run.
 var errUnknown = errors.New("there is no such analysis")
 
 // Validate reports whether the settings can work. The error names the field.
@@ -78,6 +94,8 @@ func (w *Worker) Validate() error {
 	case w.Heartbeat != 0 && w.Heartbeat < once.MinHeartbeat || w.Heartbeat > ttl/2:
 		return fmt.Errorf("tasks: Heartbeat is %v: it must be from %v to half of the ttl of %v, so that one may be lost",
 			w.Heartbeat, once.MinHeartbeat, ttl)
+	case w.Grace < 0:
+		return fmt.Errorf("tasks: Grace is %v: it must not be negative; 0 means %v", w.Grace, DefaultGrace)
 	case w.MaxFailures < 0:
 		return fmt.Errorf("tasks: MaxFailures is %d: it must be at least 1, or 0 for %d", w.MaxFailures, DefaultMaxFailures)
 	}
@@ -97,7 +115,7 @@ func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	id, err := analysisID(m.Body)
 	if err != nil {
-		return Result{Done: true, Outcome: Malformed, Err: err}
+		return Result{Dead: true, RetryAfter: retryUnknown, Outcome: Malformed, Err: err}
 	}
 	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
 	warn := func(err error) {
@@ -127,23 +145,69 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	}
 	a := resultOf(o, err)
 	a.AnalysisID = string(id)
+	if a.Outcome == once.Unknown || a.Outcome == Damaged {
+		a.RetryAfter, a.Dead = w.patience(m)
+	}
 	if a.Outcome == once.Locked && w.AckLocked {
 		a.Done, a.RetryAfter = true, 0
 	}
 	return a
 }
 
+// retryUnknown bounds the time between deliveries of a message that waits for its analysis' document, or for the dead-letter queue.
+const retryUnknown = time.Minute
+
+// patience says when to retry a message whose analysis cannot be run as it is: a task may overtake the document that it is about.
+// After Grace it is dead.
+func (w *Worker) patience(m Message) (retryAfter time.Duration, dead bool) {
+	grace, now := cmp.Or(w.Grace, DefaultGrace), time.Now()
+	since := w.waiting.first(m.ID, now)
+	if !m.Sent.IsZero() && m.Sent.Before(since) {
+		since = m.Sent
+	}
+	left := grace - now.Sub(since)
+	if left <= 0 { // each receive counts towards the dead-letter queue
+		return retryUnknown, true
+	}
+	return min(left, max(grace/10, time.Second), retryUnknown), false
+}
+
+// sightings remembers when messages were first seen, of which some wait for their analysis.
+type sightings struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// maxSightings bounds what is remembered. When there are more, all begin anew: their messages wait longer.
+const maxSightings = 10_000
+
+func (s *sightings) first(id string, now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.since[id]; ok {
+		return at
+	}
+	if s.since == nil || len(s.since) >= maxSightings {
+		s.since = map[string]time.Time{}
+	}
+	s.since[id] = now
+	return now
+}
+
 // resultOf translates the end of a run. An error means that the gate did not say.
 func resultOf(o once.Outcome, err error) Result {
-	if err != nil {
+	switch {
+	case errors.Is(err, contracts.CodeDocumentDamaged), errors.Is(err, contracts.CodeLockUnreadable):
+		return Result{Outcome: Damaged, Err: err}
+	case err != nil:
 		return Result{Outcome: GateFailed, Err: err}
 	}
 	a := Result{Outcome: o.Status, RetryAfter: o.RetryAfter, Err: o.Err}
 	switch o.Status {
-	case once.Ready, once.Failed, once.AlreadyFinished:
+	case once.Ready, once.Failed, once.AlreadyFinished, once.AlreadyFailed:
 		a.Done = true
 	case once.Unknown:
-		a.Done, a.Err = true, errUnknown
+		a.Err = errUnknown
 	default: // to be retried
 	}
 	return a
@@ -172,16 +236,15 @@ func clip(s string) string {
 // logLine writes what became of a delivery. Bodies are left out: they may hold more than the analysis' name.
 func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Duration) {
 	level := slog.LevelInfo
-	switch a.Outcome {
-	case Malformed, GateFailed:
+	switch {
+	case a.Dead, a.Outcome == GateFailed, a.Outcome == Damaged:
 		level = slog.LevelError
-	case once.Failed, once.Retry, once.Lost, once.Unknown:
+	case slices.Contains([]Outcome{once.Failed, once.Retry, once.Lost, once.Unknown}, a.Outcome):
 		level = slog.LevelWarn
-	default: // as it should be
 	}
 	line := []slog.Attr{
 		slog.String("message_id", m.ID), slog.String("try", m.Try), slog.String("analysis", a.AnalysisID),
-		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Float64("took_ms", float64(took.Microseconds())/1000),
+		slog.String("outcome", string(a.Outcome)), slog.Bool("done", a.Done), slog.Bool("dead", a.Dead), slog.Float64("took_ms", float64(took.Microseconds())/1000),
 	}
 	if a.Err != nil {
 		line = append(line, slog.String("err", clip(a.Err.Error())))

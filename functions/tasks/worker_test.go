@@ -106,7 +106,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name: "finished before", before: docstore.Doc{"status": docstore.String("FAILED")},
-			want: tasks.Result{Done: true, Outcome: once.AlreadyFinished}, status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Outcome: once.AlreadyFailed}, status: docstore.String("FAILED"),
 		},
 		{
 			name: "locked", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
@@ -119,12 +119,12 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name: "garbage for a time", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")},
-			work: succeeds, want: tasks.Result{Done: true, Outcome: once.Ready}, status: docstore.String("READY"),
+			want: tasks.Result{RetryAfter: time.Minute, Outcome: tasks.Damaged}, says: "lockExpiresAt", locked: true,
 		},
-		{name: "unknown", want: tasks.Result{Done: true, Outcome: once.Unknown}, says: "no such analysis"},
+		{name: "unknown", want: tasks.Result{RetryAfter: time.Minute, Outcome: once.Unknown}, says: "no such analysis"},
 		{
 			name: "status of a wrong type", before: docstore.Doc{"status": docstore.Int(7)},
-			want: tasks.Result{Outcome: tasks.GateFailed}, says: `field "status" is not text`, status: docstore.Int(7),
+			want: tasks.Result{RetryAfter: time.Minute, Outcome: tasks.Damaged}, says: `field "status" is not text`, status: docstore.Int(7),
 		},
 		{
 			name: "time over", before: docstore.Doc{"x": docstore.Int(1)}, limit: time.Minute,
@@ -173,7 +173,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestMalformed: a message that names no analysis is done, so that it does not come for ever, and an error in the log.
+// TestMalformed: a message that names no analysis is dead, so that it does not come for ever, and an error in the log.
 func TestMalformed(t *testing.T) {
 	b := newBench(t, nil)
 	for name, c := range map[string]struct{ body, says string }{
@@ -197,7 +197,7 @@ func TestMalformed(t *testing.T) {
 	} {
 		b.log.Reset()
 		a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(c.body)})
-		if !a.Done || a.Outcome != tasks.Malformed || a.AnalysisID != "" || a.Err == nil || !strings.Contains(a.Err.Error(), c.says) {
+		if a.Done || !a.Dead || a.Outcome != tasks.Malformed || a.AnalysisID != "" || a.Err == nil || !strings.Contains(a.Err.Error(), c.says) {
 			t.Errorf("%s: %+v, want %q", name, a, c.says)
 		}
 		if log := b.log.String(); !strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "xxxx") {
@@ -298,18 +298,19 @@ func TestValidate(t *testing.T) {
 	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
 	for _, c := range []struct {
 		says string // empty: can work
-		w    tasks.Worker
+		w    *tasks.Worker
 	}{
-		{"", tasks.Worker{Gate: gate, Work: succeeds}},
-		{"", tasks.Worker{Gate: gate, Work: succeeds, TTL: 10 * time.Second, Heartbeat: 5 * time.Second, MaxFailures: 1}},
-		{"Gate is required", tasks.Worker{Work: succeeds}},
-		{"Work is required", tasks.Worker{Gate: gate}},
-		{"whole seconds", tasks.Worker{Gate: gate, Work: succeeds, TTL: 1500 * time.Millisecond}},
-		{"whole seconds", tasks.Worker{Gate: gate, Work: succeeds, TTL: 25 * time.Hour}},
-		{"whole seconds", tasks.Worker{Gate: gate, Work: succeeds, TTL: -time.Second}},
-		{"from 10ms to half of the ttl", tasks.Worker{Gate: gate, Work: succeeds, Heartbeat: 151 * time.Second}},
-		{"from 10ms to half of the ttl", tasks.Worker{Gate: gate, Work: succeeds, Heartbeat: 9 * time.Millisecond}},
-		{"MaxFailures is -1", tasks.Worker{Gate: gate, Work: succeeds, MaxFailures: -1}},
+		{"", &tasks.Worker{Gate: gate, Work: succeeds}},
+		{"", &tasks.Worker{Gate: gate, Work: succeeds, TTL: 10 * time.Second, Heartbeat: 5 * time.Second, MaxFailures: 1}},
+		{"Gate is required", &tasks.Worker{Work: succeeds}},
+		{"Work is required", &tasks.Worker{Gate: gate}},
+		{"whole seconds", &tasks.Worker{Gate: gate, Work: succeeds, TTL: 1500 * time.Millisecond}},
+		{"whole seconds", &tasks.Worker{Gate: gate, Work: succeeds, TTL: 25 * time.Hour}},
+		{"whole seconds", &tasks.Worker{Gate: gate, Work: succeeds, TTL: -time.Second}},
+		{"from 10ms to half of the ttl", &tasks.Worker{Gate: gate, Work: succeeds, Heartbeat: 151 * time.Second}},
+		{"from 10ms to half of the ttl", &tasks.Worker{Gate: gate, Work: succeeds, Heartbeat: 9 * time.Millisecond}},
+		{"Grace is -1s", &tasks.Worker{Gate: gate, Work: succeeds, Grace: -time.Second}},
+		{"MaxFailures is -1", &tasks.Worker{Gate: gate, Work: succeeds, MaxFailures: -1}},
 	} {
 		err := c.w.Validate()
 		if c.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -32,7 +32,7 @@ var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 		return w
 	}),
 	"unfenced finish": onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["status"] != nil && w.Add == nil {
+		if w.Set["status"] != nil && w.Add["lockToken"] == 0 {
 			w.If = forgetting(w.If, "lockToken")
 		}
 		return w
@@ -44,7 +44,7 @@ var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 		return w
 	}),
 	"refresh that revives": onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["lockHeartbeatAt"] != nil && w.Set["lockRequestId"] == nil {
+		if w.Set["lockHeartbeatAt"] != nil && w.Set["lockRequest1"] == nil {
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
 				if le, ok := c.(docstore.LE); ok && le.Field == "lockExpiresAt" && le.Value == docstore.Value(docstore.Now) {
 					le.Value = docstore.Now.Add(-time.Hour) // a lock has ended only if that was an hour ago
@@ -56,7 +56,7 @@ var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 		return w
 	}),
 	"acquire without status check": onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["lockRequestId"] != nil {
+		if w.Set["lockRequest1"] != nil {
 			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
 				if eq, ok := c.(docstore.Eq); ok && eq.Field == "status" {
 					return docstore.Any{} // no status is a finished one
@@ -67,13 +67,13 @@ var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 		return w
 	}),
 	"blind put": onWrites(func(w docstore.Write) docstore.Write {
-		if w.Set["lockRequestId"] != nil {
+		if w.Set["lockRequest1"] != nil {
 			w.If = nil
 		}
 		return w
 	}),
 	"token not increased": onWrites(func(w docstore.Write) docstore.Write {
-		w.Add = nil
+		w.Add, w.StartAtNow = nil, nil
 		return w
 	}),
 }

@@ -17,7 +17,7 @@ func AnalysisHistory(ctx context.Context, store docstore.Store, clock *Clock, na
 }
 
 func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64, m measure) error {
-	id, first := analysis.ID(name), docstore.Doc{"status": docstore.String("PENDING")}
+	id, first := analysis.ID(name), docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(0)}
 	r, err := store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{}, Set: first})
 	if err != nil || !r.Applied {
 		return errors.Join(err, errors.New("there is such an analysis"))
@@ -58,7 +58,7 @@ func (w *worker) command(ctx context.Context) error {
 	)
 	switch n := w.random.IntN(40); {
 	case n < 20 || token == 0:
-		acquire := analysis.Acquire{ID: w.id, Owner: owner, RequestID: request, TTLSeconds: 1}
+		acquire := analysis.Acquire{ID: w.id, Owner: owner, RequestID: request, TTLSeconds: 1, MaxTakeovers: 1000}
 		c, do = acquire, func() (analysis.Outcome, error) { return w.analyses.Acquire(ctx, acquire) }
 		return w.send(c, true, func() (output, error) { return known(do()) })
 	case n < 28:

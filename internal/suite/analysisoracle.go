@@ -1,20 +1,30 @@
 package suite
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. It keeps every
 // run in a list, newest last, instead of one document.
 type gateOracle struct {
 	status   string
 	runs     []*run
+	past     int64 // the highest token of documents with this ID that were deleted
 	streak   int64 // runs begun since the last that ended with a release or finish
 	failures int64
+	result   string
+	reason   string    // of the last failure
+	failed   int64     // token of the run that failed last
 	queued   time.Time // when the latest sweep put it into the queue; zero if it has not since it was last begun
 }
 
 // run is one grant. A sweep that gives an analysis up takes a token as well: that is a run without an owner.
 type run struct {
+	token          int64 // 0: the first of a document, of which only the lowest bound is known
+	least          int64 // that bound
 	owner, request string
+	ttl            int64
 	until          time.Time
 	garbage        bool // another writer has written nonsense into lockExpiresAt
 	over           bool // released, finished or given up, or another writer removed the lock
@@ -28,7 +38,52 @@ type GateAnswer struct {
 	RetryAfter     time.Duration
 }
 
-func (o *gateOracle) token() int64 { return int64(len(o.runs)) }
+// token is the latest token, 0 if there is none.
+func (o *gateOracle) token() int64 {
+	if len(o.runs) == 0 {
+		return 0
+	}
+	return o.runs[len(o.runs)-1].token
+}
+
+// learn takes the first token of a document from what the gate returned, if it is one that no earlier document can have shown.
+func (o *gateOracle) learn(token int64) {
+	if n := len(o.runs); n > 0 && o.runs[n-1].token == 0 && token >= o.runs[n-1].least {
+		o.runs[n-1].token = token
+	}
+}
+
+// next is a new run: its token is the one after the latest, or begins at the time.
+func (o *gateOracle) next(r run, now time.Time) {
+	if len(o.runs) > 0 {
+		r.token = o.token() + 1
+	} else {
+		r.least = max(o.past, now.UnixMicro()) + 1
+	}
+	o.runs = append(o.runs, &r)
+}
+
+// deleted is the analysis after its document was deleted and made again.
+func (o *gateOracle) deleted() *gateOracle {
+	return &gateOracle{status: "PENDING", past: max(o.past, o.token())}
+}
+
+// remembered reports whether a request is among the last four acquires, and whether it is the latest with the same ttl.
+func (o *gateOracle) remembered(s GateStep) (known, latest bool) {
+	acquires := 0
+	for _, r := range slices.Backward(o.runs) {
+		if r.owner == "" { // given up by a sweep: no acquire
+			continue
+		}
+		if acquires++; acquires > 4 {
+			break
+		}
+		if r.owner == s.Owner && r.request == s.Request {
+			return true, acquires == 1 && r.ttl == s.TTL
+		}
+	}
+	return false, false
+}
 
 // current is the run whose owner is in the document, whether its lock has expired or not.
 func (o *gateOracle) current() *run {
@@ -69,16 +124,24 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 	if o.finished() { // BE-041-RULE-1
 		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 	}
-	if r := o.current(); r != nil && !r.garbage && r.until.After(now) { // BE-041-RULE-4
-		if r.owner == s.Owner && r.request == s.Request {
-			return o.ok(true)
-		}
+	known, latest := o.remembered(s)
+	switch r := o.current(); {
+	case known && latest && r != nil && !r.garbage && r.until.After(now):
+		return o.ok(true)
+	case known: // LS-ACC-04
+		return o.refuse("REQUEST_ID_REUSED")
+	case r != nil && r.garbage:
+		return GateAnswer{Answer: Answer{Code: "LOCK_UNREADABLE", Holder: r.owner}, Status: o.status}
+	case r != nil && r.until.After(now): // BE-041-RULE-4
 		return GateAnswer{
 			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status, RetryAfter: r.until.Sub(now),
 		}
+	case r != nil && o.streak-1 >= programTakeovers || s.MaxFailures > 0 && o.failures >= s.MaxFailures:
+		o.giveUp(now)
+		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 	}
 	// BE-041-RULE-2: no owner. BE-041-RULE-3: the owner's lock is stale.
-	o.runs = append(o.runs, &run{owner: s.Owner, request: s.Request, until: now.Add(time.Duration(s.TTL) * time.Second)})
+	o.next(run{owner: s.Owner, request: s.Request, ttl: s.TTL, until: now.Add(time.Duration(s.TTL) * time.Second)}, now)
 	o.streak++
 	o.queued = time.Time{}
 	return o.ok(false)
@@ -121,18 +184,26 @@ func (o *gateOracle) end() {
 }
 
 func (o *gateOracle) release(s GateStep, token int64) GateAnswer {
-	switch code := o.refusal(s.Owner, token); code {
-	case "":
+	switch code := o.refusal(s.Owner, token); {
+	case code == "":
 		o.end()
 		if s.Failed {
-			o.failures++
+			o.fail(s, token)
 		}
 		return o.ok(false)
-	case "LEASE_RELEASED":
+	case code == "LEASE_RELEASED" && (!s.Failed || o.failed == token && o.reason == s.reason()):
 		return o.ok(true)
+	case code == "LEASE_RELEASED" && o.finished(): // the failure is not counted, and that is said
+		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 	default:
 		return o.refuse(code)
 	}
+}
+
+// fail counts a failed run.
+func (o *gateOracle) fail(s GateStep, token int64) {
+	o.failures++
+	o.failed, o.reason = token, s.reason()
 }
 
 func (o *gateOracle) finish(s GateStep, token int64) GateAnswer {
@@ -146,15 +217,29 @@ func (o *gateOracle) finish(s GateStep, token int64) GateAnswer {
 			return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 		}
 		if code != "" && o.finished() {
+			if s.Failed && o.reason != s.reason() || !s.Failed && o.result != s.Result && s.Result != "" {
+				return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status} // the first result stays
+			}
 			return o.ok(true)
 		}
 	}
 	if code != "" {
 		return o.refuse(code)
 	}
-	o.status = status
+	o.status, o.reason = status, ""
 	o.end()
+	if s.Failed {
+		o.fail(s, token)
+	} else if s.Result != "" {
+		o.result = s.Result
+	}
 	return o.ok(false)
+}
+
+// giveUp ends the analysis as FAILED. It takes a token, so that a worker that was only slow is fenced off.
+func (o *gateOracle) giveUp(now time.Time) {
+	o.next(run{over: true}, now)
+	o.status, o.streak, o.queued, o.reason = "FAILED", 0, time.Time{}, "given up"
 }
 
 // sweep says what a sweep does about the analysis: "requeued", "failed", "skipped", or nothing.
@@ -164,8 +249,7 @@ func (o *gateOracle) sweep(now time.Time, takeovers int64, every time.Duration) 
 	case o.finished() || r == nil || r.garbage || r.until.After(now):
 		return ""
 	case o.streak-1 >= takeovers:
-		o.runs = append(o.runs, &run{over: true})
-		o.status, o.streak, o.queued = "FAILED", 0, time.Time{}
+		o.giveUp(now)
 		return "failed"
 	case !o.queued.IsZero() && o.queued.Add(every).After(now):
 		return "skipped"

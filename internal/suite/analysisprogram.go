@@ -17,7 +17,7 @@ import (
 // writer changes the document.
 type GateStep struct {
 	Wait    time.Duration
-	Do      string // acquire, refresh, release, finish, sweep, or status, unlock, garbage: by another writer
+	Do      string // acquire, refresh, release, finish, sweep, or status, unlock, garbage, delete: by another writer
 	ID      string
 	Owner   string
 	Request string
@@ -25,6 +25,11 @@ type GateStep struct {
 	Failed  bool   // of release and finish
 	Status  string // that another writer writes
 	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
+	Again   bool   // the token is the latest of the documents that were deleted, if there is one
+
+	Result      string // of finish
+	Reason      string // of release and finish, if Failed
+	MaxFailures int64  // of acquire
 
 	LostRequests  int // requests of this command that get lost on the way: it is sent again
 	LostResponses int // responses that get lost: the store's library retries the same write, and only the last response arrives
@@ -36,8 +41,12 @@ var AnalysisProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) GateStep {
 		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
 		Do: rapid.SampledFrom([]string{
 			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish", "sweep", "sweep",
-			"status", "unlock", "garbage",
+			"status", "unlock", "garbage", "delete",
 		}).Draw(t, "do"),
+		Again:         rapid.IntRange(0, 4).Draw(t, "token of a deleted document") == 0,
+		Result:        rapid.SampledFrom([]string{"", "gs://b/1", "gs://b/2"}).Draw(t, "result"),
+		Reason:        rapid.SampledFrom([]string{"no disk", "no disk", "no memory"}).Draw(t, "reason"),
+		MaxFailures:   rapid.SampledFrom([]int64{0, 0, 2}).Draw(t, "most failures"),
 		ID:            rapid.SampledFrom([]string{"k", "k", "k", "l m", "none"}).Draw(t, "id"),
 		Owner:         rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
 		Request:       rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "request"),
@@ -49,6 +58,13 @@ var AnalysisProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) GateStep {
 		LostResponses: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost answers"),
 	}
 }), 1, 60)
+
+func (s GateStep) reason() string {
+	if !s.Failed {
+		return ""
+	}
+	return s.Reason
+}
 
 // The settings of the sweeps in programs.
 const (
@@ -62,7 +78,7 @@ func RunAnalyses(ctx context.Context, store docstore.Store, clock *Clock, name s
 	g := &gateProgram{
 		store: store, lossy: &lossyStore{through: through{store}}, clock: clock, name: name, oracles: map[string]*gateOracle{},
 	}
-	g.analyses = analysis.New(g.lossy, &analysis.Options{Now: clock.Now})
+	g.analyses = analysis.New(g.lossy, &analysis.Options{Now: clock.Now, MaxTakeovers: programTakeovers})
 	for _, id := range []string{"k", "l m"} {
 		g.oracles[id] = &gateOracle{status: "PENDING"}
 		if err := g.create(ctx, id); err != nil {
@@ -125,6 +141,13 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 			r.over = true
 		}
 		return g.otherWriter(ctx, s.ID, docstore.Write{Unset: []string{"lockOwner", "lockExpiresAt"}})
+	case "delete":
+		g.oracles[s.ID] = o.deleted()
+		if err := g.otherWriter(ctx, s.ID, docstore.Write{If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil {
+			return err
+		}
+		g.clock.Advance(2 * time.Millisecond)
+		return g.create(ctx, s.ID)
 	case "garbage":
 		r := o.current()
 		if r == nil {
@@ -134,8 +157,11 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 		return g.otherWriter(ctx, s.ID, docstore.Write{Set: docstore.Doc{"lockExpiresAt": docstore.String("3000")}})
 	}
 	token := max(1, o.token()-s.Back)
-	if r := o.current(); s.Do == "acquire" && r != nil && r.garbage {
-		s.LostResponses = 0 // its first write is always refused, and the second is not the one that the test loses
+	if s.Again && o.past > 0 {
+		token = o.past
+	}
+	if s.Do == "acquire" && (o.current() != nil || s.MaxFailures > 0 && o.failures >= s.MaxFailures) {
+		s.LostResponses = 0 // a takeover's first write is always refused, and the second is not the one that the test loses
 	}
 	want := o.answer(s, token, now)
 	for range s.LostResponses {
@@ -152,9 +178,29 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 	if err != nil {
 		return err
 	}
+	if s.Do == "acquire" {
+		if err := g.learn(ctx, s.ID, o); err != nil {
+			return err
+		}
+		if want.Code == "OK" {
+			want.Token = o.token()
+		}
+	}
 	if got != want {
 		return fmt.Errorf("token %d:\ngot  %+v\nwant %+v", token, got, want)
 	}
+	return nil
+}
+
+// learn tells the oracle the first token of a document. A document is deleted for longer than a millisecond before it is made
+// again: see docstore.Write.StartAtNow.
+func (g *gateProgram) learn(ctx context.Context, id string, o *gateOracle) error {
+	found, err := g.store.Get(ctx, docstore.Key{Kind: analysis.Kind, ID: string(g.id(id))})
+	if err != nil {
+		return err
+	}
+	token, _ := found.Docs[0]["lockToken"].(docstore.Int)
+	o.learn(int64(token))
 	return nil
 }
 
@@ -200,19 +246,15 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 	)
 	switch s.Do {
 	case "acquire":
-		o, err = g.analyses.Acquire(ctx, analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL})
+		o, err = g.analyses.Acquire(ctx, analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, MaxFailures: s.MaxFailures})
 	case "refresh":
 		o, err = g.analyses.Refresh(ctx, analysis.Refresh{ID: id, Owner: s.Owner, Token: token, TTLSeconds: s.TTL})
 	case "release":
-		c := analysis.Release{ID: id, Owner: s.Owner, Token: token}
-		if s.Failed {
-			c.Failed = "no disk"
-		}
-		o, err = g.analyses.Release(ctx, c)
+		o, err = g.analyses.Release(ctx, analysis.Release{ID: id, Owner: s.Owner, Token: token, Failed: s.reason()})
 	default:
-		c := analysis.Finish{ID: id, Owner: s.Owner, Token: token, Status: analysis.Ready}
+		c := analysis.Finish{ID: id, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result}
 		if s.Failed {
-			c.Status = analysis.Failed
+			c.Status, c.Result, c.Reason = analysis.Failed, "", s.reason()
 		}
 		o, err = g.analyses.Finish(ctx, c)
 	}
@@ -283,11 +325,17 @@ func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) err
 	if o.failures > 0 {
 		want["lockFailures"] = docstore.Int(o.failures)
 	}
+	if o.failed > 0 {
+		want["lockFailedToken"] = docstore.Int(o.failed)
+	}
+	if o.result != "" {
+		want["result"] = docstore.String(o.result)
+	}
 	if !o.queued.IsZero() {
 		want["lockRequeuedAt"] = docstore.FormatTime(o.queued)
 	}
 	// The oracle has no opinion on these.
-	for _, f := range []string{"lockHeartbeatAt", "lockRequestId", "lockRequeueId", "failureReason"} {
+	for _, f := range []string{"lockHeartbeatAt", "lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4", "lockRequeueId", "failureReason"} {
 		delete(d, f)
 	}
 	if !d.Equal(want) {

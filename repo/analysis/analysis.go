@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,8 +16,9 @@ import (
 // An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the outcome
 // is unknown or that nothing was changed (see [rule.Run]): send the command again as it is.
 type Analyses struct {
-	store docstore.Store
-	now   func() time.Time
+	store        docstore.Store
+	now          func() time.Time
+	maxTakeovers int64
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -24,20 +26,29 @@ type Options struct {
 	// Now measures how long a store takes to respond: it must be monotonic, and need not show the right time. nil means
 	// time.Now.
 	Now func() time.Time
+
+	// MaxTakeovers is for acquires that name none: see [Acquire]. 0 means DefaultMaxTakeovers.
+	MaxTakeovers int64
 }
 
 // New returns the gate's commands on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Analyses {
 	a := &Analyses{store: store, now: time.Now}
-	if o != nil && o.Now != nil {
-		a.now = o.Now
+	if o != nil {
+		a.maxTakeovers = o.MaxTakeovers
+		if o.Now != nil {
+			a.now = o.Now
+		}
 	}
 	return a
 }
 
-// Acquire takes the lock, to run the analysis; see [Acquire.Write]. One request to the store, whatever the outcome; two if the
-// document's lockExpiresAt is text that only looks like a time.
-func (a *Analyses) Acquire(ctx context.Context, c Acquire) (Outcome, error) { return a.run(ctx, c) }
+// Acquire takes the lock, to run the analysis; see [Acquire.Write]. One request to the store, two for taking over a lock that
+// expired: what a time means is judged here, because other writers may have their own spelling.
+func (a *Analyses) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
+	c.MaxTakeovers = cmp.Or(c.MaxTakeovers, a.maxTakeovers)
+	return a.run(ctx, c)
+}
 
 // Refresh moves the expiry of a lock; see [Refresh.Write]. One request to the store, whatever the outcome.
 func (a *Analyses) Refresh(ctx context.Context, c Refresh) (Outcome, error) { return a.run(ctx, c) }

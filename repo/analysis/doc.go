@@ -16,8 +16,8 @@
 //	   │                    finish (READY|FAILED) │      ▼
 //	   │                                          │    stale ──── acquire (lockToken+1) ──▶ running
 //	(status unfinished)                           ▼      │
-//	                                          finished ◀─┘ the holder's finish, if no one took over;
-//	                                                       or the sweep's FAILED after too many takeovers
+//	                                          finished ◀─┘ the holder's finish, if no one took over; or
+//	                                                       FAILED by an acquire or a sweep after too many takeovers
 //
 // An analysis is finished when its status is READY or FAILED; no command changes the status again. If another writer set it
 // while a lock was held, the holder's next refresh is rejected; its release, or its finish with the same status, still
@@ -32,29 +32,33 @@
 //
 // # Lost responses
 //
-// An acquire stores its request ID; a retry finds it in the document and gets the same grant. A repeated refresh refreshes. The
-// sweep knows its own mark by its name. A repeated release or finish finds that the lock of its token is gone; since only the
-// holder of a token can have done that, it succeeds.
+// An acquire is remembered by a hash; a retry finds it in the document and gets the same grant as long as that lasts, and later
+// nothing: it had its run. A repeated refresh refreshes. The sweep knows its own mark by its name. A repeated release or finish
+// finds that the lock of its token is gone; since only the holder of a token can have done that, it succeeds, unless it carries
+// a result or a reason that was not stored.
 //
 // # What can be in the document
 //
+// null counts as a missing field in status, lockOwner and lockExpiresAt.
+//
 //	status           READY and FAILED are finished; any other text, or none, is not. A status that is no text is ErrDamaged.
-//	lockOwner        who runs it; missing or empty: no one. Another type, null among them, counts as an owner until lockExpiresAt.
-//	lockExpiresAt    ISO 8601 in UTC, as JavaScript's toISOString writes it. With an owner, a missing time, another type and
-//	                 text that is no such time count as long past.
+//	lockOwner        who runs it; missing or empty: no one. Another type counts as an owner until lockExpiresAt.
+//	lockExpiresAt    ISO 8601 in UTC, as JavaScript's toISOString writes it. Of other writers, any form that [Expiry] reads; one
+//	                 that cannot be judged is never taken over. With an owner, a missing time is long past.
 //	lockHeartbeatAt  the last acquire or refresh
-//	lockToken        the fence: number of acquires so far
-//	lockRequestId    of the acquire
+//	lockToken        the fence: one more with each acquire, from the store's time in microseconds on
+//	lockRequest1..4  the last acquires, as hashes
 //	lockRuns         runs begun since the last that ended with a release or finish; more than one: takeovers
-//	lockFailures     releases of runs that failed
+//	lockFailures     runs that failed
+//	lockFailedToken  the token of the last of them
 //	lockRequeuedAt   when the sweep queued the stale analysis again
 //	lockRequeueId    which sweep
 //	result           what Finish(READY) was given, if anything
 //	failureReason    of the last failed run, or of FAILED
 //
-// A lockToken, lockRuns or lockFailures that is no whole number from 0 on is ErrDamaged as well. A damaged document is never
-// written to.
+// A lockToken, lockRuns or lockFailures that is no whole number from 0 on is ErrDamaged as well, and so is a lockRequest that is no
+// text. A damaged document is never written to.
 //
-// Times have a fixed width, so that byte order is time order on every store. Only one thing can break the fence:
-// deleting and re-creating an analysis' document while a worker still runs. The token starts again.
+// The gate's own times have a fixed width, so that byte order is time order on every store. A document that is deleted and
+// created again under a worker begins with a higher token, as long as it was gone for longer than clocks may differ.
 package analysis

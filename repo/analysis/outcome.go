@@ -13,14 +13,16 @@ type Code string
 // The outcomes of the commands.
 const (
 	OK              Code = "OK"
-	AlreadyFinished Code = "ALREADY_FINISHED" // the status is READY or FAILED
-	Locked          Code = "ANALYSIS_LOCKED"  // another worker runs it: Outcome.Grant says who and until when
-	NotFound        Code = "NOT_FOUND"        // there is no such document
-	Lost            Code = "LEASE_LOST"       // the token is not the current one: another worker took over
-	NotOwner        Code = "NOT_OWNER"        // the token belongs to another owner
-	Released        Code = "LEASE_RELEASED"   // the lock of this token was released
-	Expired         Code = "LEASE_EXPIRED"    // the lock expired
-	NotStale        Code = "NOT_STALE"        // the lock is no longer the one that the sweep found
+	AlreadyFinished Code = "ALREADY_FINISHED"  // the status is READY or FAILED
+	Locked          Code = "ANALYSIS_LOCKED"   // another worker runs it: Outcome.Grant says who and until when
+	NotFound        Code = "NOT_FOUND"         // there is no such document
+	Lost            Code = "LEASE_LOST"        // the token is not the current one: another worker took over
+	NotOwner        Code = "NOT_OWNER"         // the token belongs to another owner
+	Released        Code = "LEASE_RELEASED"    // the lock of this token was released
+	Expired         Code = "LEASE_EXPIRED"     // the lock expired
+	RequestIDReused Code = "REQUEST_ID_REUSED" // the request obtained the lock before, and that is over; or it was another one
+	Unreadable      Code = "LOCK_UNREADABLE"   // lockExpiresAt does not say whether the lock has ended
+	NotStale        Code = "NOT_STALE"         // the lock is no longer the one that the sweep found
 )
 
 // Grant is the lock as its holder sees it.

@@ -1,6 +1,9 @@
 package analysis
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -10,31 +13,39 @@ import (
 
 // The commands are rules in the form of package rule.
 var (
-	_ rule.Command[State, Outcome] = Acquire{}
-	_ rule.Second[State]           = Acquire{}
-	_ rule.Command[State, Outcome] = Refresh{}
-	_ rule.Command[State, Outcome] = Release{}
-	_ rule.Command[State, Outcome] = Finish{}
-	_ rule.Command[State, Outcome] = Create{}
-	_ rule.Command[State, Outcome] = requeue{}
-	_ rule.Command[State, Outcome] = abandon{}
+	_ command = Acquire{}
+	_ command = Refresh{}
+	_ command = Release{}
+	_ command = Finish{}
+	_ command = Create{}
+	_ command = requeue{}
+	_ command = abandon{}
+
+	_ rule.Second[State] = Acquire{}
+	_ rule.Second[State] = Refresh{}
+	_ rule.Second[State] = Release{}
+	_ rule.Second[State] = Finish{}
+	_ rule.Second[State] = requeue{}
+	_ rule.Second[State] = abandon{}
 )
 
 // Bounds of the text that a condition can tell apart.
 const (
-	// lastTime is the last time that [State.ExpiresAt] reads; text that sorts behind it is no time. It has no fraction,
-	// because "Z" sorts behind the "." of one.
-	lastTime = docstore.String("9999-12-31T23:59:59Z")
+	// noTime sorts behind every time that the gate writes. It has no fraction, because "Z" sorts behind the "." of one.
+	noTime = docstore.String("9999-12-31T23:59:59Z")
 
 	// lastText sorts behind every text that begins with an assigned character. Only text compares with text, so "less than
 	// this" is how a condition asks whether a field is text.
 	lastText = docstore.String("\U0010FFFF")
 )
 
-// readable holds for a document that [ID.State] can read, and for none. It is part of every condition: a write whose outcome
-// cannot be reported must not change anything.
+// readable holds for a document that [ID.State] can read, but for a status of null, which a condition cannot tell from a number:
+// see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must not change anything.
 func readable() docstore.Cond {
 	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}}, docstore.LE{Field: fStatus, Value: lastText}}}
+	for _, f := range fRequests {
+		c = append(c, docstore.Any{docstore.Not{Cond: docstore.Has{Field: f}}, docstore.LE{Field: f, Value: lastText}})
+	}
 	for _, f := range counts {
 		c = append(c, docstore.Any{docstore.Not{Cond: docstore.Has{Field: f}}, docstore.All{
 			docstore.LE{Field: f, Value: docstore.Int(docstore.MaxInt)},
@@ -42,6 +53,18 @@ func readable() docstore.Cond {
 		}})
 	}
 	return c
+}
+
+// nullable is the second write of a command whose document was found with a status of null: the first one without the demand
+// that the status is text.
+func nullable(s State, w docstore.Write) (docstore.Write, bool) {
+	all, ok := w.If.(docstore.All)
+	if !s.nullStatus || !ok {
+		return docstore.Write{}, false
+	}
+	parts, _ := all[0].(docstore.All) // readable
+	w.If = append(docstore.All{parts[1:]}, all[1:]...)
+	return w, true
 }
 
 // unfinished holds for a document that exists and whose status is not finished.
@@ -53,7 +76,8 @@ func unfinished() docstore.Cond {
 	}
 }
 
-// owned holds while the lock names an owner, whether it has expired or not.
+// owned holds while the lock names an owner, whether it has expired or not. null, which a condition cannot tell from other types,
+// counts as one here.
 func owned() docstore.Cond {
 	return docstore.All{
 		docstore.Has{Field: fOwner},
@@ -61,13 +85,18 @@ func owned() docstore.Cond {
 	}
 }
 
-// expired holds when the lock has expired, or its expiry cannot be a time: missing, of another type, or text that sorts behind
-// all times. Text that is no time and sorts among them is left to [Acquire.Second].
+// expired holds when the lock of a holder has expired, or its expiry is not text, as the gate writes it.
 func expired() docstore.Cond {
 	return docstore.Any{
 		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
-		docstore.Not{Cond: docstore.LE{Field: fExpiresAt, Value: lastTime}},
+		docstore.Not{Cond: docstore.LE{Field: fExpiresAt, Value: lastText}},
 	}
+}
+
+// asksWhen always holds. It asks whether the lock has ended, so that a store without a clock of its own explains a refusal by the
+// earliest that its time can be: [Acquire.Second] judges by that.
+func asksWhen() docstore.Cond {
+	return docstore.Any{docstore.LE{Field: fExpiresAt, Value: docstore.Now}, docstore.All{}}
 }
 
 // heldBy holds while the document's lock is that of owner and token, whether it has expired or not: no one has taken over.
@@ -77,6 +106,32 @@ func heldBy(owner string, token int64) docstore.All {
 		docstore.Eq{Field: fOwner, Value: docstore.String(owner)},
 		docstore.Eq{Field: fToken, Value: docstore.Int(token)},
 	}
+}
+
+// asFound holds while the lock is the one that was found: a decision that rests on it still stands. A value that is not text
+// cannot be compared; it must still be none, and the owner and the token must be the same.
+func (s State) asFound() docstore.All {
+	owner := sameText(fOwner, s.Owner)
+	if s.strangeOwner {
+		owner = docstore.Not{Cond: docstore.LE{Field: fOwner, Value: lastText}}
+	}
+	return docstore.All{readable(), unfinished(), owner, sameText(fExpiresAt, s.Expiry.Text), sameToken(s.Token)}
+}
+
+func sameText(field, found string) docstore.Cond {
+	same := docstore.Cond(docstore.Eq{Field: field, Value: docstore.String(found)})
+	if found == "" { // or missing, null, or a time of the store's own type
+		same = docstore.Any{same, docstore.Not{Cond: docstore.LE{Field: field, Value: lastText}}}
+	}
+	return same
+}
+
+func sameToken(token int64) docstore.Cond {
+	same := docstore.Cond(docstore.Eq{Field: fToken, Value: docstore.Int(token)})
+	if token == 0 { // a lock that was taken without the gate has none
+		same = docstore.Any{same, docstore.Not{Cond: docstore.Has{Field: fToken}}}
+	}
+	return same
 }
 
 // checkHolder says why [heldBy] does not hold, or OK. The token is compared first: it alone tells one run from the next.
@@ -97,7 +152,15 @@ func (s State) checkHolder(owner string, token int64) Code {
 
 // unlock lists the fields that are removed with a lock.
 func unlock() []string {
-	return []string{fOwner, fExpiresAt, fHeartbeatAt, fRequest, fRuns, fRequeuedAt, fRequeueID}
+	return []string{fOwner, fExpiresAt, fHeartbeatAt, fRuns, fRequeuedAt, fRequeueID}
+}
+
+// nextToken increases the token. Where the document has none, it starts at the store's time in microseconds, above every token of an
+// earlier document with the same ID.
+func nextToken(w docstore.Write) docstore.Write {
+	w.Add = map[string]int64{fToken: 1}
+	w.StartAtNow = []string{fToken}
+	return w
 }
 
 // after is the symbolic time that lies ttl seconds after the store's now.
@@ -111,62 +174,137 @@ type Acquire struct {
 	Owner      string // lockOwner: who runs it, for people and for the conditions of later commands
 	RequestID  string // the same for every delivery of the same attempt, another for every attempt
 	TTLSeconds int64  // how long the lock lasts without a refresh, 1 to MaxTTLSeconds
+
+	// MaxTakeovers and MaxFailures end a poisonous analysis: instead of another run it becomes FAILED, once that many runs were
+	// taken over without one that ended by itself, or that many have failed. MaxTakeovers 0 means DefaultMaxTakeovers;
+	// MaxFailures 0 means no bound.
+	MaxTakeovers, MaxFailures int64
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
-	return first(c.ID.Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds))
+	return first(c.ID.Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds),
+		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt), field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt))
 }
 
-// Write applies to an unfinished analysis without a lock, or whose lock is stale. Of any number of workers one gets the run.
+// Write applies to an unfinished analysis that no one runs, unless too many runs have failed, or the request is remembered: it had
+// the lock before. Of any number of workers one gets the run.
 func (c Acquire) Write() docstore.Write {
-	return c.write(docstore.Any{docstore.Not{Cond: owned()}, expired()})
+	free := docstore.All{readable(), unfinished(), docstore.Not{Cond: owned()}}
+	if c.MaxFailures > 0 {
+		free = append(free, docstore.Any{
+			docstore.Not{Cond: docstore.Has{Field: fFailures}}, docstore.LE{Field: fFailures, Value: docstore.Int(c.MaxFailures - 1)},
+		})
+	}
+	return c.write(free)
 }
 
-// Second is Write for a document whose lockExpiresAt is text that sorts among times, after now, and is none, such as "3000".
-// The document must still have that text, or be free for Write by now.
+// Second is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a condition cannot
+// judge. If there were too many runs already, it ends the analysis instead.
 func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
-	if !s.Exists || s.Status.Finished() || s.Locked(w.At) {
+	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) {
 		return docstore.Write{}, false
 	}
-	same := docstore.Eq{Field: fExpiresAt, Value: docstore.String(s.Expiry)}
-	return c.write(docstore.Any{docstore.Not{Cond: owned()}, expired(), same}), true
+	end := c.write(s.asFound())
+	if reason := c.exhausted(s); reason != "" {
+		end = giveUp(end.Key, end.If, reason)
+	}
+	if nulled, ok := nullable(s, end); ok {
+		end = nulled
+	}
+	return end, true
 }
 
-func (c Acquire) write(free docstore.Cond) docstore.Write {
-	return docstore.Write{
+// exhausted says why an analysis without a living lock must not run again; empty if it may.
+func (c Acquire) exhausted(s State) string {
+	switch most := cmp.Or(c.MaxTakeovers, DefaultMaxTakeovers); {
+	case s.Owner != "" && s.Takeovers() >= most:
+		return tooManyTakeovers(s.Takeovers())
+	case c.MaxFailures > 0 && s.Failures >= c.MaxFailures:
+		return fmt.Sprintf("given up after %d failed runs", s.Failures)
+	default:
+		return ""
+	}
+}
+
+// giveUp ends an analysis as FAILED. It takes the next token, so that a worker that was only slow learns that it lost the lock.
+func giveUp(k docstore.Key, holds docstore.Cond, reason string) docstore.Write {
+	return nextToken(docstore.Write{
+		Key:   k,
+		If:    holds,
+		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason)},
+		Unset: unlock(),
+	})
+}
+
+func tooManyTakeovers(n int64) string {
+	return fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", n)
+}
+
+func (c Acquire) write(free docstore.All) docstore.Write {
+	request := c.request()
+	w := nextToken(docstore.Write{
 		Key: c.key(),
-		If:  docstore.All{readable(), unfinished(), free},
+		If:  append(free, request.forgotten(), asksWhen()),
 		Set: map[string]docstore.Value{
 			fOwner:       docstore.String(c.Owner),
 			fExpiresAt:   after(c.TTLSeconds),
 			fHeartbeatAt: docstore.Now,
-			fRequest:     docstore.String(c.RequestID),
 		},
-		Add:   map[string]int64{fToken: 1, fRuns: 1},
 		Unset: []string{fRequeuedAt, fRequeueID},
-	}
+	})
+	w.Add[fRuns] = 1
+	request.remember(w.Set)
+	return w
 }
 
-// Granted is the new lock, unless it was over before the response arrived.
-func (c Acquire) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLate(w) }
+// Granted is the new lock, unless it was over before the response arrived; or that the analysis was ended.
+func (c Acquire) Granted(s State, w rule.When) Outcome {
+	if s.Status.Finished() {
+		return Outcome{Code: AlreadyFinished, At: w.Latest(), Grant: Grant{Status: s.Status}, Detail: s.Reason}
+	}
+	return s.ok(w).rejectLate(w)
+}
 
-// Refusal recognises the request that obtained the current lock. A lock that has expired within the margin is not handed out
-// again, although another worker cannot take over yet. That the lock was not obtained is an outcome, not an error.
+// Refusal recognises the request that obtained the current lock. A remembered request whose lock has ended, or may have by the
+// margin, obtains nothing again. That the lock was not obtained is an outcome, not an error.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	end, _ := s.ExpiresAt()
+	position, same := c.request().find(s.Requests)
 	switch {
 	case !s.Exists:
 		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document analyses/" + string(c.ID)}
 	case s.Status.Finished():
 		return Outcome{Code: AlreadyFinished, At: w.At, Grant: Grant{Status: s.Status}}
-	case c.Owner != s.Owner || c.RequestID != s.Request || w.Ended(end):
+	case position == 0 && same && c.Owner == s.Owner && !w.Ended(s.Expiry.Earliest):
+		return s.replayed(w).rejectLate(w)
+	case position >= 0 && !same:
+		return Outcome{Code: RequestIDReused, At: w.At, Detail: "this request_id was used before with another ttl_seconds: use a new one"}
+	case position >= 0:
+		return Outcome{Code: RequestIDReused, At: w.At, Detail: "this request_id obtained the lock before, and that lock has ended: use a new one"}
+	case s.Expiry.ahead(w.At):
 		return Outcome{
 			Code: Locked, At: w.At, RetryAfter: end.Sub(w.At),
 			Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end},
 		}
 	default:
-		return s.replayed(w).rejectLate(w)
+		return Outcome{Code: Unreadable, At: w.At, Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end}, Detail: s.unjudged()}
+	}
+}
+
+// unjudged says why it cannot be judged whether the lock has ended.
+func (s State) unjudged() string {
+	text := s.Expiry.Text
+	if len(text) > maxISO {
+		text = strings.ToValidUTF8(text[:maxISO], "") + "…"
+	}
+	switch {
+	case text == "":
+		return `lockExpiresAt must be text such as "2026-01-01T00:05:00.000Z": correct it, or remove lockOwner if no one runs the analysis`
+	case s.Expiry.Unclear:
+		return fmt.Sprintf(`lockExpiresAt is %q, and no time of ISO 8601 such as "2026-01-01T00:05:00.000Z": correct it, or remove lockOwner if no one runs the analysis`, text)
+	default:
+		return fmt.Sprintf("lockExpiresAt is %q, without an offset from UTC: it may have passed, depending on the place; correct it, or remove lockOwner if no one runs the analysis", text)
 	}
 }
 
@@ -194,6 +332,9 @@ func (c Refresh) Write() docstore.Write {
 		Set: map[string]docstore.Value{fExpiresAt: after(c.TTLSeconds), fHeartbeatAt: docstore.Now},
 	}
 }
+
+// Second is Write for a status of null.
+func (c Refresh) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the refreshed lock, unless it was over before the response arrived.
 func (c Refresh) Granted(s State, w rule.When) Outcome { return s.ok(w).rejectLate(w) }
@@ -228,22 +369,36 @@ func (c Release) Validate() error {
 func (c Release) Write() docstore.Write {
 	w := docstore.Write{Key: c.key(), If: heldBy(c.Owner, c.Token), Unset: unlock()}
 	if c.Failed != "" {
-		w.Set = map[string]docstore.Value{fReason: docstore.String(c.Failed)}
+		w.Set = map[string]docstore.Value{fReason: docstore.String(c.Failed), fFailed: docstore.Int(c.Token)}
 		w.Add = map[string]int64{fFailures: 1}
 	}
 	return w
 }
 
+// Second is Write for a status of null.
+func (c Release) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
+
 // Granted is the analysis without the lock.
 func (c Release) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
-// Refusal recognises that the lock of this token has been released.
+// Refusal recognises that the lock of this token has been released. A failure that was not counted then is not dropped in
+// silence.
 func (c Release) Refusal(s State, w rule.When) Outcome {
 	code := s.checkHolder(c.Owner, c.Token)
-	if code == Released {
+	switch {
+	case code != Released:
+		return s.refused(code, c.Token, w)
+	case c.Failed == "" || s.Failed == c.Token && s.Reason == c.Failed:
 		return s.replayed(w)
+	case s.Status.Finished():
+		o := s.refused(AlreadyFinished, c.Token, w)
+		o.Detail += "; this failure_reason was not stored"
+		return o
+	default:
+		o := s.refused(Released, c.Token, w)
+		o.Detail = "the lock was released before, without this failure_reason, which was not stored"
+		return o
 	}
-	return s.refused(code, c.Token, w)
 }
 
 // Finish ends an analysis for ever, and its lock in the same step.
@@ -289,17 +444,30 @@ func (c Finish) Write() docstore.Write {
 	} else {
 		w.Unset = append(w.Unset, fReason)
 	}
+	if c.Status == Failed {
+		w.Set[fFailed] = docstore.Int(c.Token)
+		w.Add = map[string]int64{fFailures: 1}
+	}
 	return w
 }
+
+// Second is Write for a status of null.
+func (c Finish) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the finished analysis.
 func (c Finish) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
-// Refusal recognises that the run of this token has finished the same way.
+// Refusal recognises that the run of this token has finished the same way. One that has finished with another result or reason
+// is told apart: the first stays.
 func (c Finish) Refusal(s State, w rule.When) Outcome {
-	switch code := s.checkHolder(c.Owner, c.Token); {
-	case code == Released && s.Status == c.Status:
+	code := s.checkHolder(c.Owner, c.Token)
+	switch {
+	case code == Released && s.Status == c.Status && (c.Result == "" || c.Result == s.Result) && (c.Reason == "" || c.Reason == s.Reason):
 		return s.replayed(w)
+	case code == Released && s.Status == c.Status:
+		o := s.refused(AlreadyFinished, c.Token, w)
+		o.Detail = "the analysis is already " + string(s.Status) + " with another result or failure_reason, which stays"
+		return o
 	case code == OK, code == Released && s.Status.Finished():
 		return s.refused(AlreadyFinished, c.Token, w)
 	default:

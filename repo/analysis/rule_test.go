@@ -24,7 +24,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 var strange = []docstore.Value{
 	docstore.String(""), docstore.String("\U0010FFFF"), docstore.String("\U0010FFFFx"), docstore.String(unreadable),
 	docstore.Int(0), docstore.Int(-1), docstore.Int(7), docstore.Int(docstore.MaxInt), docstore.Bool(false), docstore.Bool(true),
-	docstore.Map{}, docstore.Map{"seconds": "1767225600"}, docstore.Opaque{}, docstore.Opaque{Raw: []int{1}},
+	docstore.Map{}, docstore.Map{"seconds": "1767225600"}, docstore.Opaque{}, docstore.Opaque{Raw: []int{1}}, docstore.Opaque{Raw: "null", Null: true},
 }
 
 // long is a megabyte of text that sorts among the times.
@@ -46,10 +46,16 @@ var times = func() []docstore.Value {
 		"2025-12-31T19:00:00.001-05:00", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00.001z", "2026-01-01t00:00:00.001Z",
 		"2026-01-01 00:00:00.001Z", "2026-01-01T0:00:00.001Z", "2026-1-1T00:00:00.001Z", "20260101T000000.001Z", " 2026-01-01T00:00:00.001Z",
 		"2026-01-01T00:00:00.001Z ", "2026-01-01T00:00:60Z", "2026-01-01T24:00:00Z", "2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z",
+		"2026-01-01T00:00+00:00", "2026-01-01T01:00:00.001+01", "20260101T000000Z", "20260101T000000,001+0000", "20251231T1900-05", "20260101",
+		"2025-12-31T10:00:00.001", "2026-01-01T14:00:00.001", "2025-12-31T12:00", "2025-12-31T23:59:60Z", "2025-12-31T24:00:00.000Z",
+		"2026-01-01T00:00:00.001+24:00", "2026-01-01T00:00:00.001-00:00", "2026-01-01T00:00:00.001+0530", "1999", "2019-12-31", "2027-01-01",
 		"+002026-01-01T00:00:00.001Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.9Z",
 		"9999-12-31T23:59:59.9999Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:60Z", "+010000-01-01T00:00:00.000Z", "Thu, 01 Jan 2026 00:00:00 GMT",
 	} {
 		all = append(all, docstore.String(s))
+	}
+	for ms := -2; ms <= 2; ms++ { // a store's own type
+		all = append(all, docstore.Opaque{Time: epoch.Add(time.Duration(ms)*time.Millisecond - 300*time.Microsecond)})
 	}
 	return append(all, long)
 }()
@@ -63,6 +69,31 @@ func mostly(usual *rapid.Generator[docstore.Value]) *rapid.Generator[docstore.Va
 	return rapid.OneOf(usual, usual, usual, rapid.Just(docstore.Value(nil)), oneOf(strange...))
 }
 
+// entries are the remembered acquires of these tests: what each stands for. Only their form is that of the rule.
+var entries = func() map[docstore.Value]Acquire {
+	all := map[docstore.Value]Acquire{}
+	for _, owner := range []string{"ann", "bob"} {
+		for _, id := range []string{"r1", "r2"} {
+			for ttl := int64(1); ttl <= 2; ttl++ {
+				c := Acquire{ID: "a1", Owner: owner, RequestID: id, TTLSeconds: ttl}
+				r := c.request()
+				all[docstore.String(r.id+r.params)] = c
+			}
+		}
+	}
+	return all
+}()
+
+// entry is what is remembered of an acquire.
+func entry(c Acquire) string {
+	for e, known := range entries {
+		if known.Owner == c.Owner && known.RequestID == c.RequestID && known.TTLSeconds == c.TTLSeconds {
+			return string(e.(docstore.String))
+		}
+	}
+	panic(fmt.Sprintf("%+v is not among the requests of these tests", c))
+}
+
 // Few different values, so that commands often meet the document they are about.
 var (
 	genOwner   = rapid.SampledFrom([]string{"ann", "bob"})
@@ -73,6 +104,7 @@ var (
 		return epoch.Add(time.Duration(rapid.OneOf(rapid.Int64Range(-2, 2), rapid.SampledFrom([]int64{-1000, 100, 123, 500, 550, 999, 1000})).Draw(t, "ms")) *
 			time.Millisecond)
 	})
+	genEntry  = rapid.SampledFrom(append(slices.Collect(maps.Keys(entries)), nil, nil))
 	genCount  = rapid.Map(genToken, func(n int64) docstore.Value { return docstore.Int(n) })
 	genTime   = oneOf(times...)
 	genFields = map[string]*rapid.Generator[docstore.Value]{
@@ -82,7 +114,11 @@ var (
 		fExpiresAt:   genTime,
 		fHeartbeatAt: genTime,
 		fToken:       genCount,
-		fRequest:     rapid.Map(genRequest, func(s string) docstore.Value { return docstore.String(s) }),
+		fRequests[0]: genEntry,
+		fRequests[1]: genEntry,
+		fRequests[2]: genEntry,
+		fRequests[3]: genEntry,
+		fFailed:      genCount,
 		fRuns:        genCount,
 		fFailures:    genCount,
 		fRequeuedAt:  genTime,
@@ -116,7 +152,10 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 	case "create":
 		return Create{ID: id}
 	case "acquire":
-		return Acquire{ID: id, Owner: owner, RequestID: genRequest.Draw(t, "request"), TTLSeconds: genTTL.Draw(t, "ttl")}
+		return Acquire{
+			ID: id, Owner: owner, RequestID: genRequest.Draw(t, "request"), TTLSeconds: genTTL.Draw(t, "ttl"),
+			MaxTakeovers: rapid.Int64Range(0, 2).Draw(t, "most takeovers"), MaxFailures: rapid.Int64Range(0, 2).Draw(t, "most failures"),
+		}
 	case "refresh":
 		return Refresh{ID: id, Owner: owner, Token: token, TTLSeconds: genTTL.Draw(t, "ttl")}
 	case "release":
@@ -127,10 +166,16 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 		}
 		return Finish{ID: id, Owner: owner, Token: token, Status: Failed, Reason: rapid.SampledFrom([]string{"", "no disk"}).Draw(t, "reason")}
 	case "requeue":
-		return requeue{ID: id, RequestID: genRequest.Draw(t, "request"), Token: found, Every: 2 * time.Millisecond}
+		return requeue{ID: id, RequestID: genRequest.Draw(t, "request"), Token: found, Expiry: foundExpiry.Draw(t, "expiry"), Every: 2 * time.Millisecond}
 	default:
-		return abandon{ID: id, Token: found, Reason: "given up"}
+		return abandon{ID: id, Token: found, Expiry: foundExpiry.Draw(t, "expiry"), Reason: "given up"}
 	}
+})
+
+// foundExpiry is what a sweep can have found: text, of which it acts on times that have passed only.
+var foundExpiry = rapid.Custom(func(t *rapid.T) string {
+	text, _ := genTime.Draw(t, "text").(docstore.String)
+	return string(text)
 })
 
 // foreign is what a document holds beside the gate's fields.
@@ -152,7 +197,18 @@ type situation struct {
 
 // genSituation also draws how long the store took: nothing, or about until locks of these documents expire.
 var genSituation = rapid.Custom(func(t *rapid.T) situation {
-	c := situation{genCommand.Draw(t, "command"), genDoc.Draw(t, "document"), rule.When{
+	command, found := genCommand.Draw(t, "command"), genDoc.Draw(t, "document")
+	if text, ok := found[fExpiresAt].(docstore.String); ok && rapid.IntRange(0, 9).Draw(t, "as found") > 0 {
+		switch c := command.(type) {
+		case requeue:
+			c.Expiry = string(text)
+			command = c
+		case abandon:
+			c.Expiry = string(text)
+			command = c
+		}
+	}
+	c := situation{command, found, rule.When{
 		At:   genNow.Draw(t, "now"),
 		Took: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took")) * time.Millisecond,
 	}}
@@ -163,7 +219,7 @@ var genSituation = rapid.Custom(func(t *rapid.T) situation {
 	case Acquire, requeue, abandon:
 		asks = true
 	}
-	if asks && err == nil && !oracle(c.command, s, c.when).granted {
+	if asks && err == nil && !oracle(c.command, s, c.found, c.when).granted {
 		c.when.Margin = time.Duration(rapid.SampledFrom([]int{0, 1, 2, 1000}).Draw(t, "margin")) * time.Millisecond
 	}
 	return c
@@ -182,27 +238,87 @@ type expected struct {
 	retryAfter time.Duration
 }
 
-// isoTime is what counts as a time in lockExpiresAt.
-var isoTime = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$`)
-
-func endOf(s State) (end time.Time, ok bool) {
-	if len(s.Expiry) > 100_000 {
-		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), s.Expiry == string(long)
+// layouts are the forms of a time in lockExpiresAt, without and with an offset from UTC, in the words of package time, which
+// reads a fraction of the seconds, after a point or a comma, wherever there are seconds.
+var layouts = func() (local, global []string) {
+	for _, date := range []struct{ day, minutes, seconds string }{{"2006-01-02", "15:04", ":05"}, {"20060102", "1504", "05"}} {
+		for _, hours := range []string{date.minutes, date.minutes + date.seconds} {
+			local = append(local, date.day+"T"+hours)
+			for _, zone := range []string{"Z07:00", "Z0700", "Z07"} {
+				global = append(global, date.day+"T"+hours+zone)
+			}
+		}
 	}
-	if !isoTime.MatchString(s.Expiry) {
-		return time.Time{}, false
-	}
-	end, err := time.Parse(time.RFC3339Nano, s.Expiry)
-	return end.Truncate(time.Millisecond), err == nil
+	return local, global
 }
 
-// oracle says the rules of the gate a second time, for any state. It shares no code with them: it has no condition and no
-// patch.
-func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one rule after the other
+// judge says when a lock ends, a second time: between which times, or that the field does not say.
+func judge(v docstore.Value) (from, to time.Time, clear bool) {
+	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+	up := func(t time.Time) time.Time {
+		if t = t.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond).UTC(); t.After(last) {
+			return last
+		}
+		return t
+	}
+	if o, ok := v.(docstore.Opaque); ok && (o.Null || !o.Time.IsZero()) {
+		if o.Null {
+			return time.Time{}, time.Time{}, true
+		}
+		return up(o.Time), up(o.Time), true
+	}
+	text, ok := v.(docstore.String)
+	if s := string(text); v == nil || s == "" && ok {
+		return time.Time{}, time.Time{}, true
+	} else if !ok || len(s) > 80 {
+		return time.Time{}, time.Time{}, false
+	}
+	s, later := string(text), time.Duration(0)
+	if i := strings.IndexByte(s, 'T'); i > 0 && !regexp.MustCompile(`^T[0-9]{2}:?[0-9]{2}`).MatchString(s[i:]) {
+		return time.Time{}, time.Time{}, false // package time takes an hour of one digit
+	}
+	if m := regexp.MustCompile(`[.,][0-9]{9}([0-9]+)`).FindStringSubmatch(s); m != nil && strings.Trim(m[1], "0") != "" {
+		later = time.Nanosecond // it drops what is less than a nanosecond
+	}
+	if t, ok := strings.CutPrefix(s, "+00"); ok { // years of six digits
+		s = t
+	} else if strings.HasPrefix(s, "+0") {
+		return last, last, true
+	}
+	if strings.Contains(s, ":60Z") || strings.Contains(s, ":60.") { // a leap second
+		s, later = strings.Replace(s, ":60", ":59", 1), later+time.Second
+	}
+	if regexp.MustCompile(`T24:?00(:?00([.,]0+)?)?(Z|$)`).MatchString(s) { // the end of a day
+		s, later = strings.Replace(s, "T24", "T00", 1), later+24*time.Hour
+	}
+	local, global := layouts()
+	for _, l := range global {
+		if t, err := time.Parse(l, s); err == nil && !strings.Contains(s, "+24") {
+			t = up(t.Add(later))
+			return t, t, true
+		}
+	}
+	for _, l := range local {
+		if t, err := time.Parse(l, s); err == nil {
+			return up(t.Add(later - 14*time.Hour)), up(t.Add(later + 12*time.Hour)), true
+		}
+	}
+	for _, l := range []string{"2006-01-02", "20060102"} {
+		if t, err := time.Parse(l, s); err == nil {
+			return t.Add(-14 * time.Hour), t.Add(36 * time.Hour), true
+		}
+	}
+	return time.Time{}, time.Time{}, false
+}
+
+// oracle says the rules of the gate a second time, for any state of a document found. It shares no code with them: it has no
+// condition and no patch.
+func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //nolint:gocyclo // one rule after the other
 	const stamp = "2006-01-02T15:04:05.000Z"
 	now, latest := w.At.Format(stamp), w.At.Add(w.Margin)
-	end, isTime := endOf(s)
-	locked := s.Owner != "" && isTime && w.At.Before(end)
+	from, to, clear := judge(found[fExpiresAt])
+	held := s.Owner != "" && clear && w.At.Before(from)
+	free := s.Owner == "" || clear && !w.At.Before(to)
 	no := func(code Code) expected {
 		e := expected{state: s, code: code}
 		if code == AlreadyFinished {
@@ -211,9 +327,8 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 		return e
 	}
 	yes := func(s State) expected {
-		end, _ := endOf(s)
 		return expected{state: s, code: OK, grant: Grant{
-			Status: s.Status, Owner: s.Owner, Token: s.Token, ExpiresAt: end, Runs: s.Runs, Failures: s.Failures,
+			Status: s.Status, Owner: s.Owner, Token: s.Token, ExpiresAt: s.Expiry.Latest, Runs: s.Runs, Failures: s.Failures,
 		}}
 	}
 	again := func() expected { e := yes(s); e.replayed = true; return e }
@@ -224,11 +339,26 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 		}
 		return e
 	}
-	free := func(s State) State {
-		s.Owner, s.Expiry, s.Request, s.Runs, s.Requeued, s.RequeueID = "", "", "", 0, "", ""
+	unlocked := func(s State) State {
+		s.Owner, s.Expiry, s.Runs, s.Requeued, s.RequeueID = "", Expiry{}, 0, "", ""
 		return s
 	}
-	until := func(ttl int64) string { return w.At.Add(time.Duration(ttl) * time.Second).Format(stamp) }
+	until := func(ttl int64) Expiry {
+		end := w.At.Add(time.Duration(ttl) * time.Second)
+		return Expiry{Text: end.Format(stamp), Earliest: end, Latest: end}
+	}
+	next := func(s State) State {
+		if found[fToken] == nil { // the document shows no token: another one with its name may have
+			s.Token = w.At.UnixMicro()
+		}
+		s.Token++
+		return s
+	}
+	end := func(s State, reason string) State {
+		s = next(unlocked(s))
+		s.Status, s.Reason = "FAILED", reason
+		return s
+	}
 	finished := s.Status == "READY" || s.Status == "FAILED"
 	holder := func(owner string, token int64) Code {
 		switch {
@@ -243,13 +373,13 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 		}
 		return OK
 	}
-	stale := func(token int64) Code { // by text: that is how the sweep's index finds it
+	stale := func(token int64, expiry string) Code { // by text: that is how the sweep's index finds it
 		switch {
 		case !s.Exists:
 			return NotFound
 		case finished:
 			return AlreadyFinished
-		case s.Token != token || s.Owner == "" || s.Expiry == "" || s.Expiry > now:
+		case s.Token != token || s.Owner == "" || s.strangeOwner || s.Owner > "\U0010FFFF" || s.Expiry.Text == "" || s.Expiry.Text != expiry || s.Expiry.Text > now:
 			return NotStale
 		}
 		return OK
@@ -263,20 +393,46 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 		}
 		return granted(State{Exists: true, Status: "PENDING"})
 	case Acquire:
-		switch own := c.Owner == s.Owner && c.RequestID == s.Request; {
+		first, known := false, false // whether the request obtained the latest lock, or a remembered one
+		for i, e := range s.Requests {
+			if k, ok := entries[docstore.String(e)]; ok && k.Owner == c.Owner && k.RequestID == c.RequestID {
+				first, known = !known && i == 0 && k.TTLSeconds == c.TTLSeconds && k.Owner == s.Owner, true
+				break
+			}
+		}
+		most := c.MaxTakeovers
+		if most == 0 {
+			most = 5
+		}
+		switch {
 		case !s.Exists:
 			return no(NotFound)
 		case finished: // BE-041-RULE-1
 			return no(AlreadyFinished)
-		case locked && own && latest.Before(end):
+		case first && !free && clear && latest.Before(from):
 			return inTime(again())
-		case locked: // BE-041-RULE-4
+		case known:
+			return no(RequestIDReused)
+		case held: // BE-041-RULE-4
 			e := no(Locked)
-			e.grant, e.retryAfter = Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end}, end.Sub(w.At)
+			e.grant, e.retryAfter = Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: to}, to.Sub(w.At)
+			return e
+		case !free:
+			e := no(Unreadable)
+			e.grant = Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: to}
+			return e
+		case s.Owner != "" && s.Runs > most:
+			e := granted(end(s, fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", s.Runs-1)))
+			e.code, e.grant = AlreadyFinished, Grant{Status: "FAILED"}
+			return e
+		case c.MaxFailures > 0 && s.Failures >= c.MaxFailures:
+			e := granted(end(s, fmt.Sprintf("given up after %d failed runs", s.Failures)))
+			e.code, e.grant = AlreadyFinished, Grant{Status: "FAILED"}
 			return e
 		}
-		s.Owner, s.Request, s.Expiry = c.Owner, c.RequestID, until(c.TTLSeconds) // BE-041-RULE-2, BE-041-RULE-3
-		s.Token, s.Runs = s.Token+1, s.Runs+1
+		s = next(s) // BE-041-RULE-2, BE-041-RULE-3
+		s.Owner, s.Expiry, s.Runs = c.Owner, until(c.TTLSeconds), s.Runs+1
+		s.Requests = requests{entry(c), s.Requests[0], s.Requests[1], s.Requests[2]}
 		s.Requeued, s.RequeueID = "", ""
 		return inTime(granted(s))
 	case Refresh:
@@ -285,27 +441,31 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 			return no(code)
 		case finished:
 			return no(AlreadyFinished)
-		case s.Expiry == "" || s.Expiry > "9999-12-31T23:59:59Z" || s.Expiry <= now:
+		case s.Expiry.Text == "" || s.Expiry.Text > "\U0010FFFF" || s.Expiry.Text <= now:
 			return no(Expired)
 		}
 		s.Expiry = until(c.TTLSeconds)
 		return inTime(granted(s))
 	case Release:
-		switch code := holder(c.Owner, c.Token); code {
-		case OK:
-		case Released:
+		switch code := holder(c.Owner, c.Token); {
+		case code == Released && (c.Failed == "" || s.Failed == c.Token && s.Reason == c.Failed):
 			return again()
-		default:
+		case code == Released && finished:
+			return no(AlreadyFinished)
+		case code != OK:
 			return no(code)
 		}
-		s = free(s)
+		s = unlocked(s)
 		if c.Failed != "" {
-			s.Failures, s.Reason = s.Failures+1, c.Failed
+			s.Failures, s.Reason, s.Failed = s.Failures+1, c.Failed, c.Token
 		}
 		return granted(s)
 	case Finish:
 		switch code := holder(c.Owner, c.Token); {
 		case code == Released && s.Status == c.Status:
+			if c.Result != "" && c.Result != s.Result || c.Reason != "" && c.Reason != s.Reason {
+				return no(AlreadyFinished)
+			}
 			return again()
 		case code != OK && code != Released:
 			return no(code)
@@ -314,14 +474,17 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 		case code == Released:
 			return no(Released)
 		}
-		s = free(s)
+		s = unlocked(s)
 		s.Status, s.Reason = c.Status, c.Reason
+		if c.Status == "FAILED" {
+			s.Failures, s.Failed = s.Failures+1, c.Token
+		}
 		if c.Result != "" {
 			s.Result = c.Result
 		}
 		return granted(s)
 	case requeue:
-		switch code := stale(c.Token); {
+		switch code := stale(c.Token, c.Expiry); {
 		case code != OK:
 			return no(code)
 		case s.Requeued == "" || s.Requeued <= w.At.Add(-c.Every).Format(stamp) || s.Requeued > "9999-12-31T23:59:59Z":
@@ -333,12 +496,10 @@ func oracle(c command, s State, w rule.When) expected { //nolint:gocyclo // one 
 		s.Requeued, s.RequeueID = now, c.RequestID
 		return granted(s)
 	case abandon:
-		if code := stale(c.Token); code != OK {
+		if code := stale(c.Token, c.Expiry); code != OK {
 			return no(code)
 		}
-		s = free(s)
-		s.Status, s.Reason, s.Token = "FAILED", c.Reason, s.Token+1
-		return granted(s)
+		return granted(end(s, c.Reason))
 	default:
 		panic(fmt.Sprintf("no oracle for %T", c))
 	}
@@ -363,13 +524,10 @@ func agree(at situation, written docstore.Write) error {
 		}
 		return nil
 	}
-	want := oracle(c, s, w)
-	if end, ok := endOf(s); ok && s.Owner != "" && w.At.Before(end) {
-		switch c.(type) {
-		case Acquire, requeue, abandon:
-			if !after.Equal(found) || want.granted {
-				return fmt.Errorf("%#v at %v takes %v, which is locked", c, w.At, found)
-			}
+	want := oracle(c, s, found, w)
+	if _, acquires := c.(Acquire); acquires && s.Owner != "" {
+		if _, to, clear := judge(found[fExpiresAt]); (!clear || w.At.Before(to)) && (!after.Equal(found) || want.granted) {
+			return fmt.Errorf("%#v at %v takes %v, which is locked", c, w.At, found)
 		}
 	}
 	full := want.state.Token > docstore.MaxInt || want.state.Runs > docstore.MaxInt || want.state.Failures > docstore.MaxInt
@@ -383,6 +541,7 @@ func agree(at situation, written docstore.Write) error {
 	if err != nil {
 		return err
 	}
+	state.nullStatus, state.strangeOwner = want.state.nullStatus, want.state.strangeOwner
 	got := expected{state, want.granted, o.Code, o.Replayed, o.Grant, o.RetryAfter}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%#v on %v, %+v:\nthe rule:   %+v\nthe oracle: %+v", c, found, w, got, want)
@@ -393,8 +552,8 @@ func agree(at situation, written docstore.Write) error {
 		}
 		return nil
 	}
-	if !written.Holds(found, w.At) && (s.Owner == "" || s.Expiry <= string(docstore.FormatTime(w.At)) || s.Expiry > string(lastTime)) {
-		return fmt.Errorf("%#v at %v on %v needs a second write, and its lockExpiresAt does not sort among times to come", c, w.At, found)
+	if !written.Holds(found, w.At) && s.Owner == "" && !null(found[fOwner]) && !null(found[fStatus]) && o.Code == OK {
+		return fmt.Errorf("%#v at %v on %v needs a second write, and no one holds the lock", c, w.At, found)
 	}
 	if !foreign(after).Equal(foreign(found)) {
 		return fmt.Errorf("%#v on %v leaves %v", c, found, after)
@@ -439,53 +598,106 @@ func TestStepAgreesWithTheOracle(t *testing.T) {
 
 // TestEveryExpiryAtEveryTime goes through all expiries and times with a lock on it, which chance might miss.
 func TestEveryExpiryAtEveryTime(t *testing.T) {
-	commands := []command{
-		Acquire{ID: "a1", Owner: "bob", RequestID: "r2", TTLSeconds: 1},
-		Acquire{ID: "a1", Owner: "ann", RequestID: "r1", TTLSeconds: 1},
-		Refresh{ID: "a1", Owner: "ann", Token: 1, TTLSeconds: 1},
-		Finish{ID: "a1", Owner: "ann", Token: 1, Status: Ready},
-		requeue{ID: "a1", RequestID: "r1", Token: 1, Every: time.Minute},
-		abandon{ID: "a1", Token: 1},
-	}
 	nows := []time.Time{time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC), time.Unix(0, 0).UTC()}
 	for _, ms := range []int{-1000, -100, -2, -1, 0, 1, 2, 99, 100, 101, 122, 123, 124, 499, 500, 501, 599, 600, 999, 1000, 60_000} {
 		nows = append(nows, epoch.Add(time.Duration(ms)*time.Millisecond))
 	}
+	for hours := -40; hours <= 40; hours++ {
+		nows = append(nows, epoch.Add(time.Duration(hours)*time.Hour), epoch.Add(time.Duration(hours)*time.Hour-time.Millisecond))
+	}
 	for _, expiry := range append(append([]docstore.Value{nil}, times...), strange...) {
-		d := docstore.Doc{fOwner: docstore.String("ann"), fToken: docstore.Int(1), fRuns: docstore.Int(1), fRequest: docstore.String("r1")}
+		first := Acquire{ID: "a1", Owner: "ann", RequestID: "r1", TTLSeconds: 1}
+		d := docstore.Doc{fOwner: docstore.String("ann"), fToken: docstore.Int(1), fRuns: docstore.Int(1), fRequests[0]: docstore.String(entry(first))}
 		if expiry != nil {
 			d[fExpiresAt] = expiry
+		}
+		commands := []command{
+			first,
+			Acquire{ID: "a1", Owner: "bob", RequestID: "r2", TTLSeconds: 1},
+			Refresh{ID: "a1", Owner: "ann", Token: 1, TTLSeconds: 1},
+			Finish{ID: "a1", Owner: "ann", Token: 1, Status: Ready},
+			requeue{ID: "a1", RequestID: "r1", Token: 1, Expiry: text(d, fExpiresAt), Every: time.Minute},
+			abandon{ID: "a1", Token: 1, Expiry: text(d, fExpiresAt)},
 		}
 		for _, now := range nows {
 			for _, c := range commands {
 				if err := agree(situation{c, d, rule.When{At: now}}, c.Write()); err != nil {
-					t.Errorf("%.300s", err)
+					t.Fatalf("%.2000s", err)
 				}
 			}
 		}
 	}
 }
 
-// TestExpiresAt: which text is a time.
-func TestExpiresAt(t *testing.T) {
+// TestExpiry: what lockExpiresAt says, in any form of ISO 8601 that is read; what is none cannot be judged.
+func TestExpiry(t *testing.T) {
+	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{ // since epoch
 		"2026-01-01T00:00:00.001Z":           time.Millisecond,
 		"2026-01-01T00:00:00Z":               0,
+		"2026-01-01T00:00Z":                  0,
 		"2026-01-01T00:00:00.5Z":             500 * time.Millisecond,
-		"2026-01-01T00:00:00.123456Z":        123 * time.Millisecond,
-		"2026-01-01T00:00:00.1239999999999Z": 123 * time.Millisecond,
+		"2026-01-01T00:00:00,5Z":             500 * time.Millisecond,
+		"2026-01-01T00:00:00.123456Z":        124 * time.Millisecond, // up: it has not ended before
+		"2026-01-01T00:00:00.1230000000001Z": 124 * time.Millisecond,
+		"2026-01-01T00:00:00.9999Z":          time.Second,
 		"2025-12-31T23:59:59.999Z":           -time.Millisecond,
+		"2026-01-01T09:00:00.000+09:00":      0,
+		"2026-01-01T09:00:00+0900":           0,
+		"2026-01-01T09:00+09":                0,
+		"2025-12-31T19:00:00-05:00":          0,
+		"2026-01-01T05:30:00+05:30":          0,
+		"2026-01-01T00:00:00-00:00":          0,
+		"20260101T000000Z":                   0,
+		"20260101T0000Z":                     0,
+		"20260101T090000,25+0900":            250 * time.Millisecond,
+		"2025-12-31T24:00:00Z":               0,
+		"2025-12-31T23:59:60Z":               0,
+		"+002026-01-01T00:00:00.000Z":        0,
+		"2024-02-29T00:00:00Z":               -(306 + 366) * day,
 	} {
-		if got, ok := (State{Expiry: text}).ExpiresAt(); !ok || got.Sub(epoch) != want {
-			t.Errorf("%q is %v, %v", text, got, ok)
+		if got := expiry(docstore.String(text)); got.Unclear || !got.Latest.Equal(epoch.Add(want)) || !got.Earliest.Equal(got.Latest) || got.Text != text {
+			if want != -(306+366)*day || !got.Latest.Equal(time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)) {
+				t.Errorf("%q is %+v", text, got)
+			}
+		}
+	}
+	for text, want := range map[string][2]time.Duration{
+		"2026-01-01T00:00:00":     {-14 * time.Hour, 12 * time.Hour},
+		"2026-01-01T00:00:00.001": {-14*time.Hour + time.Millisecond, 12*time.Hour + time.Millisecond},
+		"20260101T0000":           {-14 * time.Hour, 12 * time.Hour},
+		"2026-01-01":              {-14 * time.Hour, 36 * time.Hour},
+		"20260101":                {-14 * time.Hour, 36 * time.Hour},
+	} {
+		if got := expiry(docstore.String(text)); got.Unclear || !got.Earliest.Equal(epoch.Add(want[0])) || !got.Latest.Equal(epoch.Add(want[1])) {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+	if got := expiry(docstore.String("+010000-01-01T00:00:00.000Z")); got.Unclear || got.Earliest.Year() != 9999 {
+		t.Errorf("the year 10000 is %+v", got)
+	}
+	if got := expiry(docstore.Opaque{Time: epoch.Add(time.Microsecond)}); got.Unclear || !got.Earliest.Equal(epoch.Add(time.Millisecond)) || got.Text != "" {
+		t.Errorf("a timestamp is %+v", got)
+	}
+	for _, missing := range []docstore.Value{nil, docstore.String(""), docstore.Opaque{Null: true}} {
+		if got := expiry(missing); got != (Expiry{}) || !got.passed(time.Time{}) || got.ahead(time.Time{}) {
+			t.Errorf("%#v is %+v", missing, got)
+		}
+	}
+	for _, v := range []docstore.Value{docstore.Int(1767225600000), docstore.Bool(false), docstore.Map{"seconds": "1"}, docstore.Opaque{}} {
+		if got := expiry(v); got != (Expiry{Unclear: true}) || got.passed(epoch.AddDate(100, 0, 0)) || got.ahead(time.Time{}) {
+			t.Errorf("%#v is %+v", v, got)
 		}
 	}
 	for _, text := range []string{
-		"", "soon", "3000", "2026-01-01T00:00:00", "2026-01-01T00:00:00+09:00", "2026-01-01T00:00:00.000-05:00", "2026-01-01T00:00:00,500Z",
-		"2026-01-01T0:00:00.000Z", "2026-01-01T00:00:00.Z", "2026-02-30T00:00:00.000Z", "2026-01-01 00:00:00.000Z", string(long[:len(long)-1]),
+		"soon", "3000", "2026-01", "1767225600", "2026-W01-1", "2026-001", "2026-01-01T00", "2026-01-01T0:00:00.000Z", "2026-01-01T00:00:00.Z",
+		"2026-02-30T00:00:00.000Z", "2025-02-29", "2026-13-01", "2026-01-00", "2026-01-01 00:00:00.000Z", "2026-01-01t00:00:00.000Z",
+		"2026-01-01T00:00:00.000z", "2026-01-01T24:00:01Z", "2026-01-01T24:00:00.1Z", "2026-01-01T25:00:00Z", "2026-01-01T00:60:00Z",
+		"2026-01-01T00:00:61Z", "2026-01-01T00:00:00+24:00", "2026-01-01T00:00:00+09:60", "2026-01-01T00:00:00+9", "-000000-01-01T00:00:00Z",
+		"2026-01-01Z", " 2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z\n", "Thu, 01 Jan 2026 00:00:00 GMT", string(long), string(long[:len(long)-1]),
 	} {
-		if got, ok := (State{Expiry: text}).ExpiresAt(); ok {
-			t.Errorf("%.40q is %v", text, got)
+		if got := expiry(docstore.String(text)); got != (Expiry{Text: text, Unclear: true}) {
+			t.Errorf("%.40q is %.200v", text, got)
 		}
 	}
 }
@@ -529,19 +741,18 @@ func TestAgreementHasTeeth(t *testing.T) {
 		"token not compared":      without(eq(fToken)),
 		"owner not compared":      without(eq(fOwner)),
 		"readable not asked":      without(is(readable())),
-		"end of time with a fraction": func(w docstore.Write) docstore.Write {
-			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
-				if le, ok := c.(docstore.LE); ok && le.Field == fExpiresAt && le.Value == docstore.Value(lastTime) {
-					le.Value = docstore.String("9999-12-31T23:59:59.999Z")
-					return le
-				}
-				return c
-			})
+		"token not increased":     func(w docstore.Write) docstore.Write { w.Add, w.StartAtNow = nil, nil; return w },
+		"lock not taken off":      func(w docstore.Write) docstore.Write { w.Unset = nil; return w },
+		"request not remembered":  dropSet(fRequests[0]),
+		"register not shifted":    dropSet(fRequests[2]),
+		"memory not looked at": func(w docstore.Write) docstore.Write {
+			if all, ok := w.If.(docstore.All); ok && w.Set[fRequests[0]] != nil {
+				w.If = all[: len(all)-2 : len(all)-2]
+			}
 			return w
 		},
-		"token not increased":      func(w docstore.Write) docstore.Write { w.Add = nil; return w },
-		"lock not taken off":       func(w docstore.Write) docstore.Write { w.Unset = nil; return w },
-		"request not remembered":   dropSet(fRequest),
+		"token begins at 1":        func(w docstore.Write) docstore.Write { w.StartAtNow = nil; return w },
+		"failure not named":        dropSet(fFailed),
 		"expiry not moved":         dropSet(fExpiresAt),
 		"heartbeat not moved":      dropSet(fHeartbeatAt),
 		"mark without a name":      dropSet(fRequeueID),

@@ -29,9 +29,9 @@ const (
 	fExpiresAt   = "lockExpiresAt"
 	fHeartbeatAt = "lockHeartbeatAt"
 	fToken       = "lockToken"
-	fRequest     = "lockRequestId"
 	fRuns        = "lockRuns"
 	fFailures    = "lockFailures"
+	fFailed      = "lockFailedToken"
 	fRequeuedAt  = "lockRequeuedAt"
 	fRequeueID   = "lockRequeueId"
 	fResult      = "result"
@@ -49,39 +49,28 @@ const ExpiryField = fExpiresAt
 type State struct {
 	Exists    bool
 	Status    Status
-	Owner     string // empty: no one runs it
-	Expiry    string // lockExpiresAt as it stands; empty if there is none, or none that is text
-	Token     int64  // of the latest acquire; 0 before the first
-	Request   string // request ID of the acquire that holds the lock
-	Runs      int64  // runs begun since the last that ended with a release or finish
-	Failures  int64  // releases of runs that failed
-	Requeued  string // when the sweep queued it again, as it stands; empty if it has not since the lock went stale
-	RequeueID string // of the sweep that did
+	Owner     string   // empty: no one runs it
+	Expiry    Expiry   // when the lock ends
+	Token     int64    // of the latest acquire; 0 before the first
+	Requests  requests // the last acquires
+	Runs      int64    // runs begun since the last that ended with a release or finish
+	Failures  int64    // runs that failed
+	Failed    int64    // token of the run whose failure was counted last
+	Requeued  string   // when the sweep queued it again, as it stands; empty if it has not since the lock went stale
+	RequeueID string   // of the sweep that did
 	Result    string
 	Reason    string // of the last failure
+
+	nullStatus   bool // a condition cannot tell it from a status that is no text
+	strangeOwner bool // the owner is not text
 }
 
-// Locked reports whether a worker runs the analysis at the time now: there is an owner, and its lock has not expired.
-func (s State) Locked(now time.Time) bool {
-	if s.Owner == "" {
-		return false
-	}
-	end, ok := s.ExpiresAt()
-	return ok && now.Before(end)
-}
+// Locked reports whether a worker runs the analysis at the time now, or whether that cannot be ruled out.
+func (s State) Locked(now time.Time) bool { return s.Owner != "" && !s.Expiry.passed(now) }
 
-// ExpiresAt is when the lock ends. ok is false if the document does not say: there is no time, or nothing that is one.
-//
-// Beside the form that the gate writes, any number of digits after the second will do, as long as the time is in UTC and
-// every part stands where it belongs: the store compares bytes, and must never find such a time in the past that is yet to
-// come.
+// ExpiresAt is when the lock has certainly ended. ok is false if the document does not say.
 func (s State) ExpiresAt() (end time.Time, ok bool) {
-	e := s.Expiry
-	if len(e) < len("2026-01-01T00:00:00Z") || e[13] != ':' || e[16] != ':' || e[19] != '.' && e[19] != 'Z' || e[len(e)-1] != 'Z' {
-		return time.Time{}, false
-	}
-	end, err := time.Parse(time.RFC3339Nano, e)
-	return docstore.TruncateMilli(end), err == nil
+	return s.Expiry.Latest, !s.Expiry.Latest.IsZero()
 }
 
 // Takeovers is how many runs were taken over since the last that ended by itself, including those that a worker has not
@@ -90,22 +79,31 @@ func (s State) Takeovers() int64 { return max(0, s.Runs-1) }
 
 // State reads an analysis' document; nil is the zero State. The error is [docstore.ErrDamaged] and names the field.
 //
-// Other writers may have written anything into the lock's text fields, and it is taken as it is. A status or a number that
-// cannot be read is an error: an analysis that may be finished must not be run again.
+// null counts as a missing field. Other writers may have written anything into lockOwner and lockExpiresAt, and it is taken as
+// it is. What only the gate writes, and a status, must be readable: an analysis that may be finished must not be run again.
 func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil
 	}
 	s := State{
-		Exists: true, Status: Status(text(d, fStatus)), Owner: text(d, fOwner), Expiry: text(d, fExpiresAt),
-		Request: text(d, fRequest), Requeued: text(d, fRequeuedAt), RequeueID: text(d, fRequeueID),
-		Result: text(d, fResult), Reason: text(d, fReason),
+		Exists: true, Status: Status(text(d, fStatus)), Owner: text(d, fOwner), Expiry: expiry(d[fExpiresAt]),
+		Requeued: text(d, fRequeuedAt), RequeueID: text(d, fRequeueID),
+		Result: text(d, fResult), Reason: text(d, fReason), nullStatus: null(d[fStatus]),
 	}
-	if v := d[fOwner]; v != nil && s.Owner == "" && v != docstore.String("") {
-		s.Owner = unreadable
+	if failed, ok := d[fFailed].(docstore.Int); ok {
+		s.Failed = int64(failed)
 	}
-	if v := d[fStatus]; v != nil && (s.Status == "" && v != docstore.String("") || s.Status > Status(lastText)) {
+	if _, ok := d[fOwner].(docstore.String); !ok && d[fOwner] != nil && !null(d[fOwner]) {
+		s.Owner, s.strangeOwner = unreadable, true
+	}
+	if !isText(d[fStatus]) && !s.nullStatus {
 		return State{}, fmt.Errorf("%w: %s: field %q is not text: it must say whether the analysis is finished", docstore.ErrDamaged, id.key(), fStatus)
+	}
+	for i, f := range fRequests {
+		if !isText(d[f]) {
+			return State{}, fmt.Errorf("%w: %s: field %q is not text: remove it", docstore.ErrDamaged, id.key(), f)
+		}
+		s.Requests[i] = text(d, f)
 	}
 	for i, n := range []*int64{&s.Token, &s.Runs, &s.Failures} {
 		v, ok := d[counts[i]].(docstore.Int)
@@ -115,6 +113,17 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		*n = int64(v)
 	}
 	return s, nil
+}
+
+// isText reports whether a condition finds a field missing or with text that it can compare.
+func isText(v docstore.Value) bool {
+	s, ok := v.(docstore.String)
+	return v == nil || ok && s <= lastText
+}
+
+func null(v docstore.Value) bool {
+	o, ok := v.(docstore.Opaque)
+	return ok && o.Null
 }
 
 // unreadable is the owner in the State if the document's owner is not text.

@@ -25,6 +25,7 @@ type requeue struct {
 	ID
 	RequestID string        // of the mark, another for every attempt: a sweep must know its own mark from another's
 	Token     int64         // of the lock that was found
+	Expiry    string        // of the lock that was found: lockExpiresAt
 	Every     time.Duration // the mark expires after this; whole milliseconds
 }
 
@@ -32,9 +33,9 @@ type requeue struct {
 func (c requeue) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
-		If: append(isStale(c.Token), docstore.Any{
+		If: append(isStale(c.Token, c.Expiry), docstore.Any{
 			docstore.LE{Field: fRequeuedAt, Value: docstore.Now.Add(-c.Every)},
-			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: lastTime}},
+			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: noTime}},
 		}),
 		Set: map[string]docstore.Value{fRequeuedAt: docstore.Now, fRequeueID: docstore.String(c.RequestID)},
 	}
@@ -45,7 +46,7 @@ func (c requeue) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
 // Refusal recognises the command's own mark.
 func (c requeue) Refusal(s State, w rule.When) Outcome {
-	switch code := s.checkStale(c.Token, w.At); {
+	switch code := s.checkStale(c.Token, c.Expiry, w.At); {
 	case code != OK:
 		return s.refused(code, c.Token, w)
 	case s.RequeueID == c.RequestID:
@@ -54,6 +55,9 @@ func (c requeue) Refusal(s State, w rule.When) Outcome {
 		return s.refused(NotStale, c.Token, w)
 	}
 }
+
+// Second is Write for a status of null.
+func (c requeue) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // unmark removes the mark of an analysis that could not be queued.
 func (c requeue) unmark() docstore.Write {
@@ -64,55 +68,50 @@ func (c requeue) unmark() docstore.Write {
 	}
 }
 
-// abandon turns an analysis FAILED whose workers have died again and again. It takes the next token, so that a worker that
-// was only slow learns that it lost the lock.
+// abandon turns an analysis FAILED whose workers have died again and again.
 type abandon struct {
 	ID
 	Token  int64  // of the lock that was found
+	Expiry string // of the lock that was found: lockExpiresAt
 	Reason string // for people
 }
 
 // Write applies to an unfinished analysis whose lock is stale and is the one that was found.
 func (c abandon) Write() docstore.Write {
-	return docstore.Write{
-		Key:   c.key(),
-		If:    isStale(c.Token),
-		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(c.Reason)},
-		Add:   map[string]int64{fToken: 1},
-		Unset: unlock(),
-	}
+	return giveUp(c.key(), isStale(c.Token, c.Expiry), c.Reason)
 }
+
+// Second is Write for a status of null.
+func (c abandon) Second(s State, _ rule.When) (docstore.Write, bool) { return nullable(s, c.Write()) }
 
 // Granted is the failed analysis.
 func (c abandon) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
 // Refusal says why the analysis is left alone.
 func (c abandon) Refusal(s State, w rule.When) Outcome {
-	return s.refused(s.checkStale(c.Token, w.At), c.Token, w)
+	return s.refused(s.checkStale(c.Token, c.Expiry, w.At), c.Token, w)
 }
 
-// isStale holds while an unfinished analysis has the stale lock with the token. Only a time that has passed counts: the sweep
-// finds analyses by that time.
-func isStale(token int64) docstore.All {
-	same := docstore.Cond(docstore.Eq{Field: fToken, Value: docstore.Int(token)})
-	if token == 0 { // a lock that was taken without the gate has none
-		same = docstore.Any{same, docstore.Not{Cond: docstore.Has{Field: fToken}}}
-	}
+// isStale holds while an unfinished analysis has the stale lock of an owner, with the token and the expiry. An owner that is not
+// text may be null, which is none: the next acquire judges it. Only a time that has passed as text
+// counts: the sweep finds analyses by that text. What the text means was judged before.
+func isStale(token int64, expiry string) docstore.All {
 	return docstore.All{
-		readable(), unfinished(), owned(), same,
+		readable(), unfinished(), owned(), docstore.LE{Field: fOwner, Value: lastText}, sameToken(token),
+		docstore.Eq{Field: fExpiresAt, Value: docstore.String(expiry)},
 		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
 		docstore.Not{Cond: docstore.Eq{Field: fExpiresAt, Value: docstore.String("")}},
 	}
 }
 
 // checkStale says why [isStale] does not hold, or OK.
-func (s State) checkStale(token int64, now time.Time) Code {
+func (s State) checkStale(token int64, expiry string, now time.Time) Code {
 	switch {
 	case !s.Exists:
 		return NotFound
 	case s.Status.Finished():
 		return AlreadyFinished
-	case s.Token != token || s.Owner == "" || s.Expiry == "" || s.Expiry > string(docstore.FormatTime(now)):
+	case s.Token != token || s.Owner == "" || s.strangeOwner || s.Owner > string(lastText) || s.Expiry.Text != expiry || expiry == "" || expiry > string(docstore.FormatTime(now)):
 		return NotStale
 	default:
 		return OK
@@ -245,10 +244,15 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		return nil // a document of another writer, with a time and without a lock
 	}
 	s.done.Stale++
-	if found.Takeovers() >= s.MaxTakeovers {
+	switch {
+	case found.Expiry.Unclear:
+		return fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())
+	case !found.Expiry.passed(at): // it only sorts among the times that have
+		s.done.Skipped++
+		return nil
+	case found.Takeovers() >= s.MaxTakeovers:
 		o, err := rule.Run(ctx, s.analyses.store, s.analyses.now, abandon{
-			ID: id, Token: found.Token,
-			Reason: fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", found.Takeovers()),
+			ID: id, Token: found.Token, Expiry: found.Expiry.Text, Reason: tooManyTakeovers(found.Takeovers()),
 		})
 		switch {
 		case err != nil:
@@ -260,7 +264,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		}
 		return nil
 	}
-	mark := requeue{ID: id, RequestID: s.name, Token: found.Token, Every: s.RequeueEvery}
+	mark := requeue{ID: id, RequestID: s.name, Token: found.Token, Expiry: found.Expiry.Text, Every: s.RequeueEvery}
 	_, o, err := rule.Step(mark, e.Doc, rule.When{At: at}) // saves a write that would only be refused
 	if err == nil && o.Code == OK {
 		o, err = rule.Run(ctx, s.analyses.store, s.analyses.now, mark)

@@ -84,7 +84,7 @@ func (b *bench) queued(q *queue, want map[analysis.ID]int) {
 func (b *bench) stale(ids ...analysis.ID) {
 	b.t.Helper()
 	for _, id := range ids {
-		b.put(id, docstore.Doc{"status": docstore.String("PENDING")})
+		b.put(id, docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(0)})
 		o, err := b.analyses.Acquire(b.t.Context(), analysis.Acquire{ID: id, Owner: "dead", RequestID: "r0", TTLSeconds: 1})
 		if err != nil || o.Code != analysis.OK {
 			b.t.Fatalf("acquire %s: %+v, %v", id, o, err)
@@ -171,7 +171,7 @@ func TestSweepGivesUp(t *testing.T) {
 				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(most + 2),
 				"failureReason": docstore.String(fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", most)),
 			}
-			if got := b.document(id); !got.Equal(want) {
+			if got := b.userView(id); !got.Equal(want) {
 				t.Errorf("the document is %v\nwant %v", got, want)
 			}
 			b.gets(ready("ann", most+1, "late"), analysis.Lost, false)

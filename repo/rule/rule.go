@@ -50,7 +50,8 @@ type Command[S, O any] interface {
 // Second is for a command that is also granted in states which one condition cannot describe.
 type Second[S any] interface {
 	// Second returns the write for a state that Write did not apply to; ok is false where there is nothing to grant. Its
-	// condition must compare what the decision rests on with what the state says.
+	// condition must compare what the decision rests on with what the state says; where it does not hold for the document
+	// found, nothing is granted.
 	Second(S, When) (w docstore.Write, ok bool)
 }
 
@@ -96,7 +97,7 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 			return none, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, w.Key)
 		}
 		second, ok := secondWrite(c, s, when)
-		if !ok {
+		if !ok || !second.Holds(r.Docs[0], r.At) {
 			return c.Refusal(s, when), nil
 		}
 		if !first {
