@@ -15,7 +15,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1   // an error of the server, the network or the store
 	exitUsage       = 2   // an error in the command line or in a setting
-	exitHeld        = 3   // another owner holds the lock, or another worker runs the analysis
+	exitHeld        = 3   // the lock is held, or another worker runs the analysis
 	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
 	exitMissing     = 5   // the lock or the analysis does not exist
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done

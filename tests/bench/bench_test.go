@@ -81,7 +81,7 @@ func id(client int) lock.ID { return lock.ID{Tenant: "acme", Key: fmt.Sprint("k"
 // throughLocks is a cycle through the rule on a store.
 func throughLocks(ctx context.Context, locks *lock.Locks) func(int) error {
 	return func(c int) error {
-		o, err := locks.Acquire(ctx, lock.Acquire{ID: id(c), Owner: "ann", RequestID: "r1", TTLSeconds: 60})
+		o, err := locks.Acquire(ctx, lock.Acquire{ID: id(c), Owner: "ann", RequestID: client.NewRequestID(), TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			return fmt.Errorf("acquire: %s, %w", o.Code, err)
 		}
@@ -107,7 +107,7 @@ func throughHandler(h http.Handler) func(int) error {
 		return l.FencingToken, err
 	}
 	return func(c int) error {
-		token, err := post(c, "acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":60}`)
+		token, err := post(c, "acquire", `{"request_id":"`+client.NewRequestID()+`","owner_id":"ann","ttl_seconds":60}`)
 		if err == nil {
 			_, err = post(c, "release", fmt.Sprintf(`{"request_id":"e1","owner_id":"ann","fencing_token":%d}`, token))
 		}
@@ -119,7 +119,7 @@ func throughHandler(h http.Handler) func(int) error {
 func throughHTTP(ctx context.Context, locks *client.Locks) func(int) error {
 	return func(c int) error {
 		key := id(c).Key
-		l, err := locks.Acquire(ctx, "acme", key, contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 60})
+		l, err := locks.Acquire(ctx, "acme", key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 60})
 		if err == nil {
 			_, err = locks.Release(ctx, "acme", key, contracts.ReleaseRequest{RequestID: "e1", OwnerID: "ann", FencingToken: l.FencingToken})
 		}
