@@ -38,7 +38,7 @@ func ExampleLocks() {
 	}
 
 	// Longer work renews well before the lease expires, and stops when a renewal is rejected.
-	if lease, err = locks.RenewLease(ctx, lease, 30); err != nil {
+	if _, err = locks.RenewLease(ctx, lease, 30); err != nil {
 		log.Panic(err)
 	}
 	ended, err := locks.Release(ctx, "acme", "deploy-prod", contracts.ReleaseRequest{OwnerID: "ci-42", FencingToken: token})

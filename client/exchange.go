@@ -110,7 +110,7 @@ const maxResponse = 128 << 20
 // exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most.
 // With an error, unknown reports that the server may have carried out the request.
 func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, unknown bool, err error) {
-	w, content, unknown, err := c.send(ctx, method, path, payload, most)
+	w, content, unknown, err := c.send(ctx, method, path, payload, most) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		return nil, unknown, err
 	}

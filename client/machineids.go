@@ -60,7 +60,8 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 	}
 	ctx, cancel := context.WithTimeout(ctx, machineIDTimeout)
 	defer cancel()
-	w, content, _, err := m.client.send(ctx, method, path, payload, 16<<20) // 8192 leases with their layouts are 2 MiB
+	const most = 16 << 20                                                 // 8192 leases with their layouts are 2 MiB
+	w, content, _, err := m.client.send(ctx, method, path, payload, most) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		return nil, err
 	}

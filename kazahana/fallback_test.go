@@ -377,7 +377,7 @@ func TestLeasesThatChangeDuringACall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer g.Close(context.Background()) //nolint:errcheck // nothing to learn from it
+		defer g.Close(context.Background())
 		var ids []kazahana.ID
 		one := func() {
 			id, err := g.NextID(w.Context())

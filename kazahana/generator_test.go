@@ -129,7 +129,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 func labels(n int) map[string]string {
 	m := map[string]string{}
 	for i := range n {
-		m[strings.Repeat("k", 62)+fmt.Sprint(10+i)] = strings.Repeat("v", 512)
+		m[strings.Repeat("k", 62)+strconv.Itoa(10+i)] = strings.Repeat("v", 512)
 	}
 	return m
 }

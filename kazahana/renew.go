@@ -167,7 +167,7 @@ func (g *Generator) failing(err error) {
 	}
 	attrs := []slog.Attr{slog.Any("err", err)}
 	if until > g.millis() {
-		attrs = append(attrs, slog.Time("leased_until", time.UnixMilli(int64(until)+g.layout.CustomEpoch).UTC())) //nolint:gosec // 41 bits or so
+		attrs = append(attrs, slog.Time("leased_until", time.UnixMilli(int64(until)+g.layout.CustomEpoch).UTC()))
 	}
 	then := "fallback IDs"
 	if g.set.DisableFallback || !g.leased && misconfigured {

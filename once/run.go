@@ -109,7 +109,7 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 		return errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)
 	}
 	final := func(err error) bool {
-		return unknown(err) || rejected(err) && !(r.madeUp && errors.Is(err, contracts.CodeRequestIDReused))
+		return unknown(err) || rejected(err) && (!r.madeUp || !errors.Is(err, contracts.CodeRequestIDReused))
 	}
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error

@@ -47,7 +47,7 @@ func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random i
 			t.Fatal(err)
 		}
 		quiet := slog.New(slog.DiscardHandler)
-		make := func(p kazahana.LeaseProvider) *kazahana.Generator {
+		newGenerator := func(p kazahana.LeaseProvider) *kazahana.Generator {
 			g, err := kazahana.New(p, &kazahana.Options{Log: quiet})
 			if err != nil {
 				t.Fatal(err)
@@ -62,8 +62,8 @@ func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random i
 		for range processes {
 			c := &cable{LeaseProvider: servers}
 			cables = append(cables, c)
-			courses[0] = append(courses[0], make(c))
-			courses[1] = append(courses[1], make(nil))
+			courses[0] = append(courses[0], newGenerator(c))
+			courses[1] = append(courses[1], newGenerator(nil))
 			time.Sleep(lasts / time.Duration(processes)) // leases that end at different times
 		}
 		for _, c := range cables {

@@ -14,10 +14,10 @@ import (
 func TestReadyOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m", "none", dir).CombinedOutput(); err != nil { //nolint:noctx // ends at once
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m", "none", dir).CombinedOutput(); err != nil {
 		t.Skipf("a disk that is full needs `mount -t tmpfs`, as root on Linux: %v %s", err, out)
 	}
-	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() }) //nolint:noctx // ends at once
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	p := start(t, "--data", dir)
 	ready := func(status int, says string) {
 		t.Helper()

@@ -79,7 +79,7 @@ func TestOneRequestWrites(t *testing.T) {
 
 // TestGuards: what cannot be copied or added to is damaged, and stays as it was, alone and within several writes.
 func TestGuards(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
 		store := openWith(t, client, awsdynamodb.Options{})
 		k := docstore.Key{Kind: "k", ID: "x"}
 		before := docstore.Doc{"n": docstore.Int(1), "s": docstore.String("x"), "max": docstore.Int(docstore.MaxInt)}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,9 +125,9 @@ func (c course) String() string {
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
 	var courses []course
-	for _, off := range []time.Duration{500, 600, 800, 990} {
+	for _, off := range []int{500, 600, 800, 990} {
 		for _, cold := range []bool{false, true} {
-			courses = append(courses, course{off * time.Millisecond, cold, []time.Duration{time.Second}})
+			courses = append(courses, course{time.Duration(off) * time.Millisecond, cold, []time.Duration{time.Second}})
 		}
 	}
 	courses = append(courses,
@@ -152,9 +153,9 @@ func TestClocksApartTable(t *testing.T) {
 	if os.Getenv("LEASEHOLD_TEST_TABLES") == "" {
 		t.Skip("a measurement: set LEASEHOLD_TEST_TABLES=1")
 	}
-	for _, off := range []time.Duration{500, 600, 800, 990} {
+	for _, off := range []int{500, 600, 800, 990} {
 		for _, cold := range []bool{false, true} {
-			c := course{off * time.Millisecond, cold, []time.Duration{time.Second}}
+			c := course{time.Duration(off) * time.Millisecond, cold, []time.Duration{time.Second}}
 			failed, worst := 0, time.Duration(0)
 			for seed := range uint64(100) {
 				synctest.Test(t, func(t *testing.T) {
@@ -218,7 +219,7 @@ func clocksApart(t *testing.T, c course, seed uint64) (overlap time.Duration) {
 		pause(time.Second)
 		for {
 			begin := time.Now()
-			o, err := caller(next).Acquire(t.Context(), lock.Acquire{ID: id, Owner: fmt.Sprint(next), RequestID: request(), TTLSeconds: 2})
+			o, err := caller(next).Acquire(t.Context(), lock.Acquire{ID: id, Owner: strconv.Itoa(next), RequestID: request(), TTLSeconds: 2})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -226,7 +227,7 @@ func clocksApart(t *testing.T, c course, seed uint64) (overlap time.Duration) {
 				if o.Lease.Token <= token {
 					t.Fatalf("seed %d: token %d after %d", seed, o.Lease.Token, token)
 				}
-				overlap = max(overlap, until.Sub(time.Now()))
+				overlap = max(overlap, time.Until(until))
 				holder, token, until = next, o.Lease.Token, begin.Add(ttl)
 				break
 			}
@@ -235,7 +236,7 @@ func clocksApart(t *testing.T, c course, seed uint64) (overlap time.Duration) {
 		if random.IntN(2) == 0 {
 			pause(time.Second)
 			begin := time.Now()
-			o, err := caller(holder).Renew(t.Context(), lock.Renew{ID: id, Owner: fmt.Sprint(holder), Token: token, RequestID: request(), TTLSeconds: 2})
+			o, err := caller(holder).Renew(t.Context(), lock.Renew{ID: id, Owner: strconv.Itoa(holder), Token: token, RequestID: request(), TTLSeconds: 2})
 			switch {
 			case err != nil:
 				t.Fatalf("seed %d: renewal: %v", seed, err)

@@ -65,7 +65,10 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 type itemCursor [2]string
 
 func (c itemCursor) String() string {
-	b, _ := json.Marshal(c) // texts have a JSON form
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // texts have a JSON form
+	}
 	return string(b)
 }
 

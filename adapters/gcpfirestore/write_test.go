@@ -283,11 +283,9 @@ func TestReadTimesOfSeveral(t *testing.T) {
 	}
 	defer s.Close()
 	keys := []docstore.Key{key("a"), key("b"), key("c")}
-	for _, order := range [][]time.Duration{{1, 2, 3}, {3, 2, 1}, {1, 3, 2}} {
+	const first, second, third = time.Second, 2 * time.Second, 3 * time.Second
+	for _, order := range [][]time.Duration{{first, second, third}, {third, second, first}, {first, third, second}} {
 		want := base.Add(3 * time.Second)
-		for i := range order {
-			order[i] *= time.Second
-		}
 		next = slices.Clone(order)
 		if snap, err := s.Get(t.Context(), keys...); err != nil || !snap.At.Equal(want) || len(next) != 0 {
 			t.Errorf("read times %v: the snapshot is of %v, want %v, %v", order, snap.At, want, err)

@@ -46,9 +46,11 @@ func (k *known) learn(outcome any, writes int64) error {
 		k.back.Store(true)
 		return errBack
 	}
-	for seen := k.writes.Load(); writes > seen && !k.writes.CompareAndSwap(seen, writes); seen = k.writes.Load() {
+	for {
+		if seen := k.writes.Load(); writes <= seen || k.writes.CompareAndSwap(seen, writes) {
+			return nil
+		}
 	}
-	return nil
 }
 
 // unknown is the error of a call on documents that are not there any more.

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,7 +194,7 @@ func TestPruneByTheClock(t *testing.T) {
 		at := noon
 		s, admin := open(t, server, &redisstore.Options{Prefix: "ends", Now: func() time.Time { return at }}), client(t, server)
 		for i := range 3 {
-			w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i/2), ID: fmt.Sprint(i)}, Keep: time.Hour + time.Duration(i)*time.Millisecond}
+			w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i/2), ID: strconv.Itoa(i)}, Keep: time.Hour + time.Duration(i)*time.Millisecond}
 			if _, err := s.Write(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}

@@ -186,11 +186,12 @@ func TestRefusalsOfAGroupWhoseCommitFails(t *testing.T) {
 	write := func(w docstore.Write) {
 		go func() {
 			r, err := s.Write(t.Context(), w)
-			if err == nil {
+			switch {
+			case err == nil:
 				err = fmt.Errorf("applied %v, found %v", r.Applied, r.Docs)
-			} else if !strings.Contains(err.Error(), "FOREIGN KEY") {
+			case !strings.Contains(err.Error(), "FOREIGN KEY"):
 				err = fmt.Errorf("another error: %w", err)
-			} else {
+			default:
 				err = nil
 			}
 			errs <- err

@@ -276,7 +276,7 @@ func fill(s *sqlitestore.Store, _ string) error {
 	const documents = 40
 	var stored [documents]int64
 	write := func(s *sqlitestore.Store, n int) error {
-		w := increment(key(fmt.Sprint(n)))
+		w := increment(key(strconv.Itoa(n)))
 		w.Set = docstore.Doc{"text": docstore.String(strings.Repeat("x", 300))}
 		_, err := s.Write(context.Background(), w)
 		if err == nil {
@@ -320,7 +320,7 @@ func fill(s *sqlitestore.Store, _ string) error {
 		}
 	}
 	for n, want := range stored {
-		snap, err := s.Get(context.Background(), key(fmt.Sprint(n)))
+		snap, err := s.Get(context.Background(), key(strconv.Itoa(n)))
 		if err != nil {
 			return err
 		}

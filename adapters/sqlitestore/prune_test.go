@@ -3,8 +3,8 @@ package sqlitestore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +19,7 @@ func TestPruneByTheClock(t *testing.T) {
 	clock := newHands(noon)
 	s := open(t, path, clock.options())
 	for i := range 3 {
-		w := docstore.Write{Key: key(fmt.Sprint(i)), Keep: time.Hour + time.Duration(i)*time.Millisecond}
+		w := docstore.Write{Key: key(strconv.Itoa(i)), Keep: time.Hour + time.Duration(i)*time.Millisecond}
 		if _, err := s.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestPruneWaitsItsTurn(t *testing.T) {
 	clock := newHands(noon)
 	s := open(t, path, clock.options())
 	for i := range 10 {
-		if _, err := s.Write(t.Context(), docstore.Write{Key: key(fmt.Sprint(i)), Keep: time.Second}); err != nil {
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key(strconv.Itoa(i)), Keep: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 	}

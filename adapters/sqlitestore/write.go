@@ -330,7 +330,7 @@ func (w *writer) failedCommit(cause error) error {
 // makeRoom brings the log into the file after the disk was found full. The log then begins anew in the space that it has, and the
 // next write fits, unless it is the file itself that must grow. That this fails is no news.
 func (w *writer) makeRoom() {
-	_ = w.conn.exec("PRAGMA wal_checkpoint(RESTART)") //nolint:errcheck // see above
+	_ = w.conn.exec("PRAGMA wal_checkpoint(RESTART)")
 }
 
 // abort ends the transaction without a change. SQLite may have done so already.

@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, c := range []struct {
-		ctx    context.Context
+		ctx    context.Context //nolint:containedctx // one of the inputs
 		err    error
 		code   int
 		text   string // on standard error

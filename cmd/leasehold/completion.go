@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -122,10 +123,8 @@ func childOf(node *kong.Node, word string) *kong.Node {
 		if child.Name == word {
 			return child
 		}
-		for _, alias := range child.Aliases {
-			if alias == word {
-				return child
-			}
+		if slices.Contains(child.Aliases, word) {
+			return child
 		}
 	}
 	return nil

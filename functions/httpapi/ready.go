@@ -40,7 +40,7 @@ func newReadiness(store docstore.Store, now func() time.Time) *readiness {
 		now = time.Now
 	}
 	return &readiness{store: store, now: now, write: docstore.Write{
-		Key:  docstore.Key{Kind: ReadyKind, ID: strconv.Itoa(rand.IntN(readyShards))}, //nolint:gosec // spreads load, guards nothing
+		Key:  docstore.Key{Kind: ReadyKind, ID: strconv.Itoa(rand.IntN(readyShards))},
 		Set:  map[string]docstore.Value{"checked_at": docstore.Now},
 		Keep: readyKeep,
 	}}

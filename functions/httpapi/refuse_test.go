@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -236,7 +237,7 @@ func TestOwnerComesFromIdentity(t *testing.T) {
 		d.serve(verified{caller: httpapi.Caller{Subject: subject, Tenant: "acme"}}, d.store)
 		key := fmt.Sprint("s", i)
 		for _, body := range []string{`{"request_id":"r1","ttl_seconds":30}`, `{"request_id":"r1","ttl_seconds":30,"owner_id":"b"}`} {
-			got := owner(key+body[14:15]+fmt.Sprint(len(body)), body)
+			got := owner(key+body[14:15]+strconv.Itoa(len(body)), body)
 			if other, taken := owners[got]; taken || got == nil {
 				t.Errorf("subject %q is the owner %v, as is %q", subject, got, other)
 			}

@@ -130,7 +130,7 @@ func TestDefaults(t *testing.T) {
 	for name, pair := range map[string][2]any{
 		"retention":        {serve.Retention, lock.DefaultRetention},
 		"retention, least": {row(t, "LEASEHOLD_RETENTION").Min, strings.TrimSuffix(lock.MinRetention.String(), "0m0s")},
-		"retention, off":   {time.Duration(settings.Forever), time.Duration(lock.KeepForever)},
+		"retention, off":   {settings.Forever, lock.KeepForever},
 		"request timeout":  {serve.RequestTimeout, httpapi.DefaultTimeout},
 		"tenant claim":     {serve.AuthTenantClaim, oidc.DefaultTenantClaim},
 		"admin scope":      {serve.AuthAdminScope, oidc.DefaultAdminScope},
@@ -201,7 +201,7 @@ func TestLoad(t *testing.T) {
 		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", func(c *settings.Config) any { return c.Development }, false},
 		{settings.LambdaAPI, `LEASEHOLD_TABLE=x LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
 		{settings.Serve, "LEASEHOLD_ID_SERVICES=testdata/services.json", func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
-		{settings.Serve, "LEASEHOLD_RETENTION=off", func(c *settings.Config) any { return c.Retention }, time.Duration(settings.Forever)},
+		{settings.Serve, "LEASEHOLD_RETENTION=off", func(c *settings.Config) any { return c.Retention }, settings.Forever},
 		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_RETENTION=1h", func(c *settings.Config) any { return c.Retention }, time.Hour},
 		{settings.Serve, "PORT=0", func(c *settings.Config) any { return c.Listen }, "127.0.0.1:0"},
 		{settings.Serve, "PORT=80 LEASEHOLD_LISTEN=localhost:1", func(c *settings.Config) any { return c.Listen }, "localhost:1"},
@@ -427,7 +427,7 @@ func TestRejected(t *testing.T) {
 		{"LEASEHOLD_PROJECT=x", "", "LEASEHOLD_PROJECT is a setting of the store firestore"},
 	} {
 		flags := map[string]string{}
-		for _, f := range strings.Fields(x.flags) {
+		for f := range strings.FieldsSeq(x.flags) {
 			name, value, _ := strings.Cut(f, "=")
 			flags[name] = value
 		}

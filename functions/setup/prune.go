@@ -43,7 +43,7 @@ func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger) {
 		return
 	}
 	for {
-		pause := PruneEvery/2 + rand.N(PruneEvery) //nolint:gosec // spreads load, guards nothing
+		pause := PruneEvery/2 + rand.N(PruneEvery)
 		select {
 		case <-ctx.Done():
 			return

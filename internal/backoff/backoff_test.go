@@ -68,8 +68,8 @@ func TestSleep(t *testing.T) {
 func TestEqualJitter(t *testing.T) {
 	p := backoff.Policy{First: time.Second, Max: 60 * time.Second, EqualJitter: true}
 	for range 1000 {
-		for retry, bound := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			bound *= time.Second
+		for retry, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+			bound := time.Duration(seconds) * time.Second
 			if d := p.Delay(retry); d <= bound/2 || d > bound {
 				t.Fatalf("retry %d: %s, want %s to %s", retry, d, bound/2, bound)
 			}

@@ -304,7 +304,7 @@ func model(first docstore.Doc, late bool, step func(docstore.Doc, any, rule.When
 			}
 			return next
 		},
-		Hash: func(state any) uint64 { return uint64(state.(int)) }, //nolint:gosec // numbers count from 0
+		Hash: func(state any) uint64 { return uint64(state.(int)) },
 		DescribeOperation: func(in, out any) string {
 			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
 		},

@@ -158,7 +158,7 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	switch {
 	case same != nil && (same.ttl != c.ttl || !maps.Equal(same.metadata, c.metadata)):
 		return reused
-	case same != nil && !(newest && l.active(now)): // LS-ACC-04: nothing is acquired twice
+	case same != nil && (!newest || !l.active(now)): // LS-ACC-04: nothing is acquired twice
 		return reused
 	case same != nil: // LS-ACQ-004
 		a := l.shown("OK", now)

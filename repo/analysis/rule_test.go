@@ -253,7 +253,7 @@ var layouts = func() (local, global []string) {
 }
 
 // judge says when a lock ends, a second time: between which times, or that the field does not say.
-func judge(v docstore.Value) (from, to time.Time, clear bool) {
+func judge(v docstore.Value) (from, to time.Time, plain bool) {
 	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
 	up := func(t time.Time) time.Time {
 		if t = t.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond).UTC(); t.After(last) {
@@ -316,9 +316,9 @@ func judge(v docstore.Value) (from, to time.Time, clear bool) {
 func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //nolint:gocyclo // one rule after the other
 	const stamp = "2006-01-02T15:04:05.000Z"
 	now, latest := w.At.Format(stamp), w.At.Add(w.Margin)
-	from, to, clear := judge(found[fExpiresAt])
-	held := s.Owner != "" && clear && w.At.Before(from)
-	free := s.Owner == "" || clear && !w.At.Before(to)
+	from, to, plain := judge(found[fExpiresAt])
+	held := s.Owner != "" && plain && w.At.Before(from)
+	free := s.Owner == "" || plain && !w.At.Before(to)
 	no := func(code Code) expected {
 		e := expected{state: s, code: code}
 		if code == AlreadyFinished {
@@ -409,7 +409,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			return no(NotFound)
 		case finished: // BE-041-RULE-1
 			return no(AlreadyFinished)
-		case first && !free && clear && latest.Before(from):
+		case first && !free && plain && latest.Before(from):
 			return inTime(again())
 		case known:
 			return no(RequestIDReused)
@@ -526,7 +526,7 @@ func agree(at situation, written docstore.Write) error {
 	}
 	want := oracle(c, s, found, w)
 	if _, acquires := c.(Acquire); acquires && s.Owner != "" {
-		if _, to, clear := judge(found[fExpiresAt]); (!clear || w.At.Before(to)) && (!after.Equal(found) || want.granted) {
+		if _, to, plain := judge(found[fExpiresAt]); (!plain || w.At.Before(to)) && (!after.Equal(found) || want.granted) {
 			return fmt.Errorf("%#v at %v takes %v, which is locked", c, w.At, found)
 		}
 	}

@@ -171,7 +171,7 @@ func TestSweepGivesUp(t *testing.T) {
 				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(most + 2),
 				"failureReason": docstore.String(fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", most)),
 			}
-			if got := b.userView(id); !got.Equal(want) {
+			if got := b.userView(); !got.Equal(want) {
 				t.Errorf("the document is %v\nwant %v", got, want)
 			}
 			b.gets(ready("ann", most+1, "late"), analysis.Lost, false)

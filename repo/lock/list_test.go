@@ -3,6 +3,7 @@ package lock_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 			locks := lock.New(store, nil)
 			metadata := map[string]string{}
 			for i := range (c.metadata + 511) / 512 {
-				metadata[fmt.Sprint(i)] = strings.Repeat("x", min(512, c.metadata))
+				metadata[strconv.Itoa(i)] = strings.Repeat("x", min(512, c.metadata))
 			}
 			var want []string
 			for i := range c.locks {

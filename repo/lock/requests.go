@@ -62,11 +62,11 @@ func (r request) in(field string) docstore.Cond {
 
 // notIn holds where a register does not have the request.
 func (r request) notIn(fields register) docstore.Cond {
-	var any docstore.Any
+	var anywhere docstore.Any
 	for _, f := range fields {
-		any = append(any, r.in(f))
+		anywhere = append(anywhere, r.in(f))
 	}
-	return docstore.Not{Cond: any}
+	return docstore.Not{Cond: anywhere}
 }
 
 // find returns the position of the request, 0 for the newest, and whether its parameters are the same; -1 if it is not

@@ -174,16 +174,16 @@ func document(h history) docstore.Doc {
 		for k, v := range s.metadata { // one at most
 			params = append(params, k, v)
 		}
-		return hashed(8, "acquire", s.owner, s.request) + hashed(3, append(params, fmt.Sprint(s.ttl))...)
+		return hashed(8, "acquire", s.owner, s.request) + hashed(3, append(params, strconv.FormatInt(s.ttl, 10))...)
 	})
 	newest("r", h.renewals, func(s sent) string {
-		return hashed(8, "renew", s.owner, fmt.Sprint(s.token), s.request) + hashed(3, fmt.Sprint(s.ttl))
+		return hashed(8, "renew", s.owner, strconv.FormatInt(s.token, 10), s.request) + hashed(3, strconv.FormatInt(s.ttl, 10))
 	})
 	newest("f", h.forces, func(s sent) string {
 		return hashed(8, "force-release", s.owner, s.request) + hashed(3, s.reason, s.lease)
 	})
 	for _, s := range h.releases {
-		d["e"+fmt.Sprint(s.token%8)] = docstore.String(hashed(8, "release", s.owner, fmt.Sprint(s.token), s.request))
+		d["e"+strconv.FormatInt(s.token%8, 10)] = docstore.String(hashed(8, "release", s.owner, strconv.FormatInt(s.token, 10), s.request))
 	}
 	if len(d) == 0 {
 		return nil
@@ -246,6 +246,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 			o.Lease.ReleasedAt = h.released
 		case LeaseExpired, LeaseChanged:
 			o.Lease.ExpiresAt = h.expires
+		default: // the others show no time
 		}
 		return o
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -557,7 +558,7 @@ var plantedFaults = []struct {
 		rest := p.Entries[min(skip, len(p.Entries)):]
 		p.Entries, p.Next = rest[:min(size, len(rest))], ""
 		if len(rest) > size {
-			p.Next = fmt.Sprint(skip + size)
+			p.Next = strconv.Itoa(skip + size)
 		}
 		return p, err
 	}}, []string{"WalkChanges"}, false},

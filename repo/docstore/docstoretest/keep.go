@@ -128,7 +128,7 @@ func checkPrune(ctx context.Context, s docstore.Store) error {
 	f.expectAll(ctx, s, due)
 	f.expectAll(ctx, s, kept)
 
-	if err := f.passes(ctx, s, 2*short); err != nil {
+	if err := f.passes(ctx, s); err != nil {
 		return err
 	}
 	for left := len(due); ; {
@@ -193,7 +193,7 @@ func checkPruneMany(ctx context.Context, s docstore.Store) error {
 	if err := put(ctx, s, key("kept"), docstore.Doc{}); err != nil {
 		return err
 	}
-	if err := f.passes(ctx, s, 2*short); err != nil {
+	if err := f.passes(ctx, s); err != nil {
 		return err
 	}
 	for _, c := range []struct{ limit, want int }{{1, 1}, {1150, 1150}, {1000, batches*docstore.MaxWrites - 1151}, {1, 0}} {

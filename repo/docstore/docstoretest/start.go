@@ -157,7 +157,7 @@ func checkStartAgain(ctx context.Context, s docstore.Store) error {
 				return f.err()
 			}
 		}
-		if err := f.passes(ctx, s, 2*time.Millisecond); err != nil {
+		if err := f.passes(ctx, s); err != nil {
 			return err
 		}
 		if r, err := s.Write(ctx, docstore.Write{Key: k, Unset: []string{"token"}}); err != nil || !r.Applied {
@@ -166,7 +166,7 @@ func checkStartAgain(ctx context.Context, s docstore.Store) error {
 		if !count("after the field was removed") {
 			return f.err()
 		}
-		if err := f.passes(ctx, s, 2*time.Millisecond); err != nil {
+		if err := f.passes(ctx, s); err != nil {
 			return err
 		}
 		r, err := s.Write(ctx, docstore.Write{Key: k, If: docstore.Has{Field: "token"}, Delete: true})
@@ -178,8 +178,9 @@ func checkStartAgain(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-// passes waits until the store's time has advanced.
-func (f *findings) passes(ctx context.Context, s docstore.Store, d time.Duration) error {
+// passes waits until the store's time has advanced by two milliseconds.
+func (f *findings) passes(ctx context.Context, s docstore.Store) error {
+	const d = 2 * time.Millisecond
 	var from time.Time
 	for {
 		snap, err := s.Get(ctx, key("clock"))

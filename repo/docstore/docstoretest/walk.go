@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -105,7 +106,7 @@ func checkWalkChanges(ctx context.Context, s docstore.Store) error {
 	var f findings
 	stay := map[docstore.Key]int{}
 	at := func(tenant, id int) docstore.Key {
-		return docstore.Key{Kind: "walked", Tenant: fmt.Sprint("tenant ", tenant), ID: fmt.Sprint(id)}
+		return docstore.Key{Kind: "walked", Tenant: fmt.Sprint("tenant ", tenant), ID: strconv.Itoa(id)}
 	}
 	for tenant := range 8 {
 		for id := range 4 {
