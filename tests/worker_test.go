@@ -37,7 +37,7 @@ func ordered(t *testing.T, ids ...string) (*process, *client.Analyses) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "--data", dir)
+	p := start(t, "--data", dir, "--max-takeovers", "1000") // some tests kill workers by the dozen
 	c, err := client.New(p.url, nil)
 	if err != nil {
 		t.Fatal(err)
