@@ -49,7 +49,7 @@ func Example() {
 	}
 	fmt.Println(doc.Data()["state"], doc.Data()["owner_id"], doc.Data()["expires_at"])
 	// Output:
-	// OK token 1 until 00:00:30
+	// OK token 1767225600000001 until 00:00:30
 	// ACTIVE ci-42 2026-01-01T00:00:30.000Z
 }
 
@@ -98,7 +98,7 @@ func ExampleFence() {
 	}
 	err = bill(200)
 	if fenced, ok := errors.AsType[*gcpfirestore.FenceError](err); ok {
-		fmt.Println("fenced: the lock is now", fenced.Found["owner_id"], "with token", fenced.Found["token"])
+		fmt.Println("fenced: the lock is now", fenced.Found["owner_id"])
 	}
 	invoice, err := client.Doc("invoices/7").Get(ctx)
 	if err != nil {
@@ -107,6 +107,6 @@ func ExampleFence() {
 	fmt.Println("amount:", invoice.Data()["amount"])
 	// Output:
 	// held: <nil>
-	// fenced: the lock is now bob with token 2
+	// fenced: the lock is now bob
 	// amount: 100
 }

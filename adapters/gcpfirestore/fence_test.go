@@ -25,6 +25,7 @@ type fenced struct {
 	client *sdk.Client
 	locks  *lock.Locks
 	id     lock.ID
+	token  int64 // of the first lease
 }
 
 const fenceRoot = "leasehold/v1"
@@ -36,11 +37,11 @@ func newFenced(t *testing.T, o *firestoretest.Options) *fenced {
 		t: t, server: server, store: open(t, server, fenceRoot), client: client(t, server), id: lock.ID{Tenant: "a/b", Key: "k"},
 	}
 	f.locks = lock.New(f.store, nil)
-	f.acquire("ann")
+	f.token = f.acquire("ann")
 	return f
 }
 
-func (f *fenced) acquire(owner string) {
+func (f *fenced) acquire(owner string) (token int64) {
 	f.t.Helper()
 	o, err := f.locks.Acquire(f.t.Context(), lock.Acquire{
 		ID: f.id, Owner: owner, RequestID: owner, TTLSeconds: 60, Metadata: map[string]string{"__a__": "1"},
@@ -48,11 +49,12 @@ func (f *fenced) acquire(owner string) {
 	if err != nil || o.Code != lock.OK {
 		f.t.Fatalf("acquire for %s: %+v, error %v", owner, o, err)
 	}
+	return o.Lease.Token
 }
 
 func (f *fenced) release() {
 	f.t.Helper()
-	o, err := f.locks.Release(f.t.Context(), lock.Release{ID: f.id, Owner: "ann", Token: 1, RequestID: "e1"})
+	o, err := f.locks.Release(f.t.Context(), lock.Release{ID: f.id, Owner: "ann", Token: f.token, RequestID: "e1"})
 	if err != nil || o.Code != lock.OK {
 		f.t.Fatalf("release: %+v, error %v", o, err)
 	}
@@ -86,18 +88,18 @@ func TestFence(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(f *fenced)
 		owner  string
-		token  int64
+		later  int64 // than the token of the first lease
 		passes bool
 	}{
-		"held":            {nil, "ann", 1, true},
-		"another owner":   {nil, "bob", 1, false},
-		"another token":   {nil, "ann", 2, false},
-		"released":        {func(f *fenced) { f.release() }, "ann", 1, false},
-		"taken over":      {func(f *fenced) { f.release(); f.acquire("bob") }, "ann", 1, false},
-		"nearly expired":  {func(f *fenced) { f.server.SetClockOffset(59 * time.Second) }, "ann", 1, true},
-		"expired":         {func(f *fenced) { f.server.SetClockOffset(time.Minute) }, "ann", 1, false},
-		"never there":     {func(f *fenced) { f.id.Key = "other" }, "ann", 1, false},
-		"same key, other": {func(f *fenced) { f.id.Tenant = "a" }, "ann", 1, false},
+		"held":            {nil, "ann", 0, true},
+		"another owner":   {nil, "bob", 0, false},
+		"another token":   {nil, "ann", 1, false},
+		"released":        {func(f *fenced) { f.release() }, "ann", 0, false},
+		"taken over":      {func(f *fenced) { f.release(); f.acquire("bob") }, "ann", 0, false},
+		"nearly expired":  {func(f *fenced) { f.server.SetClockOffset(59 * time.Second) }, "ann", 0, true},
+		"expired":         {func(f *fenced) { f.server.SetClockOffset(time.Minute) }, "ann", 0, false},
+		"never there":     {func(f *fenced) { f.id.Key = "other" }, "ann", 0, false},
+		"same key, other": {func(f *fenced) { f.id.Tenant = "a" }, "ann", 0, false},
 	} {
 		for mode := range modes {
 			t.Run(name+"/"+mode, func(t *testing.T) {
@@ -105,7 +107,7 @@ func TestFence(t *testing.T) {
 				if c.before != nil {
 					c.before(f)
 				}
-				err := f.effect(c.owner, c.token, nil)
+				err := f.effect(c.owner, f.token+c.later, nil)
 				fence, refused := errors.AsType[*gcpfirestore.FenceError](err)
 				if refused == c.passes || c.passes && err != nil {
 					t.Errorf("error %v, want to pass: %v", err, c.passes)
@@ -130,7 +132,7 @@ func TestFenceHoldsUntilCommit(t *testing.T) {
 	t.Run("optimistic", func(t *testing.T) {
 		f := newFenced(t, &firestoretest.Options{Mode: firestoretest.Optimistic})
 		tries := 0
-		err := f.effect("ann", 1, func() {
+		err := f.effect("ann", f.token, func() {
 			tries++
 			f.release()
 			f.acquire("bob")
@@ -147,7 +149,7 @@ func TestFenceHoldsUntilCommit(t *testing.T) {
 	t.Run("pessimistic", func(t *testing.T) {
 		f := newFenced(t, nil)
 		released := make(chan bool)
-		err := f.effect("ann", 1, func() {
+		err := f.effect("ann", f.token, func() {
 			go func() {
 				f.release()
 				close(released)
@@ -164,7 +166,7 @@ func TestFenceHoldsUntilCommit(t *testing.T) {
 // TestFenceRefuses what cannot work, before it reads.
 func TestFenceRefuses(t *testing.T) {
 	f := newFenced(t, nil)
-	held := lock.WhileHeld(f.id, "ann", 1)
+	held := lock.WhileHeld(f.id, "ann", f.token)
 	for name, c := range map[string]struct {
 		root  string
 		write docstore.Write

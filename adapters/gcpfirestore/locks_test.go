@@ -1,6 +1,7 @@
 package gcpfirestore_test
 
 import (
+	"crypto/rand"
 	"maps"
 	"testing"
 	"time"
@@ -34,14 +35,15 @@ func TestCostsOfCommands(t *testing.T) {
 					return locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: request, TTLSeconds: 60})
 				}
 			}
+			first := clock.Now().UnixMicro() + 1 // the first token
 			renew := func(request string) func() (lock.Outcome, error) {
 				return func() (lock.Outcome, error) {
-					return locks.Renew(t.Context(), lock.Renew{ID: id, Owner: "ann", Token: 1, RequestID: request, TTLSeconds: 60})
+					return locks.Renew(t.Context(), lock.Renew{ID: id, Owner: "ann", Token: first, RequestID: request, TTLSeconds: 60})
 				}
 			}
-			release := func(token int64) func() (lock.Outcome, error) {
+			release := func(later int64) func() (lock.Outcome, error) {
 				return func() (lock.Outcome, error) {
-					return locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: token, RequestID: "e1"})
+					return locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: first + later, RequestID: "e1"})
 				}
 			}
 			writes := map[string]int{"BatchGetDocuments": 1, "Commit": 1}
@@ -58,8 +60,8 @@ func TestCostsOfCommands(t *testing.T) {
 				{"renew", renew("n1"), lock.OK, writes},
 				{"renew, replayed", renew("n1"), lock.OK, reads},
 				{"release, never granted", release(7), lock.LeaseLost, reads},
-				{"release", release(1), lock.OK, writes},
-				{"release, replayed", release(1), lock.OK, reads},
+				{"release", release(0), lock.OK, writes},
+				{"release, replayed", release(0), lock.OK, reads},
 				{"acquire, free", acquire("bob", "r3"), lock.OK, writes},
 				{"renew, lost", renew("n2"), lock.LeaseLost, reads},
 			} {
@@ -74,7 +76,7 @@ func TestCostsOfCommands(t *testing.T) {
 			}
 			clock.Advance(time.Hour)
 			server.ResetCounts()
-			if o, err := acquire("ann", "r4")(); err != nil || o.Code != lock.OK || o.Lease.Token != 3 {
+			if o, err := acquire("ann", "r4")(); err != nil || o.Code != lock.OK || o.Lease.Token != first+2 {
 				t.Errorf("acquire, expired: %+v, error %v", o, err)
 			}
 			if got := server.Counts(); !maps.Equal(got, writes) {
@@ -124,13 +126,14 @@ func TestServiceClockDecides(t *testing.T) {
 	id := lock.ID{Tenant: "acme", Key: "k"}
 	ask := func(locks *lock.Locks, owner string) lock.Outcome {
 		t.Helper()
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: "r-" + owner, TTLSeconds: 60})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: rand.Text(), TTLSeconds: 60})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
 	slow, fast := skewed(-time.Hour), skewed(time.Hour)
+	first := clock.Now().UnixMicro() + 1
 	for i, c := range []struct {
 		after time.Duration
 		locks *lock.Locks
@@ -138,12 +141,12 @@ func TestServiceClockDecides(t *testing.T) {
 		code  lock.Code
 		token int64
 	}{
-		{0, slow, "slow", lock.OK, 1},
+		{0, slow, "slow", lock.OK, first},
 		{0, fast, "fast", lock.Held, 0},
 		{59_999 * time.Millisecond, fast, "fast", lock.Held, 0},
-		{time.Millisecond, fast, "fast", lock.OK, 2},
+		{time.Millisecond, fast, "fast", lock.OK, first + 1},
 		{0, slow, "slow", lock.Held, 0},
-		{time.Minute, slow, "slow", lock.OK, 3},
+		{time.Minute, slow, "slow", lock.OK, first + 2},
 	} {
 		clock.Advance(c.after)
 		o := ask(c.locks, c.owner)

@@ -105,7 +105,7 @@ func TestHandlerReports(t *testing.T) {
 		{"a message of a queue", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON, `{"outcome":"ready"}`, ""},
 		{"an outcome that is none", "POST", "/internal/tasks/analysis", `{"analysisId":"a1"}`, 200, asJSON, `{"outcome":"lunch"}`,
 			`response body doesn't match schema #/components/schemas/TaskDone: Error at "/outcome": value is not one of the allowed values ` +
-				`["ready","failed","already_finished","unknown_analysis","malformed","locked"]`},
+				`["ready","failed","already_finished","already_failed","unknown_analysis","malformed","damaged","locked"]`},
 		{"HTML for an unknown path", "GET", "/v2/locks", "", 404, asHTML, "<h1>Not Found</h1>", fmt.Sprintf(notThere, "no matching operation was found")},
 		{"a 200 for an unknown path", "GET", "/v2/locks", "", 200, asJSON, `{}`, fmt.Sprintf(notThere, "no matching operation was found")},
 		{"a problem with 200 for an unknown path", "GET", "/v2/locks", "", 200, asIssue, problem, fmt.Sprintf(notThere, "no matching operation was found")},
