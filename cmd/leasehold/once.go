@@ -37,7 +37,7 @@ func (onceCmd) Help() string {
 
 The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
 
-Exit codes: 0 the analysis is READY now, or was READY or FAILED before; 1 the run failed, for good or not; 130 it was interrupted; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
+Exit codes: 0 the analysis is READY now, or was READY before; 1 the run failed, for good or not; 6 the analysis was FAILED before; 130 it was interrupted; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
 }
 
 // Run runs the command.
@@ -87,6 +87,8 @@ func (c *onceCmd) exit(out once.Outcome, s *streams) error {
 	case once.AlreadyFinished:
 		fmt.Fprintln(s.err, "leasehold:", c.Analysis, "is finished already")
 		return nil
+	case once.AlreadyFailed:
+		return &exitError{exitDead, fmt.Errorf("%s is FAILED and does not run again; its failure_reason says why", c.Analysis)}
 	case once.Locked:
 		return &exitError{exitHeld, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
 	case once.Unknown:

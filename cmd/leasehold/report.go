@@ -18,6 +18,7 @@ const (
 	exitHeld        = 3   // the lock is held, or another worker runs the analysis
 	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
 	exitMissing     = 5   // the lock or the analysis does not exist
+	exitDead        = 6   // the analysis was FAILED before
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
 
