@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
 )
 
 // issuer is an OpenID Connect issuer on loopback.
@@ -103,13 +105,15 @@ func TestServeWithAuthentication(t *testing.T) {
 		{"no tenant", i.token(t, map[string]any{"tenant_id": nil}), "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 401, "tenant_id"},
 		{"wrong tenant", good, "rival/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 403, `"code":"PERMISSION_DENIED"`},
 		{"good", good, "acme/locks/k/acquire", `{"request_id":"r1","ttl_seconds":30}`, 200, `"owner_id":"svc-deploy"`},
-		{"an instance of the same subject", good, "acme/locks/k/release", `{"request_id":"e1","fencing_token":1,"owner_id":"w2"}`, 403, `"code":"NOT_OWNER"`},
+		{"an instance of the same subject", good, "acme/locks/k/release", `{"request_id":"e1","fencing_token":{token},"owner_id":"w2"}`, 403, `"code":"NOT_OWNER"`},
 		{"force without the scope", good, "acme/locks/k/force-release", `{"request_id":"f1","reason":"x"}`, 403, `"code":"PERMISSION_DENIED"`},
 		{"force with it", i.token(t, map[string]any{"sub": "root", "scope": "openid leasehold:admin"}), "acme/locks/k/force-release", `{"request_id":"f1","reason":"x"}`, 200, `"by":"root"`},
 	}
+	var lease contracts.Lease // of the case "good"
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/"+c.path, strings.NewReader(c.body))
+			body := strings.ReplaceAll(c.body, "{token}", strconv.FormatInt(lease.FencingToken, 10))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/"+c.path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,6 +128,11 @@ func TestServeWithAuthentication(t *testing.T) {
 			got, err := io.ReadAll(w.Body)
 			if err != nil || w.StatusCode != c.status || !strings.Contains(string(got), c.says) {
 				t.Errorf("got %d %s, %v; want %d with %s", w.StatusCode, got, err, c.status, c.says)
+			}
+			if c.name == "good" {
+				if err := json.Unmarshal(got, &lease); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if c.status == http.StatusUnauthorized && w.Header.Get("WWW-Authenticate") == "" {
 				t.Error("401 without a challenge")

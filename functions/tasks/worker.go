@@ -146,7 +146,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	a := resultOf(o, err)
 	a.AnalysisID = string(id)
 	if a.Outcome == once.Unknown || a.Outcome == Damaged {
-		a.RetryAfter, a.Dead = w.patience(m)
+		a.RetryAfter, a.Dead = w.grace(m)
 	}
 	if a.Outcome == once.Locked && w.AckLocked {
 		a.Done, a.RetryAfter = true, 0
@@ -157,9 +157,9 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 // retryUnknown bounds the time between deliveries of a message that waits for its analysis' document, or for the dead-letter queue.
 const retryUnknown = time.Minute
 
-// patience says when to retry a message whose analysis cannot be run as it is: a task may overtake the document that it is about.
+// grace says when to retry a message whose analysis cannot be run as it is: a task may overtake the document that it is about.
 // After Grace it is dead.
-func (w *Worker) patience(m Message) (retryAfter time.Duration, dead bool) {
+func (w *Worker) grace(m Message) (retryAfter time.Duration, dead bool) {
 	grace, now := cmp.Or(w.Grace, DefaultGrace), time.Now()
 	since := w.waiting.first(m.ID, now)
 	if !m.Sent.IsZero() && m.Sent.Before(since) {

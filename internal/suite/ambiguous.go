@@ -66,7 +66,7 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	t.Helper()
 	locks := lock.New(store, &lock.Options{Now: clock.Now})
 	id := lock.ID{Tenant: "acme", Key: "k"}
-	step := command{do: do, key: id.Key, owner: "ann", request: "r1", ttl: 60}
+	step := command{do: do, key: id.Key, owner: "ann", request: "r1", ttl: 60, reason: "it hangs"}
 	if do != "acquire" {
 		first := command{do: "acquire", key: id.Key, owner: "ann", request: "r0", ttl: 60}
 		a, err := send(t.Context(), locks, id.Tenant, first)

@@ -69,7 +69,7 @@ func mostly(usual *rapid.Generator[docstore.Value]) *rapid.Generator[docstore.Va
 	return rapid.OneOf(usual, usual, usual, rapid.Just(docstore.Value(nil)), oneOf(strange...))
 }
 
-// entries are the remembered acquires of these tests: what each stands for. Only their form is that of the rule.
+// entries are the remembered acquires of these tests: what each means. Only their form is that of the rule.
 var entries = func() map[docstore.Value]Acquire {
 	all := map[docstore.Value]Acquire{}
 	for _, owner := range []string{"ann", "bob"} {
