@@ -3,6 +3,7 @@ package tests
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,17 +46,17 @@ func TestCommandLine(t *testing.T) {
 	steps := []struct {
 		args           string
 		code           int
-		stdout, stderr string // exactly; "…" at the end allows anything to follow
+		stdout, stderr string // exactly; "…" at the end allows anything to follow, "{token}" is the fencing token of the first grant
 	}{
-		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: this lock was never held (tenant default)\n"},
-		{"lock acquire deploy --ttl 60s --quiet", 0, "1\n", ""},
+		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: there is no record of this lock: it was never held, or not for long (tenant default)\n"},
+		{"lock acquire deploy --ttl 60s --quiet", 0, "{token}\n", ""},
 		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held by ci-42 until …"},
 		{"lock acquire deploy --owner ci-43 --wait 50ms", 3, "", "…"}, // how often it asked depends on the machine
-		{"lock renew deploy --token 1 --ttl 2m", 0, "deploy of tenant default is held by you until …", ""},
-		{"lock renew deploy --token 1 --owner ci-43", 4, "", "leasehold: NOT_OWNER: …"},
-		{"lock release deploy --token 1 --request-id e1", 0, "deploy of tenant default is free\n", ""},
-		{"lock release deploy --token 1 --request-id e1", 0, "deploy of tenant default is free\n", ""},
-		{"lock release deploy --token 1", 4, "", "leasehold: LEASE_RELEASED: …"},
+		{"lock renew deploy --token {token} --ttl 2m", 0, "deploy of tenant default is held by you until …", ""},
+		{"lock renew deploy --token {token} --owner ci-43", 4, "", "leasehold: NOT_OWNER: …"},
+		{"lock release deploy --token {token} --request-id e1", 0, "deploy of tenant default is free\n", ""},
+		{"lock release deploy --token {token} --request-id e1", 0, "deploy of tenant default is free\n", ""},
+		{"lock release deploy --token {token}", 4, "", "leasehold: LEASE_RELEASED: …"},
 		{"lock acquire a/b --metadata build=991 --json", 0, `{"acquired_at":…`, ""},
 		{"lock list", 0, "TENANT   LOCK  STATE   OWNER  AGE…", ""},
 		{"lock list --state released", 0, "TENANT   LOCK    STATE     OWNER  AGE…", ""},
@@ -91,13 +93,18 @@ func TestCommandLine(t *testing.T) {
 		{"help", 0, "Usage: leasehold <command>…", ""},
 		{"", 0, "Usage: leasehold <command>…", ""},
 	}
+	token := "{token}"
 	for _, s := range steps {
 		t.Run(s.args, func(t *testing.T) {
-			code, stdout, stderr := run(t, env, strings.Fields(s.args)...)
+			code, stdout, stderr := run(t, env, strings.Fields(strings.ReplaceAll(s.args, "{token}", token))...)
+			if token == "{token}" && s.stdout == "{token}\n" {
+				token = firstToken(t, stdout)
+			}
 			if code != s.code {
 				t.Errorf("exit code %d, want %d", code, s.code)
 			}
 			for _, x := range []struct{ name, got, want string }{{"stdout", stdout, s.stdout}, {"stderr", stderr, s.stderr}} {
+				x.want = strings.ReplaceAll(x.want, "{token}", token)
 				prefix, open := strings.CutSuffix(x.want, "…")
 				if x.got != x.want && (!open || !strings.HasPrefix(x.got, prefix)) {
 					t.Errorf("%s:\ngot  %q\nwant %q", x.name, x.got, x.want)
@@ -105,6 +112,18 @@ func TestCommandLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firstToken returns the fencing token that "lock acquire --quiet" printed, which for the first grant of a lock is the
+// store's time in microseconds.
+func firstToken(t *testing.T, stdout string) string {
+	t.Helper()
+	token := strings.TrimSuffix(stdout, "\n")
+	n, err := strconv.ParseInt(token, 10, 64)
+	if err != nil || time.Since(time.UnixMicro(n)).Abs() > time.Minute {
+		t.Fatalf("stdout %q, want the time in microseconds", stdout)
+	}
+	return token
 }
 
 // TestClientEnvironment: an empty variable counts as not set, a misspelt one is an error.
@@ -209,10 +228,14 @@ func TestWaitingForALock(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
 	env := []string{"LEASEHOLD_SERVER=" + p.url}
-	if code, _, stderr := run(t, env, "lock", "acquire", "k", "--owner", "ann", "--ttl", "1h"); code != 0 {
-		t.Fatal(stderr)
+	code, granted, says := run(t, env, "lock", "acquire", "k", "--owner", "ann", "--ttl", "1h", "-q")
+	if code != 0 {
+		t.Fatal(says)
 	}
-	waiting := exec.CommandContext(t.Context(), binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h", "-q")
+	token := firstToken(t, granted)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would wait for an hour if the lock was not released
+	defer cancel()
+	waiting := exec.CommandContext(ctx, binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h", "-q")
 	var stdout bytes.Buffer
 	waiting.Env, waiting.Stdout = append(environment(), env...), &stdout
 	stderr, err := waiting.StderrPipe()
@@ -225,11 +248,15 @@ func TestWaitingForALock(t *testing.T) {
 	if line := bufio.NewScanner(stderr); !line.Scan() || !strings.Contains(line.Text(), "held by ann") {
 		t.Errorf("stderr %q", line.Text())
 	}
-	if code, _, stderr := run(t, env, "lock", "release", "k", "--owner", "ann", "--token", "1"); code != 0 {
-		t.Error(stderr)
+	if code, _, stderr := run(t, env, "lock", "release", "k", "--owner", "ann", "--token", token); code != 0 {
+		t.Fatal(stderr)
 	}
-	if err := waiting.Wait(); err != nil || stdout.String() != "2\n" {
-		t.Errorf("%v, stdout %q", err, &stdout)
+	first, err := strconv.ParseInt(token, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Wait(); err != nil || stdout.String() != strconv.FormatInt(first+1, 10)+"\n" {
+		t.Errorf("%v, stdout %q, after token %d", err, &stdout, first)
 	}
 }
 
