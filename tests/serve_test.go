@@ -50,7 +50,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: there is no record of this lock: it was never held, or not for long (tenant default)\n"},
 		{"lock acquire deploy --ttl 60s --quiet", 0, "{token}\n", ""},
-		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held by ci-42 until …"},
+		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held (by ci-42, until …"},
 		{"lock acquire deploy --owner ci-43 --wait 50ms", 3, "", "…"}, // how often it asked depends on the machine
 		{"lock renew deploy --token {token} --ttl 2m", 0, "deploy of tenant default is held by you until …", ""},
 		{"lock renew deploy --token {token} --owner ci-43", 4, "", "leasehold: NOT_OWNER: …"},
@@ -65,7 +65,7 @@ func TestCommandLine(t *testing.T) {
 		{"lock list --prefix x --all", 0, "", "no locks of tenant default\n"},
 		{"lock list --prefix a --json", 0, `{"acquired_at":…`, ""},
 		{"--tenant other --json lock acquire k --ttl 30s", 0, `{"acquired_at":…`, ""},
-		{"--tenant=other lock acquire k --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held by ci-42 until …"},
+		{"--tenant=other lock acquire k --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held (by ci-42, until …"},
 		{"fence check orders-db --token 7", 0, "orders-db of tenant default accepts fencing token 7\n", ""},
 		{"fence check orders-db --token 6", 4, "", "leasehold: STALE_TOKEN: …"},
 		{"fence check orders-db --token 6 --json", 4, "", `{"code":"STALE_TOKEN",…`},

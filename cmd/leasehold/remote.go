@@ -140,9 +140,6 @@ func (c *inTenant) outcome(err error) error {
 	if !errors.As(err, &e) {
 		return c.explain(err)
 	}
-	if e.Code == contracts.CodeLockHeld {
-		err = fmt.Errorf("%w by %s until %s", err, e.Owner, e.ExpiresAt.Format(contracts.TimeFormat))
-	}
 	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
 	switch e.Code {
 	case contracts.CodeLockHeld:
