@@ -122,6 +122,19 @@ func (g *gate) received(url string) string {
 	return strings.Join(all, " ")
 }
 
+// hidden is how many messages the queue has that are invisible for now.
+func (g *gate) hidden() string {
+	g.t.Helper()
+	const name = types.QueueAttributeNameApproximateNumberOfMessagesNotVisible
+	out, err := g.client.GetQueueAttributes(g.t.Context(), &sdk.GetQueueAttributesInput{
+		QueueUrl: aws.String(g.queue), AttributeNames: []types.QueueAttributeName{name},
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return out.Attributes[string(name)]
+}
+
 // want compares the runs and an analysis: its status, or who has its lock.
 func (g *gate) want(id, state string, runs ...string) {
 	g.t.Helper()
@@ -161,7 +174,8 @@ var region = []string{"AWS_REGION=us-east-1"}
 
 func ready(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// TestWorker drains a queue on both servers: each message has the outcome of the table.
+// TestWorker takes messages of a queue on both servers: each has the outcome of the table. Those that are done leave the queue; what
+// has no analysis yet runs as soon as there is one; what names none stays for the dead-letter queue.
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{
@@ -171,19 +185,44 @@ func TestWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, start(t), ready)
 			g.put("b", docstore.Doc{"status": docstore.String("FAILED")})
-			g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":"missing"}`, `not JSON`, `{"analysisId":"a"}`)
-			code, stdout, stderr := run(t, region, g.args("--drain", "--concurrency", "1")...)
-			if code != 0 || stdout != "" {
-				t.Errorf("%d %q\n%s", code, stdout, stderr)
-			}
-			for _, outcome := range []string{"ready", "already_finished", "unknown_analysis", "malformed"} {
-				if !strings.Contains(stderr, `"outcome":"`+outcome+`"`) {
-					t.Errorf("no message had the outcome %s:\n%s", outcome, stderr)
+			// worker runs until the queue is empty or one message was delivered. A grace of 20 s retries after 2 s.
+			worker := func(until string, code int, outcomes ...string) {
+				t.Helper()
+				env := append([]string{"LEASEHOLD_TASK_GRACE=20s"}, region...)
+				got, stdout, stderr := run(t, env, g.args(until, "--concurrency", "1")...)
+				if got != code || stdout != "" {
+					t.Errorf("%d %q\n%s", got, stdout, stderr)
+				}
+				if n := strings.Count(stderr, `"outcome":"`); n != len(outcomes) {
+					t.Errorf("%d deliveries, want %v:\n%s", n, outcomes, stderr)
+				}
+				for _, outcome := range outcomes {
+					if !strings.Contains(stderr, `"outcome":"`+outcome+`"`) {
+						t.Errorf("no message had the outcome %s:\n%s", outcome, stderr)
+					}
 				}
 			}
+			g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":"a"}`)
+			worker("--drain", 0, "ready", "already_failed", "already_finished")
 			g.want("a", "READY", "a#1")
+			if got := g.hidden(); got != "0" {
+				t.Errorf("the queue still hides %s messages", got)
+			}
+			g.send("not JSON")
+			worker("--once", 1, "malformed")
+			g.send(`{"analysisId":"late"}`)
+			worker("--once", 1, "unknown_analysis")
+			if got := g.hidden(); got != "2" {
+				t.Errorf("the queue hides %s messages, want 2", got)
+			}
+			g.put("late", docstore.Doc{"lockToken": docstore.Int(0)})
+			worker("--once", 0, "ready")
+			g.want("late", "READY", "a#1", "late#1")
+			if got := g.hidden(); got != "1" {
+				t.Errorf("the queue hides %s messages, want the one that is malformed", got)
+			}
 			if got := g.received(g.queue); got != "" {
-				t.Errorf("the queue still has %s", got)
+				t.Errorf("the queue shows %s", got)
 			}
 		})
 	}

@@ -26,6 +26,9 @@ const (
 
 	ttl       = 10 * time.Second
 	heartbeat = 2 * time.Second
+
+	maxFailures = 4
+
 	faultTime = 2 * time.Minute  // from then on there are no faults
 	limit     = 10 * time.Minute // by then every analysis must have ended
 )
@@ -241,9 +244,11 @@ func (c *chaos) replay(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for token := number(before.Docs[0]); token > 0; token-- {
+		latest := number(before.Docs[0])
+		held := c.ledger.tokens(key.ID, latest)
+		for _, token := range held {
 			l := once.Lock{AnalysisID: key.ID, Owner: owner(key.ID), Token: token}
-			wrong = append(wrong, Replay(ctx, gate, l, token == number(before.Docs[0]), status(before.Docs[0]), c.tally))
+			wrong = append(wrong, Replay(ctx, gate, l, token == latest, status(before.Docs[0]), c.tally))
 		}
 		after, err := c.store.Get(ctx, key)
 		if err != nil {

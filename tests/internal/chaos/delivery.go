@@ -102,7 +102,7 @@ func (d *delivery) deliver() (done bool, again time.Duration) {
 	if d.mutant != nil && d.mutant.Gate != nil {
 		gate = d.mutant.Gate(d.life, gate)
 	}
-	w := tasks.Worker{Gate: gate, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: 4, AckLocked: d.forgetful}
+	w := tasks.Worker{Gate: gate, Work: d.work, TTL: ttl, Heartbeat: heartbeat, MaxFailures: maxFailures, AckLocked: d.forgetful}
 	a := w.Deliver(ctx, tasks.Message{ID: d.about, Try: "1", Body: []byte(`{"analysisId":"` + d.about + `"}`)})
 	if d.gone() {
 		// There is no response. The queue times out, unless it forgets: then the analysis is left to the sweep.

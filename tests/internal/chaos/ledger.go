@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -95,6 +97,10 @@ func (l *ledger) enter(id string, who *actor, r docstore.Result) {
 func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time.Time) error {
 	had, has := number(before), number(after)
 	free := before["lockOwner"] == nil || !expiry(before).After(at)
+	next := has == had+1
+	if _, counts := before["lockToken"]; !counts { // the first token is the store's time; counters of the same instant follow each other
+		next = has > at.UnixMicro() && has <= at.UnixMicro()+1e6
+	}
 	switch {
 	case before == nil: // made by its owner
 	case finished(before):
@@ -104,8 +110,17 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 	case finished(after) && who.sweeps:
 		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
 		l.tally.Add("failed by the sweep", 1)
-		if !free || has != had+1 {
+		if !free || !next {
 			return errors.New("the sweep gave a run up that is not stale")
+		}
+	case finished(after) && next: // by an acquire, instead of another run
+		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
+		l.tally.Add("failed by an acquire", 1)
+		runs, _ := before["lockRuns"].(docstore.Int)
+		failures, _ := before["lockFailures"].(docstore.Int)
+		takenOver := before["lockOwner"] != nil && runs > analysis.DefaultMaxTakeovers
+		if !free || status(after) != "FAILED" || after["lockOwner"] != nil || !takenOver && failures < maxFailures {
+			return errors.New("an acquire gave a run up that could go on")
 		}
 	case finished(after):
 		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
@@ -113,7 +128,7 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 		if !who.tokens[had] || has != had || after["lockOwner"] != nil {
 			return fmt.Errorf("finished by a holder of %v", who.tokens)
 		}
-	case has == had+1:
+	case next:
 		l.referee.Note(Event{Kind: Granted, Analysis: id, Token: has, At: at, Until: expiry(after)})
 		l.tally.Add("runs granted", 1)
 		if before["lockOwner"] != nil {
@@ -158,6 +173,19 @@ func (l *ledger) unfinished() (ids []string) {
 		}
 	}
 	return ids
+}
+
+// tokens are those of an analysis to try, in order: the latest and all that were granted, and of those that were not, because
+// tokens begin at the store's time, the one below each and the lowest there is.
+func (l *ledger) tokens(id string, latest int64) []int64 {
+	all := []int64{1, latest}
+	for _, e := range l.referee.Grants() {
+		if e.Analysis == id {
+			all = append(all, e.Token-1, e.Token)
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(token int64) bool { return token < 1 })
 }
 
 // err joins the changes that are not allowed.
