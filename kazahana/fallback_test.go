@@ -105,7 +105,7 @@ func TestFallbackUnderSeveralCachedMachineIDs(t *testing.T) {
 		w.sleepUntil(2 * time.Second)
 		layout := g.Layout()
 		seen := map[int64]int{}
-		for range 100 {
+		for range 1000 {
 			for _, id := range w.spend(g, 200) {
 				p := layout.Decode(id)
 				node := p.Node - 1<<21

@@ -51,6 +51,7 @@ const (
 // crashGate is the gate of a worker that crashes where the seed says, and reports to the referee what it learns.
 type crashGate struct {
 	once.Gate
+	get func(ctx context.Context, analysisID string) (contracts.Analysis, error)
 
 	seed    uint64
 	referee string // its URL
@@ -69,7 +70,7 @@ func chaosWorker() int {
 	if err != nil {
 		return complain(err)
 	}
-	m := &crashGate{Gate: c.Analyses(), seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
+	m := &crashGate{Gate: c.Analyses(), get: c.Analyses().Get, seed: seed, referee: os.Getenv("REFEREE"), number: os.Getenv("NUMBER"), client: hc}
 	route, err := tasks.Endpoint{
 		Worker: &tasks.Worker{Gate: m, Work: m.work, TTL: crashTTL, Heartbeat: crashTTL / 5}, Guard: tasks.Development{}, Timeout: time.Minute,
 	}.Route(context.Background())
@@ -250,8 +251,11 @@ func (m *crashGate) sendStale(ctx context.Context, l once.Lock, cause error) {
 		return // stopped, and still the holder
 	}
 	late := context.WithoutCancel(ctx)
+	// The worker counts its lock from before the request, the gate from the decision: it may still be held there. One that has
+	// ended there stays ended, whatever is still on its way.
+	before, readErr := m.get(late, l.AnalysisID)
 	_, err := m.Refresh(late, l, crashTTL)
-	if err == nil {
+	if err == nil && readErr == nil && !before.Locked {
 		m.count("expired locks extended")
 	}
 	if errors.Is(err, contracts.CodeLeaseLost) {
