@@ -325,7 +325,7 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_TASK_GRACE", Group: groupTasks, Type: Duration, Default: "10m", Min: "1s", Entries: runsTasks,
 		Help: "How long a message is retried whose analysis does not exist yet, or whose document cannot be read. Then it goes to the " +
-			"dead-letter queue, or is dropped where there is none.",
+			"dead-letter queue. Cloud Tasks has none and drops it; an SQS queue without one keeps it until its retention period ends.",
 		field: func(c *Config) any { return &c.TaskGrace },
 	},
 	{

@@ -57,7 +57,7 @@ type Message struct {
 // Result is what to do with a message.
 type Result struct {
 	Done       bool          // acknowledge: the message has nothing left to do
-	Dead       bool          // unless Done: retries are of no use. It belongs into the dead-letter queue; acknowledge it where there is none
+	Dead       bool          // unless Done: retries are of no use. It belongs into the dead-letter queue; Cloud Tasks has none, and drops it
 	RetryAfter time.Duration // unless Done: deliver not before this; 0 leaves it to the queue
 	Outcome    Outcome
 	AnalysisID string // empty if the message names none
