@@ -45,13 +45,15 @@ func TestOfficialEmulator(t *testing.T) {
 	t.Run("life of a lease", func(t *testing.T) {
 		locks := lock.New(fresh(t), nil)
 		id := lock.ID{Tenant: "acme", Key: "a/b"}
-		for want := int64(1); want <= 2; want++ {
+		var token int64
+		for n := range 2 {
 			begin := time.Now()
-			o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", want), TTLSeconds: 2})
-			if err != nil || o.Code != lock.OK || o.Lease.Token != want {
-				t.Fatalf("acquire %d: %+v, error %v", want, o, err)
+			o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n), TTLSeconds: 2})
+			if err != nil || o.Code != lock.OK || o.Lease.Token <= token || n > 0 && o.Lease.Token != token+1 {
+				t.Fatalf("acquire %d after token %d: %+v, error %v", n, token, o, err)
 			}
-			held, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "bob", RequestID: "r", TTLSeconds: 1})
+			token = o.Lease.Token
+			held, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "bob", RequestID: fmt.Sprint("b", n), TTLSeconds: 1})
 			if time.Since(begin) < 2*time.Second && (err != nil || held.Code != lock.Held || held.Lease.Owner != "ann") {
 				t.Errorf("acquire while held: %+v, error %v", held, err)
 			}

@@ -70,10 +70,12 @@ func TestPruneLoop(t *testing.T) {
 			PruneLoop(ctx, store, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if n := left(t, store); n != 1203 || store.calls != 0 {
 			t.Errorf("%d are left after 2 minutes", n)
 		}
 		time.Sleep(18 * time.Minute)
+		synctest.Wait()
 		if n := left(t, store); n != 3 {
 			t.Errorf("%d are left after 20 minutes, want 3", n)
 		}
