@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,14 +44,14 @@ func left(t *testing.T, s docstore.Store) (n int) {
 type failing struct {
 	*docstore.Memory
 
-	times, calls int
-	limits       []int
+	times  int64
+	calls  atomic.Int64
+	limits []int
 }
 
 func (f *failing) Prune(ctx context.Context, limit int) (int, error) {
-	f.calls++
 	f.limits = append(f.limits, limit)
-	if f.calls <= f.times {
+	if f.calls.Add(1) <= f.times {
 		return 0, errors.New("disk on fire")
 	}
 	return f.Memory.Prune(ctx, limit)
@@ -71,7 +72,7 @@ func TestPruneLoop(t *testing.T) {
 		}()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if n := left(t, store); n != 1203 || store.calls != 0 {
+		if n := left(t, store); n != 1203 || store.calls.Load() != 0 {
 			t.Errorf("%d are left after 2 minutes", n)
 		}
 		time.Sleep(18 * time.Minute)
@@ -79,6 +80,8 @@ func TestPruneLoop(t *testing.T) {
 		if n := left(t, store); n != 3 {
 			t.Errorf("%d are left after 20 minutes, want 3", n)
 		}
+		cancel()
+		<-ended
 		for _, limit := range store.limits {
 			if limit > 500 {
 				t.Errorf("one call removes up to %d", limit)
@@ -87,8 +90,6 @@ func TestPruneLoop(t *testing.T) {
 		if n := strings.Count(log.String(), "removed=1200"); n != 1 || !strings.Contains(log.String(), "disk on fire") {
 			t.Errorf("the log: %s", &log)
 		}
-		cancel()
-		<-ended
 	})
 	t.Run("a store that does it itself", func(t *testing.T) {
 		PruneLoop(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, slog.Default()) // returns
