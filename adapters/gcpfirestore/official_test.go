@@ -2,7 +2,6 @@ package gcpfirestore_test
 
 import (
 	"crypto/rand"
-	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
