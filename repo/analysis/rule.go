@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -241,11 +242,15 @@ func tooManyTakeovers(n int64) string {
 	return fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", n)
 }
 
+// request is what the analysis remembers of the acquire. The kind leaves room for other commands in the same register.
+func (c Acquire) request() rule.Request {
+	return rule.Identify("acquire", c.Owner, c.RequestID).With(strconv.FormatInt(c.TTLSeconds, 10))
+}
+
 func (c Acquire) write(free docstore.All) docstore.Write {
-	request := c.request()
 	w := nextToken(docstore.Write{
 		Key: c.key(),
-		If:  append(free, request.forgotten(), asksWhen()),
+		If:  append(free, fRequests.Lacks(c.request()), asksWhen()),
 		Set: map[string]docstore.Value{
 			fOwner:       docstore.String(c.Owner),
 			fExpiresAt:   after(c.TTLSeconds),
@@ -254,7 +259,7 @@ func (c Acquire) write(free docstore.All) docstore.Write {
 		Unset: []string{fRequeuedAt, fRequeueID},
 	})
 	w.Add[fRuns] = 1
-	request.remember(w.Set)
+	fRequests.Remember(w.Set, c.request())
 	return w
 }
 
@@ -270,7 +275,7 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 // margin, obtains nothing again. That the lock was not obtained is an outcome, not an error.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	end, _ := s.ExpiresAt()
-	position, same := c.request().find(s.Requests)
+	position, same := s.Requests.Find(c.request())
 	switch {
 	case !s.Exists:
 		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document analyses/" + string(c.ID)}

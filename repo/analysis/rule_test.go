@@ -77,7 +77,7 @@ var entries = func() map[docstore.Value]Acquire {
 			for ttl := int64(1); ttl <= 2; ttl++ {
 				c := Acquire{ID: "a1", Owner: owner, RequestID: id, TTLSeconds: ttl}
 				r := c.request()
-				all[docstore.String(r.id+r.params)] = c
+				all[r.Entry()] = c
 			}
 		}
 	}
@@ -432,7 +432,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		}
 		s = next(s) // BE-041-RULE-2, BE-041-RULE-3
 		s.Owner, s.Expiry, s.Runs = c.Owner, until(c.TTLSeconds), s.Runs+1
-		s.Requests = requests{entry(c), s.Requests[0], s.Requests[1], s.Requests[2]}
+		s.Requests = rule.Requests{entry(c), s.Requests[0], s.Requests[1], s.Requests[2]}
 		s.Requeued, s.RequeueID = "", ""
 		return inTime(granted(s))
 	case Refresh:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // Kind is the kind of document that an analysis is: one for each analysis ID, without a tenant.
@@ -38,6 +39,12 @@ const (
 	fReason      = "failureReason"
 )
 
+// fRequests are the fields in which the last acquires are remembered, to recognise a late duplicate.
+var fRequests = rule.Register{"lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4"}
+
+// RememberedRequests is how many acquires an analysis remembers.
+const RememberedRequests = rule.Remembered
+
 // counts are the fields that hold numbers from 0 on.
 var counts = []string{fToken, fRuns, fFailures}
 
@@ -49,15 +56,15 @@ const ExpiryField = fExpiresAt
 type State struct {
 	Exists    bool
 	Status    Status
-	Owner     string   // empty: no one runs it
-	Expiry    Expiry   // when the lock ends
-	Token     int64    // of the latest acquire; 0 before the first
-	Requests  requests // the last acquires
-	Runs      int64    // runs begun since the last that ended with a release or finish
-	Failures  int64    // runs that failed
-	Failed    int64    // token of the run whose failure was counted last
-	Requeued  string   // when the sweep queued it again, as it stands; empty if it has not since the lock went stale
-	RequeueID string   // of the sweep that did
+	Owner     string        // empty: no one runs it
+	Expiry    Expiry        // when the lock ends
+	Token     int64         // of the latest acquire; 0 before the first
+	Requests  rule.Requests // the last acquires
+	Runs      int64         // runs begun since the last that ended with a release or finish
+	Failures  int64         // runs that failed
+	Failed    int64         // token of the run whose failure was counted last
+	Requeued  string        // when the sweep queued it again, as it stands; empty if it has not since the lock went stale
+	RequeueID string        // of the sweep that did
 	Result    string
 	Reason    string // of the last failure
 

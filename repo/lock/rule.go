@@ -79,8 +79,8 @@ func (c Acquire) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkTTL(c.TTLSeconds), checkMetadata(c.Metadata))
 }
 
-func (c Acquire) request() request {
-	return identify("acquire", c.Owner, c.RequestID).with(append(table(c.Metadata), number(c.TTLSeconds))...)
+func (c Acquire) request() rule.Request {
+	return rule.Identify("acquire", c.Owner, c.RequestID).With(append(table(c.Metadata), number(c.TTLSeconds))...)
 }
 
 // Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other. The
@@ -99,7 +99,7 @@ func (c Acquire) Write() docstore.Write {
 	}
 	w := docstore.Write{
 		Key: c.key(),
-		If:  docstore.All{free, c.request().notIn(acquires)},
+		If:  docstore.All{free, acquires.Lacks(c.request())},
 		Set: map[string]docstore.Value{
 			fState:      docstore.String(Active),
 			fOwner:      docstore.String(c.Owner),
@@ -114,7 +114,7 @@ func (c Acquire) Write() docstore.Write {
 		Unset:      append([]string{fReleasedAt, fForcedBy, fForcedReason, fForcedAt}, renewals[:]...),
 		Keep:       keep(c.TTLSeconds, c.retention),
 	}
-	c.request().remember(w.Set, acquires)
+	acquires.Remember(w.Set, c.request())
 	return w
 }
 
@@ -124,7 +124,7 @@ func (c Acquire) Granted(s State, w rule.When) Outcome { return c.ok(s, w).rejec
 // Refusal recognises the request that obtained the current lease. A lease that has ended within the margin is not handed
 // out again, although another acquire cannot take it over yet.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
-	switch i, same := c.request().find(s.Acquires); {
+	switch i, same := s.Acquires.Find(c.request()); {
 	case i < 0:
 		return c.held(s, w)
 	case !same:
@@ -158,14 +158,14 @@ func (c Renew) Validate() error {
 }
 
 // request leaves ExpiresAt out: it is no parameter of the effect.
-func (c Renew) request() request {
-	return identify("renew", c.Owner, number(c.Token), c.RequestID).with(number(c.TTLSeconds))
+func (c Renew) request() rule.Request {
+	return rule.Identify("renew", c.Owner, number(c.Token), c.RequestID).With(number(c.TTLSeconds))
 }
 
 // Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller ttl_seconds
 // moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the lock since.
 func (c Renew) Write() docstore.Write {
-	cond := append(heldBy(c.Owner, c.Token), c.request().notIn(renewals))
+	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(c.request()))
 	if !c.ExpiresAt.IsZero() {
 		cond = append(cond, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(c.ExpiresAt)})
 	}
@@ -178,7 +178,7 @@ func (c Renew) Write() docstore.Write {
 		},
 		Keep: keep(c.TTLSeconds, c.retention),
 	}
-	c.request().remember(w.Set, renewals)
+	renewals.Remember(w.Set, c.request())
 	return w
 }
 
@@ -190,7 +190,7 @@ func (c Renew) Refusal(s State, w rule.When) Outcome {
 	if code := s.checkHolder(c.Owner, c.Token, w.Latest()); code != OK {
 		return c.refused(code, c.Token, s, w)
 	}
-	switch i, same := c.request().find(s.Renewals); {
+	switch i, same := s.Renewals.Find(c.request()); {
 	case i < 0:
 		return c.refused(LeaseChanged, c.Token, s, w)
 	case !same:
@@ -215,8 +215,8 @@ func (c Release) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkToken(c.Token))
 }
 
-func (c Release) request() request {
-	return identify("release", c.Owner, number(c.Token), c.RequestID)
+func (c Release) request() rule.Request {
+	return rule.Identify("release", c.Owner, number(c.Token), c.RequestID)
 }
 
 // Write applies while the lease is held by this owner under this token, so that it never ends a later lease, not even one of
@@ -228,7 +228,7 @@ func (c Release) Write() docstore.Write {
 		Set: map[string]docstore.Value{
 			fState:            docstore.String(Released),
 			fReleasedAt:       docstore.Now,
-			released(c.Token): c.request().entry(),
+			released(c.Token): c.request().Entry(),
 		},
 		Keep: keep(0, c.retention),
 	}
@@ -240,7 +240,7 @@ func (c Release) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 // Refusal recognises a release that the lock remembers.
 func (c Release) Refusal(s State, w rule.When) Outcome {
 	switch {
-	case s.Releases[c.Token%RememberedReleases] != string(c.request().entry()):
+	case s.Releases[c.Token%RememberedReleases] != string(c.request().Entry()):
 		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
 	case c.Token == s.Token:
 		return c.replayed(s, w)
@@ -268,13 +268,13 @@ func (c ForceRelease) Validate() error {
 	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.By), checkReason(c.Reason), checkLeaseID(c.LeaseID))
 }
 
-func (c ForceRelease) request() request {
-	return identify("force-release", c.By, c.RequestID).with(c.Reason, c.LeaseID)
+func (c ForceRelease) request() rule.Request {
+	return rule.Identify("force-release", c.By, c.RequestID).With(c.Reason, c.LeaseID)
 }
 
 // Write applies while a lease is held, and not twice for one request.
 func (c ForceRelease) Write() docstore.Write {
-	cond := append(unexpired(), c.request().notIn(forces))
+	cond := append(unexpired(), forces.Lacks(c.request()))
 	if c.LeaseID != "" {
 		cond = append(cond, docstore.Eq{Field: fLease, Value: docstore.String(c.LeaseID)})
 	}
@@ -290,7 +290,7 @@ func (c ForceRelease) Write() docstore.Write {
 		},
 		Keep: keep(0, c.retention),
 	}
-	c.request().remember(w.Set, forces)
+	forces.Remember(w.Set, c.request())
 	return w
 }
 
@@ -300,7 +300,7 @@ func (c ForceRelease) Granted(s State, w rule.When) Outcome { return c.ok(s, w) 
 // Refusal recognises the latest force-releases of the lock. Nothing is known any more of a lease that has been followed by
 // another.
 func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
-	switch i, same := c.request().find(s.Forces); {
+	switch i, same := s.Forces.Find(c.request()); {
 	case i >= 0 && !same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
 	case i == 0 && s.wasForced():

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // Kind is the kind of document that holds a lock: one for each (tenant, key).
@@ -49,11 +50,11 @@ type State struct {
 	TTLSeconds int64     // of the latest acquire or renew
 	Metadata   map[string]string
 
-	Acquires requests // of the lock
-	Renewals requests // of the current lease
-	Forces   requests // force-releases of the lock
+	Acquires rule.Requests // of the lock
+	Renewals rule.Requests // of the current lease
+	Forces   rule.Requests // force-releases of the lock
 
-	Releases [RememberedReleases]string // by token modulo its length: entries as in requests
+	Releases [RememberedReleases]string // by token modulo its length: entries as in rule.Requests
 	Forced   Forced                     // how the latest lease was ended, if an administrator did
 }
 
@@ -126,7 +127,7 @@ func (r *reader) fail(field, want string) {
 	}
 }
 
-func (r *reader) requests(fields register) (entries requests) {
+func (r *reader) requests(fields rule.Register) (entries rule.Requests) {
 	for i, f := range fields {
 		entries[i] = r.text(f)
 	}

@@ -22,6 +22,11 @@
 // the time of the decision, the margin of stores without a clock of their own, and how long the store took. Both appear in the
 // rules that hand out time: a lease that ends within the margin is not handed out again, and a lease that is over by the time
 // the response arrives is not a grant.
+//
+// # Late duplicates
+//
+// A document remembers the last requests of each kind in a [Register], as hashes. A condition asks that a request is not among
+// them, and Refusal recognises it: see [Request].
 package rule
 
 import (

@@ -1,0 +1,78 @@
+package rule
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Remembered is how many requests of one kind a document remembers, to recognise duplicates that arrive late.
+const Remembered = 4
+
+// Request is what a document remembers of a request: hashes instead of texts, because writes are billed by the KiB.
+type Request struct {
+	id     string // 64 bits over the identity: 11 characters
+	params string // 24 bits over the parameters: 4 characters, or none
+}
+
+// Identify returns the request with an identity: its kind, who sent it, its request_id, and what else tells it from others.
+func Identify(parts ...string) Request { return Request{id: digest(8, parts)} }
+
+// With adds the parameters, so that a request_id that is used again with others is recognised as such.
+func (r Request) With(params ...string) Request {
+	r.params = digest(3, params)
+	return r
+}
+
+// Entry is the stored form.
+func (r Request) Entry() docstore.String { return docstore.String(r.id + r.params) }
+
+// Register is the names of the fields in which a document remembers the last requests of one kind, the newest first. It is a
+// shift register, so that a write adds a request without reading first.
+type Register [Remembered]string
+
+// Lacks holds while no field has the request, whatever its parameters. No character of an entry is above "~", and a missing
+// field has nothing.
+func (g Register) Lacks(r Request) docstore.Cond {
+	var in docstore.Any
+	for _, f := range g {
+		in = append(in, docstore.All{
+			docstore.Not{Cond: docstore.LE{Field: f, Value: docstore.String(r.id)}},
+			docstore.LE{Field: f, Value: docstore.String(r.id + "~")},
+		})
+	}
+	return docstore.Not{Cond: in}
+}
+
+// Remember adds the request to what a write sets; the oldest is forgotten.
+func (g Register) Remember(set map[string]docstore.Value, r Request) {
+	for i := 1; i < len(g); i++ {
+		set[g[i]] = docstore.Before(g[i-1])
+	}
+	set[g[0]] = r.Entry()
+}
+
+// Requests are the entries of a [Register] as a document has them, the newest first; empty is none.
+type Requests [Remembered]string
+
+// Find returns the position of a request, 0 for the newest, and whether its parameters are the same; -1 if it is not
+// remembered.
+func (q Requests) Find(r Request) (position int, same bool) {
+	i := slices.IndexFunc(q[:], func(e string) bool { return strings.HasPrefix(e, r.id) })
+	return i, i >= 0 && q[i] == r.id+r.params
+}
+
+// digest is the first n bytes of a SHA-256 in base64url. Each part is preceded by its length, so that no two lists of parts
+// are hashed alike.
+func digest(n int, parts []string) string {
+	var b []byte
+	for _, p := range parts {
+		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
+	}
+	sum := sha256.Sum256(b)
+	return base64.RawURLEncoding.EncodeToString(sum[:n])
+}
