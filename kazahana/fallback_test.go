@@ -228,7 +228,7 @@ func of(t *testing.T, h http.HandlerFunc) kazahana.LeaseProvider {
 	return c.MachineIDs()
 }
 
-// A server that sends no lease is an error of the first call, not a reason for fallback IDs: nobody would notice them.
+// A server that sends no lease is an error of the first call, not a reason for fallback IDs: no one would notice them.
 func TestWhatIsNoLeaseIsAnError(t *testing.T) {
 	problem := func(status int, code string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

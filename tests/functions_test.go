@@ -187,7 +187,7 @@ func TestUpload(t *testing.T) {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && (exit.ExitCode() != 1 || len(exit.Stderr) > 0) {
 			t.Skipf("git %v: %v: %s", args, err, exit.Stderr) // the sources are not in a git repository
 		} else if err != nil && !ok {
-			t.Skip(err)
+			t.Skipf("git lists the files of the upload, and is not installed: %v", err)
 		}
 		return out
 	}

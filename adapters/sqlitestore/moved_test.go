@@ -257,7 +257,7 @@ func TestNewNamesAreSynced(t *testing.T) {
 	}
 }
 
-// TestCallsThatEnd: a call that the writer has not taken was certainly not carried out; of one that it has taken nobody knows.
+// TestCallsThatEnd: a call that the writer has not taken was certainly not carried out; of one that it has taken no one knows.
 func TestCallsThatEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -105,7 +105,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := os.Symlink(self, filepath.Join(dir, "leasehold")); err != nil {
-		t.Skip(err)
+		t.Skipf("the shells find the command by a symbolic link, which this system does not allow: %v", err)
 	}
 	for shell, script := range map[string]string{
 		"bash": `source <(leasehold completion bash)
@@ -127,7 +127,7 @@ func TestCompletionScripts(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			path, err := exec.LookPath(shell)
 			if err != nil {
-				t.Skip(err)
+				t.Skipf("%s is not installed (the gate installs it): %v", shell, err)
 			}
 			cmd := exec.CommandContext(t.Context(), path, "-c", script)
 			cmd.Env = append(os.Environ(), childVariable+"=1", "HOME="+dir, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))

@@ -133,7 +133,7 @@ func TestOverload(t *testing.T) {
 				t.Errorf("beyond the bound: %s", got)
 			}
 		}
-		if status, _, _ := ask(t.Context(), h, "nobody", "/v1/tenants/acme/locks/k"); status != 401 {
+		if status, _, _ := ask(t.Context(), h, "unknown", "/v1/tenants/acme/locks/k"); status != 401 {
 			t.Errorf("an unknown caller: %d", status)
 		}
 		for _, path := range []string{"/healthz", "/readyz"} {
