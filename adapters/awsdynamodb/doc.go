@@ -13,7 +13,7 @@
 //	…    token, state, …    one attribute for each field
 //	_keep_until             Unix seconds until which the document is kept, if a write said so
 //
-// Attributes that the port cannot express (lists, sets, binary, fractions) are kept as they are. _keep_until is the table's
+// Attributes that the port cannot express (lists, sets, fractions) are kept as they are. _keep_until is the table's
 // time-to-live attribute: the service removes an item within a few days of that time, and never without one. Enable time to
 // live on no other attribute.
 //

@@ -271,6 +271,11 @@ func TestDecode(t *testing.T) {
 		"table":            {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": text("1")}}, docstore.Map{"a": "1"}},
 		"empty table":      {&types.AttributeValueMemberM{}, docstore.Map{}},
 		"table of numbers": {&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"a": num("1")}}, nil},
+		"bytes":            {&types.AttributeValueMemberB{Value: []byte{0, 255}}, docstore.Bytes("\x00\xff")},
+		"no bytes":         {&types.AttributeValueMemberB{}, docstore.Bytes("")},
+		"most bytes":       {&types.AttributeValueMemberB{Value: make([]byte, docstore.MaxBytes)}, docstore.Bytes(make([]byte, docstore.MaxBytes))},
+		"too many bytes":   {&types.AttributeValueMemberB{Value: make([]byte, docstore.MaxBytes+1)}, nil},
+		"set of bytes":     {&types.AttributeValueMemberBS{Value: [][]byte{{0}}}, nil},
 		"list":             {&types.AttributeValueMemberL{}, nil},
 		"null":             {&types.AttributeValueMemberNULL{Value: true}, nil},
 	} {

@@ -52,6 +52,8 @@ func encode(v docstore.Value) types.AttributeValue {
 		return number(int64(v))
 	case docstore.Bool:
 		return &types.AttributeValueMemberBOOL{Value: bool(v)}
+	case docstore.Bytes:
+		return &types.AttributeValueMemberB{Value: []byte(v)}
 	case docstore.Map:
 		m := make(map[string]types.AttributeValue, len(v))
 		for k, t := range v {
@@ -92,6 +94,10 @@ func decodeValue(v types.AttributeValue) docstore.Value {
 	case *types.AttributeValueMemberN:
 		if n, ok := whole(v.Value); ok {
 			return docstore.Int(n)
+		}
+	case *types.AttributeValueMemberB:
+		if len(v.Value) <= docstore.MaxBytes {
+			return docstore.Bytes(v.Value)
 		}
 	case *types.AttributeValueMemberM:
 		if m, ok := table(v.Value); ok {

@@ -89,6 +89,10 @@ func decodeAny(v any) docstore.Value {
 		if t <= docstore.MaxInt && t >= -docstore.MaxInt {
 			return docstore.Int(t)
 		}
+	case []byte:
+		if len(t) <= docstore.MaxBytes {
+			return docstore.Bytes(t)
+		}
 	case map[string]any:
 		m := make(docstore.Map, len(t))
 		for k, e := range t {

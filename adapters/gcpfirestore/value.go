@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Text, whole numbers, booleans and maps of text are Firestore's own values, so that documents can be read and repaired
+// Text, whole numbers, booleans, bytes and maps of text are Firestore's own values, so that documents can be read and repaired
 // in the console. Everything else that a user's document holds is a [docstore.Opaque] with the *firestorepb.Value in
 // Raw. It is never written back: a write names the fields that it changes, and Firestore leaves the others alone.
 
@@ -39,6 +39,10 @@ func decode(v *pb.Value) docstore.Value {
 		}
 	case *pb.Value_BooleanValue:
 		return docstore.Bool(t.BooleanValue)
+	case *pb.Value_BytesValue:
+		if len(t.BytesValue) <= docstore.MaxBytes {
+			return docstore.Bytes(t.BytesValue)
+		}
 	case *pb.Value_MapValue:
 		if m, ok := decodeMap(t.MapValue.GetFields()); ok {
 			return m
@@ -73,6 +77,8 @@ func encode(v docstore.Value) *pb.Value {
 		return &pb.Value{ValueType: &pb.Value_IntegerValue{IntegerValue: int64(v)}}
 	case docstore.Bool:
 		return &pb.Value{ValueType: &pb.Value_BooleanValue{BooleanValue: bool(v)}}
+	case docstore.Bytes:
+		return &pb.Value{ValueType: &pb.Value_BytesValue{BytesValue: []byte(v)}}
 	case docstore.Map:
 		fields := make(map[string]*pb.Value, len(v))
 		for k, t := range v {

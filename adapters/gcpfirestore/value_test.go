@@ -28,7 +28,7 @@ func TestForeignDocument(t *testing.T) {
 	doc := c.Doc("analyses/abc-123")
 	theirs := map[string]any{
 		"text": "x", "whole": int64(1) << 53, "yes": true, "labels": map[string]any{"a": "1"}, "none": map[string]any{},
-		"large": int64(1)<<53 + 1, "part": 0.5, "one": 1.0, "nothing": nil, "when": at, "list": []any{"a", int64(1)}, "bytes": []byte{1},
+		"large": int64(1)<<53 + 1, "part": 0.5, "one": 1.0, "nothing": nil, "when": at, "list": []any{"a", int64(1)}, "bytes": []byte{0, 255}, "many": make([]byte, docstore.MaxBytes+1),
 		"nested": map[string]any{"a": "1", "b": int64(2)}, "a field": "y", "ref": c.Doc("a/b"),
 	}
 	if _, err := doc.Set(t.Context(), theirs); err != nil {
@@ -40,6 +40,7 @@ func TestForeignDocument(t *testing.T) {
 		If: docstore.All{
 			docstore.Eq{Field: "text", Value: docstore.String("x")}, docstore.Eq{Field: "whole", Value: docstore.Int(docstore.MaxInt)},
 			docstore.Eq{Field: "yes", Value: docstore.Bool(true)}, docstore.Eq{Field: "labels", Value: docstore.Map{"a": "1"}},
+			docstore.Eq{Field: "bytes", Value: docstore.Bytes("\x00\xff")},
 			docstore.Has{Field: "nothing"},
 			docstore.Not{Cond: docstore.LE{Field: "large", Value: docstore.Int(docstore.MaxInt)}},
 			docstore.Not{Cond: docstore.LE{Field: "one", Value: docstore.Int(docstore.MaxInt)}},
@@ -51,7 +52,7 @@ func TestForeignDocument(t *testing.T) {
 	}
 	for field, v := range r.Docs[0] {
 		_, opaque := v.(docstore.Opaque)
-		_, native := map[string]bool{"text": true, "whole": true, "labels": true, "none": true, "a field": true, "lockOwner": true}[field]
+		_, native := map[string]bool{"text": true, "whole": true, "labels": true, "none": true, "bytes": true, "a field": true, "lockOwner": true}[field]
 		if opaque == native {
 			t.Errorf("%s is %#v", field, v)
 		}

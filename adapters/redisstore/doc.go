@@ -28,7 +28,7 @@
 //
 // A value begins with its type, so that redis-cli shows what it is:
 //
-//	s:ACTIVE   i:42   b:1   m:{"build":"991"}
+//	s:ACTIVE   i:42   b:1   x:\x00\x01   m:{"build":"991"}
 //
 // A value in any other form is foreign: the port reads it as [docstore.Opaque] and leaves it as it is.
 // Programs may keep fields of their own in a document, with HSET; one that they create themselves is found by its key

@@ -23,13 +23,14 @@ func TestStoredForm(t *testing.T) {
 		if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{
 			"text": docstore.String("a:b"), "no": docstore.Bool(false), "until": docstore.Now.Add(time.Minute),
 			"labels": docstore.Map{"b": "<&>", "a": "1"}, "none": docstore.Map(nil),
+			"table": docstore.Bytes("\x00\xff"), "void": docstore.Bytes(""),
 		}, Add: map[string]int64{"n": -5}}); err != nil {
 			t.Fatal(err)
 		}
 		c := client(t, server)
 		got, err := c.HGetAll(t.Context(), "{form}:doc:locks/ac%2Fme/deploy%2Fprod%20%7Bx%7D").Result()
 		want := map[string]string{
-			"_doc": "1", "text": "s:a:b", "no": "b:0", "until": "s:2026-01-01T00:01:30.000Z", "labels": `m:{"a":"1","b":"<&>"}`, "none": "m:{}", "n": "i:-5",
+			"_doc": "1", "text": "s:a:b", "no": "b:0", "until": "s:2026-01-01T00:01:30.000Z", "labels": `m:{"a":"1","b":"<&>"}`, "none": "m:{}", "table": "x:\x00\xff", "void": "x:", "n": "i:-5",
 		}
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%v, %v; want %v", got, err, want)
@@ -54,7 +55,7 @@ func TestStrangersFields(t *testing.T) {
 		strange := map[string]string{
 			"plain": "50", "empty": "", "colon": ":", "fraction": "i:1.5", "zeros": "i:007", "minus": "i:-0", "plus": "i:+1", "beyond": "i:9007199254740993",
 			"far": "i:99999999999999999999", "exponent": "i:1e3", "space": "i: 1", "yes": "b:true", "order": `m:{"b":"1","a":"2"}`, "nested": `m:{"a":{}}`,
-			"list": "m:[]", "null": "m:null", "broken": "m:{", "time": "t:0", "bytes": "s:\xff", "status": "s:READY", "count": "i:7",
+			"list": "m:[]", "null": "m:null", "broken": "m:{", "time": "t:0", "bytes": "s:\xff", "upper": "X:a", "many": "x:" + strings.Repeat("x", docstore.MaxBytes+1), "status": "s:READY", "count": "i:7",
 		}
 		const hash = "{others}:doc:locks/acme/k"
 		if err := c.HSet(t.Context(), hash, strange).Err(); err != nil {

@@ -28,6 +28,8 @@ func encode(v docstore.Value) string {
 			return "b:1"
 		}
 		return "b:0"
+	case docstore.Bytes:
+		return "x:" + string(v)
 	case docstore.Map:
 		return "m:" + object(v)
 	case docstore.Before:
@@ -72,6 +74,11 @@ func decode(stored string) docstore.Value {
 		v = docstore.Int(n)
 	case "b":
 		v = docstore.Bool(text == "1")
+	case "x":
+		if len(text) > docstore.MaxBytes {
+			return opaque
+		}
+		v = docstore.Bytes(text)
 	case "m":
 		var m map[string]string
 		if json.Unmarshal([]byte(text), &m) != nil {

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"bytes"
 	"database/sql/driver"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,8 @@ import (
 )
 
 // A document is kept as a JSON object whose members are in the order of their names. Text, whole numbers up to ±2^53,
-// booleans and flat objects of text are the port's values. Everything else is [docstore.Opaque], keeps its spelling in
-// Opaque.Raw (a string) and is written back byte for byte.
+// booleans and flat objects of text are the port's values; bytes are ["base64","…"]. Everything else is [docstore.Opaque],
+// keeps its spelling in Opaque.Raw (a string) and is written back byte for byte: so does a version that knows no bytes.
 //
 // encoding/json would turn whole numbers into floats and lose the spelling of what it does not understand. A parser
 // written by hand reads a document in 4 µs instead of 9 µs, which a commit (0.1 ms to 1 ms) and an HTTP request do not
@@ -55,6 +56,8 @@ func appendDoc(b []byte, d docstore.Doc) []byte {
 			return strconv.AppendInt(b, int64(v), 10)
 		case docstore.Bool:
 			return strconv.AppendBool(b, bool(v))
+		case docstore.Bytes:
+			return appendBytes(b, v)
 		case docstore.Map:
 			return appendObject(b, v, appendText)
 		case docstore.Opaque:
@@ -83,6 +86,26 @@ func appendObject[M ~map[string]V, V any](b []byte, m M, appendValue func([]byte
 func appendText(b []byte, s string) []byte {
 	b, _ = jsontext.AppendQuote(b, s) // an error means invalid UTF-8, which the port rejects
 	return b
+}
+
+// The spelling of bytes, around their base64. It is an array because an object of text would be a map.
+const bytesBefore, bytesAfter = `["base64","`, `"]`
+
+func appendBytes(b []byte, v docstore.Bytes) []byte {
+	b = append(b, bytesBefore...)
+	b = base64.StdEncoding.AppendEncode(b, []byte(v))
+	return append(b, bytesAfter...)
+}
+
+// parseBytes reads what appendBytes wrote, and nothing else.
+func parseBytes(raw jsontext.Value) (docstore.Bytes, bool) {
+	text, begins := bytes.CutPrefix(raw, []byte(bytesBefore))
+	text, ends := bytes.CutSuffix(text, []byte(bytesAfter))
+	if !begins || !ends || bytes.ContainsAny(text, "\r\n") { // which the decoder passes over
+		return "", false
+	}
+	v, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
+	return docstore.Bytes(v), err == nil && len(v) <= docstore.MaxBytes
 }
 
 // parseDoc reads a document.
@@ -134,6 +157,10 @@ func parseValue(raw jsontext.Value, scratch []byte) (docstore.Value, []byte) {
 	case '{':
 		if m, ok := parseMap(raw); ok {
 			return m, scratch
+		}
+	case '[':
+		if v, ok := parseBytes(raw); ok {
+			return v, scratch
 		}
 	case '0':
 		n, err := strconv.ParseInt(string(raw), 10, 64)

@@ -2,6 +2,7 @@ package sqlitestore_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -30,6 +31,18 @@ func TestParseDoc(t *testing.T) {
 		{`{"a":true,"b":false}`, docstore.Doc{"a": docstore.Bool(true), "b": docstore.Bool(false)}},
 		{`{"a":{}}`, docstore.Doc{"a": docstore.Map{}}},
 		{`{"a":{"x":"1","y":"\n"}}`, docstore.Doc{"a": docstore.Map{"x": "1", "y": "\n"}}},
+		{`{"a":["base64",""]}`, docstore.Doc{"a": docstore.Bytes("")}},
+		{`{"a":["base64","AP8="],"b":["base64","YWJj"]}`, docstore.Doc{"a": docstore.Bytes("\x00\xff"), "b": docstore.Bytes("abc")}},
+		{`{"a": ["base64", "AP8="]}`, opaque(`["base64", "AP8="]`)}, // not as it is written
+		{`{"a":["base64","AP8"]}`, opaque(`["base64","AP8"]`)},
+		{`{"a":["base64","AP9="]}`, opaque(`["base64","AP9="]`)}, // bits that no byte has
+		{`{"a":["base64","AP\u0038="]}`, opaque(`["base64","AP\u0038="]`)},
+		{`{"a":["base64","AP8=","x"]}`, opaque(`["base64","AP8=","x"]`)},
+		{`{"a":["base64"]}`, opaque(`["base64"]`)},
+		{`{"a":["base64",1]}`, opaque(`["base64",1]`)},
+		{`{"a":["Base64","AP8="]}`, opaque(`["Base64","AP8="]`)},
+		{`{"a":["base64","_-8="]}`, opaque(`["base64","_-8="]`)},
+		{`{"a":{"base64":"AP8="}}`, docstore.Doc{"a": docstore.Map{"base64": "AP8="}}},
 		{`{"a":null}`, opaque("null")},
 		{`{"a":-0}`, opaque("-0")},
 		{`{"a":1.0}`, opaque("1.0")},
@@ -75,7 +88,7 @@ func TestParseDoc(t *testing.T) {
 func FuzzParseDoc(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"a":"b","n":12,"t":true,"m":{"x":"y"},"l":[1,2.5,{"z":null}]}`, `{"a":"\ud83d\ude00\ud800"}`, "{\"a\":\"\xff\"}",
-		` { "a" : -0 , "b" : { "x" : "1" , "x" : "2" } } `, `{"a":1,"a":2}`, `{"a":"\u0000\u001f\"\\\/"}`,
+		` { "a" : -0 , "b" : { "x" : "1" , "x" : "2" } } `, `{"a":1,"a":2}`, `{"a":"\u0000\u001f\"\\\/"}`, `{"a":["base64","AP8="],"b":["base64", ""]}`,
 	} {
 		f.Add(s)
 	}
@@ -117,6 +130,11 @@ func FuzzParseDoc(f *testing.F) {
 						t.Errorf("%s.%s is %q, encoding/json reads %v", field, k, s, want)
 					}
 				}
+			case docstore.Bytes:
+				b, err := base64.StdEncoding.DecodeString(want.([]any)[1].(string))
+				if err != nil || string(b) != string(v) {
+					t.Errorf("%s is %q, encoding/json reads %v", field, v, want)
+				}
 			case docstore.Opaque:
 				if v.Raw != any(string(raw)) {
 					t.Errorf("%s is kept as %q, stored was %q", field, v.Raw, raw)
@@ -153,7 +171,7 @@ func FuzzAppendDoc(f *testing.F) {
 		}
 		n = max(min(n, docstore.MaxInt), -docstore.MaxInt)
 		want := docstore.Doc{
-			"text" + field: docstore.String(text), "map" + field: docstore.Map{k: v}, "n": docstore.Int(n), "yes": docstore.Bool(n > 0),
+			"text" + field: docstore.String(text), "map" + field: docstore.Map{k: v}, "n": docstore.Int(n), "yes": docstore.Bool(n > 0), "bytes": docstore.Bytes(text),
 		}
 		b := sqlitestore.AppendDoc(nil, want)
 		if !json.Valid(b) {

@@ -31,7 +31,7 @@ type (
 	// Has holds when the document has the field.
 	Has struct{ Field string }
 
-	// Eq holds when the field has the value. [Map] and [Bool] can be compared, an [Instant] is resolved first.
+	// Eq holds when the field has the value. [Map], [Bytes] and [Bool] can be compared, an [Instant] is resolved first.
 	Eq struct {
 		Field string
 		Value Value
@@ -109,7 +109,7 @@ func (c Eq) validate(int) error {
 	if err := checkField(c.Field); err != nil {
 		return err
 	}
-	return checkValue(c.Value)
+	return checkOperand(c.Field, c.Value)
 }
 
 func (c LE) validate(int) error {
@@ -118,10 +118,18 @@ func (c LE) validate(int) error {
 	}
 	switch c.Value.(type) {
 	case String, Int, Instant:
-		return checkValue(c.Value)
+		return checkOperand(c.Field, c.Value)
 	default:
 		return fmt.Errorf("field %s: only numbers, text and times are ordered", c.Field)
 	}
+}
+
+// checkOperand reports whether a field can be compared with v.
+func checkOperand(field string, v Value) error {
+	if err := checkValue(v); err != nil {
+		return fmt.Errorf("field %s: %w", field, err)
+	}
+	return nil
 }
 
 func (c Any) validate(depth int) error { return validateEach(c, depth) }

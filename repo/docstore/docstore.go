@@ -202,6 +202,10 @@ const (
 	MaxLimit     = 1000    // entries in a page
 	DefaultLimit = 100     // entries in a page when the query names none
 	MaxInt       = 1 << 53 // largest magnitude of an integer: every JSON reader holds it exactly
+
+	// MaxBytes is the length of a [Bytes]. All fields of a document share what a store takes for it: 400 KB on DynamoDB, 1 MiB
+	// on Firestore, names and values together.
+	MaxBytes = 256 << 10
 )
 
 // Validate reports whether the query is well formed. The error is [ErrInvalid].

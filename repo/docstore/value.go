@@ -12,7 +12,7 @@ import (
 // is an empty, non-nil Doc. Documents returned by a store belong to the caller.
 type Doc map[string]Value
 
-// Value is what a field holds: a [String], [Int], [Bool], [Map] or, read only, an [Opaque]. In a condition or a Set an
+// Value is what a field holds: a [String], [Int], [Bool], [Bytes], [Map] or, read only, an [Opaque]. In a condition or a Set an
 // [Instant] is a time that the store resolves; in a Set, a [Before] is the text that a field had.
 type Value interface{ value() }
 
@@ -25,6 +25,11 @@ type (
 
 	// Bool is true or false.
 	Bool bool
+
+	// Bytes is a string of any bytes, up to [MaxBytes], for tables in a form of their own. It can be compared for equality and
+	// has no order. It is a Go string and not a slice, so that a store and its callers cannot change each other's:
+	// Bytes(b) and []byte(v) copy. Empty bytes are a value, as an empty text is.
+	Bytes string
 
 	// Map is a flat table of text to text, for labels that people attach.
 	Map map[string]string
@@ -48,6 +53,7 @@ type (
 func (String) value()  {}
 func (Int) value()     {}
 func (Bool) value()    {}
+func (Bytes) value()   {}
 func (Map) value()     {}
 func (Opaque) value()  {}
 func (Instant) value() {}
@@ -128,6 +134,9 @@ func equal(a, b Value) bool {
 	case Bool:
 		b, ok := b.(Bool)
 		return ok && a == b
+	case Bytes:
+		b, ok := b.(Bytes)
+		return ok && a == b
 	case Map:
 		b, ok := b.(Map)
 		return ok && maps.Equal(a, b)
@@ -166,6 +175,10 @@ func checkValue(v Value) error {
 		if v > MaxInt || v < -MaxInt {
 			return fmt.Errorf("%d is beyond ±2^53", int64(v))
 		}
+	case Bytes:
+		if len(v) > MaxBytes {
+			return fmt.Errorf("%d bytes, %d at most", len(v), MaxBytes)
+		}
 	case Map:
 		for k, t := range v {
 			if k == "" {
@@ -203,6 +216,8 @@ func describe(v Value) string {
 		return "a whole number"
 	case Bool:
 		return "a boolean"
+	case Bytes:
+		return "bytes"
 	case Map:
 		return "a map"
 	default:

@@ -80,3 +80,18 @@ func TestOpaqueInConditions(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesShareNothing: bytes are copied when they are made of a slice and when they are made into one.
+func TestBytesShareNothing(t *testing.T) {
+	slice := []byte{0, 255}
+	d := docstore.Doc{"b": docstore.Bytes(slice)}
+	slice[0] = 1
+	taken := []byte(d["b"].(docstore.Bytes))
+	taken[1] = 1
+	if want := (docstore.Doc{"b": docstore.Bytes("\x00\xff")}); !d.Equal(want) || !d.Clone().Equal(want) {
+		t.Errorf("%#v, want %#v", d, want)
+	}
+	if d.Equal(docstore.Doc{"b": docstore.String("\x00\xff")}) {
+		t.Error("bytes equal text")
+	}
+}

@@ -17,6 +17,8 @@ var sample = docstore.Doc{
 	"zero":  docstore.Int(0),
 	"yes":   docstore.Bool(true),
 	"no":    docstore.Bool(false),
+	"bytes": docstore.Bytes("\x00\xff"),
+	"void":  docstore.Bytes(""),
 	"map":   docstore.Map{"a": "1", "b": "2"},
 	"empty": docstore.Map{},
 	"digit": docstore.String("7"),
@@ -57,6 +59,7 @@ func conditions() []condition {
 		{"has, empty text", sample, has("none"), true}, // "truthy" tests fail here and on the next four
 		{"has, zero", sample, has("zero"), true},
 		{"has, false", sample, has("no"), true},
+		{"has, empty bytes", sample, has("void"), true},
 		{"has, empty map", sample, has("empty"), true},
 		{"has, other case", sample, has("Text"), false},
 
@@ -79,6 +82,15 @@ func conditions() []condition {
 		{"eq, true and one", sample, eq("yes", num(1)), false}, // SQLite and MySQL store 1
 		{"eq, false and zero", sample, eq("no", num(0)), false},
 		{"eq, zero and false", sample, eq("zero", docstore.Bool(false)), false},
+		{"eq, bytes", sample, eq("bytes", docstore.Bytes("\x00\xff")), true},
+		{"eq, bytes less", sample, eq("bytes", docstore.Bytes("\x00")), false}, // where a NUL ends a string
+		{"eq, bytes greater", sample, eq("bytes", docstore.Bytes("\x00\xff\x00")), false},
+		{"eq, other bytes", sample, eq("bytes", docstore.Bytes("\x00\xfe")), false}, // both are U+FFFD, read as text
+		{"eq, empty bytes", sample, eq("void", docstore.Bytes("")), true},
+		{"eq, empty bytes and text", sample, eq("void", str("")), false},
+		{"eq, empty text and bytes", sample, eq("none", docstore.Bytes("")), false},
+		{"eq, text and its bytes", sample, eq("text", docstore.Bytes("hello")), false},
+		{"eq, missing and empty bytes", sample, eq("other", docstore.Bytes("")), false},
 		{"eq, map", sample, eq("map", docstore.Map{"b": "2", "a": "1"}), true},
 		{"eq, map with less", sample, eq("map", docstore.Map{"a": "1"}), false},
 		{"eq, map with more", sample, eq("map", docstore.Map{"a": "1", "b": "2", "c": "3"}), false},
@@ -99,6 +111,8 @@ func conditions() []condition {
 		{"le, number and text", sample, le("num", str("9")), false}, // stores that order all types put numbers first
 		{"le, text and number", sample, le("digit", num(9)), false},
 		{"le, true and number", sample, le("yes", num(9)), false},
+		{"le, bytes and text", sample, le("void", str("~")), false},
+		{"le, bytes and number", sample, le("bytes", num(9)), false},
 		{"le, map and text", sample, le("map", str("~")), false},
 		{"le, text less", sample, le("text", str("hell")), false},
 		{"le, text equal", sample, le("text", str("hello")), true},

@@ -82,6 +82,8 @@ var checks = []check{
 	{"StartAgain", checkStartAgain},
 	{"Refusal", checkRefusal},
 	{"Values", checkValues},
+	{"Bytes", checkBytes},
+	{"BytesOwnership", checkBytesOwnership},
 	{"Now", checkNow},
 	{"TimeConditions", checkTimeConditions},
 	{"SeveralWrites", checkSeveralWrites},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
@@ -200,6 +201,34 @@ var plantedFaults = []struct {
 			return docstore.Any{c, docstore.Not{Cond: docstore.Has{Field: eq.Field}}}
 		}
 		return c
+	}), []string{"Conditions"}, true},
+
+	{"takes bytes for text", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		w.Set = maps.Clone(w.Set)
+		for field, v := range w.Set {
+			if b, ok := v.(docstore.Bytes); ok {
+				w.Set[field] = docstore.String(strings.ToValidUTF8(string(b), "\ufffd"))
+			}
+		}
+	}), []string{"Bytes", "BytesOwnership", "Values"}, true},
+
+	{"ends bytes at a NUL", eachWrite(func(_ context.Context, _ docstore.Store, w *docstore.Write) {
+		w.Set = maps.Clone(w.Set)
+		for field, v := range w.Set {
+			if b, ok := v.(docstore.Bytes); ok {
+				until, _, _ := strings.Cut(string(b), "\x00")
+				w.Set[field] = docstore.Bytes(until)
+			}
+		}
+	}), []string{"Bytes", "Values"}, true},
+
+	{"compares bytes with text", eachCond(func(c docstore.Cond) docstore.Cond {
+		eq, ok := c.(docstore.Eq)
+		b, isBytes := eq.Value.(docstore.Bytes)
+		if !ok || !isBytes || !utf8.ValidString(string(b)) {
+			return c
+		}
+		return docstore.Any{c, docstore.Eq{Field: eq.Field, Value: docstore.String(b)}}
 	}), []string{"Conditions"}, true},
 
 	{"takes an empty Any for true", eachCond(func(c docstore.Cond) docstore.Cond {

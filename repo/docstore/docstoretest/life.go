@@ -47,6 +47,7 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 		deep = docstore.Not{Cond: deep}
 	}
 	pointer := docstore.Has{Field: "a"}
+	tooMany := docstore.Bytes(make([]byte, docstore.MaxBytes+1))
 	writes := map[string][]docstore.Write{
 		"none":                       {},
 		"same key twice":             {{Key: good, Set: set}, {Key: key("other")}, {Key: good, Add: map[string]int64{"b": 1}}},
@@ -61,6 +62,7 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 		"number too large":           {{Key: good, Set: docstore.Doc{"a": docstore.Int(docstore.MaxInt + 1)}}},
 		"number too small":           {{Key: good, Set: docstore.Doc{"a": docstore.Int(-docstore.MaxInt - 1)}}},
 		"add too large":              {{Key: good, Add: map[string]int64{"a": docstore.MaxInt + 1}}},
+		"too many bytes":             {{Key: good, Set: docstore.Doc{"a": tooMany}}},
 		"map without a key":          {{Key: good, Set: docstore.Doc{"a": docstore.Map{"": "x"}}}},
 		"map not UTF-8":              {{Key: good, Set: docstore.Doc{"a": docstore.Map{"x": "\xff"}}}},
 		"opaque":                     {{Key: good, Set: docstore.Doc{"a": docstore.Opaque{}}}},
@@ -93,6 +95,8 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 		"condition without a value":  {{Key: good, If: docstore.Eq{Field: "a"}}},
 		"condition on opaque":        {{Key: good, If: docstore.Eq{Field: "a", Value: docstore.Opaque{}}}},
 		"order of booleans":          {{Key: good, If: docstore.LE{Field: "a", Value: docstore.Bool(true)}}},
+		"comparison with too many":   {{Key: good, If: docstore.Eq{Field: "a", Value: tooMany}}},
+		"order of bytes":             {{Key: good, If: docstore.LE{Field: "a", Value: docstore.Bytes("a")}}},
 		"order of maps":              {{Key: good, If: docstore.LE{Field: "a", Value: docstore.Map{}}}},
 		"not of nothing":             {{Key: good, If: docstore.Not{}}},
 		"nil in any":                 {{Key: good, If: docstore.Any{docstore.Absent{}, nil}}},

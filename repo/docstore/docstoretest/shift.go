@@ -97,7 +97,8 @@ func checkBefore(ctx context.Context, s docstore.Store) error {
 func checkBeforeDamaged(ctx context.Context, s docstore.Store) error {
 	var f findings
 	for name, v := range map[string]docstore.Value{
-		"number": docstore.Int(5), "zero": docstore.Int(0), "boolean": docstore.Bool(true), "map": docstore.Map{"x": "1"}, "empty map": docstore.Map{},
+		"number": docstore.Int(5), "zero": docstore.Int(0), "boolean": docstore.Bool(true), "bytes": docstore.Bytes("text"),
+		"no bytes": docstore.Bytes(""), "map": docstore.Map{"x": "1"}, "empty map": docstore.Map{},
 	} {
 		k, bystander := key(name), key("beside "+name)
 		found := docstore.Doc{"v": v, "other": docstore.String("stays")}

@@ -307,6 +307,7 @@ var (
 	})
 	plainOf = rapid.OneOf(orderedOf, rapid.SampledFrom([]docstore.Value{
 		docstore.Bool(true), docstore.Bool(false), docstore.Map{}, docstore.Map{"x": "1"}, docstore.Map{"x": "1", "y": ""},
+		docstore.Bytes(""), docstore.Bytes("a"), docstore.Bytes("\x00\xff"),
 	}))
 	amountOf = rapid.SampledFrom([]int64{1, -1, 0, 2, docstore.MaxInt, -docstore.MaxInt})
 )
