@@ -6,17 +6,24 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // function is a Cloud Function in a process of its own, as the framework runs it.
@@ -24,6 +31,8 @@ type function struct {
 	url    string
 	stderr bytes.Buffer
 	stop   func() // ends the process; stderr may be read then
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when the process has ended
 }
 
 // startFunction runs a target until the test ends, and waits until it listens.
@@ -31,21 +40,20 @@ func startFunction(t *testing.T, path, target string, env ...string) *function {
 	t.Helper()
 	port := strconv.Itoa(freePort(t)) // the framework does not say which one it chose
 	address := "127.0.0.1:" + port
-	f := &function{url: "http://" + address}
 	c := exec.Command(path)
+	f := &function{url: "http://" + address, cmd: c, ended: make(chan struct{})}
 	c.Env = append(environment(), append(env, "FUNCTION_TARGET="+target, "PORT="+port)...)
 	c.Stderr = &f.stderr
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(f.ended)
 		_ = c.Wait()
 	}()
 	f.stop = func() {
 		_ = c.Process.Kill()
-		<-ended
+		<-f.ended
 	}
 	t.Cleanup(f.stop)
 	for deadline := time.Now().Add(failAfter); ; {
@@ -55,7 +63,7 @@ func startFunction(t *testing.T, path, target string, env ...string) *function {
 			return f
 		}
 		select {
-		case <-ended:
+		case <-f.ended:
 			t.Fatalf("the function ended\n%s", f.stderr.Bytes())
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -173,6 +181,80 @@ func TestCloudFunctions(t *testing.T) {
 				t.Errorf("the API is there too: %d %s", status, body)
 			}
 		})
+	}
+}
+
+// TestFunctionStops: on SIGTERM, the function Tasks cancels the run that is under way and releases its lock, and sends its
+// response before the process ends: the next delivery runs the analysis at once.
+func TestFunctionStops(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no SIGTERM on Windows")
+	}
+	began := make(chan struct{})
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server sees that the caller hangs up once the body is read
+		close(began)
+		<-r.Context().Done()
+	}))
+	defer target.Close()
+	documents := firestoretest.Start(t, nil)
+	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	key := docstore.Key{Kind: analysis.Kind, ID: "hangs"}
+	if _, err := store.Write(t.Context(), docstore.Write{Key: key, Set: docstore.Doc{"title": docstore.String("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	locked := func() bool {
+		t.Helper()
+		r, err := store.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Docs[0]["lockOwner"] != nil
+	}
+	f := startFunction(t, build(t, "functions/gcp/local"), "Tasks", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+documents.Addr(),
+		"LEASEHOLD_DEVELOPMENT=1", "LEASEHOLD_TARGET_URL="+target.URL)
+
+	type response struct {
+		status int
+		body   string
+		err    error
+	}
+	delivered := make(chan response, 1)
+	go func() {
+		w, err := http.Post(f.url+tasks.TaskPath, "application/json", strings.NewReader(`{"analysisId":"hangs"}`)) //nolint:noctx // the process's end ends it
+		if err != nil {
+			delivered <- response{err: err}
+			return
+		}
+		defer w.Body.Close()
+		body, err := io.ReadAll(w.Body)
+		delivered <- response{w.StatusCode, string(body), err}
+	}()
+	<-began
+	if !locked() {
+		t.Error("no worker holds the lock of the run")
+	}
+	if err := f.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-delivered; r.err != nil || r.status != http.StatusConflict || !strings.Contains(r.body, `"code":"RUN_INTERRUPTED"`) {
+		t.Errorf("the queue receives %d %s, %v", r.status, r.body, r.err)
+	}
+	select {
+	case <-f.ended:
+	case <-time.After(failAfter):
+		t.Fatal("the function goes on")
+	}
+	if code := f.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(f.stderr.String(), `"message":"stopped"`) {
+		t.Errorf("exit code %d\n%s", code, f.stderr.Bytes())
+	}
+	if locked() {
+		t.Error("the lock is still held")
 	}
 }
 

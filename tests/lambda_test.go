@@ -187,6 +187,17 @@ func TestLambda(t *testing.T) {
 		}
 		l.kill()
 		checkLambdaLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "Bearer x")
+		failed := 0
+		for line := range strings.Lines(l.stderr.String()) {
+			if strings.Contains(line, `errorMessage`) { // the runtime's line about an invocation that failed
+				if failed++; !strings.Contains(line, `"level":"ERROR"`) {
+					t.Errorf("a failed invocation is logged as %s", line)
+				}
+			}
+		}
+		if failed != 4 {
+			t.Errorf("%d failed invocations are in the log, want 4", failed)
+		}
 	})
 
 	t.Run("one tenant for tokens without a claim and for IAM", func(t *testing.T) {

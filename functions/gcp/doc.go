@@ -12,6 +12,11 @@
 //
 // Requests that arrive while the store is being opened wait for it until their own deadlines.
 //
+//	SIGTERM ─▶ runs of Tasks are cancelled and release their locks, other requests finish ─▶ the process ends, within 9 s
+//
+// Cloud Run kills the process 10 s after SIGTERM, and the framework would end it at once. The functions take the signal over with
+// their first request.
+//
 // # Settings
 //
 // Settings are environment variables; the package settings and docs/settings.md list them.

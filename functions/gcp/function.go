@@ -20,6 +20,7 @@ import (
 // Function is one of the functions over Firestore: an [http.Handler] that opens its store on the first request.
 type Function struct {
 	log  *slog.Logger
+	life func() *life
 	open func() (http.Handler, error)
 
 	mu  sync.Mutex
@@ -33,7 +34,8 @@ type opening struct {
 	err     error
 }
 
-// opener opens the store, server makes the handler over it. ctx is the lifetime of the instance.
+// opener opens the store, server makes the handler over it. The opener's ctx is the lifetime of what it opens; the server's ends
+// when the instance is asked to end.
 type (
 	opener func(ctx context.Context, c *settings.Config) (docstore.Store, error)
 	server func(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error)
@@ -42,36 +44,35 @@ type (
 // New returns the HTTP API with the settings of an environment, such as that of [os.Environ]. Errors and one line for each
 // request go to the log.
 func New(environ func() []string, log *slog.Logger) *Function {
-	return newFunction(settings.FunctionAPI, environ, log, openFirestore, api)
+	return newFunction(settings.FunctionAPI, environ, log, processLife, openFirestore, api)
 }
 
 // NewTasks returns the endpoint that Cloud Tasks delivers to: POST /internal/tasks/analysis.
 func NewTasks(environ func() []string, log *slog.Logger) *Function {
-	return newFunction(settings.FunctionTasks, environ, log, openFirestore, taskEndpoint)
+	return newFunction(settings.FunctionTasks, environ, log, processLife, openFirestore, taskEndpoint)
 }
 
 // NewSweep returns the endpoint that Cloud Scheduler calls: POST /internal/sweep.
 func NewSweep(environ func() []string, log *slog.Logger) *Function {
-	return newFunction(settings.FunctionSweep, environ, log, openFirestore, sweepEndpoint)
+	return newFunction(settings.FunctionSweep, environ, log, processLife, openFirestore, sweepEndpoint)
 }
 
 func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, error) {
 	return gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: c.Project, Database: c.Database, Root: c.Root})
 }
 
-func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, open opener, serve server) *Function {
-	f := &Function{log: log}
+func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, life func() *life, open opener, serve server) *Function {
+	f := &Function{log: log, life: life}
 	f.open = func() (http.Handler, error) {
 		c, err := settings.Load(e, environ(), nil)
 		if err != nil {
 			return nil, err
 		}
-		ctx := context.Background() // of the instance: clients keep it for as long as they live
-		store, err := open(ctx, c)
+		store, err := open(context.Background(), c) // clients keep it for as long as they live
 		if err != nil {
 			return nil, fmt.Errorf("open the store: %w", err)
 		}
-		h, err := serve(ctx, c, store, log)
+		h, err := serve(f.life().ctx, c, store, log)
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
@@ -88,7 +89,7 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 	if c.Development {
 		without = httpapi.Development{}
 	}
-	identity, err := setup.Identity(ctx, c, without)
+	identity, err := setup.Identity(context.WithoutCancel(ctx), c, without) // requests in flight at the end still need keys
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store,
 }
 
 func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
-	route, _, err := SweepRoute(ctx, c, store, log) // the queue stays open for as long as the instance lives
+	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, log) // the queue stays open for as long as the process lives
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +118,10 @@ func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store
 
 // ServeHTTP implements [http.Handler].
 func (f *Function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.life().serve(http.HandlerFunc(f.serve), w, r)
+}
+
+func (f *Function) serve(w http.ResponseWriter, r *http.Request) {
 	h, err := f.handler(r.Context())
 	if err != nil {
 		f.log.ErrorContext(r.Context(), "cannot start", "err", err)

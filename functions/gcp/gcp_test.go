@@ -52,7 +52,13 @@ func TestBasePath(t *testing.T) {
 }
 
 func newAPI(environ func() []string, log *slog.Logger, open opener) *Function {
-	return newFunction(settings.FunctionAPI, environ, log, open, api)
+	return newFunction(settings.FunctionAPI, environ, log, newTestLife(), open, api)
+}
+
+// newTestLife is the life of one function, which no signal ends.
+func newTestLife() func() *life {
+	l := newLife()
+	return func() *life { return l }
 }
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {

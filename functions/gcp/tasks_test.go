@@ -83,11 +83,11 @@ func TestFunctions(t *testing.T) {
 		" LEASEHOLD_TASK_ACCOUNT=" + account + " LEASEHOLD_TASK_QUEUE=" + queue + " LEASEHOLD_TASK_URL=http://" + worker.Listener.Addr().String() + tasks.TaskPath
 	log := slog.New(slog.DiscardHandler)
 	open := func(context.Context, *settings.Config) (docstore.Store, error) { return store, nil }
-	worker.Config.Handler = newFunction(settings.FunctionTasks, env(words), log, open, taskEndpoint)
+	worker.Config.Handler = newFunction(settings.FunctionTasks, env(words), log, newTestLife(), open, taskEndpoint)
 	worker.Start()
 	defer worker.Close()
 
-	sweep := newFunction(settings.FunctionSweep, env(words), log, open, sweepEndpoint)
+	sweep := newFunction(settings.FunctionSweep, env(words), log, newTestLife(), open, sweepEndpoint)
 	audience := "http://" + worker.Listener.Addr().String() + tasks.TaskPath
 	call := func(token string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tasks.SweepPath, nil)
@@ -123,7 +123,7 @@ func TestFunctions(t *testing.T) {
 func TestFunctionsNotSetUp(t *testing.T) {
 	for path, serve := range map[string]server{tasks.TaskPath: taskEndpoint, tasks.SweepPath: sweepEndpoint} {
 		w := httptest.NewRecorder()
-		f := newFunction(settings.FunctionTasks, env(""), slog.New(slog.DiscardHandler), memory, serve)
+		f := newFunction(settings.FunctionTasks, env(""), slog.New(slog.DiscardHandler), newTestLife(), memory, serve)
 		f.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
 		if w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "NOT_CONFIGURED") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)

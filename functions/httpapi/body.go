@@ -228,6 +228,7 @@ func sendAs(w http.ResponseWriter, status int, contentType string, body any) err
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(b)+1)) // a flushed response is whole
 	w.WriteHeader(status)
 	// An error here means that the caller is gone.
 	_, _ = w.Write(append(b, '\n'))

@@ -65,10 +65,13 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.SubjectRate },
 	},
 	{
-		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "15s", Entries: Serve | Worker,
+		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "8s", Entries: Serve | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "20s"}},
 		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",
-		field:    func(c *Config) any { return &c.ShutdownTimeout },
+		More: "The platform kills the process some time after SIGTERM, and this time must be shorter: Cloud Run and `docker stop` after 10 s, " +
+			"Kubernetes and ECS after 30 s unless they are told otherwise. A worker needs a few seconds more to return its messages. Runs of `leasehold serve` are cancelled " +
+			"at once, whatever this is.",
+		field: func(c *Config) any { return &c.ShutdownTimeout },
 	},
 	{
 		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json"}, Entries: Serve | Worker | Maintain,

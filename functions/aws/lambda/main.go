@@ -35,7 +35,8 @@ const openTimeout = 9 * time.Second
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	slog.SetDefault(log) // aws-lambda-go writes the errors of invocations to the standard log
+	slog.SetDefault(log) // aws-lambda-go writes the errors of invocations to the standard log, and nothing else
+	slog.SetLogLoggerLevel(slog.LevelError)
 	h, err := open(context.Background(), os.Getenv("_HANDLER"), os.Environ(), log)
 	if err != nil {
 		log.Error("cannot start", "err", err)

@@ -1,0 +1,88 @@
+package gcp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is the time for requests in flight after SIGTERM: a little less than the 10 s after which Cloud Run kills the process.
+const stopTimeout = 9 * time.Second
+
+// life is the time in which functions take requests. The framework serves until the process is killed, so that its end is found
+// here: when ctx ends, runs are cancelled and release their locks, and the process ends when no request is in flight.
+type life struct {
+	ctx context.Context
+	end context.CancelFunc
+
+	mu       sync.Mutex
+	inFlight int
+	idle     chan struct{} // closed when no request is in flight; nil as long as no one waits for that
+}
+
+func newLife() *life {
+	ctx, end := context.WithCancel(context.Background())
+	return &life{ctx: ctx, end: end}
+}
+
+// processLife returns the life of this process, which SIGTERM ends. The first call takes that signal over; until then it ends the
+// process at once, which has no locks then.
+var processLife = sync.OnceValue(func() *life {
+	l := newLife()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	go func() {
+		<-signals
+		signal.Stop(signals) // a second signal ends the process at once
+		log := NewLog(os.Stderr)
+		log.Info("stopping: runs are cancelled, other requests in flight may finish", "within_ms", stopTimeout.Milliseconds())
+		late, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		os.Exit(l.stop(late, log)) //nolint:gocritic // cancel has nothing left to do
+	}()
+	return l
+})
+
+// stop ends the life, waits until no request is in flight and returns the exit code of the process.
+func (l *life) stop(ctx context.Context, log *slog.Logger) int {
+	l.end()
+	l.mu.Lock()
+	idle := make(chan struct{})
+	l.idle = idle
+	if l.inFlight == 0 {
+		close(idle)
+	}
+	l.mu.Unlock()
+	select {
+	case <-idle:
+		log.InfoContext(ctx, "stopped")
+		return 0
+	case <-ctx.Done():
+		log.ErrorContext(ctx, "requests in flight are cut off", "err", context.Cause(ctx))
+		return 1
+	}
+}
+
+// serve serves a request that counts as in flight until its response has left the process.
+func (l *life) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	l.inFlight++
+	l.mu.Unlock()
+	defer func() {
+		if l.ctx.Err() != nil {
+			_ = http.NewResponseController(w).Flush() // net/http sends a short response after its handler only, and the process may end first
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.inFlight--; l.inFlight == 0 && l.idle != nil {
+			close(l.idle)
+			l.idle = nil
+		}
+	}()
+	h.ServeHTTP(w, r)
+}
