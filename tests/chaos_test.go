@@ -8,6 +8,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
@@ -21,7 +22,7 @@ func memoryInside(*testing.T) func(*testing.T) docstore.Store {
 // BE-041-DOD-4).
 func TestChaosOnMemory(t *testing.T) {
 	t.Parallel()
-	chaos.Proof(t, atDepth(50, 500), memoryInside)
+	chaos.Proof(t, suite.AtDepth(50, 500), memoryInside)
 }
 
 // TestChaosDetectsMutations: the simulation detects mutations of the rules and of clients.
@@ -33,7 +34,7 @@ func TestChaosDetectsMutations(t *testing.T) {
 // TestChaosOnSQLite: the same on a file.
 func TestChaosOnSQLite(t *testing.T) {
 	t.Parallel()
-	chaos.Proof(t, atDepth(3, 30), func(*testing.T) func(*testing.T) docstore.Store {
+	chaos.Proof(t, suite.AtDepth(3, 30), func(*testing.T) func(*testing.T) docstore.Store {
 		return func(t *testing.T) docstore.Store { return onSQLite(t, time.Now) }
 	})
 }
@@ -41,7 +42,7 @@ func TestChaosOnSQLite(t *testing.T) {
 // TestChaosOnDynamoDB: the same through the SDK, with clocks that are measured, and the margin before a takeover.
 func TestChaosOnDynamoDB(t *testing.T) {
 	t.Parallel()
-	chaos.Proof(t, atDepth(1, 10), func(*testing.T) func(*testing.T) docstore.Store {
+	chaos.Proof(t, suite.AtDepth(1, 10), func(*testing.T) func(*testing.T) docstore.Store {
 		return func(t *testing.T) docstore.Store {
 			server := dynamodbtest.New(nil)
 			return openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: analysisIndexes["indexed"]})
@@ -52,7 +53,7 @@ func TestChaosOnDynamoDB(t *testing.T) {
 // TestChaosOnFirestore: the same through the SDK, by the server's clock.
 func TestChaosOnFirestore(t *testing.T) {
 	t.Parallel()
-	chaos.Proof(t, atDepth(1, 5), func(t *testing.T) func(*testing.T) docstore.Store {
+	chaos.Proof(t, suite.AtDepth(1, 5), func(t *testing.T) func(*testing.T) docstore.Store {
 		outside := chaos.NewOutside(t.Context())
 		server := firestoretest.Start(t, &firestoretest.Options{Mode: firestoretest.Pessimistic, Now: outside.Now})
 		s := openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()})

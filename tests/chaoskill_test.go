@@ -27,6 +27,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
@@ -287,7 +288,7 @@ type crashRun struct {
 // points that the seed chooses. CHAOS_SEED repeats the choices of a run.
 func TestChaosOfProcesses(t *testing.T) {
 	t.Parallel()
-	processes, messages, analyses := atDepth(3, 6), atDepth(40, 200), atDepth(8, 20)
+	processes, messages, analyses := suite.AtDepth(3, 6), suite.AtDepth(40, 200), suite.AtDepth(8, 20)
 	seed := rand.Uint64()
 	if s := os.Getenv("CHAOS_SEED"); s != "" {
 		var err error

@@ -106,7 +106,7 @@ func cutOff(t *testing.T, processes, durations, perMs, ms int) (cached, random i
 // that begins at a random number, and with random numbers alone. The table is the one of docs/ids.md; in a deep run it
 // has 1000 processes and a second.
 func TestFallbackTable(t *testing.T) {
-	processes, ms := atDepth(100, 1000), atDepth(100, 1000)
+	processes, ms := suite.AtDepth(100, 1000), suite.AtDepth(100, 1000)
 	var table strings.Builder
 	fmt.Fprintf(&table, "IDs made twice by %d processes in %d ms\n%28s %9s %9s %9s\n", processes, ms, "cut off within", "IDs/ms", "cached", "random")
 	for _, durations := range []int{0, 6, 60} {

@@ -115,14 +115,14 @@ func idsOnDynamoDB(t *testing.T, s idsim.Setting) idsim.Servers {
 
 // onMemoryIDs is a run on the store in memory, of a thousand processes in a deep run.
 func onMemoryIDs(seed uint64) idsim.Config {
-	return idsim.Config{Seed: seed, Processes: atDepth(200, 1000), Lasts: 35 * time.Second, Serve: idsOnMemory}
+	return idsim.Config{Seed: seed, Processes: suite.AtDepth(200, 1000), Lasts: 35 * time.Second, Serve: idsOnMemory}
 }
 
 // TestIDsAreUnique: processes on a table that is 99 % full make no ID twice, but for random ones, and each
 // makes them in order.
 func TestIDsAreUnique(t *testing.T) {
 	t.Parallel()
-	for _, seed := range idSeeds(t, atDepth([]uint64{1}, []uint64{1, 2})...) {
+	for _, seed := range idSeeds(t, suite.AtDepth([]uint64{1}, []uint64{1, 2})...) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			uniqueIDs(t, onMemoryIDs(seed))
@@ -136,7 +136,7 @@ func TestIDsAreUniqueOnStores(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, idsim.Setting) idsim.Servers{
 		"SQLite": idsOnSQLite, "DynamoDB": idsOnDynamoDB,
 	} {
-		for _, seed := range idSeeds(t, atDepth([]uint64{1}, []uint64{1, 2, 3})...) {
+		for _, seed := range idSeeds(t, suite.AtDepth([]uint64{1}, []uint64{1, 2, 3})...) {
 			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
 				uniqueIDs(t, idsim.Config{Seed: seed, Processes: 60, Lasts: time.Minute, Serve: serve})
 			})
@@ -153,7 +153,7 @@ func TestUniquenessDetectsMutations(t *testing.T) {
 			// One small simulation meets the fault in one of four seeds or more, and the search ends at the first that does: 64
 			// seeds without one have a chance of less than one in a billion. A deep one meets it in most.
 			var many []uint64
-			for seed := range atDepth(uint64(64), 8) {
+			for seed := range suite.AtDepth(uint64(64), 8) {
 				many = append(many, seed+1)
 			}
 			seeds := idSeeds(t, many...)

@@ -69,17 +69,6 @@ func binary(t *testing.T) string {
 	return build(t, "cmd/leasehold")
 }
 
-// deep asks for the sizes of the gate: more seeds, more processes. The environment sets it; see CONTRIBUTING.md.
-var deep = os.Getenv("LEASEHOLD_TEST_DEEP") == "1"
-
-// atDepth is the size of a check: the first normally, the second in a deep run.
-func atDepth[T any](normally, deeply T) T {
-	if deep {
-		return deeply
-	}
-	return normally
-}
-
 // failAfter is how long a test waits for what must happen. It only matters to a test that fails.
 const failAfter = 5 * time.Minute
 

@@ -39,7 +39,7 @@ func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.T
 	t.Run("histories are linearizable", func(t *testing.T) {
 		clock := NewClock()
 		store := newStore(t, clock.Now)
-		for seed := range uint64(20) {
+		for seed := range AtDepth(uint64(8), 20) {
 			if err := p.history(t.Context(), store, clock, fmt.Sprint("history ", seed), seed); err != nil {
 				t.Fatal(err)
 			}
