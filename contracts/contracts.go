@@ -26,4 +26,4 @@ var OpenAPIInternal []byte
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.7.2 -config oapi-codegen.yaml openapi.yaml
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.7.2 -config oapi-codegen-internal.yaml openapi-internal.yaml
 //go:generate go run ./internal/genschema openapi.json schema openapi.yaml openapi-internal.yaml
-//go:generate go run ./internal/genvectors vectors/kazahana.json
+//go:generate go run ./internal/genvectors vectors

@@ -26,7 +26,7 @@ var imports = map[string][]string{
 	// Libraries.
 	"contracts":                     {},
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
-	"contracts/internal/genvectors": {"kazahana"},
+	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
 	"internal/backoff":              {},
 	"kazahana":                      {"internal/backoff"},
 	"once":                          {"contracts", "internal/backoff"},
@@ -40,6 +40,7 @@ var imports = map[string][]string{
 	"repo/field":                 {},
 	"repo/lock":                  {"repo/docstore", "repo/field", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
+	"repo/placement":             {"repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock"},
 	"repo/rule":                  {"repo/docstore"},
 

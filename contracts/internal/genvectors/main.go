@@ -1,7 +1,7 @@
-// Genvectors writes the test vectors of IDs, for those who read and make IDs in other languages:
-// genvectors vectors/kazahana.json
+// Genvectors writes the test vectors of IDs and of placement into a folder, for those who do the same in other languages:
+// genvectors vectors
 //
-// It knows no clock and no chance: the same code writes the same file.
+// It knows no clock and no chance: the same code writes the same files.
 package main
 
 import (
@@ -9,24 +9,50 @@ import (
 	"encoding/json"
 	"log"
 	"os"
+	"path/filepath"
 )
 
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 2 {
-		log.Fatal("usage: genvectors file.json")
+		log.Fatal("usage: genvectors folder")
 	}
-	content, err := Vectors()
+	files, err := Files()
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := os.WriteFile(os.Args[1], content, 0o644); err != nil {
-		log.Fatal(err)
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(os.Args[1], name), content, 0o644); err != nil {
+			log.Fatal(err)
+		}
 	}
 }
 
-// Vectors returns the content of the file. What its members mean is in contracts/vectors/README.md.
-func Vectors() ([]byte, error) {
+// Files returns the content of each file. What their members mean is in contracts/vectors/README.md.
+func Files() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	ofIDs, err := idVectors()
+	if err != nil {
+		return nil, err
+	}
+	for name, v := range map[string]any{"kazahana.json": ofIDs, "placement.json": placements()} {
+		if files[name], err = encode(v); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return out.Bytes(), err
+}
+
+func idVectors() (vectors, error) {
 	v := vectors{
 		Comment: "Test vectors of kazahana IDs and their public IDs. README.md beside this file explains them. " +
 			"Generated: make generate.",
@@ -42,23 +68,14 @@ func Vectors() ([]byte, error) {
 	}
 	var err error
 	if v.IDs, err = ids(); err != nil {
-		return nil, err
+		return vectors{}, err
 	}
 	if v.ExternalIDs, err = externalIDs(); err != nil {
-		return nil, err
+		return vectors{}, err
 	}
 	if v.Plausibility, err = plausibilities(); err != nil {
-		return nil, err
+		return vectors{}, err
 	}
-	if v.MalformedExternalIDs, err = malformedExternalIDs(); err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	v.MalformedExternalIDs, err = malformedExternalIDs()
+	return v, err
 }

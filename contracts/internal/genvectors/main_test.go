@@ -7,15 +7,17 @@ import (
 	"testing"
 )
 
-// TestVectorsAreUpToDate: the file in contracts/vectors is what the code gives. That what the code gives is right, the tests of
-// kazahana/extid ask of the file.
+// TestVectorsAreUpToDate: the files in contracts/vectors are what the code gives. That what the code gives is right, the tests of
+// kazahana/extid and repo/placement ask of the files.
 func TestVectorsAreUpToDate(t *testing.T) {
-	want, err := Vectors()
+	files, err := Files()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(filepath.Join("..", "..", "vectors", "kazahana.json"))
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("kazahana.json differs: run make generate (%v)", err)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join("..", "..", "vectors", name))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs: run make generate (%v)", name, err)
+		}
 	}
 }
