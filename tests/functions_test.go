@@ -55,7 +55,12 @@ func startFunction(t *testing.T, path, target string, env ...string) *function {
 		_ = c.Process.Kill()
 		<-f.ended
 	}
-	t.Cleanup(f.stop)
+	t.Cleanup(func() {
+		f.stop()
+		if f.stderr.Len() > 0 {
+			checkLog(t, f.stderr.String())
+		}
+	})
 	for deadline := time.Now().Add(failAfter); ; {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -420,11 +419,7 @@ func TestGracefulStop(t *testing.T) {
 	if err := <-p.ended; err != nil {
 		t.Errorf("the server ended with %v\n%s", err, p.stderr.Bytes())
 	}
-	for line := range strings.Lines(p.stderr.String()) {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("with --log json the log has the line %q", line)
-		}
-	}
+	checkLog(t, p.stderr.String())
 }
 
 // TestRestartKeepsLocks: locks survive a restart with the default store.

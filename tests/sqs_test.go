@@ -190,6 +190,8 @@ func TestWorker(t *testing.T) {
 				t.Helper()
 				env := append([]string{"LEASEHOLD_TASK_GRACE=20s"}, region...)
 				got, stdout, stderr := run(t, env, g.args(until, "--concurrency", "1")...)
+				log, _, _ := strings.Cut(stderr, "leasehold: ") // the error of the command follows
+				checkLog(t, log)
 				if got != code || stdout != "" {
 					t.Errorf("%d %q\n%s", got, stdout, stderr)
 				}
@@ -310,6 +312,7 @@ func TestWorkerStops(t *testing.T) {
 		t.Errorf("ended with %v\n%s", err, p.stderr.Bytes())
 	}
 	<-cut
+	checkLog(t, p.stderr.String())
 	g.want("a", "", "a#1")
 	if got := g.received(g.queue); got != `{"analysisId":"a"}` {
 		t.Errorf("the queue has %q\n%s", got, p.stderr.Bytes())
@@ -556,7 +559,7 @@ func TestLambdaGate(t *testing.T) {
 	}
 	for _, l := range []*lambdaRuntime{worker, sweep} {
 		l.kill()
-		checkLambdaLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
+		checkLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
 	}
 }
 
