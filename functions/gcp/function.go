@@ -76,8 +76,11 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
-		if c.Development {
-			h = f.fromThisMachine(h)
+		switch {
+		case c.Development:
+			h = f.fromThisMachine(h, "a function in development mode accepts callers on its own machine only")
+		case c.TaskAuth == "platform" && !c.CloudRun:
+			h = f.fromThisMachine(h, "LEASEHOLD_TASK_AUTH is platform: a function accepts callers from other machines on Cloud Run only, which verifies them")
 		}
 		return setup.BasePath(c.BasePath, h), nil
 	}
@@ -161,12 +164,12 @@ func (f *Function) try(o *opening) {
 	}
 }
 
-// fromThisMachine restricts a function in development mode to callers on this machine, whatever address the framework
+// fromThisMachine restricts a function that verifies no callers to those on this machine, whatever address the framework
 // listens on. The Host header, which the API checks, is what the caller says.
-func (f *Function) fromThisMachine(next http.Handler) http.Handler {
+func (f *Function) fromThisMachine(next http.Handler, detail string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpapi.Loopback(r.RemoteAddr) {
-			f.problem(w, r, contracts.CodePermissionDenied, "a function in development mode accepts callers on its own machine only")
+			f.problem(w, r, contracts.CodePermissionDenied, detail)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -19,6 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -104,6 +105,27 @@ func TestDevelopment(t *testing.T) {
 		w := httptest.NewRecorder()
 		if a.ServeHTTP(w, r); w.Code != c.want {
 			t.Errorf("from %s for %s: %d %s, want %d", c.from, c.host, w.Code, w.Body, c.want)
+		}
+	}
+}
+
+// TestPlatformVerifies: where callers are left to the platform, and the platform is none, only those on this machine are let in.
+func TestPlatformVerifies(t *testing.T) {
+	for _, c := range []struct {
+		words, from string
+		want        int
+	}{
+		{"", "192.0.2.1:5000", http.StatusForbidden},
+		{"", "127.0.0.1:5000", http.StatusOK}, // an empty message is done with
+		{" K_SERVICE=tasks", "192.0.2.1:5000", http.StatusOK},
+	} {
+		f := newFunction(settings.FunctionTasks, env("LEASEHOLD_TARGET_URL=https://worker.example LEASEHOLD_TASK_AUTH=platform"+c.words),
+			slog.New(slog.DiscardHandler), newTestLife(), memory, taskEndpoint)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tasks.TaskPath, http.NoBody)
+		r.RemoteAddr = c.from
+		w := httptest.NewRecorder()
+		if f.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s from %s: %d %s, want %d", c.words, c.from, w.Code, w.Body, c.want)
 		}
 	}
 }

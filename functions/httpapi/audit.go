@@ -13,7 +13,7 @@ import (
 //	action         what was asked for: lock.acquire, lock.force_release, machine_ids.lease, …; method and path for other requests
 //	outcome        ok, or the code of the error
 //	subject        who asked; missing in development mode, and if the caller could not be identified
-//	caller_tenant  the tenant of the caller
+//	caller_tenant  the tenant of the caller; the queue's and the scheduler's service accounts have none
 //	path           what it was about
 //	owner          whose lease it is, or was
 //	reason         why, in the caller's words; or why the caller was rejected
@@ -22,6 +22,12 @@ import (
 //
 // There is one for each grant and each change of rights (Route.Audit), and for each request that was rejected because of who sent it.
 const AuditMessage = "audit"
+
+// AuditSubject names the sender of a request in its audit event, for a [Route] that authenticates callers itself. It may be empty.
+func AuditSubject(r *http.Request, subject string) { noteOf(r).caller.Subject = subject }
+
+// AuditNote adds attributes to the audit event of a request, for a [Route].
+func AuditNote(r *http.Request, attrs ...slog.Attr) { auditNote(r, attrs...) }
 
 // auditNote adds attributes to the audit event of a request.
 func auditNote(r *http.Request, attrs ...slog.Attr) {
@@ -57,7 +63,10 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 		slog.String("remote", r.RemoteAddr), slog.String("request", requestID),
 	}
 	if n.caller.Subject != "" {
-		event = append(event, slog.String("subject", n.caller.Subject), slog.String("caller_tenant", n.caller.Tenant))
+		event = append(event, slog.String("subject", n.caller.Subject))
+	}
+	if n.caller.Tenant != "" {
+		event = append(event, slog.String("caller_tenant", n.caller.Tenant))
 	}
 	if by := r.Header.Get("X-Forwarded-For"); by != "" {
 		event = append(event, slog.String("forwarded_for", clip(by)))

@@ -34,11 +34,12 @@ func NewAccount(ctx context.Context, c Config, email string) (*Account, error) {
 	return &Account{t, email}, nil
 }
 
-// Verify accepts a request whose bearer token names the account, with an address that the issuer has verified. The error
+// Verify accepts a request whose bearer token names the account, with an address that the issuer has verified, and returns this
+// address, also if it is that of another account. The error
 // is [httpapi.ErrUnauthenticated] if there is no valid token, [httpapi.ErrForbidden] if it is another account's, and
 // another one if the issuer's keys could not be read.
-func (a *Account) Verify(r *http.Request) error {
-	return a.read(r, func(payload []byte) error {
+func (a *Account) Verify(r *http.Request) (subject string, err error) {
+	err = a.read(r, func(payload []byte) error {
 		token, err := a.config.verified(payload)
 		if err != nil {
 			return err
@@ -49,9 +50,15 @@ func (a *Account) Verify(r *http.Request) error {
 			return httpapi.Unauthenticated("the token has no claim email with a text: Google's ID tokens of service accounts have it if asked for")
 		case !token.isTrue("email_verified"):
 			return httpapi.Unauthenticated("the token's claim email_verified is not true: its issuer has not verified the address")
-		case email != a.email:
+		}
+		subject = email
+		if email != a.email {
 			return fmt.Errorf("%w: the token is of the account %s, this endpoint is for another", httpapi.ErrForbidden, quote(email))
 		}
 		return nil
 	})
+	if errors.Is(err, httpapi.ErrUnauthenticated) {
+		return "", err // what was read does not count
+	}
+	return subject, err
 }

@@ -52,12 +52,22 @@ func TestAccount(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		r.Header.Set("Authorization", "Bearer "+i.token(t, c.changes))
-		err := account.Verify(r)
+		subject, err := account.Verify(r)
+		want := ""
+		switch {
+		case err == nil:
+			want, _ = good["email"].(string)
+		case errors.Is(err, httpapi.ErrForbidden):
+			want = "eve@p.iam.gserviceaccount.com"
+		}
+		if subject != want {
+			t.Errorf("%s: subject %q, want %q", c.name, subject, want)
+		}
 		if c.want == "" != (err == nil) || err != nil && (err.Error() != c.want || !errors.Is(err, c.kind)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if err := account.Verify(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)); !errors.Is(err, httpapi.ErrUnauthenticated) {
+	if _, err := account.Verify(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)); !errors.Is(err, httpapi.ErrUnauthenticated) {
 		t.Errorf("no token: %v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 // Config holds the settings of one entry point, checked, with their defaults. Fields that the entry point does not take
 // are empty. Each field is named after its variable.
 type Config struct {
-	Entry Entry
+	Entry    Entry
+	CloudRun bool // this is Cloud Run, or Cloud Functions
 
 	Listen                          string
 	InsecureListenAnywhere          bool

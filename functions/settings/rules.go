@@ -86,6 +86,7 @@ func (c *Config) checkRules() error {
 
 // check applies the rules that look at values or at the platform.
 func (c *Config) check(env map[string]string) error {
+	c.CloudRun = env["K_SERVICE"] != ""
 	for _, check := range []func(map[string]string) error{
 		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkBasePath, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
 	} {
@@ -118,7 +119,7 @@ func (c *Config) checkListen(env map[string]string) error {
 		return fmt.Errorf("%s is %q: it must be host:port, such as %s", c.Name(listen), c.Listen, defaultListen)
 	case c.AuthIssuer != "":
 		return nil
-	case env["K_SERVICE"] != "":
+	case c.CloudRun:
 		return errors.New("on Cloud Run the server needs LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE: development mode, which accepts every caller, is for one machine")
 	case !httpapi.Loopback(host) && !c.InsecureListenAnywhere:
 		issuer, audience := c.NameBeside("LEASEHOLD_AUTH_ISSUER", listen), c.NameBeside("LEASEHOLD_AUTH_AUDIENCE", listen)
@@ -135,7 +136,7 @@ func (c *Config) checkDevelopment(env map[string]string) error {
 	switch {
 	case !c.Development:
 		return nil
-	case env["K_SERVICE"] != "":
+	case c.CloudRun:
 		return errors.New(accepts + "it is not allowed on Cloud Run")
 	case env["FIRESTORE_EMULATOR_HOST"] == "":
 		return errors.New(accepts + "it needs FIRESTORE_EMULATOR_HOST")
@@ -214,9 +215,9 @@ func (c *Config) checkTimes(map[string]string) error {
 }
 
 // checkTaskCallers makes sure that endpoints for tasks and sweeps that do something know their callers.
-func (c *Config) checkTaskCallers(env map[string]string) error {
+func (c *Config) checkTaskCallers(map[string]string) error {
 	host, _, _ := net.SplitHostPort(c.Listen) // checkListen has looked at it
-	if c.Entry == Serve && c.TaskAuth == "platform" && (c.RunsTasks() || c.Sweeps()) && env["K_SERVICE"] == "" && !httpapi.Loopback(host) {
+	if c.Entry == Serve && c.TaskAuth == "platform" && (c.RunsTasks() || c.Sweeps()) && !c.CloudRun && !httpapi.Loopback(host) {
 		return fmt.Errorf("%s platform on %s %s lets every caller run tasks: it is for Cloud Run, which verifies callers, and for this machine alone.\n"+
 			"Set %s, or listen on 127.0.0.1", c.Name("LEASEHOLD_TASK_AUTH"), c.Name("LEASEHOLD_LISTEN"), c.Listen,
 			c.NameBeside("LEASEHOLD_TASK_ACCOUNT", "LEASEHOLD_TASK_AUTH"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -58,7 +59,7 @@ type Endpoint struct {
 // is stopped and its lock released.
 func (d Endpoint) Route(ctx context.Context) (httpapi.Route, error) {
 	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
-	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Timeout: d.Timeout + Margin}
+	route := httpapi.Route{Method: http.MethodPost, Path: TaskPath, Audit: "task.deliver", Timeout: d.Timeout + Margin}
 	if d.Worker == nil {
 		route.Do = notConfigured("this server runs no analyses: set LEASEHOLD_TARGET_URL to the URL that does")
 		return route, nil
@@ -112,7 +113,10 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	})()
 	ctx, stop := context.WithTimeout(ctx, d.timeFor(r.Context()))
 	defer stop()
-	return reply(w, d.Worker.Deliver(ctx, message(w, r, body)))
+	m := message(w, r, body)
+	a := d.Worker.Deliver(ctx, m)
+	httpapi.AuditNote(r, slog.String("message_id", m.ID), slog.String("analysis", a.AnalysisID), slog.String("result", string(a.Outcome)))
+	return reply(w, a)
 }
 
 // timeFor is how long the work may take: less than the request may.

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/once"
@@ -412,9 +414,72 @@ func TestGuards(t *testing.T) {
 
 type guard struct{ err error }
 
-func guardOf(err error) tasks.Guard        { return guard{err} }
-func (g guard) Verify(*http.Request) error { return g.err }
-func (guard) Challenge() string            { return "Bearer" }
+func guardOf(err error) tasks.Guard                  { return guard{err} }
+func (g guard) Verify(*http.Request) (string, error) { return "", g.err }
+func (guard) Challenge() string                      { return "Bearer" }
+
+// TestAuditOfInternalEndpoints: the events of deliveries and sweeps that were done, and of callers that were kept out, name the account
+// that called; a retry and a caller without a token have no account to name.
+func TestAuditOfInternalEndpoints(t *testing.T) {
+	const queueAccount, other = "queue@p.iam.gserviceaccount.com", "other@p.iam.gserviceaccount.com"
+	issuer := cloudtaskstest.Start(t, nil)
+	who, err := oidc.NewAccount(t.Context(), oidc.Config{Issuer: issuer.Issuer(), Audience: "leasehold"}, queueAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, succeeds)
+	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
+	task, err := tasks.Endpoint{Worker: &b.Worker, Guard: who}.Route(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep, err := tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: &queueOf{}}, Guard: who}.Route()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	h := httpapi.Handler([]httpapi.Route{task, sweep}, &httpapi.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	for name, c := range map[string]struct {
+		account, path, body string
+		status              int
+		want                []string // of the audit event; nil: there is none
+	}{
+		"a run":           {queueAccount, tasks.TaskPath, `{"analysisId":"a1"}`, 200, []string{`"action":"task.deliver","outcome":"ok"`, `"subject":"` + queueAccount + `"`, `"analysis":"a1"`, `"result":"ready"`}},
+		"a retry":         {queueAccount, tasks.TaskPath, `{"analysisId":"missing"}`, 404, nil},
+		"a sweep":         {queueAccount, tasks.SweepPath, "", 200, []string{`"action":"sweep","outcome":"ok"`, `"subject":"` + queueAccount + `"`}},
+		"another account": {other, tasks.TaskPath, `{"analysisId":"a1"}`, 403, []string{`"action":"task.deliver","outcome":"PERMISSION_DENIED"`, `"subject":"` + other + `"`, `"reason":`}},
+		"no token":        {"", tasks.SweepPath, "", 401, []string{`"action":"sweep","outcome":"UNAUTHENTICATED"`}},
+	} {
+		log.Reset()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body))
+		if c.account != "" {
+			token, err := issuer.Token(c.account, "leasehold")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.status)
+		}
+		event := ""
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, `"msg":"audit"`) {
+				event += line
+			}
+		}
+		if (event == "") != (c.want == nil) || strings.Contains(event, "caller_tenant") || c.account == "" && strings.Contains(event, `"subject"`) {
+			t.Errorf("%s: %s", name, event)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(event, want) {
+				t.Errorf("%s: no %s in %s", name, want, event)
+			}
+		}
+	}
+}
 
 func TestDoorRefusesSettings(t *testing.T) {
 	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))

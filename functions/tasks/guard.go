@@ -11,9 +11,10 @@ import (
 // Guard authenticates requests to internal endpoints: they come from the queue or the scheduler. The account of
 // functions/oidc is one; [Platform] and [Development] are the others.
 type Guard interface {
-	// Verify lets a request in. An error that is [httpapi.ErrUnauthenticated] or [httpapi.ErrForbidden] keeps it out, with
+	// Verify lets a request in, and returns the subject of its caller if it was verified, also that of a caller that it keeps out: the audit
+	// event names it. An error that is [httpapi.ErrUnauthenticated] or [httpapi.ErrForbidden] keeps it out, with
 	// a text for the caller; any other error means that the caller could not be verified just now.
-	Verify(r *http.Request) error
+	Verify(r *http.Request) (subject string, err error)
 
 	// Challenge is the WWW-Authenticate header of a 401 response. Empty sends none.
 	Challenge() string
@@ -24,7 +25,7 @@ type Guard interface {
 type Platform struct{}
 
 // Verify implements [Guard].
-func (Platform) Verify(*http.Request) error { return nil }
+func (Platform) Verify(*http.Request) (string, error) { return "", nil }
 
 // Challenge implements [Guard].
 func (Platform) Challenge() string { return "" }
@@ -33,14 +34,14 @@ func (Platform) Challenge() string { return "" }
 type Development struct{}
 
 // Verify implements [Guard].
-func (Development) Verify(r *http.Request) error {
+func (Development) Verify(r *http.Request) (string, error) {
 	if !httpapi.Loopback(r.RemoteAddr) {
-		return fmt.Errorf("%w: in development mode the internal endpoints accept callers on this machine only", httpapi.ErrForbidden)
+		return "", fmt.Errorf("%w: in development mode the internal endpoints accept callers on this machine only", httpapi.ErrForbidden)
 	}
 	if err := httpapi.FromThisMachine(r); err != nil {
-		return fmt.Errorf("%w: in development mode the server %w", httpapi.ErrForbidden, err)
+		return "", fmt.Errorf("%w: in development mode the server %w", httpapi.ErrForbidden, err)
 	}
-	return nil
+	return "", nil
 }
 
 // Challenge implements [Guard].
@@ -48,7 +49,9 @@ func (Development) Challenge() string { return "" }
 
 // admit asks a guard.
 func admit(g Guard, r *http.Request) error {
-	if err := g.Verify(r); err != nil {
+	subject, err := g.Verify(r)
+	httpapi.AuditSubject(r, subject)
+	if err != nil {
 		return httpapi.Unidentified(err, g.Challenge())
 	}
 	return nil

@@ -34,7 +34,7 @@ func (d SweepEndpoint) Route() (httpapi.Route, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	route := httpapi.Route{Method: http.MethodPost, Path: SweepPath, Timeout: d.Timeout + Margin}
+	route := httpapi.Route{Method: http.MethodPost, Path: SweepPath, Audit: "sweep", Timeout: d.Timeout + Margin}
 	if d.Analyses == nil {
 		route.Do = notConfigured("this server cannot queue analyses again: set LEASEHOLD_TASK_QUEUE and LEASEHOLD_TASK_URL")
 		return route, nil
