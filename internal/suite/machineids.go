@@ -52,6 +52,18 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 		s, _ := serve(t)
 		sameMoment(t, s)
 	})
+	t.Run("processes that set up a space at the same moment", func(t *testing.T) {
+		clock := NewClock()
+		setUp(t, newStore(t, clock.Now), clock)
+	})
+	t.Run("pages that are deleted", func(t *testing.T) {
+		clock := NewClock()
+		deletedPages(t, newStore(t, clock.Now), clock)
+	})
+	t.Run("a space of an older version", func(t *testing.T) {
+		clock := NewClock()
+		olderSpace(t, newStore(t, clock.Now), clock)
+	})
 }
 
 func leasing(t *testing.T, store docstore.Store, clock *Clock, services ...machineid.ServiceConfig) *machineid.Service {
@@ -260,11 +272,182 @@ func sameMoment(t *testing.T, s *machineid.Service) {
 	wantLeased(t, s, callers)
 }
 
+// setUp lets processes set up a space of more documents than one write takes, all at once.
+func setUp(t *testing.T, store docstore.Store, clock *Clock) {
+	c := machineid.DefaultService()
+	c.BitTs, c.BitID, c.BitSeq = 41, 15, 7 // 128 pages
+	var (
+		mu   sync.Mutex
+		done sync.WaitGroup
+		seen = make(map[int64]bool)
+	)
+	const processes = 8
+	start := make(chan struct{})
+	for range processes {
+		s := leasing(t, store, clock, c)
+		done.Go(func() {
+			<-start
+			r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			seen[r.Leases[0].ID] = true
+		})
+	}
+	close(start)
+	done.Wait()
+	if docs := documents(t, store); len(seen) != processes || len(docs) != 129 || docs[128].Doc["pages"] != docstore.Int(128) {
+		t.Errorf("%d different machine IDs, %d documents", len(seen), len(docs))
+	}
+	wantLeased(t, leasing(t, store, clock, c), processes)
+}
+
+// documents are those of the default space, by their IDs: its pages and then its own.
+func documents(t *testing.T, store docstore.Store) []docstore.Entry {
+	t.Helper()
+	page, err := store.List(t.Context(), docstore.Query{Kind: machineid.Kind, Tenant: machineid.DefaultSpace, Limit: docstore.MaxLimit})
+	if err != nil || page.Next != "" {
+		t.Fatal(page.Next, err)
+	}
+	return page.Entries
+}
+
+func removeDoc(t *testing.T, store docstore.Store, k docstore.Key) {
+	t.Helper()
+	r, err := store.Write(t.Context(), docstore.Write{Key: k, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true})
+	if err != nil || !r.Applied {
+		t.Fatal(r, err)
+	}
+}
+
+// deletedPages deletes pages while their leases last, and lets a process that knows the space and one that does not lease what
+// there is. No machine ID has a second holder in the first one's term, and in the end all can be leased again.
+func deletedPages(t *testing.T, store docstore.Store, clock *Clock) {
+	c := machineid.DefaultService()
+	c.BitTs, c.BitID, c.LeaseDuration = 45, 10, machineid.MaxLeaseDuration // four pages
+	old := leasing(t, store, clock, c)
+	ends := make(map[int64]int64)
+	lease := func(s *machineid.Service, n int64) (granted int) {
+		t.Helper()
+		r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: n * 256})
+		if err != nil && !errors.Is(err, kazahana.ErrExhausted) {
+			t.Fatal(err)
+		}
+		for _, l := range r.Leases {
+			if l.Created < ends[l.ID] {
+				t.Fatalf("%d is leased from %d, and was until %d", l.ID, l.Created, ends[l.ID])
+			}
+			ends[l.ID] = l.Expired
+		}
+		return len(r.Leases)
+	}
+	lease(old, 300)
+	clock.Advance(time.Second)
+	for _, e := range documents(t, store)[1:4:4] {
+		removeDoc(t, store, e.Key)
+		for _, s := range []*machineid.Service{old, leasing(t, store, clock, c)} {
+			for range 3 {
+				lease(s, 50)
+			}
+		}
+	}
+	if got := len(documents(t, store)); got != 5 {
+		t.Errorf("%d documents, want all five again", got)
+	}
+	clock.Advance(24*time.Hour + time.Minute)
+	wantLeased(t, old, 0)
+	if got := lease(old, 512); got != 512 {
+		t.Errorf("%d machine IDs in the end", got)
+	}
+}
+
+// olderSpace makes a space what a version left that created pages when they were needed, and lets two processes go on with it.
+func olderSpace(t *testing.T, store docstore.Store, clock *Clock) {
+	first := leasing(t, store, clock)
+	r, err := first.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 100 * 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := r.Leases[0].ID / 128 // all are in one page
+	docs := documents(t, store)
+	for i, e := range docs[:64] {
+		w := docstore.Write{Key: e.Key, Set: map[string]docstore.Value{"rev": docstore.Int(1)}} // revisions counted from 1
+		if i != int(used) {
+			removeDoc(t, store, e.Key)
+			continue
+		}
+		if _, err := store.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.Write(t.Context(), docstore.Write{Key: docs[64].Key, Unset: []string{"pages"}}); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(time.Second)
+	if err := give(leasing(t, store, clock), r.Leases[0], r.Leases[0].Secret, clock.Now()); err != nil {
+		t.Errorf("a release before the space is complete: %v", err)
+	}
+	clock.Advance(time.Millisecond)
+	wantLeased(t, leasing(t, store, clock), 99)
+	one, two := leasing(t, store, clock), leasing(t, store, clock)
+	taken := make(map[int64]bool)
+	for _, l := range r.Leases[1:] {
+		taken[l.ID] = true
+	}
+	for range 4 {
+		for _, s := range []*machineid.Service{one, two} {
+			next, err := s.Acquire(t.Context(), kazahana.AcquireOptions{ThroughputPerMs: 1000 * 256})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range next.Leases {
+				if taken[l.ID] {
+					t.Fatalf("%d is leased twice", l.ID)
+				}
+				taken[l.ID] = true
+			}
+		}
+	}
+	docs = documents(t, store)
+	if len(docs) != 65 || docs[64].Doc["pages"] != docstore.Int(64) {
+		t.Errorf("%d documents, the last one %v", len(docs), docs[len(docs)-1].Doc)
+	}
+}
+
 // AmbiguousMachineIDs holds the rule of the ambiguous write against every fate of a grant's write: who has an answer has a
 // lease of its own, a lost answer costs machine IDs for a while and gives none to two, and a store whose library sends again
 // by itself allocates once.
 func AmbiguousMachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	for _, fate := range []Fate{LostRequest, LostResponse, AppliedThenError, AppliedLate} {
+		t.Run(string(fate)+" of a set-up", func(t *testing.T) {
+			clock := NewClock()
+			store, faults := newStore(t, clock.Now)
+			if fate == AppliedLate && faults.Settle == nil {
+				return
+			}
+			s := leasing(t, store, clock)
+			faults.Next(t, fate)
+			ctx, cancel := tryContext(t.Context(), faults, fate, 0)
+			_, err := s.Acquire(ctx, kazahana.AcquireOptions{})
+			cancel()
+			answered := err == nil
+			if _, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if fate == AppliedLate {
+				faults.Settle(t)
+			}
+			o, _, err := s.Occupancy(t.Context(), machineid.DefaultSpace)
+			if err != nil || o.Leased < 1 || o.Leased > 2 || answered && o.Leased != 2 {
+				t.Errorf("answered %v, then %+v, %v", answered, o, err)
+			}
+			if got := len(documents(t, store)); got != 65 {
+				t.Errorf("%d documents, want 65", got)
+			}
+		})
 		t.Run(string(fate), func(t *testing.T) {
 			clock := NewClock()
 			store, faults := newStore(t, clock.Now)

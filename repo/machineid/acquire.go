@@ -29,15 +29,13 @@ type grant struct {
 }
 
 func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
-	begin := a.now() // before the request that told the time
-	seen, err := a.anyPage(ctx)
+	begin, seen, err := a.anyPage(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for range maxTries {
 		if !a.enough(seen) {
-			begin = a.now()
-			if seen, err = a.see(ctx, geometry.all); err != nil {
+			if begin, seen, err = a.see(ctx, geometry.all); err != nil {
 				return nil, err
 			}
 		}
@@ -57,7 +55,6 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 			}
 		}
 		if own {
-			a.sp.stored.CompareAndSwap(nil, &g.g)
 			return a.leases(g, begin)
 		}
 		if begin, seen, err = a.again(ctx, g, r, sent); err != nil {
@@ -67,17 +64,25 @@ func (a *acquire) run(ctx context.Context) ([]kazahana.Lease, error) {
 	return nil, busy(a.sp, maxTries)
 }
 
-func (a *acquire) anyPage(ctx context.Context) (view, error) {
+func (a *acquire) anyPage(ctx context.Context) (time.Time, view, error) {
 	return a.see(ctx, func(g geometry) []int { return []int{a.spread(g.pages)} })
 }
 
-// see reads pages with slots that are small enough for leases of the service.
-func (a *acquire) see(ctx context.Context, which func(geometry) []int) (view, error) {
-	seen, err := a.read(ctx, a.sp, which)
+// see reads pages with slots that are small enough for leases of the service, and creates what the space lacks. begin is before
+// the request that told the time.
+func (a *acquire) see(ctx context.Context, which func(geometry) []int) (begin time.Time, seen view, err error) {
+	begin = a.now()
+	seen, err = a.read(ctx, a.sp, which)
+	if err == nil && seen.lacking {
+		if err = a.complete(ctx, a.sp); err == nil {
+			begin = a.now()
+			seen, err = a.read(ctx, a.sp, which)
+		}
+	}
 	for index, p := range seen.pages {
 		seen.pages[index] = p.fit(a.sv.size(seen.g))
 	}
-	return seen, err
+	return begin, seen, err
 }
 
 // enough reports whether the pages read suffice: one has space for all leases, or there is no other page.
@@ -118,9 +123,6 @@ func (a *acquire) decide(seen view) (grant, error) {
 		g.pages = append(g.pages, index)
 		g.writes = append(g.writes, after.write(a.sp.page(index)))
 	}
-	if !seen.created {
-		g.writes = append(g.writes, a.sp.write())
-	}
 	return g, nil
 }
 
@@ -128,9 +130,6 @@ func (a *acquire) decide(seen view) (grant, error) {
 // and it failed its own condition. The writes are applied all or none, so one page is proof.
 func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
 	for _, i := range r.Refused {
-		if i >= len(g.pages) {
-			continue // the document of the space
-		}
 		p, err := pageOf(g.g, g.writes[i].Key, r.Docs[i])
 		if err != nil {
 			return false, err
@@ -143,19 +142,17 @@ func (a *acquire) isOwn(g grant, r docstore.Result) (bool, error) {
 }
 
 // again is what to decide about after a conflict. The refused write returned the page as it is now, so staying on it costs no
-// read. Several documents are read again.
+// read. Several documents are read again, and one that was deleted is looked at as any that is missing.
 func (a *acquire) again(ctx context.Context, g grant, r docstore.Result, sent time.Time) (time.Time, view, error) {
-	if len(g.writes) > 1 {
-		begin := a.now()
-		seen, err := a.anyPage(ctx)
-		return begin, seen, err
+	if len(g.writes) > 1 || r.Docs[0] == nil {
+		return a.anyPage(ctx)
 	}
 	p, err := pageOf(g.g, g.writes[0].Key, r.Docs[0])
 	if err != nil {
 		return time.Time{}, view{}, err
 	}
 	return sent, view{
-		g: g.g, at: r.At.Add(r.Margin).UnixMilli(), pages: map[int]page{g.pages[0]: p.fit(a.sv.size(g.g))}, created: true,
+		g: g.g, at: r.At.Add(r.Margin).UnixMilli(), pages: map[int]page{g.pages[0]: p.fit(a.sv.size(g.g))},
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
@@ -212,7 +213,7 @@ func (s *service) leases(throughput int64, bound int) (int, error) {
 // perWrite is how many leases one write of the store can grant at most.
 func (s *service) perWrite() int64 {
 	g := s.space.geometry
-	return maxPages * int64(g.slots) << g.unit >> s.BitSeq
+	return docstore.MaxWrites * int64(g.slots) << g.unit >> s.BitSeq
 }
 
 // interval is the interval of a lease that is granted at now, in Unix milliseconds.

@@ -39,7 +39,16 @@
 // condition that its revision is still the one that was read: two requests for any number of leases. It takes the slots
 // that have been free for longest, so that a machine ID is not used again at once. A page without enough free slots leads
 // to one read of all pages, after which it is known where they are, or that there are none: then the error says when the
-// next one becomes free. Documents are never deleted, because notBefore lives in them.
+// next one becomes free.
+//
+// # Missing documents
+//
+// Documents are never deleted, because notBefore lives in them. The first acquire of a space creates all its pages, and then the
+// document of the space says that it is complete. A page that is missing from then on was deleted, by hand or by a time to live
+// that somebody set. Who leased from it is not known any more, so it is created again with all its slots taken until the longest
+// lease that it can have held has ended, a day later. The other pages go on. If the document of the space is missing itself,
+// nothing is leased. On the usual path that costs nothing: the page is read anyway, and the document of the space once in each
+// process.
 //
 // # What can go wrong
 //
@@ -49,9 +58,8 @@
 // of it is over is not handed out. If fewer machine IDs are free than requested, a caller gets one, so that as many callers as
 // possible can work.
 //
-// Restoring a backup of the store, or deleting its documents, forgets what was leased since: wait for as long as the
-// longest lease lasts before serving again. A deleted page is not noticed: its machine IDs are leased again from the store's
-// time on, so that IDs of ended leases are not made again, and those of live leases can be.
+// Restoring a backup of the store, or deleting all documents of a space, forgets what was leased since: wait for as long as the
+// longest lease lasts before serving again.
 //
 // # Who
 //

@@ -19,7 +19,6 @@ const (
 	slotBits    = 7  // 128 slots in a page: four kilobytes while three quarters of them are leased
 	maxUnitBits = 15 // see maxUnits
 	splitBits   = 4  // a page divides each of its units into 16 slots at most
-	maxPages    = 99 // of one write: docstore.MaxWrites less one for the document of the space
 )
 
 // geometry says how a space is divided. It follows from the layout that all services share and the size of a unit.
@@ -37,6 +36,15 @@ func newGeometry(l kazahana.Layout, unit int) geometry {
 
 func (g geometry) units() int { return g.pages * g.slots }
 
+// blank is a page without leases, of which all is free from a time on.
+func (g geometry) blank(free int64) page {
+	p := page{notBefore: make([]int64, g.slots)}
+	for slot := range p.notBefore {
+		p.notBefore[slot] = free
+	}
+	return p
+}
+
 // all are the indexes of all pages.
 func (g geometry) all() []int {
 	all := make([]int, g.pages)
@@ -50,7 +58,7 @@ func (g geometry) all() []int {
 // smaller than the units of its space, the page is written again with its units split, each part with the notBefore of
 // the whole. So the leases that are out keep their numbers, and all configurations go on with the same pages.
 type page struct {
-	rev       int64   // of the document; 0: there is none yet
+	rev       int64   // of the document, from 1 on; 0: there is none
 	split     int     // a unit has 1<<split slots
 	notBefore []int64 // notBefore of each slot in Unix milliseconds; 0: never leased
 	held      []lease // those that have not been released; they may have expired
@@ -118,10 +126,10 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // pageOf reads a page's document (nil: none). The error is [docstore.ErrDamaged].
 func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
-	p := page{notBefore: make([]int64, g.slots)}
 	if d == nil {
-		return p, nil
+		return g.blank(0), nil
 	}
+	var p page
 	damaged := func(f string) error {
 		return fmt.Errorf("%w: %s: field %q is not what a page of machine IDs holds", docstore.ErrDamaged, k, f)
 	}
@@ -171,6 +179,19 @@ func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
 // write is the page as the conditional write that makes it of the revision before: it applies if the document is still
 // the one that was read.
 func (p page) write(k docstore.Key) docstore.Write {
+	set := p.fields()
+	set[fRev] = docstore.Int(p.rev)
+	return docstore.Write{Key: k, If: docstore.Eq{Field: fRev, Value: docstore.Int(p.rev - 1)}, Set: set}
+}
+
+// create is the page as the write that makes its document. Revisions start at the store's time, so that none comes back after
+// the document was deleted: a writer that was paused since then cannot mistake the new page for the one that it read.
+func (p page) create(k docstore.Key) docstore.Write {
+	return docstore.Write{Key: k, If: docstore.Absent{}, Set: p.fields(), Add: map[string]int64{fRev: 1}, StartAtNow: []string{fRev}}
+}
+
+// fields are those of the document, but for the revision.
+func (p page) fields() map[string]docstore.Value {
 	var names []string
 	notBefore := make([]byte, 0, len(p.notBefore)*timeBytes)
 	for _, f := range p.notBefore {
@@ -190,20 +211,11 @@ func (p page) write(k docstore.Key) docstore.Write {
 		leases = appendNumber(leases, p.notBefore[l.slot]-l.created, 5)
 		leases = append(leases, l.secret[:]...)
 	}
-	w := docstore.Write{
-		Key: k,
-		If:  docstore.Absent{},
-		Set: map[string]docstore.Value{
-			fRev:       docstore.Int(p.rev),
-			fNotBefore: docstore.String(encoding.EncodeToString(notBefore)),
-			fLeases:    docstore.String(encoding.EncodeToString(leases)),
-			fServices:  docstore.String(strings.Join(names, "\n")),
-		},
+	return map[string]docstore.Value{
+		fNotBefore: docstore.String(encoding.EncodeToString(notBefore)),
+		fLeases:    docstore.String(encoding.EncodeToString(leases)),
+		fServices:  docstore.String(strings.Join(names, "\n")),
 	}
-	if p.rev > 1 {
-		w.If = docstore.Eq{Field: fRev, Value: docstore.Int(p.rev - 1)}
-	}
-	return w
 }
 
 // records are the bytes of a field that is a list of records of a width.

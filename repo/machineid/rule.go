@@ -3,6 +3,8 @@ package machineid
 import (
 	"cmp"
 	"slices"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // The size of a lease is how many units it takes, as a power of two: 0 is a unit, -1 half of one. In a page it takes so
@@ -132,7 +134,7 @@ func choose(pages map[int]page, size, want int, now int64, spread func(n int) in
 	case len(enough) == 0 && total >= want:
 		// The emptiest pages first: the fewer documents change together, the fewer conflicts.
 		slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(len(b.free), len(a.free)) })
-		for _, c := range candidates[:min(len(candidates), maxPages)] {
+		for _, c := range candidates[:min(len(candidates), docstore.MaxWrites)] {
 			picked = append(picked, c.free[:min(len(c.free), want-len(picked))]...)
 		}
 		if len(picked) == want {
