@@ -67,7 +67,7 @@ func TestMargin(t *testing.T) {
 		passed := docstore.Write{
 			Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: "k"}, If: docstore.LE{Field: "expires_at", Value: docstore.Now},
 		}
-		for _, others := range [][]docstore.Write{nil, {{Key: docstore.Key{Kind: "k", ID: "x"}}}} {
+		for _, others := range [][]docstore.Write{nil, {{Key: docstore.Key{Kind: "k", Tenant: "acme", ID: "x"}}}} {
 			r, err := store.Write(t.Context(), append(others, passed)...)
 			if err != nil || r.Applied || r.Margin <= 0 || r.At.After(time.Now()) || r.At.Add(r.Margin).Before(time.Now()) {
 				t.Errorf("with %d others, a rejection speaks of %v with margin %v, %v", len(others), r.At, r.Margin, err)
@@ -272,7 +272,7 @@ func TestClockOff(t *testing.T) {
 				t.Helper()
 				k := docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: "k"}
 				_, acquire := wrong.locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "wrong", RequestID: "r1", TTLSeconds: 60})
-				_, several := wrong.store.Write(t.Context(), docstore.Write{Key: k}, docstore.Write{Key: docstore.Key{Kind: "k", ID: "x"}})
+				_, several := wrong.store.Write(t.Context(), docstore.Write{Key: k}, docstore.Write{Key: docstore.Key{Kind: "k", Tenant: k.Tenant, ID: "x"}})
 				_, get := wrong.store.Get(t.Context(), k)
 				_, list := wrong.store.List(t.Context(), docstore.Query{Kind: lock.Kind, Tenant: "acme"})
 				_, check := wrong.store.Check(t.Context(), k, docstore.Absent{})

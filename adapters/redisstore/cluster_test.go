@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -20,7 +19,7 @@ func TestCluster(t *testing.T) {
 	writes := make([]docstore.Write, docstore.MaxWrites)
 	keys := make([]docstore.Key, len(writes))
 	for i := range writes {
-		keys[i] = docstore.Key{Kind: fmt.Sprint("kind", i%7), Tenant: strings.Repeat("{t}", i%5), ID: fmt.Sprint("}{", i)}
+		keys[i] = docstore.Key{Kind: fmt.Sprint("kind", i%7), Tenant: "{t}", ID: fmt.Sprint("}{", i)}
 		writes[i] = docstore.Write{Key: keys[i], Add: map[string]int64{"n": 1}}
 	}
 	if r, err := s.Write(t.Context(), writes...); err != nil || !r.Applied {

@@ -72,12 +72,12 @@ var (
 // context's cancellation and deadline, and returns [ErrClosed] after Close.
 type Store interface {
 	// Get returns the documents of keys in one strongly consistent trip: it sees every write that was acknowledged
-	// before the call. Snapshot.Docs has one entry for each key, in order; nil means that the document does not
-	// exist. No keys is [ErrInvalid]; the same key twice is allowed.
+	// before the call. Up to a hundred documents of one tenant are of one instant. Snapshot.Docs has one entry for each key, in
+	// order; nil means that the document does not exist. No keys is [ErrInvalid]; the same key twice is allowed.
 	Get(ctx context.Context, keys ...Key) (Snapshot, error)
 
 	// Write applies all writes in one atomic step if every condition holds, and changes nothing otherwise. One to
-	// [MaxWrites] writes, each for another key, else [ErrInvalid]. A write whose condition holds for an absent
+	// [MaxWrites] writes, each for another key, all of one tenant, of whatever kinds, else [ErrInvalid]. A write whose condition holds for an absent
 	// document creates it. An error that is none of ErrInvalid, ErrDamaged, ErrClosed, ErrClockSkew and ErrNotWritten leaves the
 	// outcome unknown.
 	Write(ctx context.Context, writes ...Write) (Result, error)
@@ -261,6 +261,10 @@ func ValidateWrites(writes []Write) error {
 	for i, w := range writes {
 		if err := w.Validate(); err != nil {
 			return fmt.Errorf("write %d: %w", i, err)
+		}
+		if first := writes[0].Key.Tenant; w.Key.Tenant != first {
+			return fmt.Errorf("%w: write %d: %s: tenant %q, and write 0 has tenant %q: what changes in one step is of one tenant",
+				ErrInvalid, i, w.Key, w.Key.Tenant, first)
 		}
 		if seen[w.Key] {
 			return fmt.Errorf("%w: write %d: %s is written twice in one step", ErrInvalid, i, w.Key)

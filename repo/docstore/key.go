@@ -11,7 +11,7 @@ import (
 // when all three parts are the same bytes; no adapter may join them in a way that loses that.
 type Key struct {
 	Kind   string // "locks", "analyses": a lower-case word, see [MaxKindBytes]
-	Tenant string // may be empty, for kinds that belong to no tenant
+	Tenant string // may be empty, for kinds that belong to no tenant; documents that change in one step have the same
 	ID     string
 }
 

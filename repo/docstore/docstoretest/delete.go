@@ -90,7 +90,7 @@ func (f *findings) lists(ctx context.Context, s docstore.Store, want int) {
 // checkDeleteSeveral deletes some documents and changes others in one step, or none.
 func checkDeleteSeveral(ctx context.Context, s docstore.Store) error {
 	var f findings
-	a, b, c := key("a"), key("b"), docstore.Key{Kind: "other", ID: "c"}
+	a, b, c := key("a"), key("b"), docstore.Key{Kind: "other", Tenant: "acme", ID: "c"}
 	one, two := docstore.Doc{"n": docstore.Int(1)}, docstore.Doc{"n": docstore.Int(2)}
 	there := docstore.Has{Field: "n"}
 	remove := func(k docstore.Key, c docstore.Cond) docstore.Write {

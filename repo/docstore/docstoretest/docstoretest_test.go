@@ -229,7 +229,7 @@ var plantedFaults = []struct {
 			return c
 		}
 		return docstore.Any{c, docstore.Eq{Field: eq.Field, Value: docstore.String(b)}}
-	}), []string{"Conditions"}, true},
+	}), []string{"Conditions"}, false},
 
 	{"takes an empty Any for true", eachCond(func(c docstore.Cond) docstore.Cond {
 		if some, ok := c.(docstore.Any); ok && len(some) == 0 {

@@ -51,6 +51,8 @@ func checkInvalid(ctx context.Context, s docstore.Store) error {
 	writes := map[string][]docstore.Write{
 		"none":                       {},
 		"same key twice":             {{Key: good, Set: set}, {Key: key("other")}, {Key: good, Add: map[string]int64{"b": 1}}},
+		"another tenant":             {{Key: good, Set: set}, {Key: docstore.Key{Kind: good.Kind, Tenant: "other", ID: good.ID}, Set: set}},
+		"tenant and none":            {{Key: docstore.Key{Kind: good.Kind, ID: good.ID}, Set: set}, {Key: good, Set: set}},
 		"field without name":         {{Key: good, Set: docstore.Doc{"": text}}},
 		"field with a dot":           {{Key: good, Set: docstore.Doc{"a.b": text}}}, // a path into a map, to many stores
 		"field from a digit":         {{Key: good, Add: map[string]int64{"1a": 1}}},

@@ -12,7 +12,7 @@ import (
 // checkSeveralWrites changes several documents in one step, or none.
 func checkSeveralWrites(ctx context.Context, s docstore.Store) error {
 	var f findings
-	a, b, c := key("a"), key("b"), docstore.Key{Kind: "other", Tenant: "", ID: "c"} // one step may span kinds and tenants
+	a, b, c := key("a"), key("b"), docstore.Key{Kind: "other", Tenant: "acme", ID: "a"} // one step may span kinds
 	one, two := docstore.Doc{"n": docstore.Int(1)}, docstore.Doc{"n": docstore.Int(2)}
 	write := func(k docstore.Key, cond docstore.Cond) docstore.Write {
 		return docstore.Write{Key: k, If: cond, Add: map[string]int64{"n": 1}}

@@ -292,6 +292,7 @@ var (
 	// counterField is the one that starts at the store's time. Programs do not compare it, because it differs.
 	counterField = "token"
 
+	keysOf  = map[string][]docstore.Key{} // by tenant
 	allKeys = everyKey()
 
 	tenantOf = rapid.SampledFrom(tenants)
@@ -316,8 +317,9 @@ func everyKey() []docstore.Key {
 	var keys []docstore.Key
 	for _, tenant := range tenants {
 		for _, id := range idPool {
-			keys = append(keys, docstore.Key{Kind: "random", Tenant: tenant, ID: id})
+			keysOf[tenant] = append(keysOf[tenant], docstore.Key{Kind: "random", Tenant: tenant, ID: id})
 		}
+		keys = append(keys, keysOf[tenant]...)
 	}
 	return keys
 }
@@ -354,12 +356,14 @@ func (d drawer) step(t *rapid.T) step {
 	default:
 		distinct := func(w docstore.Write) docstore.Key { return w.Key }
 		most := rapid.SampledFrom([]int{1, 1, 1, 3}).Draw(t, "most")
-		return step{writes: rapid.SliceOfNDistinct(rapid.Custom(d.write), 1, most, distinct).Draw(t, "writes")}
+		key := rapid.SampledFrom(keysOf[tenantOf.Draw(t, "tenant")])
+		write := rapid.Custom(func(t *rapid.T) docstore.Write { return d.write(t, key) })
+		return step{writes: rapid.SliceOfNDistinct(write, 1, most, distinct).Draw(t, "writes")}
 	}
 }
 
-func (d drawer) write(t *rapid.T) docstore.Write {
-	w := docstore.Write{Key: keyOf.Draw(t, "key")}
+func (d drawer) write(t *rapid.T, key *rapid.Generator[docstore.Key]) docstore.Write {
+	w := docstore.Write{Key: key.Draw(t, "key")}
 	if rapid.Bool().Draw(t, "conditional") {
 		w.If = drawCond(t, 3)
 	}
