@@ -62,7 +62,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
-	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, o.Now)
+	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
 		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log, MaxLeases: machineid.DefaultMaxLeases})
@@ -110,7 +110,7 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},
 		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.withCaller(a.listLocks)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.known(ofTenant(a.listLocks))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(a.resetFence)},
 		{Method: "POST", Path: run + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
@@ -131,17 +131,22 @@ func (a *api) routes() []Route {
 }
 
 // withCaller admits authenticated callers, and keeps each to its own tenant.
-func (a *api) withCaller(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
-	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+func (a *api) withCaller(do handler) func(http.ResponseWriter, *http.Request) error {
+	return a.known(ofTenant(a.working(do)))
+}
+
+// ofTenant keeps a caller to its own tenant.
+func ofTenant(do handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if tenant := r.PathValue("tenant_id"); c.Tenant != "" && c.Tenant != tenant {
 			return contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, the path for tenant %q", c.Tenant, tenant)
 		}
 		return do(w, r, c)
-	})
+	}
 }
 
 // withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays no part.
-func (a *api) withWorker(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
+func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) error {
 	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Worker {
 			return contracts.Errorf(contracts.CodePermissionDenied,

@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -13,18 +16,29 @@ import (
 
 // Limits bound what verified callers can ask of one process, so that none of them takes it from the others. The zero value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API are worked on at once; one more is OVERLOADED. It also bounds the memory that
-	// responses take while their callers read slowly. 0: no bound.
+	// Concurrent is how many requests of the API are worked on at once. As many more wait for a moment, in the order of their
+	// arrival; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
 	Concurrent int
+
+	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them slowly.
+	// What does not fit waits and is OVERLOADED in the same way. At least one page always fits. 0: no bound.
+	PageBytes int64
 
 	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may come at
 	// once, and more is RATE_LIMITED. 0: no bound.
 	PerTenant, PerSubject float64
 }
 
+// DefaultPageBytes is the Limits.PageBytes of the programs that serve.
+const DefaultPageBytes = 64 << 20
+
 const (
 	// overloadedFor is when to try again after OVERLOADED.
 	overloadedFor = time.Second
+
+	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller to ask
+	// another server. It is never more than a quarter of the request's time limit, so that the rest is left for the work.
+	maxWait = 250 * time.Millisecond
 
 	burstSeconds = 2
 
@@ -32,25 +46,38 @@ const (
 	maxBuckets = 10_000
 )
 
+// What a list takes of Limits.PageBytes.
+const (
+	pageReading = 4 << 20  // while it is read from the store, whose form of the documents is in memory as well
+	pageLeast   = 64 << 10 // while it is sent, for a connection that reads slowly
+)
+
 // admission admits requests of verified callers.
 type admission struct {
-	slots             chan struct{} // nil: no bound
 	tenants, subjects *buckets
+	slots, pages      *bound
 }
 
-func newAdmission(l Limits, now func() time.Time) *admission {
+func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admission {
 	if now == nil {
 		now = time.Now
 	}
 	a := &admission{tenants: newBuckets(l.PerTenant, now), subjects: newBuckets(l.PerSubject, now)}
+	wait := min(maxWait, timeout/4)
 	if l.Concurrent > 0 {
-		a.slots = make(chan struct{}, l.Concurrent)
+		a.slots = newBound(int64(l.Concurrent), l.Concurrent, wait,
+			fmt.Sprintf("the server works on %d requests, which is its bound, and others wait", l.Concurrent))
+	}
+	if l.PageBytes > 0 {
+		size := max(l.PageBytes, pageReading)
+		a.pages = newBound(size, 4*int(size/pageReading), wait, // as a page is read in a small part of the wait
+			fmt.Sprintf("the pages that the server sends take %d MiB, which is its bound: ask for smaller ones, and read them to the end", size>>20))
 	}
 	return a
 }
 
-// enter admits a request, or says when to try again. The caller calls leave when the response has been written.
-func (a *admission) enter(c Caller, tenant string) (leave func(), err error) {
+// rates takes a request from the buckets of its caller and tenant. The error is RATE_LIMITED and says when to try again.
+func (a *admission) rates(c Caller, tenant string) error {
 	for _, limit := range []struct {
 		of    *buckets
 		key   string
@@ -61,20 +88,50 @@ func (a *admission) enter(c Caller, tenant string) (leave func(), err error) {
 		}
 		if wait := limit.of.take(limit.key); wait > 0 {
 			e := contracts.Errorf(contracts.CodeRateLimited, "%s sends more than %v requests a second; nothing was done", limit.whose, float64(limit.of.perSecond))
-			e.RetryAfter = wait
-			return nil, e
+			e.RetryAfter = max(wait, time.Millisecond)
+			return e
 		}
 	}
-	if a.slots == nil {
-		return func() {}, nil
+	return nil
+}
+
+// bound shares something that there is a limited amount of. What does not fit waits for a moment, in the order of arrival; few
+// may wait at once, so that waiting takes no memory to speak of. A nil *bound has room for everything.
+type bound struct {
+	left    *semaphore.Weighted
+	waiting chan struct{}
+	wait    time.Duration
+	says    string // why there is no room
+}
+
+func newBound(size int64, waiters int, wait time.Duration, says string) *bound {
+	return &bound{left: semaphore.NewWeighted(size), waiting: make(chan struct{}, waiters), wait: wait, says: says}
+}
+
+// enter takes n, or says when to try again: OVERLOADED. The caller gives n back to leave.
+func (b *bound) enter(ctx context.Context, n int64) error {
+	if b == nil || b.left.TryAcquire(n) {
+		return nil
 	}
+	overloaded := contracts.Errorf(contracts.CodeOverloaded, "%s; nothing was done", b.says)
+	overloaded.RetryAfter = overloadedFor
 	select {
-	case a.slots <- struct{}{}:
-		return func() { <-a.slots }, nil
+	case b.waiting <- struct{}{}:
+		defer func() { <-b.waiting }()
 	default:
-		e := contracts.Errorf(contracts.CodeOverloaded, "the server works on %d requests, which is its bound; nothing was done", cap(a.slots))
-		e.RetryAfter = overloadedFor
-		return nil, e
+		return overloaded
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.wait)
+	defer cancel()
+	if b.left.Acquire(ctx, n) != nil {
+		return overloaded
+	}
+	return nil
+}
+
+func (b *bound) leave(n int64) {
+	if b != nil {
+		b.left.Release(n)
 	}
 }
 
@@ -130,8 +187,20 @@ func (b *buckets) forget(now time.Time) {
 	}
 }
 
-// admitted authenticates the caller, applies the limits, and passes the request on.
-func (a *api) admitted(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
+// with does something that takes 1.
+func (b *bound) with(ctx context.Context, do func() error) error {
+	if err := b.enter(ctx, 1); err != nil {
+		return err
+	}
+	defer b.leave(1)
+	return do()
+}
+
+// handler handles a request of a caller.
+type handler func(http.ResponseWriter, *http.Request, Caller) error
+
+// known authenticates the caller and holds it to its rates.
+func (a *api) known(do handler) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.identify(r)
 		if err != nil {
@@ -142,11 +211,21 @@ func (a *api) admitted(do func(http.ResponseWriter, *http.Request, Caller) error
 		if tenant == "" {
 			tenant = r.PathValue("tenant_id") // development mode
 		}
-		leave, err := a.admission.enter(c, tenant)
-		if err != nil {
+		if err := a.admission.rates(c, tenant); err != nil {
 			return err
 		}
-		defer leave()
 		return do(w, r, c)
 	}
+}
+
+// working handles a request when there is a slot for it, and keeps the slot until the response has been written.
+func (a *api) working(do handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
+		return a.admission.slots.with(r.Context(), func() error { return do(w, r, c) })
+	}
+}
+
+// admitted passes on the requests of known callers for which there is a slot.
+func (a *api) admitted(do handler) func(http.ResponseWriter, *http.Request) error {
+	return a.known(a.working(do))
 }

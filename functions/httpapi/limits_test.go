@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,47 +116,117 @@ func TestRatesForgetIdleCallers(t *testing.T) {
 	})
 }
 
-// TestOverload: what is more than the bound is rejected at once, without a slot for callers who are not known; health is not asked to wait.
+// TestOverload: what is more than the bound waits for a moment, in a queue of the same length, and is rejected then; what finds the queue
+// full is rejected at once. Callers who are not known take no place, and health is not asked to wait. All times are exact.
 func TestOverload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &probed{Store: docstore.NewMemory(nil)}
-		h := contracttest.Handler(t, httpapi.New(slowReads{p}, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 3}}))
-		results := make(chan string, 10)
-		for range 5 {
+	const path = "/v1/tenants/acme/locks/k"
+	type result struct {
+		what string
+		took time.Duration
+	}
+	// herd sends n requests at once and returns what they result in, in order of time.
+	herd := func(ctx context.Context, h http.Handler, n int) <-chan result {
+		results := make(chan result, n)
+		begin := time.Now()
+		for range n {
 			go func() {
-				status, code, after := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks/k")
-				results <- fmt.Sprint(status, code, after)
+				status, code, after := ask(ctx, h, "ann@acme", path)
+				results <- result{fmt.Sprint(status, code, after), time.Since(begin)}
 			}()
 		}
-		synctest.Wait()
-		for range 2 {
-			if got := <-results; got != "503OVERLOADED1" {
-				t.Errorf("beyond the bound: %s", got)
+		return results
+	}
+	const overloaded, done = "503OVERLOADED1", "404NOT_FOUND"
+	for _, c := range []struct {
+		name          string
+		takes, within time.Duration // of the store, Options.Timeout
+		n             int
+		want          []result
+	}{
+		{"a burst passes", 100 * time.Millisecond, 0, 8, []result{
+			{overloaded, 0}, {overloaded, 0},
+			{done, 100 * time.Millisecond}, {done, 100 * time.Millisecond}, {done, 100 * time.Millisecond},
+			{done, 200 * time.Millisecond}, {done, 200 * time.Millisecond}, {done, 200 * time.Millisecond},
+		}},
+		{"a wait ends", 5 * time.Second, 0, 7, []result{
+			{overloaded, 0},
+			{overloaded, 250 * time.Millisecond}, {overloaded, 250 * time.Millisecond}, {overloaded, 250 * time.Millisecond},
+			{done, 5 * time.Second}, {done, 5 * time.Second}, {done, 5 * time.Second},
+		}},
+		{"a wait leaves time for the work", 300 * time.Millisecond, 400 * time.Millisecond, 4, []result{
+			{overloaded, 100 * time.Millisecond}, {done, 300 * time.Millisecond}, {done, 300 * time.Millisecond}, {done, 300 * time.Millisecond},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := slowReads{&probed{Store: docstore.NewMemory(nil)}, c.takes}
+				h := contracttest.Handler(t, httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 3}, Timeout: c.within}))
+				results := herd(t.Context(), h, c.n)
+				synctest.Wait()
+				if status, _, _ := ask(t.Context(), h, "unknown", path); status != 401 {
+					t.Errorf("an unknown caller: %d", status)
+				}
+				for _, path := range []string{"/healthz", "/readyz"} {
+					if status, _, _ := ask(t.Context(), h, "", path); status != 200 {
+						t.Errorf("%s: %d", path, status)
+					}
+				}
+				var got []result
+				for range c.n {
+					got = append(got, <-results)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("got  %v\nwant %v", got, c.want)
+				}
+				if status, _, _ := ask(t.Context(), h, "ann@acme", path); status != 404 {
+					t.Errorf("afterwards: %d", status)
+				}
+			})
+		})
+	}
+	t.Run("a caller that leaves gives its place to another", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := slowReads{&probed{Store: docstore.NewMemory(nil)}, 200 * time.Millisecond}
+			h := httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1}})
+			first := herd(t.Context(), h, 1)
+			synctest.Wait()
+			ctx, leave := context.WithCancel(t.Context())
+			waiting := herd(ctx, h, 1)
+			synctest.Wait()
+			leave()
+			<-waiting
+			if status, _, _ := ask(t.Context(), h, "ann@acme", path); status != 404 {
+				t.Errorf("in the place of another: %d", status)
+			}
+			<-first
+		})
+	})
+}
+
+// TestRateThatIsAlmostKept: who is early by less than a millisecond is told when to come, too.
+func TestRateThatIsAlmostKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerTenant: 4}})
+		for range 8 {
+			if status, _, _ := ask(t.Context(), h, "ann@acme", "/v1/machine-ids"); status != 200 {
+				t.Fatalf("within the rate: %d", status)
 			}
 		}
-		if status, _, _ := ask(t.Context(), h, "unknown", "/v1/tenants/acme/locks/k"); status != 401 {
-			t.Errorf("an unknown caller: %d", status)
-		}
-		for _, path := range []string{"/healthz", "/readyz"} {
-			if status, _, _ := ask(t.Context(), h, "", path); status != 200 {
-				t.Errorf("%s: %d", path, status)
-			}
-		}
-		for range 3 {
-			if got := <-results; got != "404NOT_FOUND" {
-				t.Errorf("within the bound: %s", got)
-			}
-		}
-		if status, _, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks/k"); status != 404 {
-			t.Errorf("afterwards: %d", status)
+		time.Sleep(250*time.Millisecond - time.Microsecond)
+		if status, code, after := ask(t.Context(), h, "ann@acme", "/v1/machine-ids"); status != 429 || code != "RATE_LIMITED" || after != "1" {
+			t.Errorf("%d %s, Retry-After %q", status, code, after)
 		}
 	})
 }
 
-// slowReads is a store whose reads take five seconds.
-type slowReads struct{ docstore.Store }
+// slowReads is a store whose reads take a while.
+type slowReads struct {
+	docstore.Store
+
+	takes time.Duration
+}
 
 func (s slowReads) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
-	time.Sleep(5 * time.Second)
+	time.Sleep(s.takes)
 	return s.Store.Get(ctx, keys...)
 }

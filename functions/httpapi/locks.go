@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -113,15 +114,13 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 			return field.Errorf("page_size", "must be a whole number from 1 to %d", lock.MaxPageSize)
 		}
 	}
-	p, err := a.locks.List(r.Context(), list)
-	if err != nil {
-		return err
+	if err := list.Validate(); err != nil {
+		return err // without waiting
 	}
-	body := contracts.LockPage{Locks: make([]contracts.Lock, len(p.Locks)), NextPageToken: p.Next}
-	for i, s := range p.Locks {
-		body.Locks[i] = lockBody(s)
-	}
-	return send(w, body)
+	return sendList(a, w, r, "locks", lockBody, func(ctx context.Context) ([]lock.Status, string, int, error) {
+		p, err := a.locks.List(ctx, list)
+		return p.Locks, p.Next, p.Bytes, err
+	})
 }
 
 func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error {

@@ -13,6 +13,9 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 	return &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
 		Retention: c.Retention, InsecureAnyHost: c.InsecureListenAnywhere, MaxTakeovers: c.MaxTakeovers,
-		Limits: httpapi.Limits{Concurrent: int(c.MaxConcurrent), PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate)},
+		Limits: httpapi.Limits{
+			Concurrent: int(c.MaxConcurrent), PageBytes: httpapi.DefaultPageBytes,
+			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate),
+		},
 	}
 }

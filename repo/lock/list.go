@@ -22,6 +22,7 @@ type List struct {
 type Page struct {
 	Locks []Status
 	Next  string // List.PageToken of the next page; empty when this was the last
+	Bytes int    // about how much memory the locks take
 }
 
 // Bounds of a page.
@@ -34,8 +35,9 @@ const (
 	maxScanned = 5000
 
 	// maxPageBytes is about how many bytes of names and metadata a page has at most, so that a slow reader of large locks does not
-	// take the server's memory. A page has one lock at least.
-	maxPageBytes = 1 << 20
+	// take the server's memory. A page has one lock at least. Text can become six times as long on its way through the event of a
+	// function, which has 6 MB at most.
+	maxPageBytes = 3 << 18
 
 	// firstLimit is how many documents are read before their size is known.
 	firstLimit = 100
@@ -83,8 +85,8 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 	if size == 0 {
 		size = DefaultPageSize
 	}
-	p := Page{Locks: make([]Status, 0, size)}
-	bytes, read := 0, 0 // of the page, of the documents
+	p := Page{Locks: make([]Status, 0, min(size, firstLimit))}
+	read := 0 // bytes of the documents
 	for scanned, limit := 0, min(size, firstLimit); scanned < maxScanned; {
 		r, err := l.store.List(ctx, docstore.Query{Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
 		if err != nil {
@@ -100,9 +102,9 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 			read += st.size()
 			if st.Phase != None && (q.Phase == None || q.Phase == st.Phase) {
 				p.Locks = append(p.Locks, st)
-				bytes += st.size()
+				p.Bytes += st.size()
 			}
-			if (len(p.Locks) == size || bytes >= maxPageBytes) && (i+1 < len(r.Entries) || r.Next != "") {
+			if (len(p.Locks) == size || p.Bytes >= maxPageBytes) && (i+1 < len(r.Entries) || r.Next != "") {
 				p.Next = pageToken(e.Key.ID)
 				return p, nil
 			}

@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// sendList responds with a page of a list: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of all pages and
+// for a slot, reads the page, and writes it entry by entry: beside the page, a caller that reads slowly keeps the JSON of one entry in
+// memory, and no slot. After read nothing can fail but the connection, so that a 200 is a whole page.
+//
+// read returns the entries, the next page's token and about how many bytes the entries take; body is how the contract shows one.
+func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name string, body func(T) B,
+	read func(context.Context) (entries []T, next string, size int, err error),
+) error {
+	share := int64(pageReading)
+	if err := a.admission.pages.enter(r.Context(), share); err != nil {
+		return err
+	}
+	defer func() { a.admission.pages.leave(share) }()
+
+	var (
+		entries []T
+		next    string
+		size    int
+	)
+	err := a.admission.slots.with(r.Context(), func() (err error) {
+		entries, next, size, err = read(r.Context())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	sending := min(max(int64(size), pageLeast), share)
+	a.admission.pages.leave(share - sending)
+	share = sending
+	writePage(w, name, entries, next, body)
+	return nil
+}
+
+// writePage writes the entries one after the other. HTML is not escaped: browsers do not take the response for a page, and text
+// would grow to six times its size.
+func writePage[T, B any](w http.ResponseWriter, name string, entries []T, next string, body func(T) B) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	encode := func(v any) {
+		if err := e.Encode(v); err != nil {
+			panic(fmt.Errorf("encode %T: %w", v, err)) // text, numbers and tables of text have no such error
+		}
+		b.Truncate(b.Len() - 1) // the line's end
+	}
+	fmt.Fprintf(&b, "{%q:[", name)
+	for i := range entries {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		encode(body(entries[i]))
+		entries[i] = *new(T) // what was sent is not kept
+		if _, err := w.Write(b.Bytes()); err != nil {
+			return // the caller is gone
+		}
+		b.Reset()
+	}
+	b.WriteByte(']')
+	if next != "" {
+		b.WriteString(`,"next_page_token":`)
+		encode(next)
+	}
+	b.WriteString("}\n")
+	_, _ = w.Write(b.Bytes()) // an error means that the caller is gone
+}
