@@ -1,6 +1,7 @@
 package awsdynamodb_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -36,57 +40,107 @@ func valueBytes(t *testing.T, v types.AttributeValue) int {
 	}
 }
 
+// itemBytes is the size of the largest item of the table, by which writes are billed.
+func itemBytes(t *testing.T, client *sdk.Client) (largest int) {
+	t.Helper()
+	r, err := client.Scan(t.Context(), &sdk.ScanInput{TableName: aws.String("leasehold"), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range r.Items {
+		size := 0
+		for k, v := range item {
+			size += len(k) + valueBytes(t, v)
+		}
+		largest = max(largest, size)
+	}
+	return largest
+}
+
 // TestItemOfALock: with ordinary names and 256 bytes of labels, the item of a lock that has been used for long stays within a KiB,
 // so that each write of a lock is billed as one unit. Only a force-release, and the acquire after it, may take more: until then the
-// reason is kept.
+// reason is kept. docs/stores.md has the figures.
 func TestItemOfALock(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
-		name := func(of string) string { return of + strings.Repeat("x", 64-len(of)) }
-		requests := 0
-		request := func() string { requests++; return fmt.Sprintf("%08d-0000-4000-8000-000000000000", requests) }
-		id := lock.ID{Tenant: name("tenant"), Key: name("key")}
-		metadata := map[string]string{"build": strings.Repeat("b", 123), "commit": strings.Repeat("c", 122)}
-		largest := 0
-		within := func(o lock.Outcome, err error) lock.Outcome {
+		server.ResetCounts()
+		plain, forced := suite.UsedLock(t, locks, time.Sleep, func() int {
+			if took := server.Requests()["UpdateItem"]; took == 1 && server.Consumed().Write != 1 {
+				t.Errorf("a command was billed %v units", server.Consumed().Write)
+			}
+			size := itemBytes(t, client)
+			server.ResetCounts()
+			return size
+		})
+		if plain > 918 || forced > 986 {
+			t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md, and keep below 1024", plain, forced)
+		}
+	})
+}
+
+// acceptAll is a queue.
+type acceptAll struct{}
+
+func (acceptAll) Enqueue(context.Context, analysis.ID, string) error { return nil }
+
+// TestItemOfAnAnalysis: the same of an analysis, whose document is the user's. Every field of Leasehold's that can be there at once
+// is, with a reason of 100 bytes, and each write of the gate and of the sweep is one unit. docs/stores.md has the figures.
+func TestItemOfAnAnalysis(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+		store := openWith(t, client, awsdynamodb.Options{})
+		analyses := analysis.New(store, nil)
+		const id = analysis.ID("a3f1c9d2-7b64-4e0a-9c58-2f6d1e8b4a70")
+		own := map[string]docstore.Value{
+			"userId": docstore.String("u-0123456789abcdef"), "createdAt": docstore.Now, "title": docstore.String(strings.Repeat("t", 64)),
+			"source": docstore.String("gs://uploads/" + strings.Repeat("p", 200)), "pages": docstore.Int(12),
+		}
+		if r, err := store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: string(id)}, Set: own}); err != nil || !r.Applied {
+			t.Fatal(r, err)
+		}
+		users := itemBytes(t, client)
+		requests, largest := 0, 0
+		did := func(what string, o analysis.Outcome, err error) analysis.Outcome {
 			t.Helper()
-			if err != nil || o.Code != lock.OK {
-				t.Fatalf("%+v, %v", o, err)
+			if err != nil || o.Code != analysis.OK {
+				t.Fatalf("%s: %+v, %v", what, o, err)
 			}
-			r, err := client.Scan(t.Context(), &sdk.ScanInput{TableName: aws.String("leasehold"), ConsistentRead: aws.Bool(true)})
-			if err != nil {
-				t.Fatal(err)
+			// A takeover is two writes: the first one is refused.
+			if got, writes := server.Consumed().Write, server.Requests()["UpdateItem"]; got != float64(writes) || writes > 1 && (what != "acquire" || o.Grant.Runs < 2) {
+				t.Errorf("%s was billed %v units for %d writes", what, got, writes)
 			}
-			for _, item := range r.Items {
-				size := 0
-				for k, v := range item {
-					size += len(k) + valueBytes(t, v)
-				}
-				if largest = max(largest, size); size > 1024 {
-					t.Fatalf("an item of %d bytes after %d requests: %v", size, requests, item)
-				}
-			}
+			largest = max(largest, itemBytes(t, client))
+			server.ResetCounts()
 			return o
 		}
-		for n := range 20 {
-			o := within(locks.Acquire(t.Context(), lock.Acquire{
-				ID: id, Owner: name("owner"), RequestID: request(), TTLSeconds: 86_400, Metadata: metadata,
-			}))
-			for range 6 {
-				time.Sleep(time.Second)
-				o = within(locks.Renew(t.Context(), lock.Renew{
-					ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request(), TTLSeconds: 86_400, ExpiresAt: o.Lease.ExpiresAt,
-				}))
-			}
-			if n%3 == 0 {
-				c := lock.ForceRelease{ID: id, By: name("root"), Reason: strings.Repeat("r", 512), RequestID: request()}
-				if o, err := locks.ForceRelease(t.Context(), c); err != nil || o.Code != lock.OK {
-					t.Fatalf("%+v, %v", o, err)
-				}
+		owner := "worker-" + strings.Repeat("0", 57)
+		server.ResetCounts()
+		for n := range 8 {
+			requests++
+			o, err := analyses.Acquire(t.Context(), analysis.Acquire{
+				ID: id, Owner: owner, TTLSeconds: 300, RequestID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", requests),
+			})
+			o = did("acquire", o, err)
+			time.Sleep(time.Minute)
+			again, err := analyses.Refresh(t.Context(), analysis.Refresh{ID: id, Owner: owner, Token: o.Grant.Token, TTLSeconds: 300})
+			did("refresh", again, err)
+			if n%3 != 2 {
+				again, err = analyses.Release(t.Context(), analysis.Release{
+					ID: id, Owner: owner, Token: o.Grant.Token, Failed: strings.Repeat("r", 100),
+				})
+				did("release", again, err)
 				continue
 			}
-			within(locks.Release(t.Context(), lock.Release{ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request()}))
+			time.Sleep(time.Hour) // the worker has vanished
+			server.ResetCounts()
+			swept, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: acceptAll{}})
+			if err != nil || swept.Requeued != 1 || server.Consumed().Write != 1 {
+				t.Errorf("the sweep: %+v, %v, %v units", swept, err, server.Consumed())
+			}
+			largest = max(largest, itemBytes(t, client))
+			server.ResetCounts()
 		}
-		t.Logf("the largest item had %d bytes", largest)
+		if ours := largest - users; ours > 513 || largest > 1024 {
+			t.Errorf("%d bytes, of which %d are the user's: correct docs/stores.md", largest, users)
+		}
 	})
 }

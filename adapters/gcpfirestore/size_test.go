@@ -1,0 +1,55 @@
+package gcpfirestore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// fieldsBytes is the size of fields as Firestore counts it: text with one byte more, numbers and times as 8 bytes, a map as a
+// document without a name, which has 32 bytes more than its fields.
+func fieldsBytes(t *testing.T, fields map[string]any) int {
+	t.Helper()
+	n := 32
+	for name, v := range fields {
+		n += len(name) + 1
+		switch v := v.(type) {
+		case string:
+			n += len(v) + 1
+		case int64, time.Time:
+			n += 8
+		case map[string]any:
+			n += fieldsBytes(t, v)
+		default:
+			t.Fatalf("%T has no size here", v)
+		}
+	}
+	return n
+}
+
+// TestSizeOfALock: with ordinary names and 256 bytes of labels, the document of a lock that has been used for long. Firestore bills
+// a write by the document, whatever its size. docs/stores.md has the figures.
+func TestSizeOfALock(t *testing.T) {
+	clock := suite.NewClock()
+	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
+	c := client(t, server)
+	plain, forced := suite.UsedLock(t, lock.New(store, nil), clock.Advance, func() int {
+		docs, err := c.CollectionGroup(lock.Kind).Documents(t.Context()).GetAll()
+		if err != nil || len(docs) != 1 {
+			t.Fatal(len(docs), err)
+		}
+		_, path, _ := strings.Cut(docs[0].Ref.Path, "/documents/")
+		name := 16
+		for id := range strings.SplitSeq(path, "/") {
+			name += len(id) + 1
+		}
+		return name + fieldsBytes(t, docs[0].Data())
+	})
+	if plain > 1067 || forced > 1143 {
+		t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md", plain, forced)
+	}
+}

@@ -1,0 +1,45 @@
+package redisstore_test
+
+import (
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// TestSizeOfALock: with ordinary names and 256 bytes of labels, the key and the hash of a lock that has been used for long, and
+// what the real server says that they take in memory. docs/stores.md has the figures.
+func TestSizeOfALock(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		clock := suite.NewClock()
+		c := client(t, server)
+		memory := int64(0)
+		plain, forced := suite.UsedLock(t, lock.New(open(t, server, &redisstore.Options{Now: clock.Now, Prefix: "leasehold"}), nil), clock.Advance, func() int {
+			keys, err := c.Keys(t.Context(), "*:doc:"+lock.Kind+"/*").Result()
+			if err != nil || len(keys) != 1 {
+				t.Fatal(keys, err)
+			}
+			fields, err := c.HGetAll(t.Context(), keys[0]).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := len(keys[0])
+			for f, v := range fields {
+				n += len(f) + len(v)
+			}
+			if server.Real {
+				used, err := c.MemoryUsage(t.Context(), keys[0]).Result()
+				if err != nil {
+					t.Fatal(err)
+				}
+				memory = max(memory, used)
+			}
+			return n
+		})
+		if plain > 983 || forced > 1059 || memory > 3000 {
+			t.Errorf("%d bytes, %d after force-releases, %d in memory: correct docs/stores.md", plain, forced, memory)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// UsedLock uses a lock for so long that it remembers as many requests of each kind as it can: with a tenant, a key and owners of 64
+// bytes, UUIDs as request IDs and 256 bytes of labels. It returns the largest size that its document had: without a force-release,
+// and after some, once their reasons are gone. pass lets time pass for the store.
+func UsedLock(t *testing.T, locks *lock.Locks, pass func(time.Duration), size func() int) (plain, forced int) {
+	t.Helper()
+	name := func(of string) string { return of + strings.Repeat("x", 64-len(of)) }
+	requests := 0
+	request := func() string { requests++; return fmt.Sprintf("%08d-0000-4000-8000-000000000000", requests) }
+	id := lock.ID{Tenant: name("tenant"), Key: name("key")}
+	metadata := map[string]string{"build": strings.Repeat("b", 123), "commit": strings.Repeat("c", 122)}
+	done := func(o lock.Outcome, err error) lock.Outcome {
+		t.Helper()
+		if err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o
+	}
+	for n := range 20 {
+		largest := &plain
+		if n > 9 {
+			largest = &forced
+		}
+		o := done(locks.Acquire(t.Context(), lock.Acquire{
+			ID: id, Owner: name("owner"), RequestID: request(), TTLSeconds: 86_400, Metadata: metadata,
+		}))
+		*largest = max(*largest, size())
+		for range 6 {
+			pass(time.Second)
+			o = done(locks.Renew(t.Context(), lock.Renew{
+				ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request(), TTLSeconds: 86_400, ExpiresAt: o.Lease.ExpiresAt,
+			}))
+			*largest = max(*largest, size())
+		}
+		if n > 8 && n%2 == 1 {
+			done(locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: name("root"), Reason: strings.Repeat("r", 512), RequestID: request()}))
+			continue
+		}
+		done(locks.Release(t.Context(), lock.Release{ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request()}))
+		*largest = max(*largest, size())
+	}
+	return plain, forced
+}
