@@ -1,6 +1,7 @@
 package gcpfirestore_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -96,4 +98,46 @@ func TestIndexesKeepWhatDueNeeds(t *testing.T) {
 			t.Errorf("%s of %s is exempt", o.FieldPath, o.CollectionGroup)
 		}
 	}
+}
+
+// TestTimestampOfAnotherWriter, BE-041-RULE-3, BE-041-RULE-4: a lockExpiresAt that is Firestore's own timestamp is judged like a time
+// that is text. A sweep, which looks for text, does not find it.
+func TestTimestampOfAnotherWriter(t *testing.T) {
+	clock := suite.NewClock()
+	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
+	analyses, user := analysis.New(store, nil), client(t, server)
+	write := func(until time.Time) {
+		t.Helper()
+		if _, err := user.Doc("leasehold/v1/analyses/a").Set(t.Context(), map[string]any{"lockOwner": "other", "lockExpiresAt": until}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acquire := func(request string) analysis.Outcome {
+		t.Helper()
+		o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: "a", Owner: "ann", RequestID: request, TTLSeconds: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	until := clock.Now().Add(time.Second)
+	write(until)
+	if o := acquire("r1"); o.Code != analysis.Locked || o.RetryAfter != time.Second || !o.Grant.ExpiresAt.Equal(until) {
+		t.Errorf("while it is ahead: %+v", o)
+	}
+	clock.Advance(time.Second)
+	if swept, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: noQueue{t}}); err != nil || swept != (analysis.Swept{}) {
+		t.Errorf("%+v, %v", swept, err)
+	}
+	if o := acquire("r2"); o.Code != analysis.OK || o.Grant.Owner != "ann" {
+		t.Errorf("once it has passed: %+v", o)
+	}
+}
+
+// noQueue is a queue that must not be used.
+type noQueue struct{ t *testing.T }
+
+func (q noQueue) Enqueue(_ context.Context, id analysis.ID, _ string) error {
+	q.t.Errorf("%s was queued", id)
+	return nil
 }

@@ -452,6 +452,83 @@ func TestSweepOfLocksFromElsewhere(t *testing.T) {
 	}
 }
 
+// TestSweepOfForeignTimes: what another writer put into lockExpiresAt is queued again only if it has certainly passed. The sweep
+// looks among the texts that sort before the present, as the gate writes it, and judges those by what they mean.
+func TestSweepOfForeignTimes(t *testing.T) {
+	const day = 24 * time.Hour
+	requeued, skipped, failed, unclear, unseen := analysis.Swept{Stale: 1, Requeued: 1}, analysis.Swept{Stale: 1, Skipped: 1},
+		analysis.Swept{Stale: 1, Failed: 1}, analysis.Swept{Stale: 1, Errors: 1}, analysis.Swept{}
+	for _, c := range []struct {
+		expiry docstore.Value
+		after  time.Duration // from 2026-01-01T00:00:00Z on
+		want   analysis.Swept
+	}{
+		{docstore.String("2025-12-31T23:59:59+00:00"), 0, requeued},
+		{docstore.String("2025-12-31T18:59:59-05:00"), 0, requeued},
+		{docstore.String("2025-12-31T23:59:59,5Z"), 0, requeued},
+		{docstore.String("20251231T235959Z"), 0, requeued},
+		{docstore.String("2025-12-31T12:00"), 0, requeued}, // passed at every place
+		// They sort before the present, and have not passed, or not at every place.
+		{docstore.String("2025-12-31T19:30:00-05:00"), 0, skipped},
+		{docstore.String("2025-12-31T19:30:00-05:00"), 30*time.Minute - time.Millisecond, skipped},
+		{docstore.String("2025-12-31T19:30:00-05:00"), 30 * time.Minute, requeued},
+		{docstore.String("2025-12-31T12:00:00.001"), 0, skipped},
+		{docstore.String("2025-12-31"), 0, skipped},
+		{docstore.String("2025-12-31"), 12 * time.Hour, requeued},
+		{docstore.String(""), day, skipped}, // the next acquire takes it; no time, so no sweep judges it
+		// They sort after the present, and have passed: later sweeps find them, or none does.
+		{docstore.String("2026-01-01T08:59:59.999+09:00"), 0, unseen},
+		{docstore.String("2026-01-01T08:59:59.999+09:00"), 9 * time.Hour, requeued},
+		{docstore.String("2026-01-01T00:00Z"), 0, unseen},
+		{docstore.String("2026-01-01T00:00Z"), time.Minute, requeued},
+		{docstore.String("20260101T000000Z"), 364 * day, unseen},
+		{docstore.String("20260101T000000Z"), 365 * day, requeued},
+		{docstore.String("+010000-01-01T00:00:00.000Z"), 0, skipped},
+		// What is no time is reported as soon as it sorts before the present, and never queued.
+		{docstore.String("1999"), 0, unclear},
+		{docstore.String("1767225600"), 0, unclear},
+		{docstore.String("2026-02-30T00:00:00.000Z"), 0, unseen},
+		{docstore.String("2026-02-30T00:00:00.000Z"), 365 * day, unclear},
+		{docstore.String("soon"), 365 * day, unseen},
+		{docstore.Int(1767225600000), 365 * day, unseen},
+		{docstore.Bool(false), 365 * day, unseen},
+		{docstore.Map{"seconds": "1767225600"}, 365 * day, unseen},
+	} {
+		t.Run(fmt.Sprintf("%v after %v", c.expiry, c.after), func(t *testing.T) {
+			b := begin(t)
+			b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": c.expiry})
+			b.clock.Advance(c.after)
+			before := b.document(id)
+			q := &queue{}
+			got, err := b.analyses.Sweep(t.Context(), analysis.Sweep{Queue: q})
+			if got != c.want || (err != nil) != (c.want.Errors > 0) || err != nil && !strings.Contains(err.Error(), "LOCK_UNREADABLE: lockExpiresAt is ") {
+				t.Fatalf("sweep: %+v, %v\nwant %+v", got, err, c.want)
+			}
+			if c.want.Requeued == 1 {
+				b.queued(q, once(id))
+				return
+			}
+			b.queued(q, nil)
+			if after := b.document(id); !after.Equal(before) {
+				t.Errorf("changed the document to %v", after)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		expiry docstore.String
+		want   analysis.Swept
+	}{
+		"given up":     {"2025-12-31T23:59:59+00:00", failed},
+		"not given up": {"2025-12-31T19:30:00-05:00", skipped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t)
+			b.put(id, docstore.Doc{"lockOwner": docstore.String("other"), "lockExpiresAt": c.expiry, "lockRuns": docstore.Int(analysis.DefaultMaxTakeovers + 1)})
+			b.sweeps(analysis.Sweep{Queue: &queue{}}, c.want)
+		})
+	}
+}
+
 func TestSweepGrace(t *testing.T) {
 	b := begin(t)
 	b.stale(id)
