@@ -53,6 +53,14 @@ func (m *MachineIDs) Release(ctx context.Context, o kazahana.ReleaseOptions) err
 	return err
 }
 
+// ForceRelease ends the leases of a service, or those of a range of its machine IDs, whose holders are gone; administrators may. Stop
+// the holders first: one that goes on makes IDs that may equal those of the next. After a retry, the number of leases is that of
+// the last request, and may be smaller than what was ended.
+func (m *MachineIDs) ForceRelease(ctx context.Context, r contracts.MachineIDForceReleaseRequest) (contracts.MachineIDForceRelease, error) {
+	return call(ctx, m.client, http.MethodPost, "/v1/machine-ids/force-release", r,
+		complete(func(r contracts.MachineIDForceRelease) bool { return r.Space != "" && r.Free > 0 }))
+}
+
 func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([]byte, error) {
 	payload, err := encode(body)
 	if err != nil {

@@ -273,3 +273,26 @@ func TestPasswordInTheEndpoint(t *testing.T) {
 		}
 	}
 }
+
+// TestForceReleaseMachineIDs: an administrator ends leases through a server, and a body that is no such response is an error.
+func TestForceReleaseMachineIDs(t *testing.T) {
+	var sent []string
+	body := `{"space":"default","leases":2,"free":1767225630000}`
+	p := provider(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ := io.ReadAll(r.Body)
+		sent = append(sent, fmt.Sprint(r.Method, " ", r.URL.Path, " ", string(got)))
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, body)
+	}), nil)
+	got, err := p.ForceRelease(t.Context(), contracts.MachineIDForceReleaseRequest{ServiceID: "a", First: 7, Last: new(int64(9)), Reason: "gone"})
+	if want := (contracts.MachineIDForceRelease{Space: "default", Leases: 2, Free: 1767225630000}); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if want := []string{`POST /v1/machine-ids/force-release {"first":7,"last":9,"reason":"gone","serviceId":"a"}`}; !reflect.DeepEqual(sent, want) {
+		t.Errorf("sent %s, want %s", sent, want)
+	}
+	body = `{"leases":2}`
+	if got, err := p.ForceRelease(t.Context(), contracts.MachineIDForceReleaseRequest{Reason: "gone"}); err == nil {
+		t.Errorf("%+v", got)
+	}
+}

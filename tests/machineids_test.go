@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +106,51 @@ func TestMachineIDsSurvive(t *testing.T) {
 	code, _, stderr := run(t, nil, "serve", "--listen", "127.0.0.1:0", "--data", data, "--id-services", `[{"serviceId":"default","customEpoch":0}]`)
 	if want := `space "default" was set up with customEpoch 1767225600000, and the configuration says 0`; code != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// TestForceReleaseOfMachineIDs: the command ends the leases that it names and no others, and says what is missing.
+func TestForceReleaseOfMachineIDs(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--store", "memory", "--id-services-closed", "--id-services", `[{"serviceId":"default"},{"serviceId":"gone"}]`)
+	var ids []string
+	for _, service := range []string{"gone", "gone", "gone", "default"} {
+		var r kazahana.AcquireResponse
+		if err := json.Unmarshal(fetch(t, http.MethodPost, p.url+"/v1/machine-ids/lease", `{"serviceId":"`+service+`"}`), &r); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, strconv.FormatInt(r.Leases[0].ID, 10))
+	}
+	held := func() map[string]int {
+		var o struct {
+			Spaces []struct{ Leases map[string]int }
+		}
+		if err := json.Unmarshal(fetch(t, http.MethodGet, p.url+"/v1/machine-ids", ""), &o); err != nil {
+			t.Fatal(err)
+		}
+		return o.Spaces[0].Leases
+	}
+	for _, c := range []struct {
+		args           string
+		stdout, stderr string // that begin the output
+		code           int
+		gone           int // leases of the service that are left
+	}{
+		{"--service gone", "", "leasehold: missing flags: --reason=STRING", 2, 3},
+		{"--service gone --reason lost", "", "leasehold: say which leases to end: a range by --first and --last, or --all of the service", 2, 3},
+		{"--service gone --reason lost --all --first 1", "", "leasehold: say which leases to end", 2, 3},
+		{"--service gone --reason lost --first 2 --last 1", "", "leasehold: INVALID_ARGUMENT: last is 1: must be at least first, 2", 2, 3},
+		{"--service unknown --reason lost --all", "", `leasehold: UNKNOWN_SERVICE: serviceId "unknown" is not configured on this server`, 5, 3},
+		{"--service gone --reason lost --first " + ids[0] + " --last " + ids[0], "1 leases of service gone in namespace default were ended; their machine IDs are free from 2", "", 0, 2},
+		{"--service gone --reason lost --all --json", `{"free":`, "", 0, 0},
+		{"--service gone --reason lost --all", "0 leases of service gone", "", 0, 0},
+	} {
+		code, stdout, stderr := run(t, nil, append([]string{"id", "force-release", "--server", p.url}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.HasPrefix(stdout, c.stdout) || !strings.HasPrefix(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
+			t.Errorf("%s: exit code %d, %q, %q", c.args, code, stdout, stderr)
+		}
+		if got := held(); got["gone"] != c.gone || got["default"] != 1 {
+			t.Errorf("%s: %v are leased", c.args, got)
+		}
 	}
 }

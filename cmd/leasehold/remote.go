@@ -140,14 +140,18 @@ func (c *inTenant) outcome(err error) error {
 	if !errors.As(err, &e) {
 		return c.explain(err)
 	}
-	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
-	switch e.Code {
+	return withExit(e.Code, fmt.Errorf("%w (tenant %s)", err, c.Tenant))
+}
+
+// withExit gives an error of the server its exit code.
+func withExit(code contracts.Code, err error) error {
+	switch code {
 	case contracts.CodeLockHeld:
 		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld,
 		contracts.CodeStaleToken:
 		return &exitError{exitGone, err}
-	case contracts.CodeNotFound:
+	case contracts.CodeNotFound, contracts.CodeUnknownService:
 		return &exitError{exitMissing, err}
 	case contracts.CodeInvalidArgument, contracts.CodeRequestIDReused:
 		return &exitError{exitUsage, err}

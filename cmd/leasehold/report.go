@@ -17,7 +17,7 @@ const (
 	exitUsage       = 2   // an error in the command line or in a setting
 	exitHeld        = 3   // the lock is held, or another worker runs the analysis
 	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
-	exitMissing     = 5   // the lock or the analysis does not exist
+	exitMissing     = 5   // the lock, the analysis or the service does not exist
 	exitDead        = 6   // the analysis was FAILED before
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
