@@ -50,6 +50,9 @@ type SweepDone struct {
 	// More Whether there are more than one sweep handles.
 	More bool `json:"more"`
 
+	// Pruned Ended locks that were removed, 5000 at most; left out if none. DynamoDB and Firestore remove them by themselves.
+	Pruned int `json:"pruned,omitempty"`
+
 	// Requeued Queued again by this sweep.
 	Requeued int `json:"requeued"`
 

@@ -60,7 +60,7 @@ func TestEnqueue(t *testing.T) {
 			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %s %v", r.Method, r.URL, body, r.Header)
 		}
-		if err := verifier.Verify(r); err != nil {
+		if _, err := verifier.Verify(r); err != nil {
 			t.Error(err)
 		}
 	}))

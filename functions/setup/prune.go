@@ -16,23 +16,36 @@ const (
 
 	pruneBatch   = 500              // documents in one call, so that other writes get their turn
 	pruneTimeout = 30 * time.Second // for one call
+
+	prunedBySweep = 10 * pruneBatch // documents in one sweep: a scheduler waits for it
 )
 
 // Prune removes the documents whose end has passed, in small batches. It returns how many. An error means that some may be left.
 func Prune(ctx context.Context, store docstore.Pruner) (removed int, err error) {
 	for {
-		n, err := pruneOnce(ctx, store)
-		removed += n
-		if err != nil || n < pruneBatch {
+		n, more, err := pruneOnce(ctx, store)
+		if removed += n; err != nil || !more {
 			return removed, err
 		}
 	}
 }
 
-func pruneOnce(ctx context.Context, store docstore.Pruner) (int, error) {
+// pruneSome is [Prune] for some thousand documents.
+func pruneSome(ctx context.Context, store docstore.Pruner) (removed int, err error) {
+	for removed < prunedBySweep {
+		n, more, err := pruneOnce(ctx, store)
+		if removed += n; err != nil || !more {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+func pruneOnce(ctx context.Context, store docstore.Pruner) (removed int, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()
-	return store.Prune(ctx, pruneBatch)
+	removed, err = store.Prune(ctx, pruneBatch)
+	return removed, removed == pruneBatch, err
 }
 
 // PruneLoop prunes a store every five minutes, more or less, until ctx ends. It returns at once for a store that removes documents by

@@ -6,12 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -102,5 +108,46 @@ func TestPruneLoop(t *testing.T) {
 			}
 			PruneLoop(t.Context(), store, slog.New(slog.DiscardHandler)) // returns
 		})
+	})
+}
+
+// nowhere is a queue.
+type nowhere struct{}
+
+func (nowhere) Enqueue(context.Context, analysis.ID, string) error { return nil }
+
+// TestSweepPrunes: each call of a scheduler removes some thousand of what is due, and the rest is left to the next; what is not due
+// stays, and a store that removes by itself is left alone.
+func TestSweepPrunes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := docstore.NewMemory(nil)
+		fill(t, store, 5200, time.Minute)
+		fill(t, store, 3, 24*time.Hour)
+		time.Sleep(time.Hour)
+		sweep := func(store docstore.Store) string {
+			t.Helper()
+			route, err := SweepRoute(t.Context(), config(t, settings.Serve, ""), nowhere{}, store, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, tasks.SweepPath, nil)
+			r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:8080"
+			httpapi.Handler([]httpapi.Route{route}, nil).ServeHTTP(w, r)
+			if w.Code != http.StatusOK {
+				t.Fatal(w.Code, w.Body)
+			}
+			return w.Body.String()
+		}
+		if got := sweep(struct{ docstore.Store }{store}); strings.Contains(got, "pruned") || left(t, store) != 5203 {
+			t.Error(got)
+		}
+		for _, want := range []struct {
+			pruned string
+			left   int
+		}{{`"pruned":5000`, 203}, {`"pruned":200`, 3}, {"", 3}} {
+			if got := sweep(store); !strings.Contains(got, want.pruned) || strings.Contains(got, "pruned") != (want.pruned != "") || left(t, store) != want.left {
+				t.Errorf("%s, %d are left; want %+v", got, left(t, store), want)
+			}
+		}
 	})
 }

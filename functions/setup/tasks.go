@@ -54,8 +54,9 @@ func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store d
 	return tasks.Endpoint{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
 }
 
-// SweepRoute returns the endpoint that a scheduler calls. A nil queue makes it respond NOT_CONFIGURED. ctx is the lifetime of the
-// route.
+// SweepRoute returns the endpoint that a scheduler calls. On a store that does not remove ended locks by itself, it removes some
+// thousand: where a server runs only while it has requests, [PruneLoop] does not. A nil queue makes it respond NOT_CONFIGURED. ctx is
+// the lifetime of the route.
 func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
 	if queue == nil {
 		return tasks.SweepEndpoint{}.Route()
@@ -64,7 +65,11 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	return tasks.SweepEndpoint{Analyses: analysis.New(store, nil), Sweep: Sweep(c, queue), Guard: guard, Log: log}.Route()
+	endpoint := tasks.SweepEndpoint{Analyses: analysis.New(store, nil), Sweep: Sweep(c, queue), Guard: guard, Log: log}
+	if p, ok := store.(docstore.Pruner); ok {
+		endpoint.Prune = func(ctx context.Context) (int, error) { return pruneSome(ctx, p) }
+	}
+	return endpoint.Route()
 }
 
 // Sweep returns the sweep that puts stale analyses into a queue.

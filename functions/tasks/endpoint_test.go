@@ -580,10 +580,48 @@ func TestSweepDoor(t *testing.T) {
 	}
 }
 
+// TestSweepPrunes: after a sweep ended locks are removed and counted; if that fails the sweep counts all the same, and without a sweep
+// nothing is removed.
+func TestSweepPrunes(t *testing.T) {
+	for name, c := range map[string]struct {
+		removed    int
+		err, store error
+		status     int
+		want, log  string
+	}{
+		"some":           {removed: 7, status: 200, want: `{"errors":0,"failed":0,"more":false,"pruned":7,"requeued":0,"skipped":0,"stale":0}`},
+		"none":           {status: 200, want: `{"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`},
+		"it fails":       {removed: 3, err: errors.New("disk on fire"), status: 200, want: `{"errors":0,"failed":0,"more":false,"pruned":3,"requeued":0,"skipped":0,"stale":0}`, log: "disk on fire"},
+		"a failed sweep": {removed: 7, store: docstore.ErrUnavailable, status: 503, want: "UNAVAILABLE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			if c.store != nil {
+				b.store = unreadable{b.store, c.store}
+			}
+			called := false
+			b.prune = func(ctx context.Context) (int, error) {
+				if _, ok := ctx.Deadline(); !ok {
+					t.Error("it has no time limit")
+				}
+				called = true
+				return c.removed, c.err
+			}
+			w := post(t.Context(), b.sweepDoor(&queueOf{}), tasks.SweepPath, nil)
+			wants(t, name, w, c.status, c.want)
+			if called != (c.store == nil) || !strings.Contains(b.log.String(), c.log) {
+				t.Errorf("called %v; the log says %s", called, b.log)
+			}
+		})
+	}
+}
+
 func (b *bench) sweepDoor(q analysis.Queue) http.Handler {
 	b.t.Helper()
 	log := slog.New(slog.NewJSONHandler(b.log, nil))
-	route, err := tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{}, Log: log}.Route()
+	route, err := tasks.SweepEndpoint{
+		Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: q}, Guard: tasks.Platform{}, Log: log, Prune: b.prune,
+	}.Route()
 	if err != nil {
 		b.t.Fatal(err)
 	}

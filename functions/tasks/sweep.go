@@ -24,8 +24,13 @@ type SweepEndpoint struct {
 	Analyses *analysis.Analyses
 	Sweep    analysis.Sweep // its Queue is required
 	Guard    Guard
-	Timeout  time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
-	Log      *slog.Logger  // errors with single analyses; nil means none
+
+	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself. It comes after
+	// the sweep, in the rest of its time, and if it fails the response is that of the sweep.
+	Prune func(context.Context) (removed int, err error)
+
+	Timeout time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
+	Log     *slog.Logger  // errors with single analyses; nil means none
 }
 
 // Route returns the endpoint for [httpapi.Options] or [httpapi.Handler].
@@ -68,8 +73,20 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 		return contracts.Errorf(contracts.CodeUnavailable, "the sweep ended early: the store or the queue did not respond")
 	}
 	return httpapi.Send(w, contracts.SweepDone{
-		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More,
+		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More, Pruned: d.prune(ctx),
 	})
+}
+
+// prune removes what is due, and logs a failure: the next sweep does what is left.
+func (d SweepEndpoint) prune(ctx context.Context) (removed int) {
+	if d.Prune == nil {
+		return 0
+	}
+	removed, err := d.Prune(ctx)
+	if err != nil {
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "cannot remove ended locks; the next sweep goes on", slog.Int("removed", removed), slog.String("err", err.Error()))
+	}
+	return removed
 }
 
 // log writes what a sweep did.

@@ -23,6 +23,7 @@ type bench struct {
 	t     *testing.T
 	store docstore.Store
 	log   *bytes.Buffer
+	prune func(context.Context) (int, error) // of the sweep
 	tasks.Worker
 }
 
