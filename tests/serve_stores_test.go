@@ -32,7 +32,7 @@ func TestServeOnEveryStore(t *testing.T) {
 			return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(), "--redis-prefix", "t"}
 		},
 		"redis, by its stand-in": func(t *testing.T) (env, args []string) {
-			return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()}, []string{"--store", "redis"}
+			return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()}, []string{"--store", "redis", "--redis-shards", "16"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

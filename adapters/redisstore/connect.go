@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -67,10 +68,21 @@ func (s *Store) useCluster() error {
 	return nil
 }
 
-// member is a client of the server that holds the documents: in a cluster, the primary of their slot.
-func (s *Store) member(ctx context.Context) (sdk.UniversalClient, error) {
-	if cluster, ok := s.client.(*sdk.ClusterClient); ok {
-		return cluster.MasterForKey(ctx, s.keys.root)
+// servers are clients of those that hold the documents: in a cluster, the primaries of their slots.
+func (s *Store) servers(ctx context.Context) ([]sdk.UniversalClient, error) {
+	cluster, ok := s.client.(*sdk.ClusterClient)
+	if !ok {
+		return []sdk.UniversalClient{s.client}, nil
 	}
-	return s.client, nil
+	var found []sdk.UniversalClient
+	for _, of := range s.keys.shards {
+		c, err := cluster.MasterForKey(ctx, of.root)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(found, sdk.UniversalClient(c)) {
+			found = append(found, c)
+		}
+	}
+	return found, nil
 }

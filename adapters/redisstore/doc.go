@@ -22,9 +22,11 @@
 //	{leasehold}:ends                           sorted set: documents that end, by when they do in milliseconds since 1970
 //	{leasehold}:own                            hash: generation, writes, floor
 //
-// The part in braces, Options.Prefix, decides the slot of a cluster. All keys of a store are in one slot, so that a
-// script may touch any of them, and so one shard holds all of a store's documents. Give each store its own prefix to
-// spread several of them.
+// The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one slot, and so on
+// one member of the cluster. With several (Options.Shards), what stands above exists once for each: the part in braces is
+// {leasehold/0}, {leasehold/1} and so on, and the shard of a document is that of its tenant, so that a script may touch all documents of a
+// tenant. Then {leasehold}:own is a sorted set with the number of shards. Each store looks at it before anything else, and one that was
+// opened with another number fails: it would find no documents, and grant what is held.
 //
 // A value begins with its type, so that redis-cli shows what it is:
 //
@@ -37,7 +39,7 @@
 //
 // # Documents that are not there any more
 //
-// The hash of the store's own holds a random generation, which is as old as the documents, and the number of writes so far.
+// The hash of the store's own, one for each shard, holds a random generation, which is as old as the documents, and the number of writes so far.
 // Every script compares both with what its caller knows, and does nothing else if they do not fit: the server was emptied,
 // the address leads to another one, or acknowledged writes are lost. The store then fails with an error that says what to do,
 // reads and readiness as well. It is the same round trip.

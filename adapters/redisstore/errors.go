@@ -40,13 +40,16 @@ var refusals = []struct {
 }
 
 // permissions are what a user of the store's own needs.
-const permissions = "it needs ~{PREFIX}:* +@hash +@sortedset +@scripting +@connection +time, and +info +config|get for the checks of its settings"
+const permissions = "it needs ~{PREFIX}:* (and ~{PREFIX/* for several shards) +@hash +@sortedset +@scripting +@connection +time, and +info +config|get for the checks of its settings"
 
 // explain turns an error of the library into one that names the server and says what to do.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	subject := fmt.Sprintf("redis: %s %s on %s", doing, s.keys.root, s.addr)
 	if cause := ctx.Err(); cause != nil {
 		return fmt.Errorf("%s: ended by the caller, its outcome is unknown: %w", subject, cause)
+	}
+	if other, ok := errors.AsType[layoutError](err); ok {
+		return fmt.Errorf("%w: %s: nothing was changed: %w", docstore.ErrNotWritten, subject, other)
 	}
 	for _, r := range refusals {
 		if !sdk.HasErrorPrefix(err, r.prefix) {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,8 +34,9 @@ func (s *Store) inspect(ctx context.Context) error {
 		}
 	}
 	probe := docstore.Key{Kind: "health", ID: "ready"}
+	of := s.keys.of(probe.Tenant)
 	forbidden, err := s.run(ctx, checkScript, true, []string{
-		s.keys.doc(probe), s.keys.ids(probe.Kind, probe.Tenant), s.keys.own(), s.keys.ends(), s.keys.tenants(),
+		of.doc(probe), of.ids(probe.Kind, probe.Tenant), of.own(), of.ends(), of.tenants(),
 	})
 	if err != nil {
 		return s.explain(ctx, "open", err)
@@ -42,18 +44,16 @@ func (s *Store) inspect(ctx context.Context) error {
 	if len(forbidden) > 0 {
 		return fmt.Errorf("redis: open %s on %s: this user may not run %v: %s", s.keys.root, s.addr, forbidden, permissions)
 	}
-	if _, err := s.claim(ctx); err != nil && !isPassing(err) {
+	for _, of := range s.keys.shards {
+		if _, err := s.claim(ctx, of); isPassing(err) {
+			break // the first call on each shard asks again
+		} else if err != nil {
+			return s.explain(ctx, "open", err)
+		}
+	}
+	if s.warned.found, err = s.settings(ctx); err != nil {
 		return s.explain(ctx, "open", err)
 	}
-	member, err := s.member(ctx)
-	if err != nil {
-		return s.explain(ctx, "open", err)
-	}
-	found, err := s.settings(ctx, member)
-	if err != nil {
-		return s.explain(ctx, "open", err)
-	}
-	s.warned.found = found
 	return nil
 }
 
@@ -73,10 +73,30 @@ func (s *Store) checkVersion(version string) error {
 	return nil
 }
 
-// settings says what could take back an acknowledged write, and with it a fencing token.
-func (s *Store) settings(ctx context.Context, member sdk.UniversalClient) (found []string, err error) {
+// settings says what could take back an acknowledged write, and with it a fencing token. What several members of a cluster have
+// in common is said once.
+func (s *Store) settings(ctx context.Context) (found []string, err error) {
+	servers, err := s.servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range servers {
+		of, err := s.settingsOf(ctx, server)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range of {
+			if !slices.Contains(found, w) {
+				found = append(found, w)
+			}
+		}
+	}
+	return found, nil
+}
+
+func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (found []string, err error) {
 	warnf := func(format string, args ...any) { found = append(found, s.sentence(format, args...)) }
-	reply, err := ask(ctx, member, "INFO")
+	reply, err := ask(ctx, server, "INFO")
 	if err != nil && !isRejection(err) {
 		return nil, err
 	}
@@ -95,7 +115,7 @@ func (s *Store) settings(ctx context.Context, member sdk.UniversalClient) (found
 	}
 	switch info["aof_enabled"] {
 	case "1":
-		sync, err := s.syncSetting(ctx, member)
+		sync, err := s.syncSetting(ctx, server)
 		if err != nil {
 			return nil, err
 		}
@@ -119,8 +139,8 @@ func (s *Store) settings(ctx context.Context, member sdk.UniversalClient) (found
 }
 
 // syncSetting is how soon the append-only file reaches the disk, empty if that is not said: managed services forbid CONFIG.
-func (s *Store) syncSetting(ctx context.Context, member sdk.UniversalClient) (string, error) {
-	reply, err := ask(ctx, member, "CONFIG", "GET", "appendfsync")
+func (s *Store) syncSetting(ctx context.Context, server sdk.UniversalClient) (string, error) {
+	reply, err := ask(ctx, server, "CONFIG", "GET", "appendfsync")
 	if err != nil && !isRejection(err) {
 		return "", err
 	}

@@ -13,7 +13,7 @@ func (s *Store) Look(ctx context.Context) { s.look(ctx) }
 
 // RemoveDue removes documents that were found to be due, by their members in the set of ends.
 func (s *Store) RemoveDue(ctx context.Context, members ...string) (int, error) {
-	return s.remove(ctx, members)
+	return s.remove(ctx, s.keys.shards[0], members)
 }
 
 // LookAlways makes every call look at the settings again.
@@ -49,7 +49,7 @@ func TestCheckVersion(t *testing.T) {
 		"":       {warning: "its version could not be checked"},
 		"latest": {warning: "its version could not be checked"},
 	} {
-		s := &Store{addr: "there", keys: layout{"{x}"}}
+		s := &Store{addr: "there", keys: layout{root: "{x}"}}
 		err := s.checkVersion(version)
 		if (err != nil) != (want.err != "") || !strings.Contains(fmt.Sprint(err), want.err) && want.err != "" {
 			t.Errorf("%q: %v, want %q", version, err, want.err)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net/url"
 	"strings"
 
@@ -11,11 +12,23 @@ import (
 // maxPrefix bounds the length of [Options].Prefix: every key repeats it.
 const maxPrefix = 64
 
-// layout makes the names of keys. A cluster puts a key into a slot by what stands between the first braces, which are
-// the layout's own: all of a store's keys are in one slot.
-type layout struct{ root string }
+// maxShards bounds [Options].Shards: opening a store asks each of them.
+const maxShards = 64
 
-func newLayout(prefix string) (layout, error) {
+// layout is where documents are. A cluster puts a key into a slot by what stands between the first braces, which are the
+// layout's own.
+type layout struct {
+	root   string   // the prefix, in braces
+	shards []*shard // those of one have root; those of several have the number behind a slash, which no prefix has
+}
+
+// shard is a part of the documents whose keys are in one slot, so that a script may touch any of them.
+type shard struct {
+	root  string
+	known known
+}
+
+func newLayout(prefix string, shards int) (layout, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
@@ -23,27 +36,52 @@ func newLayout(prefix string) (layout, error) {
 	if len(prefix) > maxPrefix || strings.Trim(prefix, allowed) != "" {
 		return layout{}, fmt.Errorf("redis: Prefix %q: letters, digits and ._:- only, %d at most", prefix, maxPrefix)
 	}
-	return layout{"{" + prefix + "}"}, nil
+	if shards < 0 || shards > maxShards {
+		return layout{}, fmt.Errorf("redis: Shards %d: from 1 to %d, or 0 for 1", shards, maxShards)
+	}
+	l := layout{root: "{" + prefix + "}"}
+	if shards <= 1 {
+		l.shards = []*shard{{root: l.root}}
+		return l, nil
+	}
+	for i := range shards {
+		l.shards = append(l.shards, &shard{root: fmt.Sprintf("{%s/%d}", prefix, i)})
+	}
+	return l, nil
 }
 
-// own is the key of the hash with what the store knows of itself: its generation, the number of writes, and how far counters
+// number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by it.
+func (l layout) number(tenant string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(tenant))
+	return int(h.Sum32() % uint32(len(l.shards))) //nolint:gosec // at most maxShards
+}
+
+// of is the shard that has the documents of a tenant.
+func (l layout) of(tenant string) *shard { return l.shards[l.number(tenant)] }
+
+// mark is the key that says how the documents are laid out: the hash of the store's own where there is one shard, else a sorted
+// set with the number of shards. A version that knows of one shard only asks for a hash, and is rejected by the server.
+func (l layout) mark() string { return l.root + ":own" }
+
+// own is the key of the hash with what the shard knows of itself: its generation, the number of writes, and how far counters
 // have come.
-func (l layout) own() string { return l.root + ":own" }
+func (s *shard) own() string { return s.root + ":own" }
 
 // ends is the key of the sorted set of documents that end, by when they do, in milliseconds since 1970. Its members are as the
 // names of documents end.
-func (l layout) ends() string { return l.root + ":ends" }
+func (s *shard) ends() string { return s.root + ":ends" }
 
 // tenants is the key of the sorted set of the kinds and tenants that have documents. Its members are as the names of their IDs
 // end.
-func (l layout) tenants() string { return l.root + ":tenants" }
+func (s *shard) tenants() string { return s.root + ":tenants" }
 
 // doc is the key of a document's hash.
-func (l layout) doc(k docstore.Key) string { return l.root + ":doc:" + k.String() }
+func (s *shard) doc(k docstore.Key) string { return s.root + ":doc:" + k.String() }
 
 // ids is the key of the sorted set with the IDs of a kind and tenant.
-func (l layout) ids(kind, tenant string) string {
-	return l.root + ":ids:" + place(kind, tenant)
+func (s *shard) ids(kind, tenant string) string {
+	return s.root + ":ids:" + place(kind, tenant)
 }
 
 // place is the member of a kind and tenant in the set of tenants.

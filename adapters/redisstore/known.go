@@ -12,14 +12,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// known is what the store knows of the documents, so that it notices when they are not there any more: the generation that
-// it found when it opened them, and how many writes they have had at least. Each script compares both before anything else.
+// known is what the store knows of the documents of a shard, so that it notices when they are not there any more: the generation
+// that it found when it opened them, and how many writes they have had at least. Each script compares both before anything else.
 type known struct {
 	mu         sync.Mutex
 	generation atomic.Pointer[string] // nil until it was claimed
 
 	writes atomic.Int64
-	back   atomic.Bool // acknowledged writes are lost: it stays so, because their number may grow past what is known
 }
 
 var (
@@ -29,25 +28,25 @@ var (
 		"could be given twice; stop Leasehold, run `leasehold store raise-tokens`, and start it again")
 )
 
-// lost is errBack once that was seen.
-func (k *known) lost() error {
-	if k.back.Load() {
+// lost is errBack once that was seen of any shard.
+func (s *Store) lost() error {
+	if s.back.Load() {
 		return errBack
 	}
 	return nil
 }
 
 // learn looks at what begin.lua found out.
-func (k *known) learn(outcome any, writes int64) error {
+func (s *Store) learn(of *shard, outcome any, writes int64) error {
 	switch outcome {
 	case "other":
 		return errOther
 	case "back":
-		k.back.Store(true)
+		s.back.Store(true)
 		return errBack
 	}
 	for {
-		if seen := k.writes.Load(); writes <= seen || k.writes.CompareAndSwap(seen, writes) {
+		if seen := of.known.writes.Load(); writes <= seen || of.known.writes.CompareAndSwap(seen, writes) {
 			return nil
 		}
 	}
@@ -58,18 +57,22 @@ func (s *Store) unknown(doing string, err error) error {
 	return fmt.Errorf("%w: %w: redis: %s %s on %s: nothing was changed: %w", docstore.ErrUnavailable, docstore.ErrNotWritten, doing, s.keys.root, s.addr, err)
 }
 
-// claim returns the generation of the documents. It is asked for when the store is opened, or with the first call if the server
-// did not write then.
-func (s *Store) claim(ctx context.Context) (string, error) {
-	if g := s.known.generation.Load(); g != nil {
+// claim returns the generation of the documents of a shard. It is asked for when the store is opened, or with the first call if
+// the server did not write then. The error is that of a request, or a [layoutError].
+func (s *Store) claim(ctx context.Context, of *shard) (string, error) {
+	k := &of.known
+	if g := k.generation.Load(); g != nil {
 		return *g, nil
 	}
-	s.known.mu.Lock()
-	defer s.known.mu.Unlock()
-	if g := s.known.generation.Load(); g != nil {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if g := k.generation.Load(); g != nil {
 		return *g, nil
 	}
-	list, err := s.run(ctx, claimScript, true, []string{s.keys.own()}, rand.Text())
+	if err := s.checkLayout(ctx); err != nil {
+		return "", err
+	}
+	list, err := s.run(ctx, claimScript, true, []string{of.own()}, rand.Text())
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +85,42 @@ func (s *Store) claim(ctx context.Context) (string, error) {
 	if !ok || err != nil {
 		return "", fmt.Errorf("the answer to claim.lua is %v", list)
 	}
-	s.known.writes.Store(writes)
-	s.known.generation.Store(&generation)
+	k.writes.Store(writes)
+	k.generation.Store(&generation)
 	return generation, nil
+}
+
+// checkLayout makes sure that the documents are laid out as this store would look for them: elsewhere it would find none, and
+// grant what is held.
+func (s *Store) checkLayout(ctx context.Context) error {
+	s.laying.Lock()
+	defer s.laying.Unlock()
+	if s.laid {
+		return nil
+	}
+	want := strconv.Itoa(len(s.keys.shards))
+	list, err := s.run(ctx, layoutScript, true, []string{s.keys.mark()}, want)
+	if err != nil {
+		return err
+	}
+	if len(list) != 1 {
+		return fmt.Errorf("the answer to layout.lua has %d parts", len(list))
+	}
+	if found := fmt.Sprint(list[0]); found != want {
+		return layoutError{found: found, want: want}
+	}
+	s.laid = true
+	return nil
+}
+
+// layoutError says that documents are laid out in another number of shards than the store was opened with.
+type layoutError struct{ found, want string }
+
+func (e layoutError) Error() string {
+	if e.found == "1" {
+		return "its documents are in one shard, and Options.Shards is " + e.want + ": set it to 1 (LEASEHOLD_REDIS_SHARDS), or begin under another prefix; " +
+			"documents cannot be spread afterwards"
+	}
+	return "its documents are in " + e.found + " shards, and Options.Shards is " + e.want + ": set it to " + e.found + " (LEASEHOLD_REDIS_SHARDS), or begin " +
+		"under another prefix; their number cannot be changed afterwards"
 }

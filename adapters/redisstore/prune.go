@@ -8,7 +8,7 @@ import (
 )
 
 // Prune implements [docstore.Pruner]. It is two round trips for each hundred documents, one that finds them and one that removes
-// those that are still due, and one that finds no more.
+// those that are still due, and one for each shard, which finds no more.
 func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", docstore.ErrInvalid, limit)
@@ -17,32 +17,37 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 		return 0, err
 	}
 	defer s.calls.End()
-	for removed < limit {
-		_, due, err := s.members(ctx, s.keys.ends(), min(limit-removed, docstore.MaxWrites))
-		if err != nil || len(due) == 0 {
-			return removed, err
-		}
-		n, err := s.remove(ctx, due)
-		if removed += n; err != nil {
-			return removed, err
+	for _, of := range s.keys.shards {
+		for removed < limit {
+			_, due, err := s.members(ctx, of, of.ends(), min(limit-removed, docstore.MaxWrites))
+			if err != nil {
+				return removed, err
+			}
+			if len(due) == 0 {
+				break
+			}
+			n, err := s.remove(ctx, of, due)
+			if removed += n; err != nil {
+				return removed, err
+			}
 		}
 	}
 	return removed, nil
 }
 
-// remove removes those documents that are due. due are members of the set of ends.
-func (s *Store) remove(ctx context.Context, due []string) (removed int, err error) {
-	keys := append(make([]string, 0, 2+2*len(due)), s.keys.ends(), s.keys.tenants())
+// remove removes those documents of a shard that are due. due are members of its set of ends.
+func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed int, err error) {
+	keys := append(make([]string, 0, 2+2*len(due)), of.ends(), of.tenants())
 	ids := make([]string, len(due))
 	for i, member := range due {
 		k, err := docstore.ParseKey(member)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, s.keys.ends(), member, err)
+			return 0, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.ends(), member, err)
 		}
 		ids[i] = k.ID
-		keys = append(keys, s.keys.doc(k), s.keys.ids(k.Kind, k.Tenant))
+		keys = append(keys, of.doc(k), of.ids(k.Kind, k.Tenant))
 	}
-	reply, err := s.do(ctx, "prune", pruneScript, true, keys, ids)
+	reply, err := s.do(ctx, "prune", pruneScript, true, of, keys, ids)
 	if err != nil {
 		return 0, err
 	}

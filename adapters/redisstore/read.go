@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// Get implements [docstore.Store]. All documents are of one instant, and one round trip.
+// Get implements [docstore.Store]. All documents of a shard are of one instant, and one round trip.
 func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
 	if err := docstore.ValidateKeys(keys); err != nil {
 		return docstore.Snapshot{}, err
@@ -20,16 +20,39 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 		return docstore.Snapshot{}, err
 	}
 	defer s.calls.End()
-	at, docs, err := s.read(ctx, keys)
-	return docstore.Snapshot{At: at, Docs: docs}, err
+	snap := docstore.Snapshot{Docs: make([]docstore.Doc, len(keys))}
+	for number, of := range s.keys.shards {
+		var there []docstore.Key
+		var places []int
+		for i, k := range keys {
+			if s.keys.number(k.Tenant) == number {
+				there, places = append(there, k), append(places, i)
+			}
+		}
+		if len(there) == 0 {
+			continue
+		}
+		at, docs, err := s.read(ctx, of, there)
+		if err != nil {
+			return docstore.Snapshot{}, err
+		}
+		for i, place := range places {
+			snap.Docs[place] = docs[i]
+		}
+		if snap.At.IsZero() || at.Before(snap.At) {
+			snap.At = at
+		}
+	}
+	return snap, nil
 }
 
-func (s *Store) read(ctx context.Context, keys []docstore.Key) (time.Time, []docstore.Doc, error) {
+// read returns documents of one shard.
+func (s *Store) read(ctx context.Context, of *shard, keys []docstore.Key) (time.Time, []docstore.Doc, error) {
 	names := make([]string, len(keys))
 	for i, k := range keys {
-		names[i] = s.keys.doc(k)
+		names[i] = of.doc(k)
 	}
-	reply, err := s.do(ctx, "read from", readScript, true, names, nil)
+	reply, err := s.do(ctx, "read from", readScript, true, of, names, nil)
 	if err != nil {
 		return time.Time{}, nil, err
 	}
@@ -69,8 +92,9 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 
 func (s *Store) page(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	low, high := lexRange(q)
+	of := s.keys.of(q.Tenant)
 	// The script returns one more, so that the last page can say that it is the last.
-	at, ids, err := s.members(ctx, s.keys.ids(q.Kind, q.Tenant), q.Size()+1, low, high)
+	at, ids, err := s.members(ctx, of, of.ids(q.Kind, q.Tenant), q.Size()+1, low, high)
 	if err != nil {
 		return docstore.Page{}, err
 	}
@@ -83,18 +107,18 @@ func (s *Store) page(ctx context.Context, q docstore.Query) (docstore.Page, erro
 		return page, nil
 	}
 	next := page.Next
-	page, err = s.documents(ctx, q.Kind, q.Tenant, ids)
+	page, err = s.documents(ctx, of, q.Kind, q.Tenant, ids)
 	page.Next = next
 	return page, err
 }
 
 // documents reads those of a kind and tenant with these IDs. One may have been deleted in between.
-func (s *Store) documents(ctx context.Context, kind, tenant string, ids []string) (docstore.Page, error) {
+func (s *Store) documents(ctx context.Context, of *shard, kind, tenant string, ids []string) (docstore.Page, error) {
 	keys := make([]docstore.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = docstore.Key{Kind: kind, Tenant: tenant, ID: id}
 	}
-	at, docs, err := s.read(ctx, keys)
+	at, docs, err := s.read(ctx, of, keys)
 	if err != nil {
 		return docstore.Page{}, err
 	}
@@ -107,8 +131,8 @@ func (s *Store) documents(ctx context.Context, kind, tenant string, ids []string
 	return page, nil
 }
 
-// Walk implements [docstore.Walker]. It goes from tenant to tenant, and shows the documents of one on each page. A page is up to
-// four round trips.
+// Walk implements [docstore.Walker]. It goes from shard to shard and from tenant to tenant, and shows the documents of one on each
+// page. A page is up to four round trips, and one more for each shard that has no more.
 func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -130,30 +154,41 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 			return p, err
 		}
 	}
-	low := "[" + place(q.Kind, "")
+	from, low := 0, "["+place(q.Kind, "")
 	if q.After != "" {
-		low = "(" + place(q.Kind, after.Tenant)
+		from, low = s.keys.number(after.Tenant), "("+place(q.Kind, after.Tenant)
 	}
-	at, tenants, err := s.members(ctx, s.keys.tenants(), 1, low, "("+place(q.Kind, "")+"\xff")
-	if err != nil || len(tenants) == 0 {
-		return docstore.Page{At: at}, err
+	var at time.Time
+	for _, of := range s.keys.shards[from:] {
+		var tenants []string
+		var err error
+		at, tenants, err = s.members(ctx, of, of.tenants(), 1, low, "("+place(q.Kind, "")+"\xff")
+		if err != nil {
+			return docstore.Page{}, err
+		}
+		if len(tenants) == 0 {
+			low = "[" + place(q.Kind, "")
+			continue
+		}
+		tenant, err := url.PathUnescape(strings.TrimPrefix(tenants[0], place(q.Kind, "")))
+		if err != nil {
+			return docstore.Page{}, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants(), tenants[0], err)
+		}
+		return s.pageOf(ctx, q, tenant, "")
 	}
-	tenant, err := url.PathUnescape(strings.TrimPrefix(tenants[0], place(q.Kind, "")))
-	if err != nil {
-		return docstore.Page{}, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, s.keys.tenants(), tenants[0], err)
-	}
-	return s.pageOf(ctx, q, tenant, "")
+	return docstore.Page{At: at}, nil
 }
 
 // pageOf returns a page of a walk within a tenant. Next is the key of the last document that it looked at, empty if there was
 // none.
 func (s *Store) pageOf(ctx context.Context, q docstore.WalkQuery, tenant, after string) (docstore.Page, error) {
 	low, high := lexRange(docstore.Query{After: after})
-	at, ids, err := s.members(ctx, s.keys.ids(q.Kind, tenant), q.Size(), low, high)
+	of := s.keys.of(tenant)
+	at, ids, err := s.members(ctx, of, of.ids(q.Kind, tenant), q.Size(), low, high)
 	if err != nil || len(ids) == 0 {
 		return docstore.Page{At: at}, err
 	}
-	p, err := s.documents(ctx, q.Kind, tenant, ids)
+	p, err := s.documents(ctx, of, q.Kind, tenant, ids)
 	p.Next = docstore.Key{Kind: q.Kind, Tenant: tenant, ID: ids[len(ids)-1]}.String()
 	return p, err
 }
@@ -173,8 +208,8 @@ func lexRange(q docstore.Query) (low, high string) {
 
 // members returns some members of a sorted set: those in a range of bytes, or without one those whose score the time has
 // reached.
-func (s *Store) members(ctx context.Context, key string, most int, span ...string) (time.Time, []string, error) {
-	reply, err := s.do(ctx, "list", listScript, true, []string{key}, append([]string{strconv.Itoa(most)}, span...))
+func (s *Store) members(ctx context.Context, of *shard, key string, most int, span ...string) (time.Time, []string, error) {
+	reply, err := s.do(ctx, "list", listScript, true, of, []string{key}, append([]string{strconv.Itoa(most)}, span...))
 	if err != nil {
 		return time.Time{}, nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -38,8 +40,13 @@ type Options struct {
 	Client sdk.UniversalClient
 
 	// Prefix begins the name of every key, in braces; empty means [DefaultPrefix]. Letters, digits and ._:- only, 64
-	// at most. In a cluster it decides which shard holds the documents, all of them.
+	// at most. With one shard it decides which member of a cluster holds the documents, all of them.
 	Prefix string
+
+	// Shards is the number of parts that the documents are spread over by their tenant, 64 at most, for a cluster: each part is in a
+	// slot of its own. 0 means 1. It is decided when the first documents are written and cannot be changed afterwards: [Open] fails
+	// if it finds another number.
+	Shards int
 
 	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store is used:
 	// the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
@@ -62,7 +69,9 @@ type Store struct {
 	every  time.Duration   // lookEvery, but in tests
 	life   context.Context //nolint:containedctx // of what goes on beside the calls
 	end    context.CancelFunc
-	known  known
+	back   atomic.Bool // acknowledged writes are lost: it stays so, because their number may grow past what is known
+	laying sync.Mutex
+	laid   bool // the layout was checked
 	calls  driver.InFlight
 }
 
@@ -81,7 +90,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	keys, err := newLayout(o.Prefix)
+	keys, err := newLayout(o.Prefix, o.Shards)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,8 @@ var (
 	writeText string
 	//go:embed prune.lua
 	pruneText string
+	//go:embed layout.lua
+	layoutText string
 	//go:embed claim.lua
 	claimText string
 	//go:embed read.lua
@@ -50,6 +52,8 @@ var (
 	pruneScript = newScript(pruneText)
 	checkScript = rawScript(checkText)
 	claimScript = rawScript(claimText)
+
+	layoutScript = rawScript(layoutText)
 )
 
 // reply is what a script on documents answers.
@@ -59,18 +63,18 @@ type reply struct {
 	rest    []any
 }
 
-// do runs a script on the documents that this store opened. Its first key and its first arguments are those of begin.lua.
-// doing says what for, in errors.
-func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool, keys, args []string) (reply, error) {
-	if err := s.known.lost(); err != nil {
+// do runs a script on the documents of a shard that this store opened. Its first key and its first arguments are those of
+// begin.lua. doing says what for, in errors.
+func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool, of *shard, keys, args []string) (reply, error) {
+	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
-	generation, err := s.claim(ctx)
+	generation, err := s.claim(ctx, of)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
-	keys = append([]string{s.keys.own()}, keys...)
-	args = append([]string{s.now(), generation, strconv.FormatInt(s.known.writes.Load(), 10)}, args...)
+	keys = append([]string{of.own()}, keys...)
+	args = append([]string{s.now(), generation, strconv.FormatInt(of.known.writes.Load(), 10)}, args...)
 	list, err := s.run(ctx, sc, repeatable, keys, args...)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
@@ -79,7 +83,7 @@ func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool
 	if err != nil {
 		return reply{}, s.unreadable(doing, err)
 	}
-	if err := s.known.learn(r.outcome, writes); err != nil {
+	if err := s.learn(of, r.outcome, writes); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
 	s.lookSometimes()

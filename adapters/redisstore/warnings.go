@@ -55,11 +55,7 @@ func (s *Store) lookSometimes() {
 
 // look looks at the settings and says what is new. One that fails says nothing: the calls themselves do.
 func (s *Store) look(ctx context.Context) {
-	member, err := s.member(ctx)
-	if err != nil {
-		return
-	}
-	found, err := s.settings(ctx, member)
+	found, err := s.settings(ctx)
 	if err != nil {
 		return
 	}

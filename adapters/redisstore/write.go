@@ -19,13 +19,14 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	keys := append(make([]string, 0, 2+2*len(writes)), s.keys.ends(), s.keys.tenants())
+	of := s.keys.of(writes[0].Key.Tenant) // all are of one tenant
+	keys := append(make([]string, 0, 2+2*len(writes)), of.ends(), of.tenants())
 	var program []string
 	for _, w := range writes {
-		keys = append(keys, s.keys.doc(w.Key), s.keys.ids(w.Key.Kind, w.Key.Tenant))
+		keys = append(keys, of.doc(w.Key), of.ids(w.Key.Kind, w.Key.Tenant))
 		program = appendWrite(program, w)
 	}
-	reply, err := s.do(ctx, "write to", writeScript, false, keys, program)
+	reply, err := s.do(ctx, "write to", writeScript, false, of, keys, program)
 	if err != nil {
 		return docstore.Result{}, err
 	}

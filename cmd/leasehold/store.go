@@ -99,7 +99,7 @@ func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger) (do
 
 func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
 	o := &redisstore.Options{
-		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix,
+		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix, Shards: int(c.RedisShards),
 	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

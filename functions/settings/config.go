@@ -34,6 +34,7 @@ type Config struct {
 	RedisTLS                bool
 	RedisDB                 int64
 	RedisPrefix             string
+	RedisShards             int64
 
 	AuthIssuer, AuthAudience, AuthJWKSURL string
 	AuthTenantClaim, AuthTenant           string

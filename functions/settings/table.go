@@ -169,6 +169,13 @@ var Table = []Setting{
 		Help:  "Prefix of every key, in braces.",
 		field: func(c *Config) any { return &c.RedisPrefix },
 	},
+	{
+		Env: "LEASEHOLD_REDIS_SHARDS", Group: groupRedis, Type: Number, Default: "1", Min: "1", Max: "64", Placeholder: "N", Entries: onStores,
+		Help: "Parts that the documents are spread over by their tenant, each in a hash slot of its own, for a cluster.",
+		More: "Decide on it before the first document is written: with another number, the documents that are there would not be found, and Leasehold " +
+			"does not start.",
+		field: func(c *Config) any { return &c.RedisShards },
+	},
 
 	{
 		Env: "LEASEHOLD_AUTH_ISSUER", Group: groupAuth, Type: Text, Placeholder: "URL", Entries: apis, NotEmpty: true,
