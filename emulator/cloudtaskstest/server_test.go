@@ -127,7 +127,7 @@ func TestDelivery(t *testing.T) {
 			r.Method, r.URL.Path, string(body), r.UserAgent(), h("QueueName"), h("TaskName"), h("TaskRetryCount"),
 			h("TaskExecutionCount"), h("TaskPreviousResponse"), h("TaskRetryReason"),
 		})
-		if err := verifier.Verify(r); err != nil {
+		if _, err := verifier.Verify(r); err != nil {
 			t.Errorf("the token does not verify: %v", err)
 		}
 		if eta := h("TaskETA"); len(eta) != len("1767225600.000000") {
