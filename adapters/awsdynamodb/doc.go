@@ -61,7 +61,9 @@
 //
 // An Add on text or beyond ±2^53, and a copy of what is not text, are rejected by the service itself, through guards in the
 // condition. A fraction passes such a guard, for the language cannot ask for whole numbers: the sum is stored, and the call
-// returns an error instead of a token, unless it wrote several documents. A global table copies between regions after the fact; two regions could grant the same lease, and [Open]
+// returns an error instead of a token. After a write of several documents, of which the service returns none, the fraction stays
+// unnoticed until the document is read or added to alone; then it is no whole number for any rule. Leasehold itself stores none. A global
+// table copies between regions after the fact; two regions could grant the same lease, and [Open]
 // warns. One partition takes some 1,000 writes a second, rejected ones included: callers that wait for a lock should
 // wait the time that the rejection names, and not poll in a loop.
 package awsdynamodb

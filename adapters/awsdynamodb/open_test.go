@@ -362,6 +362,19 @@ func TestForeignAttributes(t *testing.T) {
 	if r, err := s.Write(t.Context(), docstore.Write{Key: k, Add: map[string]int64{"n": 1}}); err == nil || !strings.Contains(err.Error(), `"n"`) {
 		t.Errorf("adding to a fraction: %+v, %v", r, err)
 	}
+	// The service returns no documents of several writes, and a condition cannot ask for whole numbers: the sum is stored in silence,
+	// and the next write of this document alone, or whoever reads it, finds out.
+	several := []docstore.Write{{Key: k, Add: map[string]int64{"n": 1}}, {Key: docstore.Key{Kind: k.Kind, Tenant: k.Tenant, ID: "b"}, Add: map[string]int64{"n": 1}}}
+	if r, err := s.Write(t.Context(), several...); err != nil || !r.Applied {
+		t.Errorf("adding to a fraction and another: %+v, %v; if it is refused now, correct the comment of the package", r, err)
+	}
+	snap, err := s.Get(t.Context(), k)
+	if _, opaque := snap.Docs[0]["n"].(docstore.Opaque); err != nil || !opaque {
+		t.Errorf("%v, %v", snap.Docs, err)
+	}
+	if r, err := s.Write(t.Context(), several[0]); err == nil || !strings.Contains(err.Error(), `"n"`) {
+		t.Errorf("adding to a fraction again: %+v, %v", r, err)
+	}
 }
 
 func TestConditionRefuses(t *testing.T) {
