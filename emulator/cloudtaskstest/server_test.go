@@ -318,7 +318,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var verifier *oidc.Account
 			b := newBench(t, nil, func(w http.ResponseWriter, r *http.Request) {
-				if verifier.Verify(r) != nil {
+				if _, err := verifier.Verify(r); err != nil {
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			})
