@@ -150,7 +150,7 @@ func TestLambda(t *testing.T) {
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
-	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL}
+	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api,url"}
 
 	t.Run("behind authorizers", func(t *testing.T) {
 		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme")...)
@@ -222,6 +222,34 @@ func TestLambda(t *testing.T) {
 		}
 	})
 
+	t.Run("behind a REST API, and nothing else", func(t *testing.T) {
+		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=rest-api")...)
+		if status, body := l.http(t, lambdaFile(t, "rest_lambda_authorizer.json")); status != http.StatusOK ||
+			!strings.Contains(body, `"owner_id":"1057"`) || !strings.Contains(body, `"lock_key":"rest/a"`) {
+			t.Errorf("a Lambda authorizer's caller: %d %s", status, body)
+		}
+		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusForbidden || !strings.Contains(body, "LEASEHOLD_FRONT_DOOR") {
+			t.Errorf("an HTTP API's event: %d %s", status, body)
+		}
+		l.kill()
+		checkLog(t, l.stderr.String())
+		if log := l.stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"rejected an event`) || !strings.Contains(log, `"remote":"192.0.2.1"`) {
+			t.Errorf("the log: %s", log)
+		}
+	})
+
+	t.Run("behind a load balancer", func(t *testing.T) {
+		i := newIssuer(t)
+		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=alb", "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		token := i.token(t, map[string]any{"sub": "by-token"})
+		if status, body := l.http(t, lambdaFile(t, "alb.json", "TOKEN", token)); status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
+			t.Errorf("a token: %d %s", status, body)
+		}
+		if status, body := l.http(t, lambdaFile(t, "alb.json", "Bearer TOKEN", "Basic x")); status != http.StatusUnauthorized {
+			t.Errorf("the load balancer's own headers alone: %d %s", status, body)
+		}
+	})
+
 	t.Run("deadline", func(t *testing.T) {
 		l := startLambda(t, bootstrap, "api", env...)
 		event := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/slow")
@@ -270,7 +298,7 @@ func TestLambda(t *testing.T) {
 
 	t.Run("a table that is not there", func(t *testing.T) {
 		described := db.Count("DescribeTable")
-		l := startLambda(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing", "LEASEHOLD_AUTH_TENANT=acme")
+		l := startLambda(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing", "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_FRONT_DOOR=http-api")
 		for range 2 { // the instance lives on, in case that the table is being created
 			if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusInternalServerError || strings.Contains(body, "missing") {
 				t.Errorf("%d %s", status, body)

@@ -162,7 +162,7 @@ func TestNotAnHTTPRequest(t *testing.T) {
 		"not_json.txt":   "invalid character 'G'",
 		"version_1.json": `payload format version "1.0": set the integration's payload format version to "2.0"`,
 		"no_http.json":   "no requestContext.http.method",
-		"sqs.json":       `payload format version ""`,
+		"sqs.json":       "not an HTTP request of a function URL, an HTTP API, a REST API or an Application Load Balancer",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := aws.New(http.NotFoundHandler(), nil)
@@ -362,6 +362,12 @@ func TestBasePath(t *testing.T) {
 		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/hold/v1/tenants/t/locks/a%2Fb/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
 		{"x.lambda-url.eu-north-1.on.aws", "$default", "/lease/holdx", "/lease/holdx"},
 		{"api.example.com", "v1", "/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
+		{"api.example.com", "v1", "/v1/machine-ids/lease", "/v1/machine-ids/lease"},
+		{"api.example.com", "v1", "/v1/analyses/a1/lock", "/v1/analyses/a1/lock"},
+		{"api.example.com", "v1", "/healthz", "/healthz"},
+		{"x.execute-api.eu-north-1.amazonaws.com", "v1", "/v1/v1/tenants/t/locks/a/b/renew", "/v1/tenants/t/locks/a%2Fb/renew"},
+		{"x.execute-api.eu-north-1.amazonaws.com", "v1", "/v1/healthz", "/healthz"},
+		{"x.execute-api.eu-north-1.amazonaws.com", "$default", "/v1/tenants/t/locks/k/renew", "/v1/tenants/t/locks/k/renew"},
 	} {
 		event, err := json.Marshal(map[string]any{
 			"version": "2.0", "rawPath": c.raw,

@@ -60,6 +60,13 @@ func TestAuthorizers(t *testing.T) {
 		}
 		return map[string]any{"jwt": map[string]any{"claims": c, "scopes": []string{"leasehold:admin"}}}
 	}
+	lambda := func(kv ...any) map[string]any {
+		c := map[string]any{}
+		for i := 0; i < len(kv); i += 2 {
+			c[kv[i].(string)] = kv[i+1]
+		}
+		return map[string]any{"lambda": c}
+	}
 	iam := func(arn, identity string) map[string]any {
 		return map[string]any{"iam": map[string]any{"userArn": arn, "cognitoIdentity": map[string]any{"identityId": identity}}}
 	}
@@ -77,7 +84,21 @@ func TestAuthorizers(t *testing.T) {
 		says       string // of the error
 	}{
 		{"no authorizer", withIAM, nil, httpapi.Caller{}, "no authorizer verified this request"},
-		{"Lambda authorizer", withIAM, map[string]any{"lambda": map[string]any{"sub": "ann"}}, httpapi.Caller{}, "no authorizer verified"},
+		{"Lambda authorizer", withIAM, lambda("sub", "ann", "tenant_id", "acme", "scope", []string{"leasehold:admin", "x"}), admin, ""},
+		{"Lambda authorizer with a principal", withIAM, lambda("principalId", "ann", "tenant_id", "acme"), ann, ""},
+		{"Lambda authorizer with both", withIAM, lambda("principalId", "eve", "sub", "ann", "tenant_id", "acme"), ann, ""},
+		{"Lambda authorizer without a caller", withIAM, lambda("tenant_id", "acme"), httpapi.Caller{}, "the Lambda authorizer's claim sub is required"},
+		{"Lambda authorizer without a tenant", withIAM, lambda("sub", "ann"), httpapi.Caller{}, "the Lambda authorizer's claim tenant_id is required"},
+		{"Lambda authorizer with an ARN", withIAM, lambda("sub", user, "tenant_id", "acme"), httpapi.Caller{}, "claim sub begins with arn:"},
+		{"Lambda authorizer that says nothing", withIAM, lambda(), httpapi.Caller{}, "claim sub is required"},
+		{"numbers", withIAM, lambda("sub", 1057, "tenant_id", 42, "scope", true), httpapi.Caller{Subject: "1057", Tenant: "42"}, ""},
+		{"large number", withIAM, lambda("sub", json.RawMessage("12345678901234567890"), "tenant_id", "acme"), named("12345678901234567890"), ""},
+		{"list as text", withIAM, lambda("sub", "ann", "tenant_id", []any{"a", 1, nil}), httpapi.Caller{Subject: "ann", Tenant: "[a 1 ]"}, ""},
+		{"null", withIAM, lambda("sub", nil, "tenant_id", "acme"), httpapi.Caller{}, "claim sub is required"},
+		{"claims of a token that are not text", withIAM, map[string]any{"jwt": map[string]any{"claims": map[string]any{
+			"sub": "ann", "tenant_id": "acme", "exp": 1773345838, "admin": true, "groups": []string{"a"}, "address": map[string]string{"country": "x"},
+		}}}, ann, ""},
+		{"no claims", withIAM, map[string]any{"jwt": map[string]any{}}, httpapi.Caller{}, "the token's claim sub is required"},
 		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},
 		{"scope for machine IDs", withIAM, claims("scp", "[openid leasehold:ids]"), httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
 		{"scope for machine IDs by another name", aws.Authorizer{IDScope: "ids"}, claims("scope", "ids"), httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},

@@ -3,7 +3,9 @@ package aws
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -46,35 +48,59 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// event is the response in payload format 2.0, which HTTP APIs and function URLs share: header lines of one
-// name are joined (RFC 9110, section 5.3), except for Set-Cookie, which cannot be.
-func (w *recorder) event(method string) events.LambdaFunctionURLResponse {
+// encode is the response in the shape that the front end of the event reads.
+func (w *recorder) encode(e *event) ([]byte, error) {
 	w.WriteHeader(http.StatusOK)
 	body := w.body.Bytes()
 	if len(body) > 0 && w.sent.Get("Content-Type") == "" {
 		w.sent.Set("Content-Type", http.DetectContentType(body))
 	}
-	if method == http.MethodHead {
+	if e.method == http.MethodHead {
 		body = nil
 	}
-	response := events.LambdaFunctionURLResponse{
-		StatusCode: w.status, Headers: make(map[string]string, len(w.sent)), Cookies: w.sent.Values("Set-Cookie"),
+	text, encoded := string(body), false
+	if !utf8.Valid(body) {
+		text, encoded = base64.StdEncoding.EncodeToString(body), true
 	}
-	w.sent.Del("Set-Cookie")
-	for name, values := range w.sent {
-		response.Headers[name] = strings.Join(values, ", ")
+	switch {
+	case e.front == RESTAPI:
+		return json.Marshal(events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: text, IsBase64Encoded: encoded})
+	case e.front == LoadBalancer:
+		response := events.ALBTargetGroupResponse{
+			StatusCode: w.status, StatusDescription: strings.TrimSpace(strconv.Itoa(w.status) + " " + http.StatusText(w.status)), Body: text, IsBase64Encoded: encoded,
+		}
+		if e.lists {
+			response.MultiValueHeaders = w.sent
+		} else {
+			response.Headers = joined(w.sent)
+			if cookies := w.sent.Values("Set-Cookie"); cookies != nil { // lines that cannot be joined, and there is room for one
+				response.Headers["Set-Cookie"] = cookies[len(cookies)-1]
+			}
+		}
+		return json.Marshal(response)
+	default:
+		cookies := w.sent.Values("Set-Cookie")
+		w.sent.Del("Set-Cookie") // its lines cannot be joined
+		return json.Marshal(events.LambdaFunctionURLResponse{
+			StatusCode: w.status, Headers: joined(w.sent), Cookies: cookies, Body: text, IsBase64Encoded: encoded,
+		})
 	}
-	if utf8.Valid(body) {
-		response.Body = string(body)
-	} else {
-		response.Body, response.IsBase64Encoded = base64.StdEncoding.EncodeToString(body), true
-	}
-	return response
 }
 
-// problem is a problem document from this package itself.
-func problem(e *contracts.Error) (events.LambdaFunctionURLResponse, error) {
+// joined has the header lines of one name as one (RFC 9110, section 5.3).
+func joined(h http.Header) map[string]string {
+	all := make(map[string]string, len(h))
+	for name, values := range h {
+		all[name] = strings.Join(values, ", ")
+	}
+	return all
+}
+
+// problem is the response to an event with a problem document from this package itself.
+func problem(e *event, err *contracts.Error) ([]byte, error) {
 	w := newRecorder()
-	err := httpapi.WriteProblem(w, e)
-	return w.event(http.MethodGet), err
+	if err := httpapi.WriteProblem(w, err); err != nil {
+		return nil, err
+	}
+	return w.encode(e)
 }

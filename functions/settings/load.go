@@ -75,7 +75,7 @@ func (c *Config) parse(s Setting, value string) error {
 		for item := range strings.SplitSeq(value, ",") {
 			*field = append(*field, strings.TrimSpace(item))
 		}
-		ok = !slices.Contains(*field, "")
+		ok = !slices.ContainsFunc(*field, func(item string) bool { return item == "" || s.Choices != nil && !slices.Contains(s.Choices, item) })
 	case *time.Duration:
 		if s.Off && value == "off" {
 			*field = Forever
@@ -132,7 +132,11 @@ func (s Setting) allowed() string {
 	var text string
 	switch s.Type {
 	case List:
-		return "a list separated by commas, without empty items"
+		text = "a list separated by commas, without empty items"
+		if s.Choices != nil {
+			text += ", of " + strings.Join(s.Choices, ", ")
+		}
+		return text
 	case Switch:
 		return "true or false"
 	case Duration:

@@ -60,6 +60,9 @@ func (s Setting) markdown() string {
 	switch {
 	case s.Choices != nil:
 		kind = "`" + strings.Join(s.Choices, "`, `") + "`"
+		if s.Type == List {
+			kind = "list of " + kind
+		}
 	case s.Secret:
 		kind = "secret"
 	case s.bounds() != "":

@@ -88,7 +88,7 @@ func (c *Config) checkRules() error {
 func (c *Config) check(env map[string]string) error {
 	c.CloudRun = env["K_SERVICE"] != ""
 	for _, check := range []func(map[string]string) error{
-		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkBasePath, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
+		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkFrontDoor, c.checkBasePath, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
 	} {
 		if err := check(env); err != nil {
 			return err
@@ -162,6 +162,21 @@ func (c *Config) checkTenant(map[string]string) error {
 			c.NameBeside("LEASEHOLD_AUTH_TENANT", "LEASEHOLD_AUTH_TENANT_CLAIM"), c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT_CLAIM"))
 	case c.AuthTenant != "" && c.AuthIssuer != "" && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM"):
 		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)
+	}
+	return nil
+}
+
+// checkFrontDoor makes sure that a Lambda function that believes events knows which ones.
+func (c *Config) checkFrontDoor(map[string]string) error {
+	const front = "LEASEHOLD_FRONT_DOOR"
+	switch {
+	case c.Entry != LambdaAPI || c.AuthIssuer != "":
+		return nil
+	case c.FrontDoor == nil:
+		return errors.New(front + " is required without LEASEHOLD_AUTH_ISSUER: the function believes what its events say about callers, and must know " +
+			"what sends them: url, http-api, rest-api, or several with commas between them")
+	case slices.Contains(c.FrontDoor, "alb"):
+		return errors.New(front + " alb needs LEASEHOLD_AUTH_ISSUER: a load balancer's events name no verified caller, so that the function must verify tokens itself")
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestTable(t *testing.T) {
 func least(e settings.Entry) []string {
 	switch e {
 	case settings.LambdaAPI:
-		return []string{"LEASEHOLD_TABLE=locks"}
+		return []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_FRONT_DOOR=http-api"}
 	case settings.LambdaWorker:
 		return []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_TARGET_URL=https://worker.example/run"}
 	case settings.LambdaSweep:
@@ -195,21 +195,21 @@ func TestLoad(t *testing.T) {
 		{settings.FunctionAPI, issuer + "LEASEHOLD_AUTH_LEEWAY=1m", func(c *settings.Config) any { return c.AuthLeeway }, time.Minute},
 		{settings.Serve, issuer + "LEASEHOLD_AUTH_WORKERS=1,2", func(c *settings.Config) any { return c.AuthWorkers }, []string{"1", "2"}},
 		{settings.FunctionAPI, issuer + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1,2", func(c *settings.Config) any { return c.AuthSubjects }, []string{"1", "2"}},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", func(c *settings.Config) any { return c.AuthTenant + " " + c.AuthTenantClaim }, "acme org"},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_MAX_SKEW=500ms LEASEHOLD_REGION=r", func(c *settings.Config) any { return c.Region + " " + c.MaxSkew.String() }, "r 500ms"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_TENANT_CLAIM=org", func(c *settings.Config) any { return c.AuthTenant + " " + c.AuthTenantClaim }, "acme org"},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_MAX_SKEW=500ms LEASEHOLD_REGION=r", func(c *settings.Config) any { return c.Region + " " + c.MaxSkew.String() }, "r 500ms"},
 		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=1 FIRESTORE_EMULATOR_HOST=127.0.0.1:1", func(c *settings.Config) any { return c.Development }, true},
 		{settings.FunctionTasks, "LEASEHOLD_DEVELOPMENT=0 K_SERVICE=x", func(c *settings.Config) any { return c.Development }, false},
-		{settings.LambdaAPI, `LEASEHOLD_TABLE=x LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
+		{settings.LambdaAPI, `LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_ID_SERVICES=[{"serviceId":"default"}]`, func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
 		{settings.Serve, "LEASEHOLD_ID_SERVICES=testdata/services.json", func(c *settings.Config) any { return c.IDServices }, []machineid.ServiceConfig{machineid.DefaultService()}},
 		{settings.Serve, "LEASEHOLD_RETENTION=off", func(c *settings.Config) any { return c.Retention }, settings.Forever},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_RETENTION=1h", func(c *settings.Config) any { return c.Retention }, time.Hour},
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_RETENTION=1h", func(c *settings.Config) any { return c.Retention }, time.Hour},
 		{settings.Serve, "PORT=0", func(c *settings.Config) any { return c.Listen }, "127.0.0.1:0"},
 		{settings.Serve, "PORT=80 LEASEHOLD_LISTEN=localhost:1", func(c *settings.Config) any { return c.Listen }, "localhost:1"},
 		{settings.Serve, issuer + "PORT=8081 K_SERVICE=api", func(c *settings.Config) any { return c.Listen }, ":8081"},
 		{settings.Serve, "LEASEHOLD_BASE_PATH=/a/b.c", func(c *settings.Config) any { return c.BasePath }, "/a/b.c"},
 		{settings.Serve, "LEASEHOLD_TTL= LEASEHOLD_SWEEP_GRACE=0s LEASEHOLD_HEARTBEAT=150s", func(c *settings.Config) any { return c.TTL }, 5 * time.Minute},
 		{settings.Serve, "LEASEHOLD_TENANT=mine LEASEHOLD_SERVER=http://127.0.0.1:8080", func(c *settings.Config) any { return c.AuthTenant }, ""},
-		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_TTL=soon LEASEHOLD_TARGET_URL=x", func(c *settings.Config) any { return c.TTL }, time.Duration(0)}, // settings of others
+		{settings.LambdaAPI, "LEASEHOLD_TABLE=x LEASEHOLD_FRONT_DOOR=url LEASEHOLD_TTL=soon LEASEHOLD_TARGET_URL=x", func(c *settings.Config) any { return c.TTL }, time.Duration(0)}, // settings of others
 		{settings.LambdaWorker, "LEASEHOLD_TABLE=x LEASEHOLD_TARGET_URL=https://worker.example/ LEASEHOLD_TARGET_TOKEN_FILE=/x", func(c *settings.Config) any { return c.TargetTokenFile }, "/x"},
 		{settings.Serve, "LEASEHOLD_SERVICE_HOST=10.0.0.1 LEASEHOLD_SERVICE_PORT_HTTP=80 LEASEHOLD_PORT=tcp://x LEASEHOLD_PORT_80_TCP_ADDR=x LEASEHOLD_REDIS_PORT=x", // Kubernetes
 			func(c *settings.Config) any { return c.Listen }, "127.0.0.1:8080"},
@@ -281,6 +281,15 @@ func TestRejected(t *testing.T) {
 		{serve, "LEASEHOLD_OWNR=1", "did you mean LEASEHOLD_OWNER?"},
 		{api, "LEASEHOLD_EXTERNAL_ID_KEYS=1", "no setting has a similar name"}, // it takes no variable of a client
 
+		// What sends events to a function that believes them.
+		{lambda, table, "LEASEHOLD_FRONT_DOOR is required without LEASEHOLD_AUTH_ISSUER"},
+		{lambda, table + issuer, ""},
+		{lambda, table + issuer + "LEASEHOLD_FRONT_DOOR=alb", ""},
+		{lambda, table + "LEASEHOLD_FRONT_DOOR=url,http-api,rest-api", ""},
+		{lambda, table + "LEASEHOLD_FRONT_DOOR=rest-api,alb", "LEASEHOLD_FRONT_DOOR alb needs LEASEHOLD_AUTH_ISSUER"},
+		{lambda, table + "LEASEHOLD_FRONT_DOOR=rest", `LEASEHOLD_FRONT_DOOR is "rest": it must be a list separated by commas, without empty items, of url, http-api, rest-api, alb`},
+		{lambda, table + issuer + "LEASEHOLD_FRONT_DOOR=", "LEASEHOLD_FRONT_DOOR is empty"},
+
 		// Values.
 		{serve, "LEASEHOLD_TTL=soon", `LEASEHOLD_TTL is "soon": it must be a duration from 1s to 24h in whole seconds`},
 		{serve, "LEASEHOLD_TTL=1500ms", "in whole seconds"},
@@ -344,7 +353,7 @@ func TestRejected(t *testing.T) {
 		{lambda, table + "LEASEHOLD_AUTH_AUDIENCE=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_JWKS_URL=x", "needs LEASEHOLD_AUTH_ISSUER"},
 		{lambda, table + "LEASEHOLD_AUTH_LEEWAY=1s", "needs LEASEHOLD_AUTH_ISSUER"},
-		{lambda, table + "LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=root LEASEHOLD_AUTH_WORKER_SCOPE=jobs LEASEHOLD_AUTH_ADMINS=arn:a", ""},
+		{lambda, table + "LEASEHOLD_FRONT_DOOR=http-api LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=root LEASEHOLD_AUTH_WORKER_SCOPE=jobs LEASEHOLD_AUTH_ADMINS=arn:a", ""},
 		{api, "LEASEHOLD_AUTH_WORKER_SCOPE=jobs", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_ADMIN_SCOPE=jobs", "needs LEASEHOLD_AUTH_ISSUER"},
 		{api, "LEASEHOLD_AUTH_TENANT_CLAIM=org", "needs LEASEHOLD_AUTH_ISSUER"},

@@ -41,7 +41,14 @@ var Table = []Setting{
 		Env: "LEASEHOLD_BASE_PATH", Group: groupServer, Type: Text, Placeholder: "PATH", Entries: apis | functions,
 		Help: "Path under which callers reach the server, such as /leasehold: it is removed from the front of request paths. " +
 			"Paths without it work as well.",
+		More:  "On Lambda: what a custom domain of API Gateway maps to the API.",
 		field: func(c *Config) any { return &c.BasePath },
+	},
+	{
+		Env: "LEASEHOLD_FRONT_DOOR", Group: groupServer, Type: List, Choices: []string{"url", "http-api", "rest-api", "alb"}, Entries: LambdaAPI, NotEmpty: true,
+		Help: "What hands requests to the function: a function URL, an HTTP API, a REST API, an Application Load Balancer, or several. Events of other " +
+			"kinds are rejected. Required without {AUTH_ISSUER}, because the function then believes what events say about callers. With it the default is all.",
+		field: func(c *Config) any { return &c.FrontDoor },
 	},
 	{
 		Env: "LEASEHOLD_REQUEST_TIMEOUT", Group: groupServer, Type: Duration, Default: "10s", Entries: apis,
@@ -181,7 +188,7 @@ var Table = []Setting{
 		Env: "LEASEHOLD_AUTH_ISSUER", Group: groupAuth, Type: Text, Placeholder: "URL", Entries: apis, NotEmpty: true,
 		Help: "OpenID Connect issuer whose tokens are accepted.",
 		More: "Without it, `leasehold serve` runs in development mode, for callers on the same machine only; a Cloud Function rejects all " +
-			"callers; a Lambda function accepts the callers that API Gateway or IAM has verified.",
+			"callers; a Lambda function accepts the callers that API Gateway or IAM has verified, as {FRONT_DOOR} says.",
 		field: func(c *Config) any { return &c.AuthIssuer },
 	},
 	{

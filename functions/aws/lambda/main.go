@@ -1,7 +1,7 @@
 // Command lambda is the program of all Lambda functions of Leasehold, over DynamoDB. The handler name of the function, which Lambda
 // puts into _HANDLER, chooses what it does:
 //
-//	api      the HTTP API, behind an API Gateway HTTP API or a function URL
+//	api      the HTTP API, behind a function URL, API Gateway (an HTTP or REST API) or an Application Load Balancer
 //	worker   takes the messages of an SQS queue to the work; the event source mapping must report batch item failures
 //	sweep    puts stale analyses back into their queue, when a schedule calls it
 //
@@ -81,8 +81,12 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	var fronts []aws.FrontDoor // none are all
+	for _, name := range c.FrontDoor {
+		fronts = append(fronts, aws.FrontDoor(name))
+	}
 	api := httpapi.New(store, identity, setup.API(c, ids, log))
-	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath}), nil
+	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath, FrontDoors: fronts}), nil
 }
 
 func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
