@@ -40,6 +40,7 @@ var codes = map[Code]CodeInfo{
 	CodeMachineIDsExhausted: {503, true, "no free machine ID"},
 	CodeClockSkew:           {503, true, "clock skew too large"},
 	CodeMachineIDLimit:      {429, true, "too many machine IDs"},
+	CodeLockLimit:           {429, true, "too many locks"},
 	CodeRateLimited:         {429, true, "too many requests"},
 	CodeOverloaded:          {503, true, "server overloaded"},
 	CodeDeadlineExceeded:    {504, true, "store timed out"},

@@ -55,6 +55,7 @@ const (
 	CodeLeaseLost           Code = "LEASE_LOST"
 	CodeLeaseReleased       Code = "LEASE_RELEASED"
 	CodeLockHeld            Code = "LOCK_HELD"
+	CodeLockLimit           Code = "LOCK_LIMIT"
 	CodeLockNotHeld         Code = "LOCK_NOT_HELD"
 	CodeLockUnreadable      Code = "LOCK_UNREADABLE"
 	CodeMachineIDLimit      Code = "MACHINE_ID_LIMIT"
@@ -105,6 +106,8 @@ func (e Code) Valid() bool {
 	case CodeLeaseReleased:
 		return true
 	case CodeLockHeld:
+		return true
+	case CodeLockLimit:
 		return true
 	case CodeLockNotHeld:
 		return true
@@ -742,7 +745,7 @@ type Problem struct {
 	// OwnerID For LOCK_HELD: the holder.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it.
+	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For LOCK_LIMIT: until the server counts the tenant's locks again. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.
@@ -854,6 +857,9 @@ type Timeout = Problem
 
 // TooLarge A request that was rejected or failed (RFC 9457).
 type TooLarge = Problem
+
+// TooManyLocks A request that was rejected or failed (RFC 9457).
+type TooManyLocks = Problem
 
 // Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem

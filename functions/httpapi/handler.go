@@ -58,9 +58,9 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		o = &Options{}
 	}
 	a := &api{
-		frame: f, store: store, identity: identity, guard: lock.NewGuard(store, &lock.GuardOptions{Now: o.Now}),
+		frame: f, store: store, identity: identity, guard: lock.NewGuard(store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
 	}
-	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
+	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)

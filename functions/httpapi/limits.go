@@ -27,6 +27,10 @@ type Limits struct {
 	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may come at
 	// once, and more is RATE_LIMITED. 0: no bound.
 	PerTenant, PerSubject float64
+
+	// LocksPerTenant is how many locks a tenant may have, and how many fences; another one is LOCK_LIMIT. See
+	// [lock.Options].MaxPerTenant. 0: no bound.
+	LocksPerTenant int
 }
 
 // DefaultPageBytes is the Limits.PageBytes of the programs that serve.

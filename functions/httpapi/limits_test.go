@@ -230,3 +230,34 @@ func (s slowReads) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snap
 	time.Sleep(s.takes)
 	return s.Store.Get(ctx, keys...)
 }
+
+// TestLocksPerTenant: a lock or a fence too many has its code, says what the bound is and when to try again, and is not there.
+func TestLocksPerTenant(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: d.clock.Now, Limits: httpapi.Limits{LocksPerTenant: 2}}))
+	const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
+	for _, key := range []string{"a", "b"} {
+		if a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", body); a.status != 200 {
+			t.Fatalf("%s: %d %s", key, a.status, a.raw)
+		}
+		if a := d.post("/v1/tenants/acme/fences/"+key+"/check", `{"fencing_token":7}`); a.status != 200 {
+			t.Fatalf("%s: %d %s", key, a.status, a.raw)
+		}
+	}
+	for target, c := range map[string]struct{ body, after, says string }{
+		"locks/c/acquire": {body, "300", "the tenant has 2 locks"},
+		"fences/c/check":  {`{"fencing_token":7}`, "60", "as many fences as this server allows"},
+	} {
+		a := d.post("/v1/tenants/acme/"+target, c.body)
+		a.refuses(t, http.StatusTooManyRequests, "LOCK_LIMIT", "")
+		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != c.after || !strings.Contains(detail, c.says) {
+			t.Errorf("%s: Retry-After %q, %s", target, a.header.Get("Retry-After"), detail)
+		}
+	}
+	if a := d.get("/v1/tenants/acme/locks/c"); a.status != 404 {
+		t.Errorf("the lock is there: %s", a.raw)
+	}
+	if a := d.post("/v1/tenants/acme/locks/a/release", `{"request_id":"e1","owner_id":"ann","fencing_token":1767225600000001}`); a.status != 200 {
+		t.Errorf("a release at the bound: %d %s", a.status, a.raw)
+	}
+}

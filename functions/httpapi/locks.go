@@ -133,6 +133,11 @@ func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error
 	if err != nil {
 		return err
 	}
+	if o.Limit {
+		e := contracts.Errorf(contracts.CodeLockLimit, "the tenant has as many fences as this server allows; the token was not checked")
+		e.RetryAfter = time.Minute // fences are not removed, but the bound may be raised
+		return e
+	}
 	if !o.Passed {
 		e := contracts.Errorf(contracts.CodeStaleToken, "the sender of this token has lost the lock: stop the work")
 		e.HighestToken = o.Highest
@@ -185,6 +190,9 @@ func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() a
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {
 		e.Owner, e.ExpiresAt, e.RetryAfter = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter
+	}
+	if o.Code == lock.Limit {
+		e.RetryAfter = o.RetryAfter
 	}
 	if o.Code == lock.LeaseChanged {
 		e.ExpiresAt = o.Lease.ExpiresAt

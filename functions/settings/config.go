@@ -20,6 +20,7 @@ type Config struct {
 	RequestTimeout, ShutdownTimeout time.Duration
 	MaxConcurrent                   int64
 	TenantRate, SubjectRate         int64
+	MaxLocksPerTenant               int64
 	Log                             string
 
 	Store                   string

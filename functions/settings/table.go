@@ -73,6 +73,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.SubjectRate },
 	},
 	{
+		Env: "LEASEHOLD_MAX_LOCKS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Help: "Locks that one tenant may have, also free ones that are still kept; another one is LOCK_LIMIT. The same for its fences. Each " +
+			"process counts every 5 minutes. 0 is no bound.",
+		field: func(c *Config) any { return &c.MaxLocksPerTenant },
+	},
+	{
 		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "8s", Entries: Serve | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "20s"}},
 		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",

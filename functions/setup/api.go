@@ -15,7 +15,7 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 		Retention: c.Retention, InsecureAnyHost: c.InsecureListenAnywhere, MaxTakeovers: c.MaxTakeovers,
 		Limits: httpapi.Limits{
 			Concurrent: int(c.MaxConcurrent), PageBytes: httpapi.DefaultPageBytes,
-			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate),
+			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate), LocksPerTenant: int(c.MaxLocksPerTenant),
 		},
 	}
 }

@@ -19,13 +19,17 @@ const FenceKind = "fences"
 // A guard is asked before the effect, and a holder can be paused between the two. If the resource can compare tokens itself,
 // in the same atomic step as the effect, let it: [FenceCond] is that comparison for a document of this store.
 type Guard struct {
-	store docstore.Store
-	now   func() time.Time
+	store  docstore.Store
+	now    func() time.Time
+	census *census
 }
 
 // GuardOptions are the settings of [NewGuard]. The zero value works.
 type GuardOptions struct {
 	Now func() time.Time // the time, for [MaxAhead]; nil means time.Now
+
+	// MaxPerTenant is how many fences a tenant may have, as [Options].MaxPerTenant for locks. 0: no bound.
+	MaxPerTenant int
 }
 
 // MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased far less
@@ -37,6 +41,9 @@ func NewGuard(store docstore.Store, o *GuardOptions) *Guard {
 	g := &Guard{store: store, now: time.Now}
 	if o != nil && o.Now != nil {
 		g.now = o.Now
+	}
+	if o != nil {
+		g.census = newCensus(store, FenceKind, o.MaxPerTenant, g.now)
 	}
 	return g
 }
@@ -52,6 +59,9 @@ type Fence struct {
 type FenceOutcome struct {
 	Passed  bool
 	Highest int64 // the highest token of the resource, including this one
+
+	// Limit: the resource has no fence yet, and the tenant has as many as it may have. The token must not be relied on.
+	Limit bool
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -107,7 +117,8 @@ func WhileHeld(id ID, owner string, token int64) docstore.Write {
 	return docstore.Write{Key: id.key(), If: heldBy(owner, token)}
 }
 
-// Check lets a token pass or rejects it. One request to the store. The error is a [field.Error] for a token beyond [MaxAhead].
+// Check lets a token pass or rejects it. One request to the store; with GuardOptions.MaxPerTenant two for the first token of a resource,
+// and now and then those of a count. The error is a [field.Error] for a token beyond [MaxAhead].
 // After an error the token must not be relied on; checking again is harmless.
 func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
@@ -116,7 +127,35 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if most := g.now().Add(MaxAhead).UnixMicro(); c.Token > most {
 		return FenceOutcome{}, field.Errorf("fencing_token", "is a number that no lock has given: %d at most by now", most)
 	}
-	return rule.Run(ctx, g.store, g.now, c)
+	var o FenceOutcome
+	err := g.census.within(ctx, c.Tenant, false, func(existing bool) (effect, error) {
+		if !existing {
+			var err error
+			o, err = rule.Run(ctx, g.store, g.now, c)
+			return created, err // as far as is known, there was none before
+		}
+		var err error
+		if o, err = rule.Run(ctx, g.store, g.now, checkExisting{c}); o.Limit {
+			return missing, err
+		}
+		return other, err
+	})
+	return o, err
+}
+
+// checkExisting is a check of a resource that has a fence.
+type checkExisting struct{ Fence }
+
+// Write does not apply where there is no fence.
+func (c checkExisting) Write() docstore.Write {
+	w := c.Fence.Write()
+	w.If = docstore.All{docstore.Has{Field: fToken}, w.If}
+	return w
+}
+
+// Refusal says if there is none: tokens of a document are above 0, but for one that was reset, which every token passes.
+func (c checkExisting) Refusal(highest int64, _ rule.When) FenceOutcome {
+	return FenceOutcome{Highest: highest, Limit: highest == 0}
 }
 
 // FenceReset asks a [Guard] to forget the highest token of a resource: an administrator's tool for a fence that a wrong token

@@ -20,6 +20,7 @@ type Locks struct {
 	now        func() time.Time
 	newLeaseID func() string
 	retention  time.Duration
+	census     *census
 }
 
 // Bounds of [Options].Retention.
@@ -42,6 +43,11 @@ type Options struct {
 
 	// NewLeaseID returns an ID that was never used before. nil means 128 random bits.
 	NewLeaseID func() string
+
+	// MaxPerTenant is how many locks a tenant may have a record of, also when they are free: see Retention. Another lock of a tenant
+	// that has as many is not granted ([Limit]); those that have a record are. Each process counts now and then, so that several
+	// processes together may exceed the bound for some minutes. 0: no bound.
+	MaxPerTenant int
 }
 
 // New returns the lock commands on a store. Options may be nil.
@@ -56,16 +62,76 @@ func New(store docstore.Store, o *Options) *Locks {
 	if o != nil && o.Retention != 0 {
 		l.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), KeepForever)
 	}
+	if o != nil {
+		l.census = newCensus(store, Kind, o.MaxPerTenant, l.now)
+	}
 	return l
 }
 
-// Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome.
+// Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome. With Options.MaxPerTenant it is two for a
+// lock without a record while the tenant has not been counted, and those of the count.
 func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
 	if c.LeaseID == "" {
 		c.LeaseID = l.newLeaseID()
 	}
 	c.retention = l.retention
-	return l.run(ctx, c)
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	var o Outcome
+	err := l.census.within(ctx, c.Tenant, true, func(existing bool) (e effect, err error) {
+		if existing {
+			o, err = rule.Run(ctx, l.store, l.now, acquireExisting{c})
+		} else {
+			o, err = rule.Run(ctx, l.store, l.now, acquireNoting{c, &e})
+		}
+		if err == nil && o.Code == Limit {
+			e = missing
+		}
+		return e, err
+	})
+	if err != nil {
+		return Outcome{}, err
+	}
+	if o.Code == Limit {
+		o.RetryAfter = l.census.retryAfter(c.Tenant)
+		o.Detail = fmt.Sprintf("the tenant has %d locks, which is the bound of this server; locks that it has can be acquired, others "+
+			"when some were removed: that is %v after their leases ended", l.census.most, l.retention)
+	}
+	return o, nil
+}
+
+// acquireExisting is an acquire of a lock that has a record.
+type acquireExisting struct{ Acquire }
+
+// Write does not apply where there is no record.
+func (c acquireExisting) Write() docstore.Write {
+	w := c.Acquire.Write()
+	w.If = docstore.All{docstore.Has{Field: fState}, w.If}
+	return w
+}
+
+// Refusal says if there is none.
+func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
+	if s.Phase == None {
+		return Outcome{Code: Limit, At: w.Latest(), Lease: c.named(0)}
+	}
+	return c.Acquire.Refusal(s, w)
+}
+
+// acquireNoting is an acquire that notes whether it created the record: then no other acquire is remembered in it.
+type acquireNoting struct {
+	Acquire
+
+	effect *effect
+}
+
+// Granted is that of the acquire.
+func (c acquireNoting) Granted(s State, w rule.When) Outcome {
+	if s.Acquires[1] == "" {
+		*c.effect = created
+	}
+	return c.Acquire.Granted(s, w)
 }
 
 // Renew moves the expiry of a lease; see [Renew.Write]. One request to the store, whatever the outcome.

@@ -21,6 +21,7 @@ const (
 	NotOwner        Code = "NOT_OWNER"         // the current lease belongs to another owner
 	LeaseChanged    Code = "LEASE_CHANGED"     // the lease does not expire when its caller thinks: Outcome.Lease says when it does
 	NotHeld         Code = "LOCK_NOT_HELD"     // there is no lease to end by force
+	Limit           Code = "LOCK_LIMIT"        // the tenant has as many locks as it may have, see [Options].MaxPerTenant
 	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used with other parameters, or for a lease that has ended
 )
 
@@ -59,7 +60,7 @@ type Outcome struct {
 	Lease Lease
 
 	At         time.Time     // the store's time of the decision
-	RetryAfter time.Duration // for Held: when the lease ends, if its holder does nothing
+	RetryAfter time.Duration // for Held: when the lease ends, if its holder does nothing; for Limit: when the tenant may be counted again
 	Detail     string        // a sentence for people that says more than the code, may be empty
 }
 

@@ -1,0 +1,66 @@
+package tests
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// TestLimitsOfATenant: a tenant has as many locks as the server allows, also after a restart; those that it has work as before.
+func TestLimitsOfATenant(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"memory", "sqlite"} {
+		t.Run(store, func(t *testing.T) {
+			args := []string{"--store", store, "--max-locks-per-tenant", "3"}
+			if store == "sqlite" {
+				args = append(args, "--data", t.TempDir())
+			}
+			p := start(t, args...)
+			acquire := func(tenant, key, request string) (client.Lease, error) {
+				t.Helper()
+				c, err := client.New(p.url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.Locks().Acquire(t.Context(), tenant, key, contracts.AcquireRequest{RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
+			}
+			limited := func(tenant, key string) {
+				t.Helper()
+				var e *contracts.Error
+				if _, err := acquire(tenant, key, "r1"); !errors.As(err, &e) || e.Code != contracts.CodeLockLimit || e.Status != 429 || e.RetryAfter <= 0 {
+					t.Errorf("%s of %s: %v", key, tenant, err)
+				}
+			}
+			for _, key := range []string{"a", "b", "c"} {
+				if _, err := acquire("acme", key, "r1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			limited("acme", "d")
+			if _, err := acquire("acmf", "d", "r1"); err != nil {
+				t.Errorf("another tenant: %v", err)
+			}
+			if l, err := acquire("acme", "c", "r1"); err != nil || !l.Replayed {
+				t.Errorf("a retry: %+v, %v", l, err)
+			}
+			if _, err := acquire("acme", "c", "r2"); !errors.Is(err, contracts.CodeLockHeld) {
+				t.Errorf("a lock that is held: %v", err)
+			}
+			if store == "memory" {
+				return
+			}
+			p.kill(t)
+			p = start(t, args...)
+			limited("acme", "d")
+			for i := range 2 {
+				if _, err := acquire("acmf", fmt.Sprint("e", i), "r1"); err != nil {
+					t.Errorf("another tenant after a restart: %v", err)
+				}
+			}
+			limited("acmf", "f")
+		})
+	}
+}
