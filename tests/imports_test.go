@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"repo/lock":                  {"repo/docstore", "repo/field", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/placement":             {"repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
-	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock"},
+	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement"},
 	"repo/rule":                  {"repo/docstore"},
 
 	"adapters/internal/awsconfig": {"github.com/aws"},

@@ -39,6 +39,15 @@ const (
 	MaxTTL         = time.Hour
 	DefaultTTL     = 10 * time.Second // of a member's lease
 	DefaultLockTTL = 10 * time.Second // of the lock phase of an activation
+
+	// Retention is how long documents are kept that say only how something ended: activations that are free, members that left or
+	// died. Events, and the tables of epochs that are over, are kept for a day.
+	DefaultRetention = 30 * 24 * time.Hour
+	MinRetention     = time.Hour
+
+	keepEvents  = 24 * time.Hour
+	keepEpochs  = 24 * time.Hour
+	keepForever = 100 * 365 * 24 * time.Hour // as good as for ever, where an earlier write may have said less
 )
 
 // Cluster names a cluster.
@@ -109,6 +118,24 @@ func (i Incarnation) Validate() error {
 }
 
 func checkMember(s string) error { return field.Text("member", s, MaxMemberBytes) }
+
+func checkAddress(s string) error { return field.OptionalText("address", s, MaxAddressBytes) }
+
+func checkEpoch(n int64) error { return field.Range("epoch", n, 0, docstore.MaxInt) }
+
+func checkSeq(n int64) error { return field.Range("seq", n, 1, docstore.MaxInt) }
+
+// checkOther is the error of a member that replaces itself.
+func checkOther(member string) error {
+	return field.Errorf("replaces", "names %q itself: a member that comes back joins", member)
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
 
 func checkRequestID(s string) error { return field.Text("request_id", s, MaxRequestIDBytes) }
 

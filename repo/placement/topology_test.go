@@ -30,8 +30,8 @@ func grown(partitions, n int) *Topology {
 	return t
 }
 
-// owned is how many partitions each member of a topology has.
-func owned(t *Topology) map[string]int {
+// share is how many partitions each member of a topology has.
+func share(t *Topology) map[string]int {
 	n := map[string]int{}
 	for p := range t.table {
 		if m := t.Primary(p); m != nil {
@@ -43,7 +43,7 @@ func owned(t *Topology) map[string]int {
 
 // spread is the largest and the smallest number of partitions that an active member has.
 func spread(t *Topology) (most, least int) {
-	n, first := owned(t), true
+	n, first := share(t), true
 	for i, w := range t.weights() {
 		if w == 0 {
 			continue
@@ -141,7 +141,7 @@ func TestTables(t *testing.T) {
 			checkShares(r, after, weighted)
 			had := make([]int, len(after.Members))
 			for i, m := range after.Members {
-				had[i] = owned(top)[m.Member]
+				had[i] = share(top)[m.Member]
 				if m.Status != MemberActive {
 					had[i] = 0
 				}
@@ -151,7 +151,7 @@ func TestTables(t *testing.T) {
 				want = partitions
 			}
 			if moved != want {
-				r.Fatalf("%d partitions moved, %d are enough: from %v to %v", moved, want, owned(top), owned(after))
+				r.Fatalf("%d partitions moved, %d are enough: from %v to %v", moved, want, share(top), share(after))
 			}
 			top, now = after, slices.Clone(after.Members)
 		}
@@ -159,7 +159,7 @@ func TestTables(t *testing.T) {
 }
 
 func checkShares(r *rapid.T, top *Topology, weighted bool) {
-	weights, n, total := top.weights(), owned(top), 0
+	weights, n, total := top.weights(), share(top), 0
 	for _, w := range weights {
 		total += w
 	}
@@ -193,7 +193,7 @@ func TestReplace(t *testing.T) {
 		}
 		all[i].Member, all[i].Status = heir, MemberActive
 		after, moved := top.Next(all, map[string]string{old: heir}, "replace")
-		if want := owned(top)[old]; moved != want {
+		if want := share(top)[old]; moved != want {
 			r.Fatalf("%d partitions moved, %d were the old one's", moved, want)
 		}
 		for p := range top.table {
@@ -297,17 +297,17 @@ func TestMovement(t *testing.T) {
 	t.Parallel()
 	const partitions, n = 16384, 1000
 	top := grown(partitions, n)
-	share := partitions / n
+	fair := partitions / n
 	for i := range 5 {
 		joined, moved := top.Next(append(slices.Clone(top.Members), Member{
 			Incarnation: Incarnation{Member: fmt.Sprint("joiner ", i)}, Status: MemberActive,
 		}), nil, "join")
-		if u := unforced(top, joined); u != 0 || moved > share+1 {
+		if u := unforced(top, joined); u != 0 || moved > fair+1 {
 			t.Errorf("join %d: %d moves, %d unforced", i, moved, u)
 		}
 		leaver := joined.Members[(i*197)%n].Member
 		left, moved := joined.Next(slices.DeleteFunc(slices.Clone(joined.Members), func(m Member) bool { return m.Member == leaver }), nil, "leave")
-		if u := unforced(joined, left); u != 0 || moved > share+1 {
+		if u := unforced(joined, left); u != 0 || moved > fair+1 {
 			t.Errorf("leave %d: %d moves, %d unforced", i, moved, u)
 		}
 		top = left

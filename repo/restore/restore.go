@@ -2,7 +2,7 @@
 // acknowledged (a failover of Redis).
 //
 // Such a store has forgotten its latest grants: its next token would be one that was granted before. [RaiseTokens] moves the token of
-// every lock, analysis and fence to the present. The store's time in microseconds is above every token that was ever granted,
+// every lock, analysis, fence and activation to the present. The store's time in microseconds is above every token that was ever granted,
 // because counters of tokens start at that time and are increased less often than once a microsecond.
 //
 // # What it means for those who hold a lease
@@ -10,6 +10,9 @@
 // A lease that was held according to the backup has a new token, which no one knows: renewals fail with LEASE_LOST, and fences
 // reject the old token. The lock is not released: it stays held until the lease expires, because its holder may still be at
 // work. A force-release ends it earlier.
+//
+// An activation has a new token as well: what its owner does is refused, and a lookup shows it the token. Incarnations of members that
+// the store forgot are told so by their next heartbeat, and join again; a new one is always numbered above all others.
 //
 // Machine IDs are not covered: leases that the store forgot end by themselves. Wait for the longest of them before the store is
 // used for IDs again.
@@ -24,6 +27,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // counters are the documents with tokens, and the field that has it. An analysis without the field starts at the present anyway.
@@ -31,6 +35,7 @@ var counters = []struct{ kind, field string }{
 	{lock.Kind, "token"},
 	{analysis.Kind, "lockToken"},
 	{lock.FenceKind, "token"},
+	{placement.ActivationKind, "token"},
 }
 
 // ahead is how far above the store's time tokens are set: more than callers' clocks may differ where the store has no clock.

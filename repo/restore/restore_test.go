@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 	"github.com/leasehold-dev/leasehold/repo/restore"
 )
 
@@ -34,7 +35,7 @@ func read(t *testing.T, s docstore.Store, k docstore.Key) docstore.Doc {
 	return got.Docs[0]
 }
 
-// TestRaiseTokens: what the store forgot is below what comes next, for locks, analyses and fences of all tenants; nothing else
+// TestRaiseTokens: what the store forgot is below what comes next, for locks, analyses, fences and activations of all tenants; nothing else
 // changes, and a second time changes nothing.
 func TestRaiseTokens(t *testing.T) {
 	clock := present.Add(-24 * time.Hour)
@@ -57,6 +58,7 @@ func TestRaiseTokens(t *testing.T) {
 	a1 := put(t, store, analysis.Kind, "", "a1", user)
 	a2 := put(t, store, analysis.Kind, "", "a2", docstore.Doc{"status": docstore.String("PENDING")})
 	f1 := put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(before)})
+	room := put(t, store, placement.ActivationKind, "acme/prod", "room/lobby", docstore.Doc{"token": docstore.Int(before), "rev": docstore.Int(1)})
 	other := put(t, store, "machine_ids", "acme", "page", docstore.Doc{"token": docstore.Int(5)})
 
 	clock = present
@@ -68,6 +70,7 @@ func TestRaiseTokens(t *testing.T) {
 		{Kind: lock.Kind, Documents: 3, Raised: 2, Damaged: 1},
 		{Kind: analysis.Kind, Documents: 2, Raised: 1, Current: 1},
 		{Kind: lock.FenceKind, Documents: 2, Raised: 1, Current: 1},
+		{Kind: placement.ActivationKind, Documents: 1, Raised: 1},
 	}
 	got, err := restore.RaiseTokens(t.Context(), store, o)
 	if err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(damaged, []docstore.Key{text}) {
@@ -84,6 +87,7 @@ func TestRaiseTokens(t *testing.T) {
 	user["lockToken"] = raised
 	for k, d := range map[docstore.Key]docstore.Doc{
 		a1: user, f1: {"token": raised}, f2: {"token": docstore.Int(high)}, a2: {"status": docstore.String("PENDING")},
+		room: {"token": raised, "rev": docstore.Int(1)},
 		text: {"token": docstore.String("7")}, other: {"token": docstore.Int(5)},
 	} {
 		if got := read(t, store, k); !got.Equal(d) {
@@ -93,6 +97,7 @@ func TestRaiseTokens(t *testing.T) {
 	want[0].Raised, want[0].Current = 0, 2
 	want[1].Raised, want[1].Current = 0, 2
 	want[2].Raised, want[2].Current = 0, 2
+	want[3].Raised, want[3].Current = 0, 1
 	if got, err = restore.RaiseTokens(t.Context(), store, o); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("again: %+v, %v", got, err)
 	}

@@ -32,6 +32,7 @@ package rule
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -110,6 +111,57 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 		}
 		w = second
 	}
+}
+
+// Beside is a command that is carried out in one step with writes on other documents: conditions that must hold there, and what is
+// written with it. Stores do not return the documents after such a step, so the command says what it knows of its own before.
+type Beside[S, O any] interface {
+	Command[S, O]
+
+	// Known is what the condition of Write says of the document that it holds for, nil if that there is none. Granted gets the state
+	// that the write makes of it.
+	Known() docstore.Doc
+}
+
+// RunBeside is [Run] for a command in one step with other writes. granted or refused, the outcome is the command's, and free is
+// true. free is false if the command's own condition held and that of another write did not: nothing was changed, and the
+// outcome is what Refusal says of the document found.
+//
+// It is one request; one more to explain a rejection, from a store that returned another document.
+func RunBeside[S, O any](
+	ctx context.Context, store docstore.Store, now func() time.Time, c Beside[S, O], beside ...docstore.Write,
+) (outcome O, free bool, err error) {
+	var none O
+	begin, w := now(), c.Write()
+	r, err := store.Write(ctx, append([]docstore.Write{w}, beside...)...)
+	if err != nil {
+		return none, false, fmt.Errorf("%s: %w", w.Key, err)
+	}
+	when := When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
+	if r.Applied {
+		after, err := w.Apply(c.Known(), r.At)
+		if err != nil {
+			return none, false, err
+		}
+		s, err := c.State(after)
+		if err != nil {
+			return none, false, err
+		}
+		return c.Granted(s, when), true, nil
+	}
+	found := r.Docs[0]
+	if !slices.Contains(r.Refused, 0) {
+		snap, err := store.Get(ctx, w.Key)
+		if err != nil {
+			return none, false, fmt.Errorf("%s: %w", w.Key, err)
+		}
+		found, when = snap.Docs[0], When{At: snap.At, Took: now().Sub(begin)}
+	}
+	s, err := c.State(found)
+	if err != nil {
+		return none, false, err
+	}
+	return c.Refusal(s, when), !w.Holds(found, when.At), nil
 }
 
 // Step is [Run] in Go: it returns the document that the command leaves (the one found, if the command is not granted), and

@@ -27,6 +27,7 @@ type outcome struct {
 var (
 	_ rule.Command[seat, outcome] = claim{}
 	_ rule.Second[seat]           = claim{}
+	_ rule.Beside[seat, outcome]  = claim{}
 
 	key   = docstore.Key{Kind: "seats", ID: "a1"}
 	begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -151,6 +152,74 @@ type rejecting struct{ docstore.Store }
 
 func (rejecting) Write(context.Context, ...docstore.Write) (docstore.Result, error) {
 	return docstore.Result{At: begin, Docs: []docstore.Doc{nil}, Refused: []int{0}}, nil
+}
+
+// Known: the seat had no document.
+func (claim) Known() docstore.Doc { return nil }
+
+// beside is another document, and the condition that it must meet.
+var (
+	other  = docstore.Key{Kind: "seats", ID: "a2"}
+	beside = docstore.Write{Key: other, If: docstore.Absent{}, Set: map[string]docstore.Value{"owner": docstore.String("cleo")}}
+)
+
+// last is a store that looks at its writes from the last to the first, and stops where a condition fails.
+type last struct{ docstore.Store }
+
+func (s last) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, writes...)
+	if n := len(r.Refused); n > 1 {
+		r.Docs[r.Refused[0]], r.Refused = nil, r.Refused[n-1:]
+	}
+	return r, err
+}
+
+// TestRunBeside: one step, or nothing; the outcome is the command's, and says whether something else stood in its way.
+func TestRunBeside(t *testing.T) {
+	for name, c := range map[string]struct {
+		found, other docstore.Doc
+		took         time.Duration
+		want         outcome
+		free         bool
+	}{
+		"granted":               {want: outcome{"bob", false}, free: true},
+		"granted, and late":     {took: time.Minute, want: outcome{"bob", true}, free: true},
+		"held":                  {found: expires("2027-01-01T00:00:00.000Z"), want: outcome{"ann", false}, free: true},
+		"the other is there":    {other: docstore.Doc{}, want: outcome{}, free: false},
+		"both stand in the way": {found: expires("2027-01-01T00:00:00.000Z"), other: docstore.Doc{}, want: outcome{"ann", false}, free: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
+			for k, d := range map[docstore.Key]docstore.Doc{key: c.found, other: c.other} {
+				if d != nil {
+					if _, err := memory.Write(t.Context(), docstore.Write{Key: k, Set: d}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			elapsed := time.Duration(0)
+			clock := func() time.Time { defer func() { elapsed += c.took }(); return begin.Add(elapsed) }
+			got, free, err := rule.RunBeside(t.Context(), last{memory}, clock, claim{"bob"}, beside)
+			if err != nil || got != c.want || free != c.free {
+				t.Errorf("%+v, %v, %v, want %+v, %v", got, free, err, c.want, c.free)
+			}
+			stored, err := memory.Get(t.Context(), key, other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted := c.want.holder == "bob"
+			if wrote := stored.Docs[0]["owner"] == docstore.String("bob"); wrote != granted || granted != (stored.Docs[1]["owner"] == docstore.String("cleo")) {
+				t.Errorf("it left %v and %v", stored.Docs[0], stored.Docs[1])
+			}
+		})
+	}
+	failing := rejecting{docstore.NewMemory(nil)}
+	if err := failing.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := rule.RunBeside(t.Context(), failing.Store, time.Now, claim{"bob"}, beside); !errors.Is(err, docstore.ErrClosed) {
+		t.Errorf("on a closed store: %v", err)
+	}
 }
 
 // TestWhen: margin and lateness at their bounds.

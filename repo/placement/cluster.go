@@ -1,0 +1,435 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// maxTries bounds how often a change of the members, or a claim, is decided again because another came first.
+const maxTries = 200
+
+// evictions is how many members one epoch evicts at most: each takes three writes of one step.
+const evictions = 30
+
+// sight is what a change of the members is decided on: the documents of the cluster and of the members that it is about.
+type sight struct {
+	at     time.Time
+	passed time.Time // by it leases must have ended: earlier than at, on a store that turned out not to be sure of the time
+	head   head      // zero for a cluster without members so far
+	top    *Topology // never nil; of epoch 0 then
+	seats  map[string]seat
+	leases map[string]leaseState
+}
+
+// lives reports whether the incarnation is in the cluster.
+func (v *sight) lives(i Incarnation) bool {
+	s := v.seats[i.Member]
+	return s.live() && s.number == i.Number
+}
+
+// plan is what a change of the members does.
+type plan struct {
+	// outcome is that of the change, once it is written; its epoch, time and moves are added. A plan without a cause
+	// changes nothing.
+	outcome MemberOutcome
+	cause   string
+
+	members []Member          // of the next epoch
+	heir    map[string]string // see [Topology.Next]
+	writes  []docstore.Write  // of seats and leases
+	events  []Event
+}
+
+// rejected is a plan that changes nothing.
+func (v *sight) rejected(o MemberOutcome) plan {
+	o.At, o.Epoch = v.at, v.top.Epoch
+	return plan{outcome: o}
+}
+
+// stale is the plan for a command that names an incarnation which does not live.
+func (v *sight) stale(i Incarnation) plan {
+	s := v.seats[i.Member]
+	if s.number == 0 {
+		return v.rejected(MemberOutcome{Code: MemberUnknown, Incarnation: i, Detail: "there is no member of this name: join"})
+	}
+	return v.rejected(MemberOutcome{
+		Code: StaleIncarnation, Incarnation: Incarnation{i.Member, s.number}, Status: s.status, Detail: "the incarnation is not, or no longer, a member",
+	})
+}
+
+// change decides and writes, and decides again if another change came first.
+func (s *Service) change(ctx context.Context, c Cluster, partitions int, names []string, decide func(*sight) plan) (MemberOutcome, error) {
+	var margin time.Duration
+	for range maxTries {
+		begin := s.now()
+		v, err := s.look(ctx, c, partitions, names)
+		if err != nil {
+			return MemberOutcome{}, err
+		}
+		v.passed = v.at.Add(-margin)
+		p := decide(v)
+		if p.cause == "" {
+			return p.outcome, nil
+		}
+		next, moved := v.top.Next(p.members, p.heir, p.cause)
+		writes, err := s.changeWrites(c, v, p, next, moved)
+		if err != nil {
+			return MemberOutcome{}, err
+		}
+		if len(next.Members) > MaxMembers || bodyBytes(writes) > maxBodyBytes {
+			return v.rejected(MemberOutcome{
+				Code: ClusterFull, Incarnation: p.outcome.Incarnation,
+				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most", MaxMembers, maxBodyBytes),
+			}).outcome, nil
+		}
+		r, err := s.store.Write(ctx, writes...)
+		if err != nil {
+			return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
+		}
+		if !r.Applied {
+			margin = r.Margin
+			continue // another change came first, or this one was applied before: the documents tell
+		}
+		next.At = r.At
+		s.keep(c, next.dated())
+		o := p.outcome
+		o.Epoch, o.Moved, o.At = next.Epoch, moved, r.At
+		if !o.ExpiresAt.IsZero() { // of a lease that began with the change
+			o.ExpiresAt = r.At.Add(o.ExpiresAt.Sub(v.at))
+			if (rule.When{At: r.At, Took: s.now().Sub(begin)}).Late(o.ExpiresAt) {
+				o.Code, o.Detail = LateAnswer, "the store took longer to respond than the lease lasts; send a heartbeat"
+			}
+		}
+		return o, nil
+	}
+	return MemberOutcome{}, fmt.Errorf("%w: cluster %q: %d other changes of its members came first; try again", docstore.ErrUnavailable, c.Name, maxTries)
+}
+
+// look reads what a change is decided on: one request, two if the epoch is not known here.
+func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []string) (*sight, error) {
+	keys := []docstore.Key{c.head()}
+	for _, n := range names {
+		keys = append(keys, c.member(n), c.lease(n))
+	}
+	snap, err := s.store.Get(ctx, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	s.learn(snap.At)
+	v := &sight{at: snap.At, seats: map[string]seat{}, leases: map[string]leaseState{}}
+	if v.head, v.top, err = s.current(ctx, c, snap.Docs[0]); err != nil {
+		return nil, err
+	}
+	if v.top == nil {
+		v.top = NewTopology(partitions)
+	}
+	for i, n := range names {
+		if v.seats[n], err = c.seatOf(n, snap.Docs[1+2*i]); err != nil {
+			return nil, err
+		}
+		if v.leases[n], err = c.leaseOf(n, snap.Docs[2+2*i]); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// changeWrites are all writes of a change, in one step: the head, on the condition that the epoch is the one that was read, the next
+// epoch, and what the plan says.
+func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, moved int) ([]docstore.Write, error) {
+	body, err := next.write(c)
+	if err != nil {
+		return nil, err
+	}
+	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
+		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()), fHashVersion: docstore.Int(HashVersion),
+		fChangedAt: docstore.Now,
+	}}
+	writes := []docstore.Write{head, body}
+	if v.head.epoch > 0 {
+		writes[0].If = docstore.All{
+			docstore.Eq{Field: fEpoch, Value: docstore.Int(v.head.epoch)},
+			docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}},
+		}
+		writes = append(writes, docstore.Write{Key: c.epoch(v.head.epoch), If: docstore.Has{Field: fEpoch}, Keep: keepEpochs})
+	}
+	writes = append(writes, p.writes...)
+	for _, e := range p.events {
+		e.Epoch, e.Moved = next.Epoch, moved
+		writes = append(writes, e.write(c, v.at))
+	}
+	return writes, nil
+}
+
+// bodyBytes is about the size of the document of the epoch.
+func bodyBytes(writes []docstore.Write) int {
+	members, _ := writes[1].Set[fMembers].(docstore.String)
+	table, _ := writes[1].Set[fTable].(docstore.Bytes)
+	return len(members) + len(table)
+}
+
+// Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same moment. The codes
+// of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces), ClusterDiffers, ClusterFull,
+// RequestIDReused and LateAnswer.
+func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
+	if err := c.Validate(); err != nil {
+		return MemberOutcome{}, err
+	}
+	c.TTL = orDefault(c.TTL, DefaultTTL)
+	names := []string{c.Member}
+	if c.Replaces.Member != "" {
+		names = append(names, c.Replaces.Member)
+	}
+	partitions := c.Partitions
+	if partitions == 0 {
+		partitions = DefaultPartitions
+	}
+	return s.change(ctx, c.Cluster, partitions, names, func(v *sight) plan { return c.decide(v, s.retention) })
+}
+
+func (c Join) decide(v *sight, retention time.Duration) plan {
+	found, lease := v.seats[c.Member], v.leases[c.Member]
+	now := Incarnation{c.Member, found.number}
+	switch i, same := found.joins.Find(c.request()); {
+	case i == 0 && same && found.live():
+		return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: now, Status: found.status, ExpiresAt: lease.expiresAt})
+	case i >= 0 && !same:
+		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status, Detail: "this request_id was used with other parameters; use a new one"})
+	case i >= 0:
+		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status, Detail: "the incarnation that this request_id made has ended; use a new one"})
+	case found.live() && lease.held(v.passed):
+		return v.rejected(MemberOutcome{
+			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.expiresAt, RetryAfter: lease.expiresAt.Sub(v.passed),
+			Detail: "a member of this name lives: give each process a name of its own",
+		})
+	case v.head.epoch > 0 && c.Partitions != 0 && c.Partitions != v.head.partitions:
+		return v.rejected(MemberOutcome{Code: ClusterDiffers, Incarnation: now, Detail: fmt.Sprintf(
+			"the cluster was set up with %d partitions, which can never change, not %d", v.head.partitions, c.Partitions)})
+	case c.Replaces.Member != "" && !v.lives(c.Replaces):
+		return v.stale(c.Replaces)
+	}
+	epoch := v.top.Epoch + 1
+	born := Incarnation{c.Member, max(found.number+1, firstToken(epoch, v.at))}
+	joined := Member{Incarnation: born, Offer: c.Offer, Status: MemberActive, Address: c.Address, Since: epoch}
+	p := plan{
+		outcome: MemberOutcome{Code: OK, Incarnation: born, Status: MemberActive, ExpiresAt: v.at.Add(c.TTL)},
+		cause:   "join of " + c.Member,
+		members: append(without(v.top.Members, c.Member), joined),
+	}
+	seat := c.seatWrite(born, found, MemberActive, epoch)
+	joins.Remember(seat.Set, c.request())
+	p.writes = append(p.writes, seat, c.leaseWrite(born, lease, c.TTL))
+	if found.live() { // its lease has ended: this is its eviction, too
+		p.events = append(p.events, Event{Member: now, From: string(found.status), To: string(MemberDead), Reason: "its lease ended, and it joined again"})
+	}
+	p.events = append(p.events, Event{Member: born, To: string(MemberActive)})
+	if old := c.Replaces; old.Member != "" {
+		p.cause = c.Member + " replaces " + old.Member
+		p.heir = map[string]string{old.Member: c.Member}
+		if v.seats[old.Member].status == MemberActive {
+			p.set(v, old, MemberDraining)
+			p.writes = append(p.writes, c.seatWrite(old, v.seats[old.Member], MemberDraining, epoch))
+			p.events = append(p.events, Event{Member: old, From: string(MemberActive), To: string(MemberDraining), Reason: "replaced by " + c.Member})
+		}
+	}
+	return p
+}
+
+// without are the members but one.
+func without(members []Member, name string) []Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Member == name })
+}
+
+// set changes the status of a member of the next epoch.
+func (p *plan) set(v *sight, i Incarnation, status Status) {
+	for n := range p.members {
+		if p.members[n].Member == i.Member {
+			p.members[n].Status, p.members[n].Since = status, v.top.Epoch+1
+		}
+	}
+}
+
+// DrainMember gives a member no new activations, and its partitions to the others. It keeps the activations that it has. Draining it
+// again changes nothing.
+func (s *Service) DrainMember(ctx context.Context, c Cluster, i Incarnation) (MemberOutcome, error) {
+	if err := first(c.Validate(), i.Validate()); err != nil {
+		return MemberOutcome{}, err
+	}
+	return s.change(ctx, c, DefaultPartitions, []string{i.Member}, func(v *sight) plan {
+		found := v.seats[i.Member]
+		switch {
+		case !v.lives(i):
+			return v.stale(i)
+		case found.status == MemberDraining:
+			return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: i, Status: MemberDraining})
+		}
+		p := plan{
+			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberDraining}, cause: i.Member + " drains", members: slices.Clone(v.top.Members),
+			writes: []docstore.Write{c.seatWrite(i, found, MemberDraining, v.top.Epoch+1)},
+			events: []Event{{Member: i, From: string(MemberActive), To: string(MemberDraining)}},
+		}
+		p.set(v, i, MemberDraining)
+		return p
+	})
+}
+
+// ChangeOffer changes what a member offers, from the next epoch on: kinds, labels, weight, and whether it is full.
+type ChangeOffer struct {
+	Cluster
+	Offer
+
+	Incarnation Incarnation
+	RequestID   string // the same for every delivery of the same intention
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c ChangeOffer) Validate() error {
+	return first(c.Cluster.Validate(), c.Incarnation.Validate(), checkRequestID(c.RequestID), c.Offer.Validate())
+}
+
+func (c ChangeOffer) request() rule.Request {
+	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10), c.RequestID).With(c.Offer.text())
+}
+
+// ChangeOffer changes what a member offers; see [ChangeOffer]. It costs what a join costs. The codes of rejections are MemberUnknown,
+// StaleIncarnation, ClusterFull and RequestIDReused.
+func (s *Service) ChangeOffer(ctx context.Context, c ChangeOffer) (MemberOutcome, error) {
+	if err := c.Validate(); err != nil {
+		return MemberOutcome{}, err
+	}
+	return s.change(ctx, c.Cluster, DefaultPartitions, []string{c.Incarnation.Member}, c.decide)
+}
+
+func (c ChangeOffer) decide(v *sight) plan {
+	i := c.Incarnation
+	found := v.seats[i.Member]
+	if !v.lives(i) {
+		return v.stale(i)
+	}
+	o := MemberOutcome{Code: OK, Incarnation: i, Status: found.status}
+	if n, same := found.offers.Find(c.request()); n >= 0 {
+		if o.Replayed = true; !same {
+			o.Code, o.Replayed, o.Detail = RequestIDReused, false, "this request_id made another offer; use a new one"
+		}
+		return v.rejected(o)
+	}
+	p := plan{
+		outcome: o, cause: "offer of " + i.Member, members: slices.Clone(v.top.Members),
+		events: []Event{{Member: i, From: string(found.status), To: string(found.status), Reason: "another offer"}},
+	}
+	seat := c.seatWrite(i, found, found.status, v.top.Epoch+1)
+	offers.Remember(seat.Set, c.request())
+	p.writes = append(p.writes, seat)
+	p.set(v, i, found.status)
+	for n := range p.members {
+		if p.members[n].Member == i.Member {
+			p.members[n].Offer = c.Offer
+		}
+	}
+	return p
+}
+
+// Leave ends an incarnation. Its activations are free for others from then on, so a member leaves when it serves nothing any more.
+// Leaving again changes nothing.
+func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOutcome, error) {
+	if err := first(c.Validate(), i.Validate()); err != nil {
+		return MemberOutcome{}, err
+	}
+	return s.change(ctx, c, DefaultPartitions, []string{i.Member}, func(v *sight) plan {
+		found := v.seats[i.Member]
+		switch {
+		case found.number == i.Number && found.status == MemberLeft:
+			return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: i, Status: MemberLeft})
+		case !v.lives(i):
+			return v.stale(i)
+		}
+		seat := c.seatWrite(i, found, MemberLeft, v.top.Epoch+1)
+		seat.Keep = s.retention
+		return plan{
+			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberLeft}, cause: i.Member + " leaves", members: without(v.top.Members, i.Member),
+			writes: []docstore.Write{seat, c.leaseEnd(i, false, s.retention)},
+			events: []Event{{Member: i, From: string(found.status), To: string(MemberLeft)}},
+		}
+	})
+}
+
+// Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may call it, as often
+// as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns who was evicted.
+func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	for {
+		var ended []string
+		for q := (docstore.Query{Kind: leaseKind, Tenant: c.space(), Limit: docstore.MaxLimit}); len(ended) < evictions; {
+			p, err := s.store.List(ctx, q)
+			if err != nil {
+				return evicted, fmt.Errorf("leases of %q: %w", c.Name, err)
+			}
+			for _, e := range p.Entries {
+				l, err := c.leaseOf(e.Key.ID, e.Doc)
+				if err != nil {
+					return evicted, err
+				}
+				if !l.expiresAt.IsZero() && !l.held(p.At) && len(ended) < evictions {
+					ended = append(ended, e.Key.ID)
+				}
+			}
+			if q.After = p.Next; p.Next == "" {
+				break
+			}
+		}
+		if len(ended) == 0 {
+			return evicted, nil
+		}
+		dead, err := s.evict(ctx, c, ended)
+		if evicted = append(evicted, dead...); err != nil || len(dead) == 0 {
+			return evicted, err
+		}
+	}
+}
+
+// evict evicts those of the named members whose leases have ended.
+func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []Incarnation, err error) {
+	_, err = s.change(ctx, c, DefaultPartitions, names, func(v *sight) plan {
+		dead = nil
+		p := plan{outcome: MemberOutcome{Code: OK, Status: MemberDead}, members: slices.Clone(v.top.Members)}
+		for _, n := range names {
+			found, lease := v.seats[n], v.leases[n]
+			i := Incarnation{n, found.number}
+			if !found.live() || lease.number != found.number || lease.expiresAt.IsZero() || lease.held(v.passed) {
+				continue
+			}
+			dead = append(dead, i)
+			p.cause, p.outcome.Incarnation = "the leases of members ended", i
+			p.members = without(p.members, n)
+			seat := c.seatWrite(i, found, MemberDead, v.top.Epoch+1)
+			seat.Keep = s.retention
+			p.writes = append(p.writes, seat, c.leaseEnd(i, true, s.retention))
+			p.events = append(p.events, Event{Member: i, From: string(found.status), To: string(MemberDead), Reason: "its lease ended"})
+		}
+		if p.cause == "" {
+			return v.rejected(p.outcome)
+		}
+		return p
+	})
+	if err != nil {
+		dead = nil
+	}
+	return dead, err
+}
+
+// Heartbeat keeps a member alive; see [Heartbeat]. One request to the store. The codes of rejections are MemberUnknown, StaleIncarnation
+// and LateAnswer.
+func (s *Service) Heartbeat(ctx context.Context, c Heartbeat) (MemberOutcome, error) {
+	if err := c.Validate(); err != nil {
+		return MemberOutcome{}, err
+	}
+	return rule.Run(ctx, s.store, s.now, c)
+}

@@ -1,0 +1,137 @@
+package placement
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+const eventKind = "placement_events"
+
+// Event is a change of a member or of an activation. It is written in the same step as the change: there is no change without its
+// event, and no event without its change. It is kept for a day.
+type Event struct {
+	ID string    // of the event: unique, and in the order of time but for what EventLag says
+	At time.Time // the store's time of the change
+
+	// Member is set for the change of a member, and the identity for that of an activation, whose owner Member is then.
+	Member   Incarnation
+	Identity Identity
+
+	From, To string // a Status, or a Phase; From is empty where the change does not depend on it
+	Epoch    int64  // that the change began, or by which it was decided; 0 for what an owner does
+	Token    int64  // of the activation after the change
+	Moved    int    // partitions that changed hands with the epoch
+	Reason   string // why: of a failure the one that was given
+}
+
+// Fields of the document of an event.
+const (
+	fAt     = "at"
+	fKind   = "kind"
+	fID     = "id"
+	fFrom   = "from"
+	fTo     = "to"
+	fMoved  = "moved"
+	eventID = "2006-01-02T15:04:05.000Z" // what IDs of events begin with
+)
+
+// EventLag is how long after an event others may still appear that come before it: the ID of an event is drawn a moment before
+// the change is written, and writers do not wait for each other.
+const EventLag = 10 * time.Second
+
+// drawn counts the events of this process, so that those of one millisecond are in their order.
+var drawn atomic.Uint32
+
+func newEventID(at time.Time) string {
+	return fmt.Sprintf("%s-%08X-%s", at.UTC().Format(eventID), drawn.Add(1), rand.Text())
+}
+
+// write is the event as its document. at is about the store's time.
+func (e Event) write(c Cluster, at time.Time) docstore.Write {
+	w := docstore.Write{
+		Key: docstore.Key{Kind: eventKind, Tenant: c.space(), ID: newEventID(at)},
+		If:  docstore.Absent{},
+		Set: map[string]docstore.Value{
+			fAt: docstore.Now, fMember: docstore.String(e.Member.Member), fIncarnation: docstore.Int(e.Member.Number), fTo: docstore.String(e.To),
+		},
+		Keep: keepEvents,
+	}
+	for f, text := range map[string]string{fKind: e.Identity.Kind, fID: e.Identity.ID, fFrom: e.From, fReason: e.Reason} {
+		if text != "" {
+			w.Set[f] = docstore.String(text)
+		}
+	}
+	for f, n := range map[string]int64{fEpoch: e.Epoch, fToken: e.Token, fMoved: int64(e.Moved)} {
+		if n != 0 {
+			w.Set[f] = docstore.Int(n)
+		}
+	}
+	return w
+}
+
+func eventOf(k docstore.Key, d docstore.Doc) (Event, error) {
+	r := reader{key: k, doc: d}
+	e := Event{
+		ID: k.ID, At: r.time(fAt), Member: Incarnation{r.text(fMember), r.number(fIncarnation)}, Identity: Identity{r.text(fKind), r.text(fID)},
+		From: r.text(fFrom), To: r.text(fTo), Epoch: r.number(fEpoch), Token: r.number(fToken), Moved: int(r.number(fMoved)), Reason: r.text(fReason),
+	}
+	return e, r.err
+}
+
+// EventPage is the result of [Service.Events].
+type EventPage struct {
+	At     time.Time // the store's time of the read
+	Events []Event   // in the order of their IDs
+	Next   string    // what to pass as after the next time; never empty
+}
+
+// Events returns events in the order of their IDs, those after a Next of before; the first ones for an empty after. Next never passes
+// an event that is younger than [EventLag]: younger ones are returned again, until no other can appear before them. Who follows Next and
+// leaves out the IDs that it has seen misses none, but for the change of a writer that was stopped for longer than that between
+// drawing an ID and writing. One request to the store.
+func (s *Service) Events(ctx context.Context, c Cluster, after string, limit int) (EventPage, error) {
+	if err := first(c.Validate(), checkLimit(limit), checkAfter(after)); err != nil {
+		return EventPage{}, err
+	}
+	p, err := s.store.List(ctx, docstore.Query{Kind: eventKind, Tenant: c.space(), After: after, Limit: limit})
+	if err != nil {
+		return EventPage{}, fmt.Errorf("events of %q: %w", c.Name, err)
+	}
+	page := EventPage{At: p.At, Next: after}
+	settled := p.At.Add(-EventLag).UTC().Format(eventID)
+	for _, entry := range p.Entries {
+		e, err := eventOf(entry.Key, entry.Doc)
+		if err != nil {
+			return EventPage{}, err
+		}
+		page.Events = append(page.Events, e)
+		if e.ID < settled {
+			page.Next = e.ID
+		}
+	}
+	if page.Next == "" {
+		page.Next = time.Time{}.Format(eventID)
+	}
+	return page, nil
+}
+
+func checkAfter(after string) error {
+	if after != "" && (len(after) > MaxIDBytes || strings.Trim(after, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-:.") != "") {
+		return field.Errorf("after", "must be what the page before named as next")
+	}
+	return nil
+}
+
+func checkLimit(n int) error {
+	if n < 0 || n > docstore.MaxLimit {
+		return field.Errorf("limit", "is %d: from 1 to %d, or 0 for %d", n, docstore.MaxLimit, docstore.DefaultLimit)
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package placement
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// Kinds of the documents of a cluster. All have the same tenant, see [Cluster.space].
+const (
+	headKind   = "placement_clusters"      // one: which epoch it is
+	epochKind  = "placement_epochs"        // one for each epoch, written once
+	memberKind = "placement_members"       // one for each member's name: changes with epochs only
+	leaseKind  = "placement_member_leases" // one for each member's name: what heartbeats write
+)
+
+func (c Cluster) head() docstore.Key {
+	return docstore.Key{Kind: headKind, Tenant: c.space(), ID: "head"}
+}
+
+func (c Cluster) epoch(n int64) docstore.Key {
+	return docstore.Key{Kind: epochKind, Tenant: c.space(), ID: fmt.Sprintf("%016d", n)}
+}
+
+func (c Cluster) member(name string) docstore.Key {
+	return docstore.Key{Kind: memberKind, Tenant: c.space(), ID: name}
+}
+
+func (c Cluster) lease(member string) docstore.Key {
+	return docstore.Key{Kind: leaseKind, Tenant: c.space(), ID: member}
+}
+
+// Fields of the documents of a cluster. The head has fEpoch, fPartitions, fHashVersion and fChangedAt; an epoch has them, and what
+// makes a topology.
+const (
+	fPartitions  = "partitions"
+	fHashVersion = "hash_version"
+	fCause       = "cause"
+	fMembers     = "members" // JSON: a list of Member
+	fTable       = "table"   // 2 bytes for each partition, big endian: the index of its member
+
+	fStatus = "status"
+	fSince  = "since"
+
+	fSeq       = "seq"
+	fExpiresAt = "expires_at"
+	fBeatAt    = "beat_at"
+	fTTL       = "ttl_ms"
+)
+
+var (
+	joins  = rule.Register{"j1", "j2", "j3", "j4"}
+	offers = rule.Register{"o1", "o2", "o3", "o4"}
+)
+
+// head is what the document of a cluster says.
+type head struct {
+	epoch       int64
+	partitions  int
+	hashVersion int64
+	changedAt   time.Time
+}
+
+func (c Cluster) headOf(d docstore.Doc) (head, error) {
+	r := reader{key: c.head(), doc: d}
+	h := head{
+		epoch: r.number(fEpoch), partitions: int(r.number(fPartitions)), hashVersion: r.number(fHashVersion), changedAt: r.time(fChangedAt),
+	}
+	if r.err == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
+		r.fail(fEpoch, "an epoch, or its number of partitions is not one")
+	}
+	if r.err == nil && h.hashVersion != HashVersion {
+		return h, fmt.Errorf("cluster %q places by version %d of the hash, and this program by %d: update the program", c.Name, h.hashVersion, HashVersion)
+	}
+	return h, r.err
+}
+
+// write is the epoch as its document: created once, never changed.
+func (t *Topology) write(c Cluster) (docstore.Write, error) {
+	members, err := json.Marshal(t.Members)
+	if err != nil {
+		return docstore.Write{}, err
+	}
+	table := make([]byte, 0, 2*len(t.table))
+	for _, m := range t.table {
+		table = binary.BigEndian.AppendUint16(table, m)
+	}
+	return docstore.Write{
+		Key: c.epoch(t.Epoch),
+		If:  docstore.Absent{},
+		Set: map[string]docstore.Value{
+			fEpoch:       docstore.Int(t.Epoch),
+			fPartitions:  docstore.Int(len(t.table)),
+			fHashVersion: docstore.Int(HashVersion),
+			fChangedAt:   docstore.Now,
+			fCause:       docstore.String(t.Cause),
+			fMembers:     docstore.String(members),
+			fTable:       docstore.Bytes(table),
+		},
+	}, nil
+}
+
+// topologyOf reads the document of an epoch.
+func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
+	r := reader{key: c.epoch(epoch), doc: d}
+	members, table := r.text(fMembers), r.bytes(fTable)
+	t := &Topology{Epoch: r.number(fEpoch), At: r.time(fChangedAt), Cause: r.text(fCause), table: make([]uint16, len(table)/2)}
+	if err := json.Unmarshal([]byte(members), &t.Members); err != nil {
+		r.fail(fMembers, "a list of members")
+	}
+	if len(t.table) != int(r.number(fPartitions)) || checkPartitions(len(t.table)) != nil || t.Epoch != epoch {
+		r.fail(fTable, "a table of as many partitions as the cluster has")
+	}
+	for p := range t.table {
+		t.table[p] = binary.BigEndian.Uint16(table[2*p:])
+		if m := int(t.table[p]); m != nobody && m >= len(t.Members) {
+			r.fail(fTable, "a table of its members")
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return t.dated().seal(), nil
+}
+
+// dated gives the members that changed with the epoch its time, which no one knew when the epoch was written.
+func (t *Topology) dated() *Topology {
+	for i := range t.Members {
+		if t.Members[i].Since == t.Epoch {
+			t.Members[i].At = t.At
+		}
+	}
+	return t
+}
+
+// seat is what the document of a member says.
+type seat struct {
+	number int64 // of its latest incarnation; 0: there was none
+	status Status
+	since  int64 // epoch of its latest change
+	joins  rule.Requests
+	offers rule.Requests
+}
+
+func (s seat) live() bool { return s.status == MemberActive || s.status == MemberDraining }
+
+func (c Cluster) seatOf(name string, d docstore.Doc) (seat, error) {
+	r := reader{key: c.member(name), doc: d}
+	s := seat{number: r.number(fIncarnation), status: Status(r.text(fStatus)), since: r.number(fSince), joins: r.requests(joins), offers: r.requests(offers)}
+	if d != nil && !slices.Contains([]Status{MemberActive, MemberDraining, MemberLeft, MemberDead}, s.status) {
+		r.fail(fStatus, "ACTIVE, DRAINING, LEFT or DEAD")
+	}
+	return s, r.err
+}
+
+// seatWrite changes the document of a member in the state in which it was read. What is written holds from the epoch on.
+func (c Cluster) seatWrite(i Incarnation, found seat, status Status, epoch int64) docstore.Write {
+	cond := docstore.Cond(docstore.Absent{})
+	if found.number > 0 {
+		cond = docstore.All{
+			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.number)}, docstore.Eq{Field: fSince, Value: docstore.Int(found.since)},
+		}
+	}
+	return docstore.Write{
+		Key: c.member(i.Member),
+		If:  cond,
+		Set: map[string]docstore.Value{
+			fIncarnation: docstore.Int(i.Number), fStatus: docstore.String(status), fSince: docstore.Int(epoch), fChangedAt: docstore.Now,
+		},
+		Keep: keepForever,
+	}
+}
+
+// unchanged holds while the document of a member is as an epoch has it, and only for so long after a read that no document which the
+// read did not find can have come and gone since.
+func (c Cluster) unchanged(m *Member, read time.Time) docstore.Write {
+	return docstore.Write{Key: c.member(m.Member), If: docstore.All{
+		docstore.Eq{Field: fIncarnation, Value: docstore.Int(m.Number)},
+		docstore.Eq{Field: fSince, Value: docstore.Int(m.Since)},
+		docstore.Not{Cond: docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(m.At.Sub(read) - maxDelay)}},
+	}}
+}
+
+// maxDelay is how long after its read a claim, a transfer or a change of the members may be written. A store evaluates it: a
+// process that was paused in between writes nothing. It is far below the retention of documents, so what a read did not find has
+// not been there since, and numbers that start at the time of the read are higher than all before.
+const maxDelay = time.Minute
+
+// leaseState is what the document of a member's lease says.
+type leaseState struct {
+	number    int64 // of the incarnation
+	seq       int64 // of the latest heartbeat
+	expiresAt time.Time
+}
+
+// held reports whether the lease lasts, or may last, at a time.
+func (l leaseState) held(at time.Time) bool { return !l.expiresAt.IsZero() && at.Before(l.expiresAt) }
+
+func (c Cluster) leaseOf(name string, d docstore.Doc) (leaseState, error) {
+	r := reader{key: c.lease(name), doc: d}
+	l := leaseState{number: r.number(fIncarnation), seq: r.number(fSeq), expiresAt: r.time(fExpiresAt)}
+	return l, r.err
+}
+
+// leaseWrite begins the lease of a new incarnation. found is the lease as it was read, which must have ended.
+func (c Cluster) leaseWrite(i Incarnation, found leaseState, ttl time.Duration) docstore.Write {
+	cond := docstore.Cond(docstore.Absent{})
+	if found.number > 0 {
+		cond = docstore.All{
+			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.number)},
+			docstore.Any{docstore.Not{Cond: docstore.Has{Field: fExpiresAt}}, docstore.LE{Field: fExpiresAt, Value: docstore.Now}},
+		}
+	}
+	return docstore.Write{
+		Key: c.lease(i.Member),
+		If:  cond,
+		Set: map[string]docstore.Value{
+			fIncarnation: docstore.Int(i.Number), fSeq: docstore.Int(0), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now,
+			fTTL: docstore.Int(ttl.Milliseconds()),
+		},
+		Keep: keepForever,
+	}
+}
+
+// leaseEnd ends the lease of an incarnation. expired asks that its time is over: a heartbeat that came first wins.
+func (c Cluster) leaseEnd(i Incarnation, expired bool, keep time.Duration) docstore.Write {
+	cond := docstore.All{docstore.Eq{Field: fIncarnation, Value: docstore.Int(i.Number)}}
+	if expired {
+		cond = append(cond, docstore.LE{Field: fExpiresAt, Value: docstore.Now})
+	}
+	return docstore.Write{Key: c.lease(i.Member), If: cond, Set: map[string]docstore.Value{fBeatAt: docstore.Now}, Unset: []string{fExpiresAt}, Keep: keep}
+}
+
+// Heartbeat keeps an incarnation alive: its lease lasts from now for another time to live.
+type Heartbeat struct {
+	Cluster
+
+	Incarnation Incarnation
+	Seq         int64         // 1 for the first heartbeat of the incarnation, and one more for each
+	TTL         time.Duration // 0 means DefaultTTL
+}
+
+var _ rule.Command[leaseState, MemberOutcome] = Heartbeat{}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c Heartbeat) Validate() error {
+	return first(c.Cluster.Validate(), c.Incarnation.Validate(), checkSeq(c.Seq), checkTTL("ttl", c.TTL))
+}
+
+// State reads the document of the lease.
+func (c Heartbeat) State(d docstore.Doc) (leaseState, error) {
+	return c.leaseOf(c.Incarnation.Member, d)
+}
+
+// Write applies to the lease of the incarnation until it is ended, which takes an eviction: a lease whose time is over and which
+// no one has ended goes on. A heartbeat that comes after a later one does not move the end.
+func (c Heartbeat) Write() docstore.Write {
+	ttl := orDefault(c.TTL, DefaultTTL)
+	return docstore.Write{
+		Key: c.lease(c.Incarnation.Member),
+		If: docstore.All{
+			docstore.Eq{Field: fIncarnation, Value: docstore.Int(c.Incarnation.Number)},
+			docstore.Has{Field: fExpiresAt},
+			docstore.LE{Field: fSeq, Value: docstore.Int(c.Seq - 1)},
+		},
+		Set: map[string]docstore.Value{
+			fSeq: docstore.Int(c.Seq), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now, fTTL: docstore.Int(ttl.Milliseconds()),
+		},
+	}
+}
+
+// Granted is the lease, unless it was over before the response arrived.
+func (c Heartbeat) Granted(l leaseState, w rule.When) MemberOutcome {
+	o := MemberOutcome{Code: OK, Incarnation: c.Incarnation, ExpiresAt: l.expiresAt, At: w.Latest()}
+	if w.Late(l.expiresAt) {
+		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+" to respond, longer than the lease lasts"
+	}
+	return o
+}
+
+// Refusal recognises heartbeats that were carried out before.
+func (c Heartbeat) Refusal(l leaseState, w rule.When) MemberOutcome {
+	o := MemberOutcome{Incarnation: Incarnation{c.Incarnation.Member, l.number}, ExpiresAt: l.expiresAt, At: w.Latest()}
+	switch {
+	case l.number == 0:
+		o.Code, o.Incarnation, o.Detail = MemberUnknown, c.Incarnation, "there is no member of this name: join"
+	case l.number != c.Incarnation.Number || l.expiresAt.IsZero():
+		o.Code, o.Detail = StaleIncarnation, "the incarnation has ended; stop what it serves, and join again"
+	case w.Late(l.expiresAt):
+		o.Code, o.Detail = LateAnswer, "the lease expired at "+string(docstore.FormatTime(l.expiresAt))+"; send a new heartbeat"
+	default:
+		o.Code, o.Replayed = OK, true
+	}
+	return o
+}
+
+// Join makes a member, with a new incarnation. While an incarnation of that name lives, it is refused: two processes with one name
+// are a mistake of their configuration. One whose lease has ended is evicted by it.
+type Join struct {
+	Cluster
+	Offer
+
+	Member    string
+	Address   string        // for those who look the member up; may be empty
+	RequestID string        // the same for every delivery of the same intention
+	TTL       time.Duration // of the lease; 0 means DefaultTTL
+
+	// Partitions is what the first member of a cluster sets it up with; 0 means DefaultPartitions. Later it can never change:
+	// members that ask for another number are refused.
+	Partitions int
+
+	// Replaces is an incarnation whose partitions the new member takes over, all and no others, in the same epoch. That one drains
+	// from then on. Without a name the member joins as any other.
+	Replaces Incarnation
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c Join) Validate() error {
+	err := first(c.Cluster.Validate(), checkMember(c.Member), checkRequestID(c.RequestID), c.Offer.Validate(), checkAddress(c.Address),
+		checkTTL("ttl", c.TTL))
+	if err == nil && c.Partitions != 0 {
+		err = checkPartitions(c.Partitions)
+	}
+	if err == nil && c.Replaces != (Incarnation{}) {
+		if err = c.Replaces.Validate(); err == nil && c.Replaces.Member == c.Member {
+			err = checkOther(c.Member)
+		}
+	}
+	return err
+}
+
+// text is the offer in one form.
+func (o Offer) text() string {
+	b, _ := json.Marshal(o) //nolint:errcheck,errchkjson // texts and numbers can always be encoded; maps in the order of their keys
+	return string(b)
+}
+
+func (c Join) request() rule.Request {
+	return rule.Identify("join", c.Member, c.RequestID).
+		With(c.Offer.text(), c.Address, c.TTL.String(), c.Replaces.Member, strconv.FormatInt(c.Replaces.Number, 10))
+}

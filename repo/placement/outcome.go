@@ -1,0 +1,128 @@
+package placement
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// Code says how a command ended. Rejections are outcomes, not errors, and change nothing.
+type Code string
+
+// The outcomes of the commands.
+const (
+	OK Code = "OK"
+
+	Undetermined     Code = "TOPOLOGY_UNDETERMINED" // the cluster has no active member: nothing is placed
+	NoEligibleMember Code = "NO_ELIGIBLE_MEMBER"    // no member may host the identity
+	MemberIneligible Code = "MEMBER_INELIGIBLE"     // the member that was named may not host it: Outcome.Ineligible says why
+	StaleEpoch       Code = "STALE_EPOCH"           // the caller placed by an epoch that is over: Outcome.Epoch is the current one
+
+	Exists           Code = "ACTIVATION_EXISTS" // the identity is active: Outcome.Activation says where
+	Locking          Code = "ACTIVATION_LOCKED" // another claim is being carried out: Outcome.RetryAfter is when it ends at the latest
+	ActivationFailed Code = "ACTIVATION_FAILED" // the activation that this claim began failed: Outcome.Activation.Reason says why
+	StaleToken       Code = "STALE_TOKEN"       // the token is not the current one: the activation has ended or was taken over
+	NotOwner         Code = "NOT_OWNER"         // the activation belongs to another member or incarnation
+	WrongPhase       Code = "WRONG_PHASE"       // the activation is not in a phase in which this can be done
+	StateChanged     Code = "STATE_CHANGED"     // the state is not of the version that was named
+	MemberExists     Code = "MEMBER_EXISTS"     // a member of that name lives: Outcome.RetryAfter is when its lease ends, if it does nothing
+	MemberUnknown    Code = "MEMBER_UNKNOWN"    // there is no member of that name
+	StaleIncarnation Code = "STALE_INCARNATION" // the incarnation is not the current one, or has ended
+	ClusterFull      Code = "CLUSTER_FULL"      // the cluster has as many members, or as much about them, as an epoch can hold
+	ClusterDiffers   Code = "CLUSTER_DIFFERS"   // the cluster was set up otherwise than the caller asks for
+	LateAnswer       Code = "LEASE_EXPIRED"     // the lease was over when the store responded
+	RequestIDReused  Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
+)
+
+// Outcome is the result of a command on an activation.
+type Outcome struct {
+	Code     Code
+	Replayed bool // the command had been carried out before; nothing was changed now
+
+	// Activation is the identity's activation, as far as the command learned of it: whole after a claim, a transfer or a rejection,
+	// and otherwise what the command says and changes.
+	Activation Activation
+
+	Epoch      int64         // by which the command was decided; 0 if it does not depend on one
+	At         time.Time     // the store's time of the decision
+	RetryAfter time.Duration // for Locking
+	Ineligible Ineligible    // for MemberIneligible
+	Detail     string        // a sentence for people, may be empty
+}
+
+// MemberOutcome is the result of a command on a member.
+type MemberOutcome struct {
+	Code     Code
+	Replayed bool // the command had been carried out before; nothing was changed now
+
+	Incarnation Incarnation // that the command made or named; for a rejection, the current one
+	Status      Status      // of it
+	ExpiresAt   time.Time   // of its lease; zero if it has none
+
+	Epoch      int64         // that the command began, or the current one
+	Moved      int           // partitions that changed hands with the epoch
+	At         time.Time     // the store's time of the decision
+	RetryAfter time.Duration // for MemberExists
+	Detail     string        // a sentence for people, may be empty
+}
+
+// reader takes fields out of a document and remembers the first that is not what it should be. Missing fields are zero.
+type reader struct {
+	key docstore.Key
+	doc docstore.Doc
+	err error
+}
+
+func (r *reader) fail(field, want string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s: field %q is not %s", docstore.ErrDamaged, r.key, field, want)
+	}
+}
+
+func (r *reader) text(field string) string {
+	v, ok := r.doc[field].(docstore.String)
+	if !ok && r.doc[field] != nil {
+		r.fail(field, "text")
+	}
+	return string(v)
+}
+
+func (r *reader) bytes(field string) []byte {
+	v, ok := r.doc[field].(docstore.Bytes)
+	if !ok && r.doc[field] != nil {
+		r.fail(field, "bytes")
+	}
+	if v == "" {
+		return nil
+	}
+	return []byte(v)
+}
+
+func (r *reader) number(field string) int64 {
+	v, ok := r.doc[field].(docstore.Int)
+	if !ok && r.doc[field] != nil {
+		r.fail(field, "a whole number")
+	}
+	return int64(v)
+}
+
+func (r *reader) flag(field string) bool {
+	v, ok := r.doc[field].(docstore.Bool)
+	if !ok && r.doc[field] != nil {
+		r.fail(field, "true or false")
+	}
+	return bool(v)
+}
+
+func (r *reader) time(field string) time.Time {
+	s := r.text(field)
+	if s == "" {
+		return time.Time{}
+	}
+	t, err := docstore.ParseTime(docstore.String(s))
+	if err != nil {
+		r.fail(field, "a time")
+	}
+	return t
+}

@@ -1,0 +1,621 @@
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// counted counts the requests to a store.
+type counted struct {
+	docstore.Store
+	mu            sync.Mutex
+	reads, writes int
+}
+
+func (c *counted) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	c.mu.Lock()
+	c.reads++
+	c.mu.Unlock()
+	return c.Store.Get(ctx, keys...)
+}
+
+func (c *counted) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	c.mu.Lock()
+	c.writes++
+	c.mu.Unlock()
+	return c.Store.Write(ctx, writes...)
+}
+
+// took is how many reads and writes there were since it was last asked.
+func (c *counted) took() [2]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := [2]int{c.reads, c.writes}
+	c.reads, c.writes = 0, 0
+	return n
+}
+
+// world is a cluster on a store in memory.
+type world struct {
+	*testing.T
+	*placement.Service
+
+	clock   *suite.Clock
+	store   *counted
+	cluster placement.Cluster
+	next    int // request number
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	clock := suite.NewClock()
+	store := &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}
+	return &world{
+		T: t, Service: placement.New(store, &placement.Options{Now: clock.Now}), clock: clock, store: store,
+		cluster: placement.Cluster{Tenant: "acme", Name: "prod"},
+	}
+}
+
+// another is another process on the same store.
+func (w *world) another() *placement.Service {
+	return placement.New(w.store, &placement.Options{Now: w.clock.Now})
+}
+
+func (w *world) request() string {
+	w.next++
+	return fmt.Sprint("request ", w.next)
+}
+
+func must[O any](w *world) func(O, error) O {
+	return func(o O, err error) O {
+		w.Helper()
+		if err != nil {
+			w.Fatal(err)
+		}
+		return o
+	}
+}
+
+func (w *world) join(name string, change ...func(*placement.Join)) placement.Incarnation {
+	w.Helper()
+	c := placement.Join{
+		Cluster: w.cluster, Member: name, RequestID: w.request(), Partitions: 64, TTL: 10 * time.Second, Offer: placement.Offer{Kinds: []string{"room"}},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	o := must[placement.MemberOutcome](w)(w.Join(w.Context(), c))
+	if o.Code != placement.OK || o.Status != placement.MemberActive || !o.ExpiresAt.Equal(w.clock.Now().Add(c.TTL)) {
+		w.Fatalf("join of %s: %+v", name, o)
+	}
+	return o.Incarnation
+}
+
+func room(id string) placement.Identity { return placement.Identity{Kind: "room", ID: id} }
+
+func (w *world) claim(id placement.Identity, change ...func(*placement.Claim)) placement.Outcome {
+	w.Helper()
+	c := placement.Claim{Cluster: w.cluster, Identity: id, RequestID: w.request()}
+	for _, f := range change {
+		f(&c)
+	}
+	return must[placement.Outcome](w)(w.Claim(w.Context(), c))
+}
+
+func (w *world) hold(o placement.Outcome) placement.Hold {
+	return placement.Hold{Cluster: w.cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner, Token: o.Activation.Token}
+}
+
+func (w *world) lookup(id placement.Identity) placement.Placement {
+	w.Helper()
+	return must[placement.Placement](w)(w.Lookup(w.Context(), placement.Lookup{Cluster: w.cluster, Identity: id}))
+}
+
+func (w *world) want(got, want placement.Code) {
+	w.Helper()
+	if got != want {
+		w.Errorf("%s, want %s", got, want)
+	}
+}
+
+// active claims an identity and activates it.
+func (w *world) active(id placement.Identity) placement.Hold {
+	w.Helper()
+	o := w.claim(id)
+	w.want(o.Code, placement.OK)
+	h := w.hold(o)
+	w.want(must[placement.Outcome](w)(w.Activated(w.Context(), placement.Activated{Hold: h})).Code, placement.OK)
+	return h
+}
+
+// TestLifeOfAnActivation: PLC-1-1, PLC-2-1, PLC-2-2, PLC-3-1, PLC-3-3, PLC-3-4, PLC-3-5. An identity is placed, claimed, activated, stores
+// its state, and is deactivated; the next activation has a higher token and the state.
+func TestLifeOfAnActivation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	p := w.lookup(room("lobby"))
+	if p.Code != placement.OK || p.Placed.Incarnation != ann || p.Owner != nil || p.Activation.Phase != placement.Free {
+		t.Fatalf("before: %+v", p)
+	}
+	first := w.claim(room("lobby"))
+	a := first.Activation
+	if first.Code != placement.OK || a.Phase != placement.Locked || a.Owner != ann || a.Token <= suite.Epoch.UnixMicro() ||
+		!a.ClaimedAt.Equal(w.clock.Now()) || !a.LockUntil.Equal(w.clock.Now().Add(placement.DefaultLockTTL)) || a.Epoch != first.Epoch {
+		t.Fatalf("claimed: %+v", first)
+	}
+	// While the lock lasts it is in the store, whoever asks.
+	w.clock.Advance(time.Second)
+	if o := w.claim(room("lobby")); o.Code != placement.Locking || o.RetryAfter != placement.DefaultLockTTL-time.Second || o.Activation.Owner != ann {
+		t.Errorf("a claim during the lock phase: %+v", o)
+	}
+	if p := w.lookup(room("lobby")); p.Activation.Owner != ann || p.Owner == nil || p.Activation.Phase != placement.Locked {
+		t.Errorf("a lookup during the lock phase: %+v", p)
+	}
+	h := w.hold(first)
+	o := must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h}))
+	if o.Code != placement.OK || o.Activation.Phase != placement.Active || !o.Activation.ActivatedAt.Equal(w.clock.Now()) {
+		t.Errorf("activated: %+v", o)
+	}
+	if o := w.claim(room("lobby")); o.Code != placement.Exists || o.Activation.Owner != ann || o.Activation.Token != h.Token {
+		t.Errorf("a claim of what exists: %+v", o)
+	}
+	s := must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1", Data: []byte("seats: 4")}))
+	if s.Code != placement.OK || s.Activation.StateVersion != 1 {
+		t.Errorf("state: %+v", s)
+	}
+	w.clock.Advance(time.Second)
+	d := must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h, Reason: "idle"}))
+	if d.Code != placement.OK || d.Activation.Phase != placement.Free {
+		t.Errorf("deactivated: %+v", d)
+	}
+	again := w.claim(room("lobby"), func(c *placement.Claim) { c.By = ann })
+	if a := again.Activation; again.Code != placement.OK || a.Phase != placement.Active || a.Token <= h.Token || string(a.State) != "seats: 4" ||
+		a.StateVersion != 1 || a.Reason != "" || a.ActivatedAt.IsZero() {
+		t.Errorf("the next activation: %+v", again)
+	}
+	if p := w.lookup(room("lobby")); p.Activation.Token != again.Activation.Token || p.Owner.Incarnation != ann || string(p.Activation.State) != "seats: 4" {
+		t.Errorf("after: %+v", p)
+	}
+	// What the first owner sends is too late, whatever it is.
+	for name, o := range map[string]placement.Outcome{
+		"activated":  must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h})),
+		"fail":       must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: h, Reason: "x"})),
+		"drain":      must[placement.Outcome](w)(w.Drain(t.Context(), placement.Drain{Hold: h})),
+		"deactivate": must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h})),
+		"state":      must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1})),
+		"transfer":   must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"})),
+	} {
+		if o.Code != placement.StaleToken {
+			t.Errorf("%s with an old token: %+v", name, o)
+		}
+	}
+}
+
+// TestFailure: PLC-2-4, PLC-3-5. The reason reaches the caller that claimed, those who look, and the events; the lock is free.
+func TestFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	c := placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "c1"}
+	o := must[placement.Outcome](w)(w.Claim(t.Context(), c))
+	f := placement.Fail{Hold: w.hold(o), Reason: "disk full"}
+	w.want(must[placement.Outcome](w)(w.Fail(t.Context(), f)).Code, placement.OK)
+	if o := must[placement.Outcome](w)(w.Fail(t.Context(), f)); o.Code != placement.OK || !o.Replayed {
+		t.Errorf("reported again: %+v", o)
+	}
+	if o := must[placement.Outcome](w)(w.Claim(t.Context(), c)); o.Code != placement.ActivationFailed || o.Activation.Reason != "disk full" {
+		t.Errorf("the claim, asked again: %+v", o)
+	}
+	if p := w.lookup(room("lobby")); !p.Activation.Failed || p.Activation.Reason != "disk full" || p.Activation.Phase != placement.Free {
+		t.Errorf("looked up: %+v", p)
+	}
+	page, err := w.Events(t.Context(), w.cluster, "", 0)
+	if err != nil || len(page.Events) != 3 {
+		t.Fatalf("events: %+v, %v", page, err)
+	}
+	if e := page.Events[2]; e.Reason != "disk full" || e.To != "FREE" || e.Member != ann || e.Identity != room("lobby") || e.At.IsZero() {
+		t.Errorf("the event of the failure: %+v", e)
+	}
+	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Failed || o.Activation.Reason != "" {
+		t.Errorf("claimed anew: %+v", o)
+	}
+}
+
+// TestUndetermined: PLC-1-3, PLC-1-5, PLC-2-3. Without an active member everything is refused, and the snapshot is there.
+func TestUndetermined(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	refused := func(step string) {
+		t.Helper()
+		if p := w.lookup(room("lobby")); p.Code != placement.Undetermined || p.Placed != nil {
+			t.Errorf("%s: lookup %+v", step, p)
+		}
+		if o := w.claim(room("lobby")); o.Code != placement.Undetermined {
+			t.Errorf("%s: claim %+v", step, o)
+		}
+		s := must[placement.Snapshot](w)(w.Snapshot(t.Context(), w.cluster, placement.Query{}))
+		if s.Ready || s.Topology == nil || s.At.IsZero() || len(s.Topology.Table()) == 0 {
+			t.Errorf("%s: snapshot %+v", step, s)
+		}
+	}
+	refused("before anyone joined")
+	ann := w.join("ann")
+	w.active(room("lobby"))
+	s := must[placement.Snapshot](w)(w.Snapshot(t.Context(), w.cluster, placement.Query{}))
+	if !s.Ready || s.Topology.Epoch != 1 || !s.Topology.At.Equal(w.clock.Now()) || s.Topology.Primary(0).Incarnation != ann ||
+		len(s.Activations) != 1 || s.Activations[0].Owner != ann || s.Activations[0].ChangedAt.IsZero() || s.Topology.Members[0].At.IsZero() {
+		t.Errorf("snapshot %+v", s)
+	}
+	must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, ann))
+	if o := w.claim(room("garden")); o.Code != placement.Undetermined {
+		t.Errorf("while the only member drains: %+v", o)
+	}
+	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
+	refused("after the last one left")
+}
+
+// TestIneligible: PLC-2-3. Members that drain, are full, or lack the kind or a label are given nothing, also when they ask themselves.
+func TestIneligible(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	bob := w.join("bob", func(c *placement.Join) {
+		c.Kinds, c.Labels = []string{"room", "device"}, map[string]string{"zone": "b"}
+	})
+	for n := range 20 {
+		id := placement.Identity{Kind: "device", ID: fmt.Sprint(n)}
+		if o := w.claim(id); o.Code != placement.OK || o.Activation.Owner != bob {
+			t.Errorf("a kind that bob alone offers: %+v", o)
+		}
+		o := w.claim(placement.Identity{Kind: "device", ID: fmt.Sprint("by ", n)}, func(c *placement.Claim) { c.By = ann })
+		if o.Code != placement.MemberIneligible || o.Ineligible != placement.LacksKind {
+			t.Errorf("a kind that ann does not offer: %+v", o)
+		}
+		o = w.claim(room(fmt.Sprint(n)), func(c *placement.Claim) { c.Labels = map[string]string{"zone": "b"} })
+		if o.Code != placement.OK || o.Activation.Owner != bob {
+			t.Errorf("a label that bob alone has: %+v", o)
+		}
+	}
+	if o := w.claim(placement.Identity{Kind: "car", ID: "1"}); o.Code != placement.NoEligibleMember {
+		t.Errorf("a kind that no one offers: %+v", o)
+	}
+	full := placement.ChangeOffer{Cluster: w.cluster, Incarnation: bob, RequestID: "full", Offer: placement.Offer{Kinds: []string{"room", "device"}, Full: true}}
+	w.want(must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), full)).Code, placement.OK)
+	if o := w.claim(placement.Identity{Kind: "device", ID: "another"}); o.Code != placement.NoEligibleMember {
+		t.Errorf("while bob is full: %+v", o)
+	}
+	w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, bob)).Code, placement.OK)
+	for reason, by := range map[placement.Ineligible]placement.Incarnation{
+		placement.IsDraining: bob, placement.NotAMember: {Member: "ann", Number: ann.Number - 1},
+	} {
+		o := w.claim(room("x"), func(c *placement.Claim) { c.By = by })
+		if o.Code != placement.MemberIneligible || o.Ineligible != reason {
+			t.Errorf("claimed by %v: %+v", by, o)
+		}
+	}
+	// An offer that is delivered again, late, changes nothing back.
+	empty := full
+	empty.RequestID, empty.Offer = "none", placement.Offer{}
+	w.want(must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), empty)).Code, placement.OK)
+	if o := must[placement.MemberOutcome](w)(w.ChangeOffer(t.Context(), full)); o.Code != placement.OK || !o.Replayed {
+		t.Errorf("a late duplicate: %+v", o)
+	}
+	if got := w.Cached(w.cluster).Find("bob"); len(got.Kinds) != 0 {
+		t.Errorf("the late duplicate was carried out: %+v", got)
+	}
+}
+
+// TestMemberThatIsGone: PLC-1-2, PLC-2-5. A member whose lease ended is evicted by whoever needs to know, its activations are taken over
+// under higher tokens, and nothing that it sends has an effect, also under its old name.
+func TestMemberThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	h := w.active(room("lobby"))
+	waiting := w.claim(room("waiting"))
+	w.clock.Advance(5 * time.Second)
+	bob := w.join("bob")
+	w.clock.Advance(5*time.Second - time.Millisecond)
+	if p := w.lookup(room("lobby")); p.Owner == nil || p.Owner.Incarnation != ann {
+		t.Errorf("before the lease ended: %+v", p)
+	}
+	w.clock.Advance(time.Millisecond)
+	before := w.Cached(w.cluster).Epoch
+	p := w.lookup(room("lobby"))
+	if p.Owner != nil || p.Placed.Incarnation != bob || p.Epoch != before+1 {
+		t.Errorf("after the lease ended: %+v", p)
+	}
+	o := w.claim(room("lobby"))
+	if o.Code != placement.OK || o.Activation.Owner != bob || o.Activation.Token <= h.Token {
+		t.Errorf("taken over: %+v", o)
+	}
+	beat := placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Minute}
+	if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)); o.Code != placement.StaleIncarnation {
+		t.Errorf("a heartbeat of the dead: %+v", o)
+	}
+	if o := must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s"})); o.Code != placement.StaleToken {
+		t.Errorf("state of the dead: %+v", o)
+	}
+	if o := must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(waiting)})); o.Code != placement.MemberIneligible {
+		t.Errorf("an activation by the dead that no one has taken over: %+v", o)
+	}
+	again := w.join("ann")
+	if again.Number <= ann.Number {
+		t.Errorf("incarnation %d after %d", again.Number, ann.Number)
+	}
+	if p := w.lookup(room("waiting")); p.Owner != nil {
+		t.Errorf("a process under its old name inherits: %+v", p)
+	}
+	// The incarnation is compared, not the name.
+	if o := must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(waiting)})); o.Code != placement.MemberIneligible {
+		t.Errorf("an activation by the dead under a new name: %+v", o)
+	}
+}
+
+// TestTwoMembersWithOneName: the second is refused while the first lives, and gets another incarnation once it does not.
+func TestTwoMembersWithOneName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	w.clock.Advance(4 * time.Second)
+	c := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "second", Offer: placement.Offer{Kinds: []string{"room"}}}
+	o := must[placement.MemberOutcome](w)(w.Join(t.Context(), c))
+	if o.Code != placement.MemberExists || o.RetryAfter != 6*time.Second || o.Incarnation != ann || w.Cached(w.cluster).Epoch != 1 {
+		t.Errorf("the second: %+v", o)
+	}
+	w.clock.Advance(o.RetryAfter)
+	if o = must[placement.MemberOutcome](w)(w.Join(t.Context(), c)); o.Code != placement.OK || o.Incarnation.Number <= ann.Number {
+		t.Errorf("after the lease ended: %+v", o)
+	}
+	if e := w.events(); len(e) != 3 || e[1].To != string(placement.MemberDead) && e[2].To != string(placement.MemberDead) {
+		t.Errorf("events %+v", e)
+	}
+}
+
+func (w *world) events() []placement.Event {
+	w.Helper()
+	page, err := w.Events(w.Context(), w.cluster, "", docstore.MaxLimit)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return page.Events
+}
+
+// TestJoinsAndLateDuplicates: every command on a member has one effect, however often and however late it is delivered.
+func TestJoinsAndLateDuplicates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "j1", Offer: placement.Offer{Kinds: []string{"room"}}}
+	first := must[placement.MemberOutcome](w)(w.Join(t.Context(), c))
+	if o := must[placement.MemberOutcome](w)(w.another().Join(t.Context(), c)); o.Code != placement.OK || !o.Replayed || o.Incarnation != first.Incarnation ||
+		!o.ExpiresAt.Equal(first.ExpiresAt) {
+		t.Errorf("delivered again: %+v", o)
+	}
+	other := c
+	other.Weight = 2
+	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), other)).Code, placement.RequestIDReused)
+
+	beat := placement.Heartbeat{Cluster: w.cluster, Incarnation: first.Incarnation, Seq: 1}
+	w.clock.Advance(3 * time.Second)
+	b1 := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat))
+	w.clock.Advance(3 * time.Second)
+	if o := must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)); o.Code != placement.OK || !o.Replayed || !o.ExpiresAt.Equal(b1.ExpiresAt) {
+		t.Errorf("a heartbeat that comes twice: %+v, then %+v", b1, o)
+	}
+	unknown := beat
+	unknown.Incarnation.Member = "bob"
+	w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), unknown)).Code, placement.MemberUnknown)
+
+	for range 2 {
+		o := must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, first.Incarnation))
+		if o.Code != placement.OK || o.Epoch != 2 {
+			t.Errorf("drain: %+v", o)
+		}
+	}
+	for range 2 {
+		o := must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, first.Incarnation))
+		if o.Code != placement.OK || o.Epoch != 3 {
+			t.Errorf("leave: %+v", o)
+		}
+	}
+	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), c)).Code, placement.RequestIDReused)
+	w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)).Code, placement.StaleIncarnation)
+	second := w.join("ann", func(j *placement.Join) { j.Partitions = 0 })
+	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), c)).Code, placement.RequestIDReused)
+	w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, first.Incarnation)).Code, placement.StaleIncarnation)
+	w.want(must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, first.Incarnation)).Code, placement.StaleIncarnation)
+	if m := w.Cached(w.cluster).Find("ann"); m.Incarnation != second || m.Status != placement.MemberActive || w.Cached(w.cluster).Epoch != 4 {
+		t.Errorf("late duplicates changed %+v", m)
+	}
+	w.want(must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
+		Cluster: w.cluster, Member: "bob", RequestID: "j9", Partitions: 128,
+	})).Code, placement.ClusterDiffers)
+}
+
+// TestReplace: PLC-1-2. A member that takes the place of another gets its partitions and no others, in one epoch; what the other
+// serves stays there until it is handed over.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	w.join("bob")
+	before := w.Cached(w.cluster)
+	var mine placement.Identity
+	for n := 0; mine.ID == ""; n++ {
+		if id := room(fmt.Sprint(n)); before.Place(id, placement.Need{}).Incarnation == ann {
+			mine = id
+		}
+	}
+	h := w.active(mine)
+	cleo := w.join("cleo", func(c *placement.Join) { c.Replaces = ann })
+	after := w.Cached(w.cluster)
+	if after.Epoch != before.Epoch+1 {
+		t.Errorf("epoch %d after %d", after.Epoch, before.Epoch)
+	}
+	for p := range before.Table() {
+		want := before.Primary(p).Member
+		if want == "ann" {
+			want = "cleo"
+		}
+		if got := after.Primary(p).Member; got != want {
+			t.Errorf("partition %d went from %s to %s", p, before.Primary(p).Member, got)
+		}
+	}
+	if p := w.lookup(mine); p.Owner.Incarnation != ann || p.Placed.Incarnation != cleo {
+		t.Errorf("not handed over yet: %+v", p)
+	}
+	o := must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"}))
+	if o.Code != placement.OK || o.Activation.Owner != cleo || o.Activation.Token != h.Token+1 || o.Activation.Phase != placement.Locked {
+		t.Errorf("transferred: %+v", o)
+	}
+	if o := must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: "t1"})); o.Code != placement.OK || !o.Replayed {
+		t.Errorf("transferred again: %+v", o)
+	}
+	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1"})).Code, placement.StaleToken)
+	w.want(must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(o)})).Code, placement.OK)
+	w.want(must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann)).Code, placement.OK)
+	if moved := w.Cached(w.cluster); fmt.Sprint(moved.Primary(0).Member) != after.Primary(0).Member || w.events()[len(w.events())-1].Moved != 0 {
+		t.Errorf("leaving moved partitions")
+	}
+}
+
+// TestRoundTrips: a placement by a cached epoch costs no request, a lookup one, a claim one read and one write, of what exists one read,
+// and what an owner does one write.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join("ann")
+	took := func(step string, want [2]int) {
+		t.Helper()
+		if got := w.store.took(); got != want {
+			t.Errorf("%s: %d reads and %d writes, want %v", step, got[0], got[1], want)
+		}
+	}
+	took("join", [2]int{1, 1})
+	w.Cached(w.cluster).Place(room("lobby"), placement.Need{})
+	took("cached", [2]int{0, 0})
+	w.lookup(room("lobby"))
+	took("lookup", [2]int{1, 0})
+	o := w.claim(room("lobby"))
+	took("claim", [2]int{1, 1})
+	h := w.hold(o)
+	must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h}))
+	took("activated", [2]int{0, 1})
+	w.claim(room("lobby"))
+	took("claim of what exists", [2]int{1, 0})
+	must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s"}))
+	took("state", [2]int{0, 1})
+	must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h}))
+	took("deactivate", [2]int{0, 1})
+	must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: h.Owner, Seq: 1}))
+	took("heartbeat", [2]int{0, 1})
+	fresh := w.another()
+	for _, want := range [][2]int{{2, 0}, {1, 0}} {
+		must[placement.Placement](w)(fresh.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("garden")}))
+		took("lookup by a process that knows no epoch", want)
+	}
+	w.join("bob")
+	w.store.took()
+	must[placement.Outcome](w)(fresh.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("garden"), RequestID: "g"}))
+	took("claim after a new epoch", [2]int{2, 1})
+}
+
+// TestStaleEpoch: a caller that placed by an epoch which is over is told the current one.
+func TestStaleEpoch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join("ann")
+	w.join("bob")
+	if o := w.claim(room("lobby"), func(c *placement.Claim) { c.Epoch = 1 }); o.Code != placement.StaleEpoch || o.Epoch != 2 {
+		t.Errorf("%+v", o)
+	}
+	p := must[placement.Placement](w)(w.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("lobby"), Epoch: 1}))
+	if p.Code != placement.StaleEpoch || p.Epoch != 2 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestLateDuplicatesOfActivations: no command on an activation has a second effect, however late it is delivered.
+func TestLateDuplicatesOfActivations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	c := placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "c1"}
+	first := must[placement.Outcome](w)(w.Claim(t.Context(), c))
+	if o := must[placement.Outcome](w)(w.another().Claim(t.Context(), c)); o.Code != placement.OK || !o.Replayed || o.Activation.Token != first.Activation.Token {
+		t.Errorf("claimed again: %+v", o)
+	}
+	other := c
+	other.LockTTL = time.Minute
+	w.want(must[placement.Outcome](w)(w.Claim(t.Context(), other)).Code, placement.RequestIDReused)
+	h := w.hold(first)
+	must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h}))
+	s1 := placement.WriteState{Hold: h, RequestID: "s1", Data: []byte("one")}
+	must[placement.Outcome](w)(w.WriteState(t.Context(), s1))
+	must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s2", Version: 1, Data: []byte("two")}))
+	if o := must[placement.Outcome](w)(w.WriteState(t.Context(), s1)); o.Code != placement.OK || !o.Replayed || string(o.Activation.State) != "two" {
+		t.Errorf("a late state: %+v", o)
+	}
+	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s3", Version: 1})).Code, placement.StateChanged)
+	d := placement.Deactivate{Hold: h}
+	must[placement.Outcome](w)(w.Deactivate(t.Context(), d))
+	if o := must[placement.Outcome](w)(w.Deactivate(t.Context(), d)); o.Code != placement.OK || !o.Replayed {
+		t.Errorf("deactivated again: %+v", o)
+	}
+	w.want(must[placement.Outcome](w)(w.Claim(t.Context(), c)).Code, placement.RequestIDReused)
+	next := w.claim(room("lobby"), func(c *placement.Claim) { c.By = ann })
+	w.want(must[placement.Outcome](w)(w.Claim(t.Context(), c)).Code, placement.RequestIDReused)
+	w.want(must[placement.Outcome](w)(w.Deactivate(t.Context(), d)).Code, placement.StaleToken)
+	if p := w.lookup(room("lobby")); p.Activation.Token != next.Activation.Token || string(p.Activation.State) != "two" {
+		t.Errorf("after all: %+v", p)
+	}
+}
+
+// TestBadInput: what cannot be is refused by the name of its field, and no store is asked.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, i, id := t.Context(), placement.Incarnation{Member: "ann", Number: 1}, room("lobby")
+	h := placement.Hold{Cluster: w.cluster, Identity: id, Owner: i, Token: 1}
+	member := func(_ placement.MemberOutcome, err error) error { return err }
+	outcome := func(_ placement.Outcome, err error) error { return err }
+	for want, err := range map[string]error{
+		"cluster":     member(w.DrainMember(ctx, placement.Cluster{Tenant: "acme", Name: "a/b"}, i)),
+		"kind":        outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "a b", ID: "x"}, RequestID: "r"})),
+		"id":          outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "room", ID: "a\x00"}, RequestID: "r"})),
+		"member":      member(w.Leave(ctx, w.cluster, placement.Incarnation{Number: 1})),
+		"lock_ttl":    outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: id, RequestID: "r", LockTTL: time.Millisecond})),
+		"token":       outcome(w.Activated(ctx, placement.Activated{Hold: placement.Hold{Cluster: w.cluster, Identity: id, Owner: i}})),
+		"reason":      outcome(w.Fail(ctx, placement.Fail{Hold: h})),
+		"state":       outcome(w.WriteState(ctx, placement.WriteState{Hold: h, RequestID: "r", Data: make([]byte, placement.MaxStateBytes+1)})),
+		"ttl":         member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", TTL: 2 * time.Hour})),
+		"weight":      member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Weight: -1}})),
+		"kinds":       member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Kinds: []string{"a", "a"}}})),
+		"partitions":  member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Partitions: 100})),
+		"replaces":    member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Replaces: i})),
+		"seq":         member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: i})),
+		"request_id":  outcome(w.Transfer(ctx, placement.Transfer{Hold: h})),
+		"incarnation": member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: placement.Incarnation{Member: "ann"}, Seq: 1})),
+	} {
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != want {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if got := w.store.took(); got != [2]int{} {
+		t.Errorf("%v requests", got)
+	}
+	if _, err := w.Events(ctx, w.cluster, "now?", 0); err == nil || !strings.Contains(err.Error(), "after") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,612 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// Service carries out the commands of placement on a store. Between calls it remembers only the latest epoch of each cluster, which
+// it checks before it decides by it: any number of them, in any number of processes, may use the same store.
+//
+// An error from a command is a field.Error for a malformed command; nothing was sent. Any other error means that the outcome is
+// unknown or that nothing was changed (see [rule.Run]): send the command again with the same request_id.
+type Service struct {
+	store     docstore.Store
+	now       func() time.Time
+	retention time.Duration
+	ahead     atomic.Int64 // by how much the store's clock is ahead of ours, about; see learn
+
+	mu     sync.RWMutex
+	latest map[Cluster]*Topology
+}
+
+// Options are the settings of [New]. The zero value works.
+type Options struct {
+	// Now measures how long a store takes to respond: it must be monotonic, and need not show the right time. nil means
+	// time.Now.
+	Now func() time.Time
+
+	// Retention is how long documents are kept of activations that are free, and of members that left or died; then the store may
+	// remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range from MinRetention to a
+	// century.
+	Retention time.Duration
+}
+
+// New returns the commands of placement on a store. Options may be nil.
+func New(store docstore.Store, o *Options) *Service {
+	s := &Service{store: store, now: time.Now, retention: DefaultRetention, latest: map[Cluster]*Topology{}}
+	if o != nil && o.Now != nil {
+		s.now = o.Now
+	}
+	if o != nil && o.Retention != 0 {
+		s.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), keepForever)
+	}
+	return s
+}
+
+// learn remembers the store's time. Only the IDs of events are made of it.
+func (s *Service) learn(at time.Time) { s.ahead.Store(int64(at.Sub(s.now()))) }
+
+func (s *Service) storeTime() time.Time { return s.now().Add(time.Duration(s.ahead.Load())) }
+
+// Cached is the latest epoch of a cluster that this Service has seen, nil if it has seen none. No request to the store. It may be
+// out of date: what is placed by it is checked by a claim.
+func (s *Service) Cached(c Cluster) *Topology {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.latest[c]
+}
+
+// keep remembers an epoch, unless a later one is known.
+func (s *Service) keep(c Cluster, t *Topology) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.latest[c]; known == nil || known.Epoch < t.Epoch {
+		s.latest[c] = t
+	}
+}
+
+// current is the epoch that a document of the head names: the one that is known here, or else read. Both are zero for a cluster that
+// never had a member.
+func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc) (head, *Topology, error) {
+	if d == nil {
+		return head{}, nil, nil
+	}
+	h, err := c.headOf(d)
+	if err != nil {
+		return head{}, nil, err
+	}
+	if t := s.Cached(c); t != nil && t.Epoch == h.epoch {
+		return h, t, nil
+	}
+	snap, err := s.store.Get(ctx, c.epoch(h.epoch))
+	if err != nil {
+		return head{}, nil, fmt.Errorf("epoch %d of %q: %w", h.epoch, c.Name, err)
+	}
+	t, err := c.topologyOf(h.epoch, snap.Docs[0])
+	if err != nil {
+		return head{}, nil, err
+	}
+	s.keep(c, t)
+	return h, t, nil
+}
+
+// Topology is the current epoch of a cluster, nil if it never had a member. One request to the store, two if there is a new
+// epoch.
+func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	snap, err := s.store.Get(ctx, c.head())
+	if err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	_, t, err := s.current(ctx, c, snap.Docs[0])
+	return t, err
+}
+
+// Lookup asks where an identity is, or would be.
+type Lookup struct {
+	Cluster
+	Identity
+	Need
+
+	// Epoch is by which the caller placed the identity; if it is not 0 and over, the lookup is refused.
+	Epoch int64
+}
+
+// Validate reports whether the lookup is well formed. The error is a [field.Error].
+func (c Lookup) Validate() error {
+	return first(c.subject().validate(), c.Need.Validate(), checkEpoch(c.Epoch))
+}
+
+func (c Lookup) subject() subject { return subject{c.Cluster, c.Identity} }
+
+// Placement is the result of [Service.Lookup].
+type Placement struct {
+	Outcome
+
+	Partition int
+	Placed    *Member // on which the epoch places the identity; nil if no member is eligible
+
+	// Owner is the member that has the activation, nil if it is free, or if its owner is not a member any more: then a claim
+	// gets it. A caller that wants to reach the identity goes to Owner.
+	Owner *Member
+}
+
+// Lookup says where an identity is. It reads the activation and the epoch from the store: one request, one more if there is a new
+// epoch, and one more if the owner is not the member on which the identity is placed. A member whose lease has ended is evicted
+// on the way. Without requests, [Service.Cached] and [Topology.Place] say where a new activation would be.
+//
+// The codes of rejections are Undetermined, NoEligibleMember and StaleEpoch; an activation is shown even then.
+func (s *Service) Lookup(ctx context.Context, c Lookup) (Placement, error) {
+	if err := c.Validate(); err != nil {
+		return Placement{}, err
+	}
+	v, err := s.see(ctx, c.subject(), c.Need)
+	if err != nil {
+		return Placement{}, err
+	}
+	p := Placement{Outcome: v.outcome(OK), Placed: v.placed, Owner: v.owner}
+	if v.top != nil {
+		p.Partition = v.top.Partition(c.Identity)
+	}
+	switch code := v.undetermined(c.Epoch); {
+	case code != OK:
+		p.Code = code
+	case v.placed == nil && v.owner == nil:
+		p.Code, p.Detail = NoEligibleMember, "no member may host the identity: see kinds, labels and capacity of the members"
+	}
+	return p, nil
+}
+
+// view is what a lookup, a claim or a transfer is decided on.
+type view struct {
+	at     time.Time
+	top    *Topology // nil for a cluster that never had a member
+	doc    docstore.Doc
+	act    Activation
+	placed *Member
+	owner  *Member // of the activation, nil if it is free or its owner is dead
+}
+
+func (v *view) outcome(code Code) Outcome {
+	o := Outcome{Code: code, Activation: v.act, At: v.at}
+	if v.top != nil {
+		o.Epoch = v.top.Epoch
+	}
+	return o
+}
+
+// replay is the outcome of a claim or transfer that is remembered. One whose owner is dead has ended.
+func (v *view) replay(r rule.Request) (Outcome, bool) {
+	o, known := v.act.replay(r, v.at)
+	if known && o.Code == OK && v.owner == nil {
+		o = v.act.ended(v.at)
+	}
+	return o, known
+}
+
+// undetermined is why nothing can be placed, OK if it can.
+func (v *view) undetermined(epoch int64) Code {
+	switch {
+	case !v.top.Ready():
+		return Undetermined
+	case epoch != 0 && epoch != v.top.Epoch:
+		return StaleEpoch
+	default:
+		return OK
+	}
+}
+
+// see reads an activation and the epoch, and evicts the members whose leases have ended on which the outcome depends.
+func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) {
+	for range maxTries {
+		// The member on which the identity is placed is most likely the one that matters: its lease is read in the same request.
+		keys, guess := []docstore.Key{c.key(), c.head()}, ""
+		if t := s.Cached(c.Cluster); t.Ready() {
+			if m := t.Place(c.Identity, need); m != nil {
+				guess = m.Member
+				keys = append(keys, c.lease(guess))
+			}
+		}
+		snap, err := s.store.Get(ctx, keys...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.key(), err)
+		}
+		s.learn(snap.At)
+		v := &view{at: snap.At, doc: snap.Docs[0]}
+		if v.act, err = c.State(v.doc); err != nil {
+			return nil, err
+		}
+		if _, v.top, err = s.current(ctx, c.Cluster, snap.Docs[1]); err != nil {
+			return nil, err
+		}
+		if v.top == nil {
+			return v, nil
+		}
+		if v.act.Epoch > v.top.Epoch {
+			continue // the activation is of an epoch that began between two reads
+		}
+		v.placed = v.top.Place(c.Identity, need)
+		matters := v.placed
+		if v.act.Phase != Free && v.top.Live(v.act.Owner) {
+			v.owner = v.top.Find(v.act.Owner.Member)
+			matters = v.owner
+		}
+		if matters == nil {
+			return v, nil
+		}
+		var lease docstore.Doc
+		at := snap.At
+		if matters.Member == guess {
+			lease = snap.Docs[2]
+		} else if v.owner != nil { // where someone else is placed, and nobody there yet, the next heartbeat or sweep will tell
+			again, err := s.store.Get(ctx, c.lease(matters.Member))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.key(), err)
+			}
+			lease, at = again.Docs[0], again.At
+		} else {
+			return v, nil
+		}
+		l, err := c.leaseOf(matters.Member, lease)
+		if err != nil {
+			return nil, err
+		}
+		if l.number != matters.Number || l.expiresAt.IsZero() {
+			continue // a new epoch has begun
+		}
+		if l.held(at) {
+			return v, nil
+		}
+		if _, err := s.Evict(ctx, c.Cluster); err != nil {
+			return nil, err
+		}
+		if t := s.Cached(c.Cluster); t != nil && t.Live(matters.Incarnation) {
+			return v, nil // a store that is not sure of the time: the lease has ended, and not for long enough
+		}
+	}
+	return nil, s.busy(c)
+}
+
+func (s *Service) busy(c subject) error {
+	return fmt.Errorf("%w: %s: %d other changes came first; try again", docstore.ErrUnavailable, c.key(), maxTries)
+}
+
+// Claim asks for the activation of an identity, on the member on which it is placed.
+type Claim struct {
+	Cluster
+	Identity
+	Need
+
+	RequestID string        // the same for every delivery of the same intention
+	LockTTL   time.Duration // how long the owner has to activate it; 0 means DefaultLockTTL
+
+	// By is the member that claims for itself. It gets the activation only if the identity is placed on it, and at once: claim and
+	// activation are one step. Without it, the member on which the identity is placed becomes the owner and is to activate it.
+	By Incarnation
+
+	// Epoch is by which the caller placed the identity; if it is not 0 and over, the claim is refused.
+	Epoch int64
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c Claim) Validate() error {
+	err := first(c.subject().validate(), c.Need.Validate(), checkRequestID(c.RequestID), checkTTL("lock_ttl", c.LockTTL), checkEpoch(c.Epoch))
+	if err == nil && c.By != (Incarnation{}) {
+		err = c.By.Validate()
+	}
+	return err
+}
+
+func (c Claim) subject() subject { return subject{c.Cluster, c.Identity} }
+
+// request leaves out by which epoch the caller placed: it is no parameter of the effect.
+func (c Claim) request() rule.Request {
+	return rule.Identify("claim", c.RequestID).
+		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.By.Member, strconv.FormatInt(c.By.Number, 10))...)
+}
+
+// table is a map as a list of text, in the order of its keys, after its length.
+func table(m map[string]string) []string {
+	parts := []string{strconv.Itoa(len(m))}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, k, m[k])
+	}
+	return parts
+}
+
+// Claim asks for an activation; see [Claim]. It reads once and writes once, and only reads where the activation exists; what
+// [Service.Lookup] may read more, it may, too. The member is part of the step that writes: one that drains, or is evicted, in
+// between gets nothing.
+//
+// Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says when to
+// come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch, RequestIDReused and
+// LateAnswer.
+func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	return s.obtain(ctx, c.subject(), c.Need, c.decide)
+}
+
+// obtain decides on a grant and carries it out, and decides again if anything on which it rests has changed.
+func (s *Service) obtain(ctx context.Context, c subject, need Need, decide func(*view) (*grant, *Member, Outcome)) (Outcome, error) {
+	for range maxTries {
+		v, err := s.see(ctx, c, need)
+		if err != nil {
+			return Outcome{}, err
+		}
+		g, to, o := decide(v)
+		if g == nil {
+			return o, nil
+		}
+		started := Event{Member: g.owner, Identity: c.Identity, From: string(v.act.Phase), To: string(Locked), Epoch: g.epoch, Token: g.token}
+		if g.lock == 0 {
+			started.To = string(Active)
+		}
+		if v.act.Phase != Free && v.act.Owner != g.owner {
+			started.Reason = "taken over from " + v.act.Owner.Member
+		}
+		o, free, err := rule.RunBeside(ctx, s.store, s.now, *g, c.unchanged(to, v.at), started.write(c.Cluster, v.at))
+		if err != nil {
+			return Outcome{}, err
+		}
+		if free && o.Code != "" {
+			return o, nil
+		}
+	}
+	return Outcome{}, s.busy(c)
+}
+
+func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
+	if o, known := v.replay(c.request()); known {
+		return nil, nil, o
+	}
+	o := v.outcome(v.undetermined(c.Epoch))
+	lapsed := v.act.Phase == Locked && !v.at.Before(v.act.LockUntil)
+	switch {
+	case o.Code != OK:
+	case v.owner != nil && v.act.Phase == Locked && !lapsed:
+		o.Code, o.RetryAfter = Locking, v.act.LockUntil.Sub(v.at)
+	case v.owner != nil && v.act.Phase != Locked:
+		o.Code = Exists
+	case c.By != (Incarnation{}) && !c.placedOnCaller(v, &o):
+	case v.placed == nil:
+		o.Code, o.Detail = NoEligibleMember, "no member may host the identity: see kinds, labels and capacity of the members"
+	default:
+		g := v.grant(c.subject(), c.request(), v.placed)
+		g.lapsed = v.owner != nil
+		if g.lock = orDefault(c.LockTTL, DefaultLockTTL); c.By != (Incarnation{}) {
+			g.lock = 0
+		}
+		return g, v.placed, Outcome{}
+	}
+	return nil, nil, o
+}
+
+// placedOnCaller reports whether the identity is placed on the member that claims; the outcome says why it is not.
+func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
+	m := v.top.Find(c.By.Member)
+	o.Ineligible = NotAMember
+	if m != nil && m.Number == c.By.Number {
+		o.Ineligible = m.Eligible(c.Kind, c.Need)
+	}
+	if o.Ineligible == Eligible && v.placed != m {
+		o.Ineligible, o.Detail = PlacedOnOther, "the identity is placed on "+v.placed.Member
+	}
+	if o.Ineligible != Eligible {
+		o.Code = MemberIneligible
+	}
+	return o.Ineligible == Eligible
+}
+
+// grant gives the activation that was seen to a member.
+func (v *view) grant(c subject, r rule.Request, to *Member) *grant {
+	g := &grant{
+		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1, request: r,
+	}
+	if v.doc == nil {
+		g.token = firstToken(v.top.Epoch, v.at)
+	}
+	return g
+}
+
+// Transfer gives an activation to another member: its owner hands it over, and the other is to activate it.
+type Transfer struct {
+	Hold
+	Need
+
+	RequestID string        // the same for every delivery of the same intention
+	LockTTL   time.Duration // how long the new owner has to activate it; 0 means DefaultLockTTL
+
+	// To is the member to transfer it to; empty for the one on which it is placed.
+	To string
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c Transfer) Validate() error {
+	err := first(c.validate(), c.Need.Validate(), checkRequestID(c.RequestID), checkTTL("lock_ttl", c.LockTTL))
+	if err == nil && c.To != "" {
+		err = checkMember(c.To)
+	}
+	return err
+}
+
+func (c Transfer) request() rule.Request {
+	return rule.Identify("transfer", strconv.FormatInt(c.Token, 10), c.RequestID).
+		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.To)...)
+}
+
+// Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections are
+// StaleToken, NotOwner, WrongPhase, Undetermined, NoEligibleMember, MemberIneligible, RequestIDReused and LateAnswer.
+func (s *Service) Transfer(ctx context.Context, c Transfer) (Outcome, error) {
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	return s.obtain(ctx, c.subject(), c.Need, c.decide)
+}
+
+func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
+	if o, known := v.replay(c.request()); known {
+		return nil, nil, o
+	}
+	to := v.placed
+	if c.To != "" && v.top != nil {
+		to = v.top.Find(c.To)
+	}
+	o := v.outcome(v.undetermined(0))
+	held := c.refused(v.act, rule.When{At: v.at}, v.act.Phase == Active || v.act.Phase == Draining)
+	switch {
+	case held.Code != OK:
+		held.Epoch, held.Replayed = o.Epoch, false
+		return nil, nil, held
+	case o.Code != OK:
+	case to == nil && c.To == "":
+		o.Code, o.Detail = NoEligibleMember, "no member may host the identity: see kinds, labels and capacity of the members"
+	case to == nil:
+		o.Code, o.Ineligible = MemberIneligible, NotAMember
+	case to.Incarnation == c.Owner:
+		o.Code, o.Ineligible, o.Detail = MemberIneligible, PlacedOnOther, "the identity is placed on its owner: name another member, or drain this one first"
+	case to.Eligible(c.Kind, c.Need) != Eligible:
+		o.Code, o.Ineligible = MemberIneligible, to.Eligible(c.Kind, c.Need)
+	default:
+		g := v.grant(c.subject(), c.request(), to)
+		g.lock = orDefault(c.LockTTL, DefaultLockTTL)
+		return g, to, Outcome{}
+	}
+	return nil, nil, o
+}
+
+// Activated ends the lock phase; see [Activated]. One request to the store. The codes of rejections are StaleToken, NotOwner,
+// WrongPhase, and MemberIneligible for an owner that was evicted.
+func (s *Service) Activated(ctx context.Context, c Activated) (Outcome, error) {
+	alive := docstore.Write{Key: c.member(c.Owner.Member), If: docstore.All{
+		docstore.Eq{Field: fIncarnation, Value: docstore.Int(c.Owner.Number)},
+		docstore.Any{
+			docstore.Eq{Field: fStatus, Value: docstore.String(MemberActive)}, docstore.Eq{Field: fStatus, Value: docstore.String(MemberDraining)},
+		},
+	}}
+	return own(ctx, s, c, c.Hold, Event{From: string(Locked), To: string(Active)}, alive)
+}
+
+// Fail ends the lock phase without an activation; see [Fail]. One request to the store. The codes of rejections are StaleToken,
+// NotOwner and WrongPhase.
+func (s *Service) Fail(ctx context.Context, c Fail) (Outcome, error) {
+	c.retention = s.retention
+	return own(ctx, s, c, c.Hold, Event{From: string(Locked), To: string(Free), Reason: c.Reason})
+}
+
+// Drain begins to give an activation away; see [Drain]. One request to the store, rejections as for [Service.Fail].
+func (s *Service) Drain(ctx context.Context, c Drain) (Outcome, error) {
+	return own(ctx, s, c, c.Hold, Event{From: string(Active), To: string(Draining)})
+}
+
+// Deactivate ends an activation; see [Deactivate]. One request to the store, rejections as for [Service.Fail].
+func (s *Service) Deactivate(ctx context.Context, c Deactivate) (Outcome, error) {
+	c.retention = s.retention
+	return own(ctx, s, c, c.Hold, Event{To: string(Free), Reason: c.Reason})
+}
+
+// WriteState replaces the state of an activation; see [WriteState]. One request to the store. The codes of rejections are StaleToken,
+// NotOwner, WrongPhase, StateChanged and RequestIDReused.
+func (s *Service) WriteState(ctx context.Context, c WriteState) (Outcome, error) {
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	return rule.Run(ctx, s.store, s.now, c)
+}
+
+// owned is a command of an owner that changes the phase of its activation.
+type owned interface {
+	rule.Beside[Activation, Outcome]
+	Validate() error
+}
+
+// own carries out a command of an owner together with its event, while what stands beside it holds.
+func own(ctx context.Context, s *Service, c owned, h Hold, e Event, beside ...docstore.Write) (Outcome, error) {
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	e.Member, e.Identity, e.Token = h.Owner, h.Identity, h.Token
+	o, free, err := rule.RunBeside(ctx, s.store, s.now, c, append(beside, e.write(h.Cluster, s.storeTime()))...)
+	if err == nil && !free {
+		o = Outcome{
+			Code: MemberIneligible, Ineligible: NotAMember, Activation: o.Activation, At: o.At,
+			Detail: "the incarnation is not a member any more: it lost the activation, or is about to",
+		}
+	}
+	return o, err
+}
+
+// Query selects activations for [Service.Snapshot].
+type Query struct {
+	Kind  string // of identities; empty for all
+	After string // Snapshot.Next of the page before; empty for the first
+	Limit int    // activations in the page, 1 to docstore.MaxLimit; 0 means docstore.DefaultLimit
+}
+
+// Validate reports whether the query is well formed. The error is a [field.Error].
+func (q Query) Validate() error {
+	err := first(checkLimit(q.Limit), field.OptionalText("after", q.After, MaxKindBytes+1+MaxIDBytes))
+	if err == nil && q.Kind != "" {
+		err = word("kind", q.Kind, MaxKindBytes)
+	}
+	return err
+}
+
+// Snapshot is a cluster as it stands: who its members are, which partition is whose, and which identities are where. It can be read
+// in every state, also while nothing can be placed.
+type Snapshot struct {
+	At       time.Time // the store's time of the read
+	Ready    bool      // identities can be placed
+	Topology *Topology // the current epoch; of epoch 0 and without members before the first
+
+	Activations []Activation // in the order of kind and ID, a page at a time
+	Next        string       // Query.After of the next page; empty when this was the last
+}
+
+// Snapshot reads a cluster: two requests to the store, three if there is a new epoch. The activations are those at the time
+// of the second, which can be of a later epoch.
+func (s *Service) Snapshot(ctx context.Context, c Cluster, q Query) (Snapshot, error) {
+	if err := first(c.Validate(), q.Validate()); err != nil {
+		return Snapshot{}, err
+	}
+	t, err := s.Topology(ctx, c)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	list := docstore.Query{Kind: ActivationKind, Tenant: c.space(), After: q.After, Limit: q.Limit}
+	if q.Kind != "" {
+		list.Prefix = q.Kind + "/"
+	}
+	p, err := s.store.List(ctx, list)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("activations of %q: %w", c.Name, err)
+	}
+	snap := Snapshot{At: p.At, Ready: t.Ready(), Topology: t, Next: p.Next}
+	if t == nil {
+		snap.Topology = NewTopology(DefaultPartitions)
+	}
+	for _, e := range p.Entries {
+		kind, id, _ := strings.Cut(e.Key.ID, "/")
+		a, err := (subject{c, Identity{kind, id}}).State(e.Doc)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		snap.Activations = append(snap.Activations, a)
+	}
+	return snap, nil
+}
