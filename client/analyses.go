@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -103,9 +104,53 @@ func (a *Analyses) Get(ctx context.Context, analysisID string) (contracts.Analys
 		func(got contracts.Analysis) error { return sameAnalysis(analysisID, got.AnalysisID) })
 }
 
+// AnalysisQuery selects analyses for [Analyses.List]. The zero value selects all.
+type AnalysisQuery struct {
+	Prefix    string // of the ID
+	Status    string // exactly as in the document, such as "FAILED"; empty selects all
+	PageSize  int    // 1 to 1000; 0 means the server's default
+	PageToken string // AnalysisPage.NextPageToken of the page before
+}
+
+// List returns a page of analyses by ascending bytes of their IDs, for workers and administrators. A page can be short, or even empty, and
+// still have a NextPageToken. Documents that the server cannot read are in Unreadable, whatever the status that was asked for.
+func (a *Analyses) List(ctx context.Context, q AnalysisQuery) (contracts.AnalysisPage, error) {
+	path := "/v1/analyses" + listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "status": q.Status, "page_token": q.PageToken})
+	return call(ctx, a.client, http.MethodGet, path, nil, isAnalysisPage(q))
+}
+
+// Retry lets a FAILED analysis run again; it needs the administrator's scope. An empty RequestID is filled in. The error
+// ANALYSIS_NOT_FAILED means that there is nothing to retry; after an [UnknownOutcomeError], send the same request with its RequestID again.
+func (a *Analyses) Retry(ctx context.Context, analysisID string, r contracts.AnalysisRetryRequest) (contracts.AnalysisRetried, error) {
+	fill(&r.RequestID)
+	got, _, err := command(ctx, a.client, analysisPath(analysisID)+"/retry", r.RequestID, r,
+		func(got contracts.AnalysisRetried) error { return sameAnalysis(analysisID, got.AnalysisID) })
+	return got, err
+}
+
+func analysisPath(id string) string { return "/v1/analyses/" + url.PathEscape(id) }
+
+// isAnalysisPage says what is wrong with a response that should be a page of analyses.
+func isAnalysisPage(q AnalysisQuery) func(contracts.AnalysisPage) error {
+	return func(p contracts.AnalysisPage) error {
+		if p.Analyses == nil {
+			return errMissing
+		}
+		for _, a := range p.Analyses {
+			if a.AnalysisID == "" {
+				return errMissing
+			}
+			if !strings.HasPrefix(a.AnalysisID, q.Prefix) || q.Status != "" && a.Status != q.Status {
+				return fmt.Errorf("it lists the analysis %q with the status %q, which was not asked for", a.AnalysisID, a.Status)
+			}
+		}
+		return nil
+	}
+}
+
 // analysisCall sends one request about an analysis.
 func analysisCall[T any](ctx context.Context, a *Analyses, method, id, command string, body any, valid func(T) error) (T, error) {
-	return call(ctx, a.client, method, "/v1/analyses/"+url.PathEscape(id)+command, body, valid)
+	return call(ctx, a.client, method, analysisPath(id)+command, body, valid)
 }
 
 // grant is the response to a request for a run, in either shape.

@@ -89,7 +89,9 @@ func TestOverHTTP(t *testing.T) {
 		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
 		a, err := c.Get(t.Context(), "a1")
 		want(t, "error", err, nil)
-		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Result: "s3://results/a1"})
+		want(t, "analysis", a, contracts.Analysis{
+			AnalysisID: "a1", Status: "READY", Finished: true, Result: "s3://results/a1", FinishedAt: "2000-01-01T01:20:00.000Z",
+		})
 
 		out, err = c.Run(t.Context(), "a1", say("again"), nil)
 		want(t, "error", err, nil)
@@ -147,6 +149,7 @@ func TestLostOnTheWire(t *testing.T) {
 					want(t, "lost", lost, 2)
 					want(t, "runs", runs, 2)
 					a, _ := c.Get(t.Context(), "a1")
+					a.FinishedAt = "" // the waits before retries are random
 					want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1, Result: "done"})
 				})
 			})
@@ -164,8 +167,77 @@ func TestFailedOverHTTP(t *testing.T) {
 		want(t, "error", err, nil)
 		want(t, "status", out.Status, once.Failed)
 		a, _ := c.Get(t.Context(), "a1")
-		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no such <file>"})
+		want(t, "analysis", a, contracts.Analysis{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no such <file>", FinishedAt: "2000-01-01T00:00:00.000Z"})
 	})
+}
+
+// TestRetryOverHTTP: a FAILED analysis is found in the list, and runs again; a lost request or response makes no difference.
+func TestRetryOverHTTP(t *testing.T) {
+	for _, lose := range []string{"", "request", "response"} {
+		t.Run("lost "+lose, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, w := gateServer(t)
+				_, err := c.Run(t.Context(), "a1", func(context.Context, once.Lock) (string, error) {
+					return "", once.Permanent(errors.New("no model"))
+				}, nil)
+				want(t, "error", err, nil)
+				for _, id := range []string{"a0", "b1"} {
+					_, err := c.Create(t.Context(), id)
+					want(t, "error", err, nil)
+				}
+				failed, err := c.List(t.Context(), client.AnalysisQuery{Status: "FAILED", PageSize: 1000})
+				want(t, "error", err, nil)
+				want(t, "failed", failed, contracts.AnalysisPage{Analyses: []contracts.Analysis{
+					{AnalysisID: "a1", Status: "FAILED", Finished: true, Failures: 1, FailureReason: "no model", FinishedAt: "2000-01-01T00:00:00.000Z"},
+				}})
+				first, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", PageSize: 1})
+				want(t, "error", err, nil)
+				rest, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", PageToken: first.NextPageToken})
+				want(t, "error", err, nil)
+				want(t, "pages", []string{first.Analyses[0].AnalysisID, rest.Analyses[0].AnalysisID, rest.NextPageToken}, []string{"a0", "a1", ""})
+
+				w.lose = func(r *http.Request, n int) (bool, bool) {
+					first := strings.HasSuffix(r.URL.Path, "/retry") && lose != ""
+					request, response := first && lose == "request", first && lose == "response"
+					if first {
+						lose = ""
+					}
+					return request, response
+				}
+				lost := lose == "response"
+				got, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root", Reason: "the model is there"})
+				want(t, "error", err, nil)
+				want(t, "retried by", got.Retry.By, "root")
+				got.Retry = nil // the time: the waits before retries are random
+				want(t, "retried", got, contracts.AnalysisRetried{AnalysisID: "a1", Status: "PENDING", Replayed: lost})
+				if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root", Reason: "x"}); !errors.Is(err, contracts.CodeAnalysisNotFailed) {
+					t.Errorf("what is not FAILED: %v", err)
+				}
+				out, err := c.Run(t.Context(), "a1", say("done"), nil)
+				want(t, "error", err, nil)
+				want(t, "status", out.Status, once.Ready)
+			})
+		})
+	}
+}
+
+// TestStrangeLists are errors.
+func TestStrangeLists(t *testing.T) {
+	for say, problem := range map[string]string{
+		`{"status":"ok"}`:   "required members are missing",
+		`{"analyses":[{}]}`: "required members are missing",
+		`{"analyses":[{"analysis_id":"b1","status":"FAILED"}]}`: `lists the analysis "b1" with the status "FAILED", which was not asked for`,
+		`{"analyses":[{"analysis_id":"a1","status":"READY"}]}`:  `lists the analysis "a1" with the status "READY", which was not asked for`,
+	} {
+		c := analyses(t, answering(200, "application/json", say))
+		if _, err := c.List(t.Context(), client.AnalysisQuery{Prefix: "a", Status: "FAILED"}); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: %v, want %q", say, err, problem)
+		}
+	}
+	c := analyses(t, answering(200, "application/json", `{"analysis_id":"a2","replayed":false}`))
+	if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{Reason: "x"}); err == nil || !strings.Contains(err.Error(), `the analysis "a2", not "a1"`) {
+		t.Errorf("another analysis: %v", err)
+	}
 }
 
 // answering is a server that says the same to everything.

@@ -35,7 +35,7 @@ func (l Lease) Remaining() time.Duration {
 	return time.Duration(l.RemainingMs)*time.Millisecond - gone
 }
 
-// UnknownOutcomeError is the error of a lock command that ended without a definite response: the server may have carried it out,
+// UnknownOutcomeError is the error of a command of locks, or of [Analyses.Retry], that ended without a definite response: the server may have carried it out,
 // or may still do so.
 type UnknownOutcomeError struct {
 	RequestID string // sent again with it, the command takes effect once
@@ -123,7 +123,7 @@ func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (
 
 // lease sends a command of an owner whose response is a lease.
 func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID string, r any, valid func(contracts.Lease) error) (Lease, error) {
-	lease, end, err := command(ctx, l, tenant, key, name, requestID, r, valid)
+	lease, end, err := command(ctx, l.client, lockPath(tenant, key)+name, requestID, r, valid)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -134,9 +134,9 @@ func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID s
 	return got, nil
 }
 
-// command sends a lock command. Its error says whether the command may have been carried out.
-func command[T any](ctx context.Context, l *Locks, tenant, key, name, requestID string, r any, valid func(T) error) (T, ended, error) {
-	got, end, err := exchanges(ctx, l.client, http.MethodPost, lockPath(tenant, key)+name, r, valid)
+// command sends a command with a request_id. Its error says whether the command may have been carried out.
+func command[T any](ctx context.Context, c *Client, path, requestID string, r any, valid func(T) error) (T, ended, error) {
+	got, end, err := exchanges(ctx, c, http.MethodPost, path, r, valid)
 	if end.unknown {
 		err = &UnknownOutcomeError{RequestID: requestID, Err: err}
 	}
@@ -146,7 +146,7 @@ func command[T any](ctx context.Context, l *Locks, tenant, key, name, requestID 
 // Release ends the caller's lease.
 func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, l, tenant, key, "/release", r.RequestID, r, func(e contracts.EndedLease) error {
+	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/release", r.RequestID, r, func(e contracts.EndedLease) error {
 		return cmp.Or(sameLock(tenant, key, e.TenantID, e.LockKey), sameOwner(r.OwnerID, e.OwnerID), sameToken(r.FencingToken, e.FencingToken),
 			inState(contracts.StateReleased, e.State))
 	})
@@ -156,7 +156,7 @@ func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.Rel
 // ForceRelease ends another owner's lease; it needs the administrator's scope.
 func (l *Locks) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.ForceReleased, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, l, tenant, key, "/force-release", r.RequestID, r, func(f contracts.ForceReleased) error {
+	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/force-release", r.RequestID, r, func(f contracts.ForceReleased) error {
 		return cmp.Or(sameLock(tenant, key, f.TenantID, f.LockKey), inState(contracts.StateReleased, f.State))
 	})
 	return got, err
@@ -177,20 +177,26 @@ type LockQuery struct {
 
 // List returns a page of the tenant's locks by ascending bytes of their keys.
 func (l *Locks) List(ctx context.Context, tenant string, q LockQuery) (contracts.LockPage, error) {
+	path := "/v1/tenants/" + url.PathEscape(tenant) + "/locks" +
+		listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "state": string(q.State), "page_token": q.PageToken})
+	return call(ctx, l.client, http.MethodGet, path, nil, isLockPage(tenant, q))
+}
+
+// listQuery is the query of a list, with its "?"; what is empty is left out.
+func listQuery(pageSize int, parameters map[string]string) string {
 	v := url.Values{}
-	for name, s := range map[string]string{"prefix": q.Prefix, "state": string(q.State), "page_token": q.PageToken} {
+	for name, s := range parameters {
 		if s != "" {
 			v.Set(name, s)
 		}
 	}
-	if q.PageSize != 0 {
-		v.Set("page_size", strconv.Itoa(q.PageSize))
+	if pageSize != 0 {
+		v.Set("page_size", strconv.Itoa(pageSize))
 	}
-	path := "/v1/tenants/" + url.PathEscape(tenant) + "/locks"
-	if len(v) > 0 {
-		path += "?" + v.Encode()
+	if len(v) == 0 {
+		return ""
 	}
-	return call(ctx, l.client, http.MethodGet, path, nil, isLockPage(tenant, q))
+	return "?" + v.Encode()
 }
 
 func lockPath(tenant, key string) string {

@@ -29,6 +29,7 @@ var codes = map[Code]CodeInfo{
 	CodeAnalysisLocked:      {409, true, "analysis is locked"},
 	CodeRunInterrupted:      {409, true, "run interrupted"},
 	CodeAlreadyFinished:     {409, false, "analysis is already finished"},
+	CodeAnalysisNotFailed:   {409, false, "analysis is not FAILED"},
 	CodeLockUnreadable:      {409, false, "lock cannot be judged"},
 	CodePayloadTooLarge:     {413, false, "body too large"},
 	CodeRequestIDReused:     {422, false, "request_id used before"},

@@ -43,6 +43,7 @@ func (e AnalysisSkip) Valid() bool {
 const (
 	CodeAlreadyFinished     Code = "ALREADY_FINISHED"
 	CodeAnalysisLocked      Code = "ANALYSIS_LOCKED"
+	CodeAnalysisNotFailed   Code = "ANALYSIS_NOT_FAILED"
 	CodeAttemptFailed       Code = "ATTEMPT_FAILED"
 	CodeBadSignature        Code = "BAD_SIGNATURE"
 	CodeClockSkew           Code = "CLOCK_SKEW"
@@ -82,6 +83,8 @@ func (e Code) Valid() bool {
 	case CodeAlreadyFinished:
 		return true
 	case CodeAnalysisLocked:
+		return true
+	case CodeAnalysisNotFailed:
 		return true
 	case CodeAttemptFailed:
 		return true
@@ -202,13 +205,17 @@ type Analysis struct {
 	// Finished The status is READY or FAILED.
 	Finished bool `json:"finished"`
 
+	// FinishedAt When the server made it READY or FAILED; missing if another program did.
+	FinishedAt Time `json:"finished_at,omitempty"`
+
 	// Locked A worker runs it now.
 	Locked bool `json:"locked"`
 
 	// OwnerID Who runs it, or ran it until the lock expired.
-	OwnerID string `json:"owner_id,omitempty"`
-	Result  string `json:"result,omitempty"`
-	Runs    Count  `json:"runs"`
+	OwnerID string         `json:"owner_id,omitempty"`
+	Result  string         `json:"result,omitempty"`
+	Retry   *AnalysisRetry `json:"retry,omitempty"`
+	Runs    Count          `json:"runs"`
 
 	// Status As in the document; missing if it has none.
 	Status string `json:"status,omitempty"`
@@ -327,6 +334,15 @@ type AnalysisLockRequest struct {
 // that whole name as a grant returned it.
 type AnalysisOwnerID = string
 
+// AnalysisPage defines model for AnalysisPage.
+type AnalysisPage struct {
+	Analyses []Analysis `json:"analyses"`
+
+	// NextPageToken `page_token` of the next page; missing on the last.
+	NextPageToken string               `json:"next_page_token,omitempty"`
+	Unreadable    []UnreadableAnalysis `json:"unreadable,omitempty"`
+}
+
 // AnalysisRefreshRequest defines model for AnalysisRefreshRequest.
 type AnalysisRefreshRequest struct {
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
@@ -362,6 +378,38 @@ type AnalysisReleased struct {
 	AnalysisID string `json:"analysis_id"`
 	Failures   Count  `json:"failures"`
 	Replayed   bool   `json:"replayed"`
+}
+
+// AnalysisRetried The analysis after a retry; after a repeated one, as it is now.
+type AnalysisRetried struct {
+	AnalysisID string `json:"analysis_id"`
+
+	// Replayed This request_id retried the analysis before; nothing was changed now.
+	Replayed bool           `json:"replayed"`
+	Retry    *AnalysisRetry `json:"retry,omitempty"`
+
+	// Status As in the document; missing if it has none.
+	Status string `json:"status,omitempty"`
+}
+
+// AnalysisRetry How an administrator let the FAILED analysis run again, the last time.
+type AnalysisRetry struct {
+	// At ISO 8601, UTC, milliseconds.
+	At     Time   `json:"at"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// AnalysisRetryRequest defines model for AnalysisRetryRequest.
+type AnalysisRetryRequest struct {
+	// OwnerID The administrator. In development mode it is required. With authentication it is the token's subject, and a value here a suffix to it.
+	OwnerID OwnerID `json:"owner_id,omitempty"`
+
+	// Reason For later; it stays in the document until the next retry.
+	Reason string `json:"reason"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
 }
 
 // AnalysisSkip Why a run was not granted.
@@ -812,6 +860,14 @@ type Time = string
 
 // UnixMilliseconds A time in Unix milliseconds.
 type UnixMilliseconds = int64
+
+// UnreadableAnalysis A document that is no analysis which the server can judge. The server's log says what is wrong with it.
+type UnreadableAnalysis struct {
+	AnalysisID string `json:"analysis_id"`
+
+	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name.
+	Code Code `json:"code"`
+}
 
 // AnalysisID defines model for AnalysisID.
 type AnalysisID = string

@@ -68,6 +68,22 @@ func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c co
 			return analyses.Finish(ctx, analysis.Finish{ID: id, Owner: "ann", Token: token, Status: analysis.Ready})
 		}
 	}
+	retry := func(request string) func() (analysis.Outcome, error) {
+		return func() (analysis.Outcome, error) {
+			return analyses.Retry(ctx, analysis.Retry{ID: id, By: "root", RequestID: request, Reason: "fixed"})
+		}
+	}
+	// failed lets another writer make the analysis FAILED, which is not counted.
+	failed := func(do func() (analysis.Outcome, error)) func() (analysis.Outcome, error) {
+		return func() (analysis.Outcome, error) {
+			k := docstore.Key{Kind: analysis.Kind, ID: string(id)}
+			if r, err := store.Write(ctx, docstore.Write{Key: k, Set: docstore.Doc{"status": docstore.String("FAILED")}}); err != nil || !r.Applied {
+				t.Fatal(r, err)
+			}
+			c.reset()
+			return do()
+		}
+	}
 	for _, step := range []struct {
 		name string
 		wait time.Duration
@@ -90,6 +106,10 @@ func costs(t *testing.T, store docstore.Store, advance func(time.Duration), c co
 		{"finish", 0, finish(3), analysis.OK, applied},
 		{"finish, replayed", 0, finish(3), analysis.OK, rejected},
 		{"acquire, finished", 0, acquire("ann", "r4"), analysis.AlreadyFinished, rejected},
+		{"retry, READY", 0, retry("t1"), analysis.NotFailed, rejected},
+		{"retry", 0, failed(retry("t1")), analysis.OK, applied},
+		{"retry, replayed", 0, retry("t1"), analysis.OK, rejected},
+		{"acquire, retried", 0, acquire("ann", "r5"), analysis.OK, applied},
 	} {
 		advance(step.wait)
 		c.reset()

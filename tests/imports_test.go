@@ -33,13 +33,14 @@ var imports = map[string][]string{
 	"client":                        {"contracts", "internal/backoff", "kazahana", "once"},
 
 	// Rules, and the port through which they touch storage.
-	"repo/analysis":              {"repo/docstore", "repo/field", "repo/rule"},
+	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/docstore":              {},
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
-	"repo/lock":                  {"repo/docstore", "repo/field", "repo/rule"},
+	"repo/lock":                  {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
+	"repo/page":                  {"repo/docstore", "repo/field"},
 	"repo/placement":             {"repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement"},
 	"repo/rule":                  {"repo/docstore"},

@@ -51,7 +51,7 @@ type owner struct {
 }
 
 // id is the owner_id to send. A server in development mode needs one; a token says it by itself.
-func (o owner) id(c *inTenant) string {
+func (o owner) id(c remote) string {
 	if o.Owner != "" || c.authenticated() {
 		return o.Owner
 	}
@@ -102,7 +102,7 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return err
 	}
 	r := contracts.AcquireRequest{
-		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), TTLSeconds: seconds, Metadata: c.Metadata,
+		RequestID: c.RequestID, OwnerID: c.id(l.remote), TTLSeconds: seconds, Metadata: c.Metadata,
 	}
 	if r.RequestID == "" {
 		r.RequestID = client.NewRequestID()
@@ -196,7 +196,7 @@ func (c *renewCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.TTL/4, time.Second))
 	defer cancel()
 	lease, err := server.Renew(ctx, l.Tenant, c.Key, contracts.RenewRequest{
-		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), FencingToken: c.Token, TTLSeconds: seconds, ExpiresAt: c.ExpiresAt,
+		RequestID: c.RequestID, OwnerID: c.id(l.remote), FencingToken: c.Token, TTLSeconds: seconds, ExpiresAt: c.ExpiresAt,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -219,7 +219,7 @@ func (c *releaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return err
 	}
 	lease, err := server.Release(ctx, l.Tenant, c.Key, contracts.ReleaseRequest{
-		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), FencingToken: c.Token,
+		RequestID: c.RequestID, OwnerID: c.id(l.remote), FencingToken: c.Token,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -242,7 +242,7 @@ func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error
 		return err
 	}
 	lock, err := server.ForceRelease(ctx, l.Tenant, c.Key, contracts.ForceReleaseRequest{
-		RequestID: c.RequestID, OwnerID: c.id(&l.inTenant), Reason: c.Reason, LeaseID: c.LeaseID,
+		RequestID: c.RequestID, OwnerID: c.id(l.remote), Reason: c.Reason, LeaseID: c.LeaseID,
 	})
 	if err != nil {
 		return l.outcome(err)
@@ -351,7 +351,16 @@ func table(locks []contracts.Lock, now time.Time) string {
 			age(l.AcquiredAt, now), until, labels(l.Metadata))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
-	return strings.ReplaceAll(b.String(), "  \n", "\n")
+	return trimmed(b.String())
+}
+
+// trimmed is a table without spaces at the ends of its lines.
+func trimmed(table string) string {
+	lines := strings.Split(table, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // age is the time since a lock was acquired, by the clock of this machine; "-" if that is not known.
@@ -372,13 +381,18 @@ func labels(metadata map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// printable is text that others chose, quoted if it could be taken for other columns or for commands to a terminal, and cut to
-// a length that a table bears.
+// quoted is text that others chose, in quotes if it could be taken for other columns or for commands to a terminal.
+func quoted(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == ',' || r == '"' }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// printable is [quoted] text, cut to a length that a table bears.
 func printable(text string) string {
 	const most = 48
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == ',' || r == '"' }) {
-		text = strconv.Quote(text)
-	}
+	text = quoted(text)
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "…"
 	}

@@ -19,6 +19,7 @@ const (
 	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
 	exitMissing     = 5   // the lock, the analysis or the service does not exist
 	exitDead        = 6   // the analysis was FAILED before
+	exitNotFailed   = 6   // the analysis is not FAILED: there is nothing to retry
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
 

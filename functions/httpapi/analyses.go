@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
@@ -159,12 +161,95 @@ func (a *api) getAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) erro
 	if !s.Exists {
 		return noLock(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such analysis"})
 	}
-	end, _ := s.ExpiresAt()
-	return send(w, contracts.Analysis{
-		AnalysisID: string(analysisID(r)), Status: string(s.Status), Finished: s.Status.Finished(), Locked: s.Locked(now),
-		OwnerID: s.Owner, ExpiresAt: text(end), Runs: s.Runs, Failures: s.Failures,
-		Result: s.Result, FailureReason: s.Reason,
+	return send(w, analysisBody(analysisID(r), s, s.Locked(now)))
+}
+
+func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	q, err := query(r, "prefix", "status", "page_size", "page_token")
+	if err != nil {
+		return err
+	}
+	list := analysis.List{Prefix: q["prefix"], Status: analysis.Status(q["status"]), PageToken: q["page_token"]}
+	if list.PageSize, err = pageSize(q); err != nil {
+		return err
+	}
+	if err := list.Validate(); err != nil {
+		return err // without waiting
+	}
+	show := func(l analysis.Listed) contracts.Analysis { return analysisBody(l.ID, l.State, l.Locked) }
+	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any, size int, err error) {
+		p, err := a.analyses.List(ctx, list)
+		end := unreadable{nextPage: nextPage{p.Next}}
+		for _, l := range p.Analyses {
+			if l.Err == nil {
+				readable = append(readable, l)
+				continue
+			}
+			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID), Code: problemOf(l.Err).Code})
+			a.log.WarnContext(ctx, "an analysis cannot be read", "request", w.Header().Get(requestIDHeader), "err", l.Err.Error())
+		}
+		return readable, end, p.Bytes, err
 	})
+}
+
+// unreadable is what follows the entries of a page of analyses.
+type unreadable struct {
+	Unreadable []contracts.UnreadableAnalysis `json:"unreadable,omitempty"`
+	nextPage
+}
+
+func (a *api) retryAnalysis(w http.ResponseWriter, r *http.Request, c Caller) error {
+	if !c.Admin {
+		return contracts.Errorf(contracts.CodePermissionDenied, "retrying an analysis needs the administrator's scope")
+	}
+	var body contracts.AnalysisRetryRequest
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	by, err := c.owner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.analyses.Retry(r.Context(), analysis.Retry{ID: analysisID(r), By: by, RequestID: body.RequestID, Reason: body.Reason})
+	auditNote(r, slog.String("reason", body.Reason), slog.Bool("replayed", o.Replayed))
+	return sendAnalysis(w, o, err, func() any {
+		return contracts.AnalysisRetried{
+			AnalysisID: string(analysisID(r)), Status: string(o.Grant.Status), Retry: retryBody(o.Retried), Replayed: o.Replayed,
+		}
+	})
+}
+
+// analysisBody is an analysis as everybody may see it who may see analyses.
+func analysisBody(id analysis.ID, s analysis.State, locked bool) contracts.Analysis {
+	a := contracts.Analysis{
+		AnalysisID: string(id), Status: string(s.Status), Finished: s.Status.Finished(), Locked: locked,
+		OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures, Result: s.Result, FailureReason: s.Reason, Retry: retryBody(s.Retried),
+	}
+	if end, ok := s.ExpiresAt(); ok && s.Owner != "" { // without an owner it is no lock's
+		a.ExpiresAt = text(end)
+	}
+	if s.Status.Finished() {
+		a.FinishedAt = storedTime(s.Finished)
+	}
+	return a
+}
+
+// retryBody is the last retry of an analysis; nil if there was none.
+func retryBody(r analysis.Retried) *contracts.AnalysisRetry {
+	at := storedTime(r.At)
+	if at == "" {
+		return nil
+	}
+	return &contracts.AnalysisRetry{By: r.By, Reason: r.Reason, At: at}
+}
+
+// storedTime is a time of the document if it has the form of the contract, as the server writes it; empty otherwise: the document is the
+// user's.
+func storedTime(s string) contracts.Time {
+	if _, err := docstore.ParseTime(docstore.String(s)); err != nil {
+		return ""
+	}
+	return s
 }
 
 // sendAnalysis sends the outcome of a holder's command: the body if it is OK, else the error of the same code.

@@ -76,7 +76,8 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	// BE-041 rule 1.
 	d.post(a1+"/lock", `{"owner_id":"worker-9","request_id":"r5"}`).wants(t, 200,
 		`{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"READY"}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1"}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1",
+		"finished_at":"2026-01-01T00:06:10.000Z"}`)
 }
 
 // TestCreateAnalysis: a document is made once, and one that is there is never changed.
@@ -91,7 +92,8 @@ func TestCreateAnalysis(t *testing.T) {
 	}
 	d.post(a1+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%.0f,"status":"READY","result":"x"}`, token))
 	d.send("PUT", a1, "").wants(t, 200, `{"analysis_id":"a1","status":"READY","created":false}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x"}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"result":"x",
+		"finished_at":"2026-01-01T00:00:00.000Z"}`)
 
 	d.order("a2", map[string]docstore.Value{"name": docstore.String("no status at all")})
 	d.send("PUT", "/v1/analyses/a2", "").wants(t, 200, `{"analysis_id":"a2","created":false}`)
@@ -108,7 +110,8 @@ func TestFailedAnalysis(t *testing.T) {
 	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r1"}`)
 	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":1,"status":"FAILED","failure_reason":"no such file"}`).wants(t, 200,
 		`{"analysis_id":"a1","status":"FAILED","replayed":false}`)
-	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":1,"failure_reason":"no such file"}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":1,"failure_reason":"no such file",
+		"finished_at":"2026-01-01T00:00:00.000Z"}`)
 	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED"}`)
 }
 
@@ -194,6 +197,12 @@ func TestBadAnalysisInput(t *testing.T) {
 		status             int
 		field              string
 	}{
+		{"retry without a reason", "a1/retry", `{"request_id":"r1","owner_id":"root"}`, 400, "reason"},
+		{"retry with an empty reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":""}`, 400, "reason"},
+		{"retry with a long reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"` + large[:513] + `"}`, 400, "reason"},
+		{"retry without a request_id", "a1/retry", `{"owner_id":"root","reason":"x"}`, 400, "request_id"},
+		{"retry without an owner_id", "a1/retry", `{"request_id":"r1","reason":"x"}`, 400, "owner_id"},
+		{"retry by no text", "a1/retry", `{"request_id":"r1","owner_id":"(unreadable)","reason":"x"}`, 400, "owner_id"},
 		{"no body", "a1/lock", ``, 400, "body"},
 		{"not JSON", "a1/lock", `request_id=r1`, 400, "body"},
 		{"cut off", "a1/lock", `{"request_id":`, 400, "body"},
@@ -283,7 +292,7 @@ func TestAnalysisPaths(t *testing.T) {
 			t.Errorf("%s %s: Allow %q, want %q", c.method, c.target, got, c.allow)
 		}
 	}
-	d.get("/v1/analyses").refuses(t, 404, "NOT_FOUND", "")
+	d.get("/v1/analyses/").refuses(t, 400, "INVALID_ARGUMENT", "analysis_id")
 	d.post(a1+"/steal", `{}`).refuses(t, 404, "NOT_FOUND", "")
 }
 
@@ -328,6 +337,128 @@ func TestStrangeDocuments(t *testing.T) {
 	})
 }
 
+// TestRetryAnalysis: a FAILED analysis runs again, once for each request; nothing else can be retried.
+func TestRetryAnalysis(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.order("a1", nil)
+	const again = `{"request_id":"t1","owner_id":"root","reason":"the model is fixed"}`
+	refused := func(detail string) {
+		t.Helper()
+		before := d.get(a1).raw
+		a := d.post(a1+"/retry", again)
+		a.refuses(t, 409, "ANALYSIS_NOT_FAILED", "")
+		if a.body["detail"] != detail || d.get(a1).raw != before {
+			t.Errorf("%s, and then %s", a.raw, d.get(a1).raw)
+		}
+	}
+	refused("the analysis is not FAILED: it waits to run")
+	fail := func(token int) {
+		t.Helper()
+		d.post(a1+"/lock", fmt.Sprintf(`{"owner_id":"w","request_id":"r%d"}`, token))
+		d.post(a1+"/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":"no model"}`, token)).
+			wants(t, 200, `{"analysis_id":"a1","status":"FAILED","replayed":false}`)
+	}
+	fail(1)
+	d.clock.Advance(time.Hour)
+	const retry = `{"by":"root","reason":"the model is fixed","at":"2026-01-01T01:00:00.000Z"}`
+	d.post(a1+"/retry", again).wants(t, 200, `{"analysis_id":"a1","status":"PENDING","retry":`+retry+`,"replayed":false}`)
+	d.post(a1+"/retry", again).wants(t, 200, `{"analysis_id":"a1","status":"PENDING","retry":`+retry+`,"replayed":true}`)
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0,
+		"failure_reason":"no model","retry":`+retry+`}`)
+	d.post(a1+"/retry", strings.Replace(again, "fixed", "new", 1)).refuses(t, 422, "REQUEST_ID_REUSED", "")
+	d.post(a1+"/retry", strings.Replace(again, "t1", "t2", 1)).refuses(t, 409, "ANALYSIS_NOT_FAILED", "")
+	fail(3) // the second token is the retry's
+	d.post(a1+"/retry", again).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","retry":`+retry+`,"replayed":true}`)
+
+	d.post(a1+"/retry", strings.Replace(again, "t1", "t3", 1))
+	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r9"}`)
+	running := d.post(a1+"/retry", strings.Replace(again, "t1", "t4", 1))
+	if running.body["detail"] != "the analysis is not FAILED: a worker runs it, or did until its lock expired" {
+		t.Errorf("running: %s", running.raw)
+	}
+	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":5,"status":"READY"}`)
+	d.post(a1+"/retry", strings.Replace(again, "t1", "t4", 1)).refuses(t, 409, "ANALYSIS_NOT_FAILED", "")
+	d.post("/v1/analyses/none/retry", again).refuses(t, 404, "NOT_FOUND", "analysis_id")
+
+	// A document in which another writer has changed what the server wrote.
+	d.order("a1", map[string]docstore.Value{"lockRetriedAt": docstore.String("yesterday"), "lockFinishedAt": docstore.Int(1)})
+	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0}`)
+
+	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
+	d.order("a2", map[string]docstore.Value{"status": docstore.String("FAILED")})
+	d.post("/v1/analyses/a2/retry", `{"request_id":"t1","reason":"x"}`).wants(t, 200,
+		`{"analysis_id":"a2","status":"PENDING","retry":{"by":"root","reason":"x","at":"2026-01-01T01:00:00.000Z"},"replayed":false}`)
+}
+
+// TestListAnalyses: pages by prefix and status, of which all together show each analysis once. What cannot be read is shown as such.
+func TestListAnalyses(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	for id, status := range map[string]string{"a/1": "FAILED", "a1": "PENDING", "a2": "FAILED", "a3": "READY", "a4": "queued", "b1": "FAILED", "ü": "FAILED"} {
+		d.order(id, map[string]docstore.Value{"status": docstore.String(status)})
+	}
+	d.order("a5", map[string]docstore.Value{"status": docstore.Int(7)})
+	d.order("a6", map[string]docstore.Value{"title": docstore.String("no status at all"), "lockRuns": docstore.String("many")})
+	d.order("a7", map[string]docstore.Value{"status": docstore.String("PENDING"), "lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("soon")})
+	d.log.Reset()
+	walk := func(query string) (shown, unreadable string) {
+		t.Helper()
+		var ids, others []string
+		for token := ""; ; {
+			q := query
+			if token != "" {
+				q += "&page_token=" + token
+			}
+			a := d.get("/v1/analyses?" + q)
+			if a.status != 200 || strings.Contains(a.raw, "fencing_token") {
+				t.Fatalf("%s: %d %s", q, a.status, a.raw)
+			}
+			for _, l := range a.body["analyses"].([]any) {
+				ids = append(ids, l.(map[string]any)["analysis_id"].(string))
+			}
+			list, _ := a.body["unreadable"].([]any)
+			for _, l := range list {
+				others = append(others, fmt.Sprint(l.(map[string]any)["analysis_id"], ":", l.(map[string]any)["code"]))
+			}
+			if token, _ = a.body["next_page_token"].(string); token == "" {
+				return strings.Join(ids, " "), strings.Join(others, " ")
+			}
+		}
+	}
+	const (
+		damaged = "a5:DOCUMENT_DAMAGED a6:DOCUMENT_DAMAGED"
+		slash   = "a/1:INVALID_ARGUMENT " + damaged // a name that no command can have
+	)
+	for query, want := range map[string][2]string{
+		"":                          {"a1 a2 a3 a4 a7 b1 ü", slash},
+		"page_size=1":               {"a1 a2 a3 a4 a7 b1 ü", slash},
+		"page_size=3":               {"a1 a2 a3 a4 a7 b1 ü", slash},
+		"status=FAILED":             {"a2 b1 ü", slash},
+		"status=FAILED&page_size=1": {"a2 b1 ü", slash},
+		"status=queued&prefix=a4":   {"a4", ""},
+		"status=LOST":               {"", slash},
+		"status=LOST&page_size=1":   {"", slash},
+		"prefix=a":                  {"a1 a2 a3 a4 a7", slash},
+		"prefix=b":                  {"b1", ""},
+		"prefix=%C3%BC":             {"ü", ""},
+		"prefix=%25":                {"", ""},
+	} {
+		if shown, unreadable := walk(query); shown != want[0] || unreadable != want[1] {
+			t.Errorf("%s: got %q and %q\nwant %q", query, shown, unreadable, want)
+		}
+	}
+	if log := d.log.String(); !strings.Contains(log, `field \"status`) || !strings.Contains(log, `field \"lockRuns`) {
+		t.Errorf("the log does not name the fields: %s", log)
+	}
+	d.get("/v1/analyses?prefix=a7").wants(t, 200, `{"analyses":[{"analysis_id":"a7","status":"PENDING","finished":false,"locked":true,"owner_id":"w",
+		"runs":0,"failures":0}]}`)
+	for query, field := range map[string]string{
+		"page_size=0": "page_size", "page_size=1001": "page_size", "page_size=x": "page_size", "page_token=%21": "page_token", "state=FAILED": "state",
+		"status=%00": "status", "status=A&status=B": "status", "prefix=" + strings.Repeat("x", 257): "prefix",
+	} {
+		d.get("/v1/analyses?"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
+	}
+}
+
 // TestOnlyWorkers: analyses belong to no tenant, so that the worker's scope is what counts.
 func TestOnlyWorkers(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Admin: true}})
@@ -339,8 +470,18 @@ func TestOnlyWorkers(t *testing.T) {
 			t.Errorf("the scope is not named: %s", a.raw)
 		}
 	}
+	if a := d.get(a1); a.status != 200 { // an administrator sees what there is to retry
+		t.Errorf("an administrator: %d %s", a.status, a.raw)
+	}
+	d.get("/v1/analyses").wants(t, 200, `{"analyses":[{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0}]}`)
+	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}}, d.store)
 	d.get(a1).refuses(t, 403, "PERMISSION_DENIED", "")
+	d.get("/v1/analyses").refuses(t, 403, "PERMISSION_DENIED", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Worker: true}}, d.store)
+	d.post(a1+"/retry", `{"request_id":"r1","reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	if a := d.get("/v1/analyses"); a.status != 200 {
+		t.Errorf("a worker: %d %s", a.status, a.raw)
+	}
 	if a := d.post(a1+"/lock", `{"request_id":"r1"}`); a.body["acquired"] != true {
 		t.Errorf("a worker: %d %s", a.status, a.raw)
 	}
@@ -410,15 +551,17 @@ func FuzzAnalysisBody(f *testing.F) {
 		`{"fencing_token":1,"owner_id":"ann","status":"READY","result":"x"}`,
 		`{"fencing_token":1,"owner_id":"ann","status":"FAILED","failure_reason":null}`,
 		`{"fencing_token":1,"owner_id":"ann","failure_reason":"\ud800"}`,
-		`{"fencing_token":1e0,"owner_id":"ann"}`, `[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
+		`{"fencing_token":1e0,"owner_id":"ann"}`, `{"request_id":"r1","owner_id":"root","reason":"again"}`, `[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
 	} {
 		f.Add(uint8(i), []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
-		target := []string{"/lock", "/refresh", "/release", "/finish"}[which%4]
+		target := []string{"/lock", "/refresh", "/release", "/finish", "/retry"}[which%5]
 		d := open(t, httpapi.Development{})
 		d.order("a1", nil)
-		if target != "/lock" {
+		if target == "/retry" {
+			d.order("a1", map[string]docstore.Value{"status": docstore.String("FAILED")})
+		} else if target != "/lock" {
 			d.post(a1+"/lock", `{"request_id":"r0","owner_id":"ann"}`)
 		}
 		before := d.get(a1).raw

@@ -17,6 +17,7 @@ import (
 //	path           what it was about
 //	owner          whose lease it is, or was
 //	reason         why, in the caller's words; or why the caller was rejected
+//	replayed       of a retry of an analysis: true if the same request retried it before, and nothing was changed
 //	remote         the address that the request came from, and what a proxy said of it: forwarded_for, which anyone can write
 //	request        the request's ID, as in the response and in the line of the request
 //

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // audited returns the audit events of the log, and empties it.
@@ -42,14 +43,15 @@ func (d *api) audited(t *testing.T) (events []map[string]any) {
 func TestAudit(t *testing.T) {
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true, MachineIDs: true}
 	root := httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}
-	by := func(subject, action, outcome, path string, more ...string) map[string]any {
+	by := func(subject, action, outcome, path string, more ...any) map[string]any {
 		e := map[string]any{"action": action, "outcome": outcome, "path": path, "subject": subject, "caller_tenant": "acme"}
 		for i := 0; i < len(more); i += 2 {
-			e[more[i]] = more[i+1]
+			e[more[i].(string)] = more[i+1]
 		}
 		return e
 	}
 	d := open(t, verified{caller: ann})
+	d.order("a2", map[string]docstore.Value{"status": docstore.String("FAILED")})
 	const rival = "/v1/tenants/acmf/locks/k"
 	for _, c := range []struct {
 		caller             httpapi.Caller
@@ -73,7 +75,15 @@ func TestAudit(t *testing.T) {
 		}},
 		{ann, nil, "PUT", "/v1/analyses/a1", "", nil},
 		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w1","request_id":"r1"}`, by("ann", "analysis.lock", "ok", "/v1/analyses/a1/lock", "owner", "ann#w1")},
-		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil}, // skipped
+		{ann, nil, "POST", "/v1/analyses/a1/lock", `{"owner_id":"w2","request_id":"r2"}`, nil},    // skipped
+		{root, nil, "POST", "/v1/analyses/a1/retry", `{"request_id":"t1","reason":"fixed"}`, nil}, // not FAILED
+		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`, by("ann", "analysis.retry", "PERMISSION_DENIED",
+			"/v1/analyses/a2/retry", "reason", "retrying an analysis needs the administrator's scope")},
+		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`, by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
+			"reason", "fixed", "replayed", false)},
+		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`, by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry",
+			"reason", "fixed", "replayed", true)},
+		{root, nil, "GET", "/v1/analyses", "", nil},
 	} {
 		d.serve(verified{caller: c.caller, err: c.err}, d.store)
 		d.send(c.method, c.path, c.body)

@@ -117,8 +117,10 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: run + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
 		{Method: "POST", Path: run + "/release", Do: a.withWorker(a.releaseAnalysis)},
 		{Method: "POST", Path: run + "/finish", Audit: "analysis.finish", Do: a.withWorker(a.finishAnalysis)},
+		{Method: "POST", Path: run + "/retry", Audit: "analysis.retry", Do: a.admitted(a.retryAnalysis)},
 		{Method: "PUT", Path: run, Do: a.withWorker(a.createAnalysis)},
-		{Method: "GET", Path: run, Do: a.withWorker(a.getAnalysis)},
+		{Method: "GET", Path: run, Do: a.withReader(a.getAnalysis)},
+		{Method: "GET", Path: "/v1/analyses", Do: a.withReader(a.listAnalyses)},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},
@@ -149,11 +151,25 @@ func ofTenant(do handler) handler {
 func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) error {
 	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Worker {
-			return contracts.Errorf(contracts.CodePermissionDenied,
-				"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise", DefaultWorkerScope)
+			return notWorker()
 		}
 		return do(w, r, c)
 	})
+}
+
+// withReader admits authenticated callers who may see analyses: workers and administrators.
+func (a *api) withReader(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
+	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+		if !c.Worker && !c.Admin {
+			return notWorker()
+		}
+		return do(w, r, c)
+	})
+}
+
+func notWorker() error {
+	return contracts.Errorf(contracts.CodePermissionDenied,
+		"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise", DefaultWorkerScope)
 }
 
 func (a *api) identify(r *http.Request) (Caller, error) {

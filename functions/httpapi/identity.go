@@ -18,10 +18,10 @@ type Caller struct {
 	// Tenant is the only tenant that the caller may touch. It is empty in development mode: any.
 	Tenant string
 
-	// Admin callers may end other owners' leases.
+	// Admin callers may end other owners' leases, and see and retry analyses.
 	Admin bool
 
-	// Worker callers may run analyses, which belong to no tenant.
+	// Worker callers may run analyses, which belong to no tenant, and see them.
 	Worker bool
 
 	// MachineIDs callers may lease machine IDs, which belong to no tenant; administrators may, too.

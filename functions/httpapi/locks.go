@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/page"
 )
 
 func lockID(r *http.Request) lock.ID {
@@ -109,17 +110,15 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	list := lock.List{
 		Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], Phase: lock.Phase(q["state"]), PageToken: q["page_token"],
 	}
-	if s, given := q["page_size"]; given {
-		if list.PageSize, err = strconv.Atoi(s); err != nil || list.PageSize == 0 {
-			return field.Errorf("page_size", "must be a whole number from 1 to %d", lock.MaxPageSize)
-		}
+	if list.PageSize, err = pageSize(q); err != nil {
+		return err
 	}
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}
-	return sendList(a, w, r, "locks", lockBody, func(ctx context.Context) ([]lock.Status, string, int, error) {
+	return sendList(a, w, r, "locks", lockBody, func(ctx context.Context) ([]lock.Status, any, int, error) {
 		p, err := a.locks.List(ctx, list)
-		return p.Locks, p.Next, p.Bytes, err
+		return p.Locks, nextPage{p.Next}, p.Bytes, err
 	})
 }
 
@@ -257,6 +256,19 @@ func labels(m map[string]string) contracts.Metadata {
 		return contracts.Metadata{}
 	}
 	return m
+}
+
+// pageSize is the page_size of a query, 0 if it has none.
+func pageSize(q map[string]string) (int, error) {
+	s, given := q["page_size"]
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n == 0 {
+		return 0, field.Errorf("page_size", "must be a whole number from 1 to %d", page.MaxSize)
+	}
+	return n, nil
 }
 
 // query returns the query's parameters, each of which may be given once and must be one of known.

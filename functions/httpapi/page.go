@@ -8,13 +8,19 @@ import (
 	"net/http"
 )
 
+// nextPage is what follows the entries of a page.
+type nextPage struct {
+	Token string `json:"next_page_token,omitempty"`
+}
+
 // sendList responds with a page of a list: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of all pages and
 // for a slot, reads the page, and writes it entry by entry: beside the page, a caller that reads slowly keeps the JSON of one entry in
 // memory, and no slot. After read nothing can fail but the connection, so that a 200 is a whole page.
 //
-// read returns the entries, the next page's token and about how many bytes the entries take; body is how the contract shows one.
+// read returns the entries, the members that follow them in the page, and about how many bytes the entries take; body is how the contract
+// shows one.
 func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name string, body func(T) B,
-	read func(context.Context) (entries []T, next string, size int, err error),
+	read func(context.Context) (entries []T, rest any, size int, err error),
 ) error {
 	share := int64(pageReading)
 	if err := a.admission.pages.enter(r.Context(), share); err != nil {
@@ -24,11 +30,11 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 
 	var (
 		entries []T
-		next    string
+		rest    any
 		size    int
 	)
 	err := a.admission.slots.with(r.Context(), func() (err error) {
-		entries, next, size, err = read(r.Context())
+		entries, rest, size, err = read(r.Context())
 		return err
 	})
 	if err != nil {
@@ -37,13 +43,13 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 	sending := min(max(int64(size), pageLeast), share)
 	a.admission.pages.leave(share - sending)
 	share = sending
-	writePage(w, name, entries, next, body)
+	writePage(w, name, entries, rest, body)
 	return nil
 }
 
 // writePage writes the entries one after the other. HTML is not escaped: browsers do not take the response for a page, and text
 // would grow to six times its size.
-func writePage[T, B any](w http.ResponseWriter, name string, entries []T, next string, body func(T) B) {
+func writePage[T, B any](w http.ResponseWriter, name string, entries []T, rest any, body func(T) B) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -71,10 +77,14 @@ func writePage[T, B any](w http.ResponseWriter, name string, entries []T, next s
 		b.Reset()
 	}
 	b.WriteByte(']')
-	if next != "" {
-		b.WriteString(`,"next_page_token":`)
-		encode(next)
+	begin := b.Len()
+	encode(rest)
+	if members := b.Bytes()[begin:]; len(members) > len("{}") {
+		members[0] = ','
+	} else {
+		b.Truncate(begin)
+		b.WriteByte('}')
 	}
-	b.WriteString("}\n")
+	b.WriteByte('\n')
 	_, _ = w.Write(b.Bytes()) // an error means that the caller is gone
 }

@@ -2,6 +2,8 @@ package suite
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +19,7 @@ func Analyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) do
 // AnalysesChecksBite shows that the checks of [Analyses] notice faults.
 func AnalysesChecksBite(t *testing.T) { analysesProof.bites(t) }
 
-var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants, nil}
+var analysesProof = proof[GateStep]{AnalysisProgram, RunAnalyses, AnalysisHistory, AnalysisMutants, AnalysisProgramMutants}
 
 // AnalysisMutants are faults to inject between the rules of the gate and their store.
 var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
@@ -76,6 +78,43 @@ var AnalysisMutants = map[string]func(docstore.Store) docstore.Store{
 		w.Add, w.StartAtNow = nil, nil
 		return w
 	}),
+}
+
+// AnalysisProgramMutants are faults of commands that histories do not have, or have too seldom.
+var AnalysisProgramMutants = map[string]func(docstore.Store) docstore.Store{
+	"retry of a READY or running analysis": onRetries(func(w docstore.Write) docstore.Write {
+		w.If = forgetting(w.If, "status")
+		return w
+	}),
+	"retry without the request memory": func(s docstore.Store) docstore.Store {
+		return forgetful(s, "lockRetry")
+	},
+	"retry remembered until the next": func(s docstore.Store) docstore.Store {
+		return forgetful(s, "lockRetry", "1")
+	},
+	"retry that leaves the lock": onRetries(func(w docstore.Write) docstore.Write {
+		w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == "lockOwner" })
+		return w
+	}),
+	"failures counted on after a retry": onRetries(func(w docstore.Write) docstore.Write {
+		w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == "lockFailures" })
+		return w
+	}),
+	"a retry that no sweep finds": onRetries(func(w docstore.Write) docstore.Write {
+		w.Set = maps.Clone(w.Set)
+		delete(w.Set, "lockExpiresAt")
+		return w
+	}),
+}
+
+// onRetries makes a mutant of a change to the writes of retries.
+func onRetries(change func(docstore.Write) docstore.Write) func(docstore.Store) docstore.Store {
+	return onWrites(func(w docstore.Write) docstore.Write {
+		if w.Set["lockRetriedAt"] == nil {
+			return w
+		}
+		return change(w)
+	})
 }
 
 // onWrites makes a mutant of a change to every write.

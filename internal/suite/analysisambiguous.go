@@ -11,7 +11,7 @@ import (
 // AmbiguousAnalyses is [Ambiguous] for the commands of the gate: a caller that retries a command until a
 // response arrives gets the right one, and the command has had one effect: no false "locked", no false "lost", no run that counts twice.
 func AmbiguousAnalyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
-	everyFate(t, newStore, ambiguousAnalysis, "acquire", "acquire stale", "refresh", "release", "finish")
+	everyFate(t, newStore, ambiguousAnalysis, "acquire", "acquire stale", "refresh", "release", "finish", "retry")
 }
 
 func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
@@ -32,6 +32,15 @@ func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock 
 		if want.Token = o.token(); a != want {
 			t.Fatalf("the lock to begin with: %+v\nwant %+v", a, want)
 		}
+		clock.Advance(time.Second)
+	}
+	if do == "retry" {
+		end := GateStep{ID: "k", Owner: "ann", Do: "finish", Failed: true, Reason: "no disk"}
+		want := o.answer(end, o.token(), clock.Now())
+		if a, err := g.send(t.Context(), end, o.token()); err != nil || a != want {
+			t.Fatalf("the failure to begin with: %+v, %v\nwant %+v", a, err, want)
+		}
+		step.Reason = "the disk is larger"
 		clock.Advance(time.Second)
 	}
 	if do == "acquire stale" {

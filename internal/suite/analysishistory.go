@@ -64,11 +64,17 @@ func (w *worker) command(ctx context.Context) error {
 	case n < 28:
 		refresh := analysis.Refresh{ID: w.id, Owner: owner, Token: token, TTLSeconds: 2}
 		c, do = refresh, func() (analysis.Outcome, error) { return w.analyses.Refresh(ctx, refresh) }
-	case n < 38:
+	case n < 36:
 		release := analysis.Release{ID: w.id, Owner: owner, Token: token}
 		c, do = release, func() (analysis.Outcome, error) { return w.analyses.Release(ctx, release) }
+	case n < 38:
+		retry := analysis.Retry{ID: w.id, By: owner, RequestID: request, Reason: "try again"}
+		c, do = retry, func() (analysis.Outcome, error) { return w.analyses.Retry(ctx, retry) }
 	default:
 		finish := analysis.Finish{ID: w.id, Owner: owner, Token: token, Status: analysis.Ready}
+		if w.random.IntN(4) > 0 { // READY is the end of the history
+			finish.Status = analysis.Failed
+		}
 		c, do = finish, func() (analysis.Outcome, error) { return w.analyses.Finish(ctx, finish) }
 	}
 	return w.send(c, false, func() (output, error) { return known(do()) })

@@ -17,6 +17,15 @@ type gateOracle struct {
 	reason   string    // of the last failure
 	failed   int64     // token of the run that failed last
 	queued   time.Time // when the latest sweep put it into the queue; zero if it has not since it was last begun
+	ended    time.Time // when a command made it READY or FAILED; zero if none did since it was last begun or retried
+	retries  []retried // newest last
+	awaits   bool      // it was retried, and no worker has begun it since
+}
+
+// retried is how an administrator let a FAILED analysis run again.
+type retried struct {
+	by, request, reason string
+	at                  time.Time
 }
 
 // run is one grant. A sweep that gives an analysis up takes a token as well: that is a run without an owner.
@@ -36,6 +45,9 @@ type GateAnswer struct {
 	Status         string
 	Runs, Failures int64 // if the code is OK
 	RetryAfter     time.Duration
+	RetriedBy      string // if the code is OK, of a retry
+	RetryReason    string
+	RetriedAt      string
 }
 
 // token is the latest token, 0 if there is none.
@@ -115,8 +127,10 @@ func (o *gateOracle) answer(s GateStep, token int64, now time.Time) GateAnswer {
 		return o.refresh(s, token, now)
 	case "release":
 		return o.release(s, token)
+	case "retry":
+		return o.retry(s, now)
 	default:
-		return o.finish(s, token)
+		return o.finish(s, token, now)
 	}
 }
 
@@ -143,7 +157,7 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 	// BE-041-RULE-2: no owner. BE-041-RULE-3: the owner's lock is stale.
 	o.next(run{owner: s.Owner, request: s.Request, ttl: s.TTL, until: now.Add(time.Duration(s.TTL) * time.Second)}, now)
 	o.streak++
-	o.queued = time.Time{}
+	o.queued, o.ended, o.awaits = time.Time{}, time.Time{}, false
 	return o.ok(false)
 }
 
@@ -206,7 +220,7 @@ func (o *gateOracle) fail(s GateStep, token int64) {
 	o.failed, o.reason = token, s.reason()
 }
 
-func (o *gateOracle) finish(s GateStep, token int64) GateAnswer {
+func (o *gateOracle) finish(s GateStep, token int64, now time.Time) GateAnswer {
 	status := "READY"
 	if s.Failed {
 		status = "FAILED"
@@ -226,7 +240,7 @@ func (o *gateOracle) finish(s GateStep, token int64) GateAnswer {
 	if code != "" {
 		return o.refuse(code)
 	}
-	o.status, o.reason = status, ""
+	o.status, o.reason, o.ended = status, "", now
 	o.end()
 	if s.Failed {
 		o.fail(s, token)
@@ -240,15 +254,47 @@ func (o *gateOracle) finish(s GateStep, token int64) GateAnswer {
 func (o *gateOracle) giveUp(now time.Time) {
 	o.next(run{over: true}, now)
 	o.status, o.streak, o.queued, o.reason = "FAILED", 0, time.Time{}, "given up"
+	o.ended, o.awaits = now, false
+}
+
+// retry lets a FAILED analysis run again. Whoever is at work on it, because another writer wrote FAILED, is fenced off.
+func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
+	shown := func(replayed bool) GateAnswer {
+		a, last := o.ok(replayed), o.retries[len(o.retries)-1]
+		a.RetriedBy, a.RetryReason, a.RetriedAt = last.by, last.reason, last.at.UTC().Format("2006-01-02T15:04:05.000Z")
+		return a
+	}
+	for i, r := range slices.Backward(o.retries) {
+		if len(o.retries)-i > 4 {
+			break
+		}
+		if r.by == s.Owner && r.request == s.Request {
+			if r.reason != s.Reason {
+				return o.refuse("REQUEST_ID_REUSED")
+			}
+			return shown(true)
+		}
+	}
+	if o.status != "FAILED" {
+		return GateAnswer{Answer: Answer{Code: "ANALYSIS_NOT_FAILED"}, Status: o.status}
+	}
+	if r := o.current(); r != nil {
+		r.over = true
+	}
+	o.next(run{over: true}, now)
+	o.retries = append(o.retries, retried{s.Owner, s.Request, s.Reason, now})
+	o.status, o.awaits = "PENDING", true
+	o.streak, o.failures, o.failed, o.queued, o.ended = 0, 0, 0, time.Time{}, time.Time{}
+	return shown(false)
 }
 
 // sweep says what a sweep does about the analysis: "requeued", "failed", "skipped", or nothing.
 func (o *gateOracle) sweep(now time.Time, takeovers int64, every time.Duration) string {
 	r := o.current()
 	switch {
-	case o.finished() || r == nil || r.garbage || r.until.After(now):
+	case o.finished() || !o.awaits && (r == nil || r.garbage || r.until.After(now)):
 		return ""
-	case o.streak-1 >= takeovers:
+	case !o.awaits && o.streak-1 >= takeovers:
 		o.giveUp(now)
 		return "failed"
 	case !o.queued.IsZero() && o.queued.Add(every).After(now):

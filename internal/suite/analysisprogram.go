@@ -17,7 +17,7 @@ import (
 // writer changes the document.
 type GateStep struct {
 	Wait    time.Duration
-	Do      string // acquire, refresh, release, finish, sweep, or status, unlock, garbage, delete: by another writer
+	Do      string // acquire, refresh, release, finish, retry, sweep, or status, unlock, garbage, delete: by another writer
 	ID      string
 	Owner   string
 	Request string
@@ -28,19 +28,40 @@ type GateStep struct {
 	Again   bool   // the token is the latest of the documents that were deleted, if there is one
 
 	Result      string // of finish
-	Reason      string // of release and finish, if Failed
+	Reason      string // of retry; of release and finish, if Failed
 	MaxFailures int64  // of acquire
 
 	LostRequests  int // requests of this command that get lost on the way: it is sent again
 	LostResponses int // responses that get lost: the store's library retries the same write, and only the last response arrives
 }
 
-// AnalysisProgram draws a sequence of steps over few analyses, owners and requests.
-var AnalysisProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) GateStep {
+// AnalysisProgram draws a sequence of steps over few analyses, owners and requests. One in four is about failures and retries of one
+// analysis: chance alone would seldom retry one twice.
+var AnalysisProgram = func() *rapid.Generator[[]GateStep] {
+	anything := rapid.SliceOfN(genStep, 1, 60)
+	failing := rapid.SliceOfN(rapid.Map(genStep, GateStep.failing), 8, 60)
+	return rapid.OneOf(anything, anything, anything, failing)
+}()
+
+// failing is a step that is about the end of one analysis, and its retry, more often than not.
+func (s GateStep) failing() GateStep {
+	s.ID, s.Owner = "k", "ann"
+	switch s.Do {
+	case "refresh", "unlock", "garbage", "delete":
+		s.Do = "retry"
+	case "status", "release":
+		s.Do, s.Status = "status", "FAILED"
+	case "finish":
+		s.Failed = true
+	}
+	return s
+}
+
+var genStep = rapid.Custom(func(t *rapid.T) GateStep {
 	return GateStep{
 		Wait: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
 		Do: rapid.SampledFrom([]string{
-			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish", "sweep", "sweep",
+			"acquire", "acquire", "acquire", "acquire", "acquire", "refresh", "refresh", "release", "release", "finish", "finish", "retry", "retry", "sweep", "sweep",
 			"status", "unlock", "garbage", "delete",
 		}).Draw(t, "do"),
 		Again:         rapid.IntRange(0, 4).Draw(t, "token of a deleted document") == 0,
@@ -57,7 +78,7 @@ var AnalysisProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) GateStep {
 		LostRequests:  rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "lost requests"),
 		LostResponses: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost answers"),
 	}
-}), 1, 60)
+})
 
 func (s GateStep) reason() string {
 	if !s.Failed {
@@ -140,6 +161,7 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 		if r := o.current(); r != nil {
 			r.over = true
 		}
+		o.awaits = false
 		return g.otherWriter(ctx, s.ID, docstore.Write{Unset: []string{"lockOwner", "lockExpiresAt"}})
 	case "delete":
 		g.oracles[s.ID] = o.deleted()
@@ -178,7 +200,7 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 	if err != nil {
 		return err
 	}
-	if s.Do == "acquire" {
+	if s.Do == "acquire" || s.Do == "retry" {
 		if err := g.learn(ctx, s.ID, o); err != nil {
 			return err
 		}
@@ -206,7 +228,7 @@ func (g *gateProgram) learn(ctx context.Context, id string, o *gateOracle) error
 
 // none sends a command about an analysis that does not exist.
 func (g *gateProgram) none(ctx context.Context, s GateStep) error {
-	if !slices.Contains([]string{"acquire", "refresh", "release", "finish"}, s.Do) {
+	if !slices.Contains([]string{"acquire", "refresh", "release", "finish", "retry"}, s.Do) {
 		return nil
 	}
 	got, err := g.send(ctx, s, 1)
@@ -251,6 +273,8 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 		o, err = g.analyses.Refresh(ctx, analysis.Refresh{ID: id, Owner: s.Owner, Token: token, TTLSeconds: s.TTL})
 	case "release":
 		o, err = g.analyses.Release(ctx, analysis.Release{ID: id, Owner: s.Owner, Token: token, Failed: s.reason()})
+	case "retry":
+		o, err = g.analyses.Retry(ctx, analysis.Retry{ID: id, By: s.Owner, RequestID: s.Request, Reason: s.Reason})
 	default:
 		c := analysis.Finish{ID: id, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result}
 		if s.Failed {
@@ -264,6 +288,7 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 		Runs:       o.Grant.Runs,
 		Failures:   o.Grant.Failures,
 		RetryAfter: o.RetryAfter,
+		RetriedBy:  o.Retried.By, RetryReason: o.Retried.Reason, RetriedAt: o.Retried.At,
 	}, err
 }
 
@@ -316,6 +341,16 @@ func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) err
 			want["lockExpiresAt"] = docstore.String("3000")
 		}
 	}
+	if n := len(o.retries); n > 0 {
+		r := o.retries[n-1]
+		want["lockRetriedAt"], want["lockRetriedBy"], want["lockRetryReason"] = docstore.FormatTime(r.at), docstore.String(r.by), docstore.String(r.reason)
+		if o.awaits {
+			want["lockExpiresAt"] = docstore.FormatTime(r.at)
+		}
+	}
+	if !o.ended.IsZero() {
+		want["lockFinishedAt"] = docstore.FormatTime(o.ended)
+	}
 	if o.token() > 0 {
 		want["lockToken"] = docstore.Int(o.token())
 	}
@@ -335,7 +370,8 @@ func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) err
 		want["lockRequeuedAt"] = docstore.FormatTime(o.queued)
 	}
 	// The oracle has no opinion on these.
-	for _, f := range []string{"lockHeartbeatAt", "lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4", "lockRequeueId", "failureReason"} {
+	for _, f := range []string{"lockHeartbeatAt", "lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4", "lockRequeueId", "failureReason",
+		"lockRetry1", "lockRetry2", "lockRetry3", "lockRetry4"} {
 		delete(d, f)
 	}
 	if !d.Equal(want) {

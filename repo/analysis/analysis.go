@@ -62,6 +62,10 @@ func (a *Analyses) Finish(ctx context.Context, c Finish) (Outcome, error) { retu
 // Create creates an analysis; Outcome.Replayed says that it existed. One request to the store.
 func (a *Analyses) Create(ctx context.Context, c Create) (Outcome, error) { return a.run(ctx, c) }
 
+// Retry makes a FAILED analysis PENDING; see [Retry.Write]. The caller of this method must have authorized the administrator. One
+// request to the store, whatever the outcome.
+func (a *Analyses) Retry(ctx context.Context, c Retry) (Outcome, error) { return a.run(ctx, c) }
+
 // command is what the commands have in common.
 type command interface {
 	rule.Command[State, Outcome]

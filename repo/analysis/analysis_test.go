@@ -82,6 +82,8 @@ func (b *bench) do(c any) (analysis.Outcome, error) {
 		return b.analyses.Release(b.t.Context(), c)
 	case analysis.Finish:
 		return b.analyses.Finish(b.t.Context(), c)
+	case analysis.Retry:
+		return b.analyses.Retry(b.t.Context(), c)
 	default:
 		b.t.Fatalf("%T is no command", c)
 		return analysis.Outcome{}, nil
@@ -114,6 +116,10 @@ func release(owner string, token int64, failed string) analysis.Release {
 
 func ready(owner string, token int64, result string) analysis.Finish {
 	return analysis.Finish{ID: id, Owner: owner, Token: token, Status: analysis.Ready, Result: result}
+}
+
+func retry(by, request, reason string) analysis.Retry {
+	return analysis.Retry{ID: id, By: by, RequestID: request, Reason: reason}
 }
 
 func failed(owner string, token int64, reason string) analysis.Finish {
@@ -224,7 +230,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	}
 	want := docstore.Doc{
 		"status": docstore.String("READY"), "result": docstore.String("gs://b/1"), "lockToken": docstore.Int(3), "lockFailures": docstore.Int(1),
-		"lockFailedToken": docstore.Int(1), "title": docstore.String("mine"),
+		"lockFailedToken": docstore.Int(1), "title": docstore.String("mine"), "lockFinishedAt": docstore.FormatTime(b.clock.Now()),
 	}
 	if got := b.userView(); !got.Equal(want) {
 		t.Errorf("the document is %v\nwant %v", got, want)
@@ -377,7 +383,10 @@ func TestFinishEndsTheLock(t *testing.T) {
 	b.gets(release("ann", 1, "no disk"), analysis.OK, false)
 	b.gets(acquire("ann", "r2", 300), analysis.OK, false)
 	b.gets(ready("ann", 2, ""), analysis.OK, false)
-	common := docstore.Doc{"title": docstore.String("mine"), "lockToken": docstore.Int(2), "lockFailures": docstore.Int(1), "lockFailedToken": docstore.Int(1)}
+	common := docstore.Doc{
+		"title": docstore.String("mine"), "lockToken": docstore.Int(2), "lockFailures": docstore.Int(1), "lockFailedToken": docstore.Int(1),
+		"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
+	}
 	want := common.Clone()
 	want["status"] = docstore.String("READY")
 	if got := b.userView(); !got.Equal(want) {
@@ -386,6 +395,9 @@ func TestFinishEndsTheLock(t *testing.T) {
 
 	b.put(id, docstore.Doc{"status": docstore.String("PENDING"), "result": docstore.Map{"my": "own"}})
 	b.gets(acquire("ann", "r3", 300), analysis.OK, false)
+	if end := b.document(id)["lockFinishedAt"]; end != nil {
+		t.Errorf("a run that has not ended is said to have ended at %v", end)
+	}
 	b.gets(failed("ann", 3, "bad input"), analysis.OK, false)
 	want = common.Clone()
 	maps.Copy(want, docstore.Doc{
@@ -575,6 +587,7 @@ func TestPoisonEnds(t *testing.T) {
 			}
 			want := docstore.Doc{
 				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(bound + 2), "failureReason": docstore.String(reason),
+				"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
 			}
 			if got := b.userView(); !got.Equal(want) {
 				t.Errorf("the document is %v\nwant %v", got, want)
@@ -647,6 +660,7 @@ func TestDamagedDocuments(t *testing.T) {
 		"failures are negative":   {"lockFailures": docstore.Int(-7)},
 		"status sorts above text": {"status": docstore.String("\U0010FFFFREADY")},
 		"a request is a number":   {"lockRequest3": docstore.Int(1)},
+		"a retry is a number":     {"lockRetry2": docstore.Int(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t)
@@ -654,7 +668,7 @@ func TestDamagedDocuments(t *testing.T) {
 			b.put(id, damage)
 			before := b.document(id)
 			for range 2 { // locked, and stale
-				for _, c := range []any{acquire("bob", "r2", 1), refresh("ann", 1, 1), release("ann", 1, "x"), release("ann", 1, ""), ready("ann", 1, ""), failed("ann", 1, "x")} {
+				for _, c := range []any{acquire("bob", "r2", 1), refresh("ann", 1, 1), release("ann", 1, "x"), release("ann", 1, ""), ready("ann", 1, ""), failed("ann", 1, "x"), retry("root", "r1", "x")} {
 					o, err := b.do(c)
 					if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "analyses//a1") || o != (analysis.Outcome{}) {
 						t.Errorf("%#v: %+v, %v", c, o, err)
@@ -812,6 +826,11 @@ func TestMalformedCommands(t *testing.T) {
 		{"result", ready("ann", 1, strings.Repeat("x", analysis.MaxResultBytes+1))},
 		{"result", ready("ann", 1, "\xff")},
 		{"fencing_token", ready("ann", -1, "")},
+		{"analysis_id", analysis.Retry{ID: "a/b", By: "root", RequestID: "r1", Reason: "x"}},
+		{"owner_id", retry("", "r1", "x")},
+		{"request_id", retry("root", "", "x")},
+		{"reason", retry("root", "r1", "")},
+		{"reason", retry("root", "r1", strings.Repeat("x", analysis.MaxRetryBytes+1))},
 	} {
 		o, err := b.do(c.do)
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != c.field || o != (analysis.Outcome{}) {

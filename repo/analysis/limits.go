@@ -13,7 +13,9 @@ const (
 	MaxIDBytes        = 256
 	MaxOwnerBytes     = 256
 	MaxRequestIDBytes = 128
-	MaxReasonBytes    = 1024
+	MaxReasonBytes    = 1024     // why a run failed
+	MaxRetryBytes     = 512      // why an administrator retries
+	MaxStatusBytes    = 256      // of a status that [List] asks for
 	MaxResultBytes    = 32 << 10 // store a larger result elsewhere, and its address here
 	MaxTTLSeconds     = 86_400   // a day
 

@@ -13,16 +13,17 @@ type Code string
 // The outcomes of the commands.
 const (
 	OK              Code = "OK"
-	AlreadyFinished Code = "ALREADY_FINISHED"  // the status is READY or FAILED
-	Locked          Code = "ANALYSIS_LOCKED"   // another worker runs it: Outcome.Grant says who and until when
-	NotFound        Code = "NOT_FOUND"         // there is no such document
-	Lost            Code = "LEASE_LOST"        // the token is not the current one: another worker took over
-	NotOwner        Code = "NOT_OWNER"         // the token belongs to another owner
-	Released        Code = "LEASE_RELEASED"    // the lock of this token was released
-	Expired         Code = "LEASE_EXPIRED"     // the lock expired
-	RequestIDReused Code = "REQUEST_ID_REUSED" // the request obtained the lock before, and that is over; or it was another one
-	Unreadable      Code = "LOCK_UNREADABLE"   // lockExpiresAt does not say whether the lock has ended
-	NotStale        Code = "NOT_STALE"         // the lock is no longer the one that the sweep found
+	AlreadyFinished Code = "ALREADY_FINISHED"    // the status is READY or FAILED
+	Locked          Code = "ANALYSIS_LOCKED"     // another worker runs it: Outcome.Grant says who and until when
+	NotFound        Code = "NOT_FOUND"           // there is no such document
+	Lost            Code = "LEASE_LOST"          // the token is not the current one: another worker took over
+	NotOwner        Code = "NOT_OWNER"           // the token belongs to another owner
+	Released        Code = "LEASE_RELEASED"      // the lock of this token was released
+	Expired         Code = "LEASE_EXPIRED"       // the lock expired
+	RequestIDReused Code = "REQUEST_ID_REUSED"   // the request obtained the lock before, and that is over; or it was another one
+	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended
+	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
+	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried
 )
 
 // Grant is the lock as its holder sees it.
@@ -44,13 +45,19 @@ type Outcome struct {
 	// AlreadyFinished it has the status. Otherwise it is empty.
 	Grant Grant
 
+	// Retried is the last retry of the analysis, in the outcome of a [Retry] that is OK.
+	Retried Retried
+
 	At         time.Time     // the store's time of the decision
 	RetryAfter time.Duration // for Locked: when the lock ends, if its holder does nothing
 	Detail     string        // a sentence for people that says more than the code, may be empty
 }
 
 func (s State) grant() Grant {
-	end, _ := s.ExpiresAt()
+	var end time.Time
+	if s.Owner != "" {
+		end, _ = s.ExpiresAt()
+	}
 	return Grant{Status: s.Status, Owner: s.Owner, Token: s.Token, ExpiresAt: end, Runs: s.Runs, Failures: s.Failures}
 }
 

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ var (
 	_ command = Release{}
 	_ command = Finish{}
 	_ command = Create{}
+	_ command = Retry{}
 	_ command = requeue{}
 	_ command = abandon{}
 
@@ -44,7 +46,7 @@ const (
 // see [nullable]. It is the first part of every condition: a write whose outcome cannot be reported must not change anything.
 func readable() docstore.Cond {
 	c := docstore.All{docstore.Any{docstore.Not{Cond: docstore.Has{Field: fStatus}}, docstore.LE{Field: fStatus, Value: lastText}}}
-	for _, f := range fRequests {
+	for _, f := range slices.Concat(fRequests[:], fRetries[:]) {
 		c = append(c, docstore.Any{docstore.Not{Cond: docstore.Has{Field: f}}, docstore.LE{Field: f, Value: lastText}})
 	}
 	for _, f := range counts {
@@ -233,7 +235,7 @@ func giveUp(k docstore.Key, holds docstore.Cond, reason string) docstore.Write {
 	return nextToken(docstore.Write{
 		Key:   k,
 		If:    holds,
-		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason)},
+		Set:   map[string]docstore.Value{fStatus: docstore.String(Failed), fReason: docstore.String(reason), fFinishedAt: docstore.Now},
 		Unset: unlock(),
 	})
 }
@@ -242,7 +244,7 @@ func tooManyTakeovers(n int64) string {
 	return fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", n)
 }
 
-// request is what the analysis remembers of the acquire. The kind leaves room for other commands in the same register.
+// request is what the analysis remembers of the acquire.
 func (c Acquire) request() rule.Request {
 	return rule.Identify("acquire", c.Owner, c.RequestID).With(strconv.FormatInt(c.TTLSeconds, 10))
 }
@@ -256,7 +258,7 @@ func (c Acquire) write(free docstore.All) docstore.Write {
 			fExpiresAt:   after(c.TTLSeconds),
 			fHeartbeatAt: docstore.Now,
 		},
-		Unset: []string{fRequeuedAt, fRequeueID},
+		Unset: []string{fRequeuedAt, fRequeueID, fFinishedAt},
 	})
 	w.Add[fRuns] = 1
 	fRequests.Remember(w.Set, c.request())
@@ -406,7 +408,7 @@ func (c Release) Refusal(s State, w rule.When) Outcome {
 	}
 }
 
-// Finish ends an analysis for ever, and its lock in the same step.
+// Finish ends an analysis, and its lock in the same step.
 type Finish struct {
 	ID
 	Owner  string
@@ -438,7 +440,7 @@ func (c Finish) Write() docstore.Write {
 	w := docstore.Write{
 		Key:   c.key(),
 		If:    append(heldBy(c.Owner, c.Token), docstore.Any{unfinished(), docstore.Eq{Field: fStatus, Value: docstore.String(c.Status)}}),
-		Set:   map[string]docstore.Value{fStatus: docstore.String(c.Status)},
+		Set:   map[string]docstore.Value{fStatus: docstore.String(c.Status), fFinishedAt: docstore.Now},
 		Unset: unlock(),
 	}
 	if c.Result != "" {

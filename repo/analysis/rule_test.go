@@ -84,6 +84,31 @@ var entries = func() map[docstore.Value]Acquire {
 	return all
 }()
 
+// retries are the remembered retries of these tests.
+var retries = func() map[docstore.Value]Retry {
+	all := map[docstore.Value]Retry{}
+	for _, by := range []string{"ann", "bob"} {
+		for _, id := range []string{"r1", "r2"} {
+			for _, reason := range []string{"more memory", "a new model"} {
+				c := Retry{ID: "a1", By: by, RequestID: id, Reason: reason}
+				r := c.request()
+				all[r.Entry()] = c
+			}
+		}
+	}
+	return all
+}()
+
+// retryEntry is what is remembered of a retry.
+func retryEntry(c Retry) string {
+	for e, known := range retries {
+		if known == c {
+			return string(e.(docstore.String))
+		}
+	}
+	panic(fmt.Sprintf("%+v is not among the retries of these tests", c))
+}
+
 // entry is what is remembered of an acquire.
 func entry(c Acquire) string {
 	for e, known := range entries {
@@ -105,6 +130,7 @@ var (
 			time.Millisecond)
 	})
 	genEntry  = rapid.SampledFrom(append(slices.Collect(maps.Keys(entries)), nil, nil))
+	genRetry  = rapid.SampledFrom(append(slices.Collect(maps.Keys(retries)), nil, nil))
 	genCount  = rapid.Map(genToken, func(n int64) docstore.Value { return docstore.Int(n) })
 	genTime   = oneOf(times...)
 	genFields = map[string]*rapid.Generator[docstore.Value]{
@@ -123,6 +149,14 @@ var (
 		fFailures:    genCount,
 		fRequeuedAt:  genTime,
 		fRequeueID:   rapid.Map(genRequest, func(s string) docstore.Value { return docstore.String(s) }),
+		fFinishedAt:  genTime,
+		fRetriedAt:   genTime,
+		fRetriedBy:   oneOf(docstore.String("root")),
+		fRetryReason: oneOf(docstore.String("more memory")),
+		fRetries[0]:  genRetry,
+		fRetries[1]:  genRetry,
+		fRetries[2]:  genRetry,
+		fRetries[3]:  genRetry,
 		fResult:      oneOf(nil, docstore.String("gs://bucket/1")),
 		fReason:      oneOf(nil, docstore.String("no memory")),
 		"title":      oneOf(docstore.String("mine"), docstore.Int(1), docstore.Opaque{}), // the user's own
@@ -140,6 +174,12 @@ var genDoc = rapid.Custom(func(t *rapid.T) docstore.Doc {
 			d[f] = v
 		}
 	}
+	if d[fExpiresAt] != nil && rapid.IntRange(0, 3).Draw(t, "retried") == 0 { // what a retry leaves, or a part of it
+		d[fRetriedAt] = d[fExpiresAt]
+		if rapid.IntRange(0, 3).Draw(t, "with an owner") > 0 {
+			delete(d, fOwner)
+		}
+	}
 	return d
 })
 
@@ -148,7 +188,7 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 	id := ID("a1")
 	owner, found := genOwner.Draw(t, "owner"), genToken.Draw(t, "token") // a sweep finds also what has no token
 	token := max(found, 1)
-	switch rapid.SampledFrom([]string{"create", "acquire", "refresh", "release", "finish", "requeue", "abandon"}).Draw(t, "command") {
+	switch rapid.SampledFrom([]string{"create", "acquire", "refresh", "release", "finish", "retry", "requeue", "abandon"}).Draw(t, "command") {
 	case "create":
 		return Create{ID: id}
 	case "acquire":
@@ -165,6 +205,8 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 			return Finish{ID: id, Owner: owner, Token: token, Status: Ready, Result: rapid.SampledFrom([]string{"", "gs://bucket/2"}).Draw(t, "result")}
 		}
 		return Finish{ID: id, Owner: owner, Token: token, Status: Failed, Reason: rapid.SampledFrom([]string{"", "no disk"}).Draw(t, "reason")}
+	case "retry":
+		return Retry{ID: id, By: owner, RequestID: genRequest.Draw(t, "request"), Reason: rapid.SampledFrom([]string{"more memory", "a new model"}).Draw(t, "reason")}
 	case "requeue":
 		return requeue{ID: id, RequestID: genRequest.Draw(t, "request"), Token: found, Expiry: foundExpiry.Draw(t, "expiry"), Every: 2 * time.Millisecond}
 	default:
@@ -235,6 +277,7 @@ type expected struct {
 	code       Code
 	replayed   bool
 	grant      Grant
+	retried    Retried
 	retryAfter time.Duration
 }
 
@@ -327,9 +370,11 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		return e
 	}
 	yes := func(s State) expected {
-		return expected{state: s, code: OK, grant: Grant{
-			Status: s.Status, Owner: s.Owner, Token: s.Token, ExpiresAt: s.Expiry.Latest, Runs: s.Runs, Failures: s.Failures,
-		}}
+		e := expected{state: s, code: OK, grant: Grant{Status: s.Status, Owner: s.Owner, Token: s.Token, Runs: s.Runs, Failures: s.Failures}}
+		if s.Owner != "" {
+			e.grant.ExpiresAt = s.Expiry.Latest
+		}
+		return e
 	}
 	again := func() expected { e := yes(s); e.replayed = true; return e }
 	granted := func(s State) expected { e := yes(s); e.granted = true; return e }
@@ -356,7 +401,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 	}
 	end := func(s State, reason string) State {
 		s = next(unlocked(s))
-		s.Status, s.Reason = "FAILED", reason
+		s.Status, s.Reason, s.Finished = "FAILED", reason, now
 		return s
 	}
 	finished := s.Status == "READY" || s.Status == "FAILED"
@@ -373,13 +418,14 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		}
 		return OK
 	}
-	stale := func(token int64, expiry string) Code { // by text: that is how the sweep's index finds it
+	owned := s.Owner != "" && !s.strangeOwner && s.Owner <= "\U0010FFFF"
+	stale := func(whose bool, token int64, expiry string) Code { // by text: that is how the sweep's index finds it
 		switch {
 		case !s.Exists:
 			return NotFound
 		case finished:
 			return AlreadyFinished
-		case s.Token != token || s.Owner == "" || s.strangeOwner || s.Owner > "\U0010FFFF" || s.Expiry.Text == "" || s.Expiry.Text != expiry || s.Expiry.Text > now:
+		case !whose || s.Token != token || s.Expiry.Text == "" || s.Expiry.Text != expiry || s.Expiry.Text > now:
 			return NotStale
 		}
 		return OK
@@ -433,7 +479,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		s = next(s) // BE-041-RULE-2, BE-041-RULE-3
 		s.Owner, s.Expiry, s.Runs = c.Owner, until(c.TTLSeconds), s.Runs+1
 		s.Requests = rule.Requests{entry(c), s.Requests[0], s.Requests[1], s.Requests[2]}
-		s.Requeued, s.RequeueID = "", ""
+		s.Requeued, s.RequeueID, s.Finished = "", "", ""
 		return inTime(granted(s))
 	case Refresh:
 		switch code := holder(c.Owner, c.Token); {
@@ -475,7 +521,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			return no(Released)
 		}
 		s = unlocked(s)
-		s.Status, s.Reason = c.Status, c.Reason
+		s.Status, s.Reason, s.Finished = c.Status, c.Reason, now
 		if c.Status == "FAILED" {
 			s.Failures, s.Failed = s.Failures+1, c.Token
 		}
@@ -483,8 +529,37 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			s.Result = c.Result
 		}
 		return granted(s)
+	case Retry:
+		if !s.Exists {
+			return no(NotFound)
+		}
+		for _, e := range s.Retries {
+			k, ok := retries[docstore.String(e)]
+			switch {
+			case !ok || k.By != c.By || k.RequestID != c.RequestID:
+			case k.Reason != c.Reason:
+				return no(RequestIDReused)
+			default:
+				e := again()
+				e.retried = s.Retried
+				return e
+			}
+		}
+		if s.Status != "FAILED" {
+			e := no(NotFailed)
+			e.grant.Status = s.Status
+			return e
+		}
+		s = next(unlocked(s))
+		s.Status, s.Failures, s.Failed, s.Finished = "PENDING", 0, 0, ""
+		s.Expiry, s.Retried = until(0), Retried{At: now, By: c.By, Reason: c.Reason}
+		s.Retries = rule.Requests{retryEntry(c), s.Retries[0], s.Retries[1], s.Retries[2]}
+		e := granted(s)
+		e.retried = s.Retried
+		return e
 	case requeue:
-		switch code := stale(c.Token, c.Expiry); {
+		retried := s.Owner == "" && !null(found[fOwner]) && found[fRetriedAt] == docstore.Value(docstore.String(c.Expiry))
+		switch code := stale(owned || retried, c.Token, c.Expiry); {
 		case code != OK:
 			return no(code)
 		case s.Requeued == "" || s.Requeued <= w.At.Add(-c.Every).Format(stamp) || s.Requeued > "9999-12-31T23:59:59Z":
@@ -496,7 +571,7 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		s.Requeued, s.RequeueID = now, c.RequestID
 		return granted(s)
 	case abandon:
-		if code := stale(c.Token, c.Expiry); code != OK {
+		if code := stale(owned, c.Token, c.Expiry); code != OK {
 			return no(code)
 		}
 		return granted(end(s, c.Reason))
@@ -542,7 +617,7 @@ func agree(at situation, written docstore.Write) error {
 		return err
 	}
 	state.nullStatus, state.strangeOwner = want.state.nullStatus, want.state.strangeOwner
-	got := expected{state, want.granted, o.Code, o.Replayed, o.Grant, o.RetryAfter}
+	got := expected{state, want.granted, o.Code, o.Replayed, o.Grant, o.Retried, o.RetryAfter}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%#v on %v, %+v:\nthe rule:   %+v\nthe oracle: %+v", c, found, w, got, want)
 	}
@@ -557,6 +632,9 @@ func agree(at situation, written docstore.Write) error {
 	}
 	if !foreign(after).Equal(foreign(found)) {
 		return fmt.Errorf("%#v on %v leaves %v", c, found, after)
+	}
+	if _, retries := c.(Retry); retries && after[fHeartbeatAt] != nil {
+		return fmt.Errorf("%#v on %v keeps the heartbeat of a lock that it took: %v", c, found, after)
 	}
 	if at, ok := after[fHeartbeatAt]; s.Owner != state.Owner && ok && at != docstore.Value(docstore.FormatTime(w.At)) {
 		return fmt.Errorf("%#v on %v keeps the heartbeat of an earlier lock: %v", c, found, after)
@@ -617,6 +695,7 @@ func TestEveryExpiryAtEveryTime(t *testing.T) {
 			Acquire{ID: "a1", Owner: "bob", RequestID: "r2", TTLSeconds: 1},
 			Refresh{ID: "a1", Owner: "ann", Token: 1, TTLSeconds: 1},
 			Finish{ID: "a1", Owner: "ann", Token: 1, Status: Ready},
+			Retry{ID: "a1", By: "ann", RequestID: "r1", Reason: "more memory"},
 			requeue{ID: "a1", RequestID: "r1", Token: 1, Expiry: text(d, fExpiresAt), Every: time.Minute},
 			abandon{ID: "a1", Token: 1, Expiry: text(d, fExpiresAt)},
 		}
@@ -752,6 +831,25 @@ func TestAgreementHasTeeth(t *testing.T) {
 			}
 			return w
 		},
+		"retry of what is not FAILED": func(w docstore.Write) docstore.Write {
+			if w.Set[fRetries[0]] != nil {
+				w = without(eq(fStatus))(w)
+			}
+			return w
+		},
+		"retry without the request memory": func(w docstore.Write) docstore.Write {
+			if all, ok := w.If.(docstore.All); ok && w.Set[fRetries[0]] != nil {
+				w.If = all[: len(all)-1 : len(all)-1]
+			}
+			return w
+		},
+		"retries not remembered":   dropSet(fRetries[0]),
+		"retries not shifted":      dropSet(fRetries[3]),
+		"retried, and not due":     dropSet(fRetriedAt),
+		"retry without a name":     dropSet(fRetriedBy),
+		"failures counted on":      func(w docstore.Write) docstore.Write { w.Unset = unlisted(w.Unset, fFailures); return w },
+		"end not dated":            dropSet(fFinishedAt),
+		"a run that has an end":    func(w docstore.Write) docstore.Write { w.Unset = unlisted(w.Unset, fFinishedAt); return w },
 		"token begins at 1":        func(w docstore.Write) docstore.Write { w.StartAtNow = nil; return w },
 		"failure not named":        dropSet(fFailed),
 		"expiry not moved":         dropSet(fExpiresAt),
@@ -771,6 +869,11 @@ func TestAgreementHasTeeth(t *testing.T) {
 			t.Fatalf("%d cases did not notice the fault", cases)
 		})
 	}
+}
+
+// unlisted is a list without a field.
+func unlisted(list []string, f string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == f })
 }
 
 func dropSet(f string) func(docstore.Write) docstore.Write {

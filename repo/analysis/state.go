@@ -35,6 +35,10 @@ const (
 	fFailed      = "lockFailedToken"
 	fRequeuedAt  = "lockRequeuedAt"
 	fRequeueID   = "lockRequeueId"
+	fFinishedAt  = "lockFinishedAt"
+	fRetriedAt   = "lockRetriedAt"
+	fRetriedBy   = "lockRetriedBy"
+	fRetryReason = "lockRetryReason"
 	fResult      = "result"
 	fReason      = "failureReason"
 )
@@ -42,14 +46,17 @@ const (
 // fRequests are the fields in which the last acquires are remembered, to recognise a late duplicate.
 var fRequests = rule.Register{"lockRequest1", "lockRequest2", "lockRequest3", "lockRequest4"}
 
-// RememberedRequests is how many acquires an analysis remembers.
+// fRetries are the fields in which the last retries are remembered: by themselves, because acquires follow a retry.
+var fRetries = rule.Register{"lockRetry1", "lockRetry2", "lockRetry3", "lockRetry4"}
+
+// RememberedRequests is how many acquires, and how many retries, an analysis remembers.
 const RememberedRequests = rule.Remembered
 
 // counts are the fields that hold numbers from 0 on.
 var counts = []string{fToken, fRuns, fFailures}
 
-// ExpiryField is the field that holds when a lock ends. Only locked analyses have it, so that an index on it is small and
-// finds the stale ones.
+// ExpiryField is the field that holds when a lock ends. Only locked analyses have it, and retried ones that no worker has begun, so
+// that an index on it is small and finds what is due.
 const ExpiryField = fExpiresAt
 
 // State is what an analysis' document says. The zero State is an analysis that does not exist.
@@ -67,9 +74,24 @@ type State struct {
 	RequeueID string        // of the sweep that did
 	Result    string
 	Reason    string // of the last failure
+	Finished  string // when the gate wrote READY or FAILED, as it stands; empty if it did not
+	Retried   Retried
+	Retries   rule.Requests // the last retries
 
 	nullStatus   bool // a condition cannot tell it from a status that is no text
 	strangeOwner bool // the owner is not text
+}
+
+// Retried is how an administrator made a FAILED analysis PENDING, the last time.
+type Retried struct {
+	At     string // as it stands; empty if none did
+	By     string
+	Reason string
+}
+
+// awaitsRetry reports whether the analysis is to be queued again because it was retried, and no worker has begun it since.
+func (s State) awaitsRetry() bool {
+	return s.Owner == "" && s.Expiry.Text != "" && s.Expiry.Text == s.Retried.At
 }
 
 // Locked reports whether a worker runs the analysis at the time now, or whether that cannot be ruled out.
@@ -95,7 +117,8 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	s := State{
 		Exists: true, Status: Status(text(d, fStatus)), Owner: text(d, fOwner), Expiry: expiry(d[fExpiresAt]),
 		Requeued: text(d, fRequeuedAt), RequeueID: text(d, fRequeueID),
-		Result: text(d, fResult), Reason: text(d, fReason), nullStatus: null(d[fStatus]),
+		Result: text(d, fResult), Reason: text(d, fReason), Finished: text(d, fFinishedAt), nullStatus: null(d[fStatus]),
+		Retried: Retried{At: text(d, fRetriedAt), By: text(d, fRetriedBy), Reason: text(d, fRetryReason)},
 	}
 	if failed, ok := d[fFailed].(docstore.Int); ok {
 		s.Failed = int64(failed)
@@ -106,11 +129,13 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	if !isText(d[fStatus]) && !s.nullStatus {
 		return State{}, fmt.Errorf("%w: %s: field %q is not text: it must say whether the analysis is finished", docstore.ErrDamaged, id.key(), fStatus)
 	}
-	for i, f := range fRequests {
-		if !isText(d[f]) {
-			return State{}, fmt.Errorf("%w: %s: field %q is not text: remove it", docstore.ErrDamaged, id.key(), f)
+	for i := range rule.Remembered {
+		for _, f := range []string{fRequests[i], fRetries[i]} {
+			if !isText(d[f]) {
+				return State{}, fmt.Errorf("%w: %s: field %q is not text: remove it", docstore.ErrDamaged, id.key(), f)
+			}
 		}
-		s.Requests[i] = text(d, f)
+		s.Requests[i], s.Retries[i] = text(d, fRequests[i]), text(d, fRetries[i])
 	}
 	for i, n := range []*int64{&s.Token, &s.Runs, &s.Failures} {
 		v, ok := d[counts[i]].(docstore.Int)

@@ -19,21 +19,22 @@ type Queue interface {
 	Enqueue(ctx context.Context, id ID, name string) error
 }
 
-// requeue marks a stale analysis as queued again, so that of several sweeps one does it. The mark expires: a sweep that died
+// requeue marks an analysis that is due as queued again, so that of several sweeps one does it. The mark expires: a sweep that died
 // between the mark and the queue is made good by a later one.
 type requeue struct {
 	ID
 	RequestID string        // of the mark, another for every attempt: a sweep must know its own mark from another's
-	Token     int64         // of the lock that was found
-	Expiry    string        // of the lock that was found: lockExpiresAt
+	Token     int64         // of the lock that was found, or of the retry
+	Expiry    string        // of the lock that was found, or of the retry: lockExpiresAt
 	Every     time.Duration // the mark expires after this; whole milliseconds
 }
 
-// Write applies to an unfinished analysis whose lock is stale and is the one that was found, if no mark is recent.
+// Write applies to an unfinished analysis whose lock is stale and is the one that was found, or that was retried and not begun since,
+// if no mark is recent.
 func (c requeue) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
-		If: append(isStale(c.Token, c.Expiry), docstore.Any{
+		If: append(isDue(docstore.Any{hasOwner(), isRetried(c.Expiry)}, c.Token, c.Expiry), docstore.Any{
 			docstore.LE{Field: fRequeuedAt, Value: docstore.Now.Add(-c.Every)},
 			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: noTime}},
 		}),
@@ -46,7 +47,7 @@ func (c requeue) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
 // Refusal recognises the command's own mark.
 func (c requeue) Refusal(s State, w rule.When) Outcome {
-	switch code := s.checkStale(c.Token, c.Expiry, w.At); {
+	switch code := s.checkDue(s.hasOwner() || s.awaitsRetry(), c.Token, c.Expiry, w.At); {
 	case code != OK:
 		return s.refused(code, c.Token, w)
 	case s.RequeueID == c.RequestID:
@@ -78,7 +79,7 @@ type abandon struct {
 
 // Write applies to an unfinished analysis whose lock is stale and is the one that was found.
 func (c abandon) Write() docstore.Write {
-	return giveUp(c.key(), isStale(c.Token, c.Expiry), c.Reason)
+	return giveUp(c.key(), isDue(hasOwner(), c.Token, c.Expiry), c.Reason)
 }
 
 // Second is Write for a status of null.
@@ -89,29 +90,43 @@ func (c abandon) Granted(s State, w rule.When) Outcome { return s.ok(w) }
 
 // Refusal says why the analysis is left alone.
 func (c abandon) Refusal(s State, w rule.When) Outcome {
-	return s.refused(s.checkStale(c.Token, c.Expiry, w.At), c.Token, w)
+	return s.refused(s.checkDue(s.hasOwner(), c.Token, c.Expiry, w.At), c.Token, w)
 }
 
-// isStale holds while an unfinished analysis has the stale lock of an owner, with the token and the expiry. An owner that is not
-// text may be null, which is none: the next acquire judges it. Only a time that has passed as text
-// counts: the sweep finds analyses by that text. What the text means was judged before.
-func isStale(token int64, expiry string) docstore.All {
+// hasOwner holds while the lock is that of an owner. One that is not text may be null, which is none: the next acquire judges it.
+func hasOwner() docstore.Cond {
+	return docstore.All{owned(), docstore.LE{Field: fOwner, Value: lastText}}
+}
+
+// isRetried holds while no one has a lock and the expiry is that of the last retry.
+func isRetried(expiry string) docstore.Cond {
+	return docstore.All{docstore.Not{Cond: owned()}, docstore.Eq{Field: fRetriedAt, Value: docstore.String(expiry)}}
+}
+
+// isDue holds while an unfinished analysis has the token and the expiry, which has passed, if whose holds. Only a time that has passed
+// as text counts: the sweep finds analyses by that text. What the text means was judged before.
+func isDue(whose docstore.Cond, token int64, expiry string) docstore.All {
 	return docstore.All{
-		readable(), unfinished(), owned(), docstore.LE{Field: fOwner, Value: lastText}, sameToken(token),
+		readable(), unfinished(), whose, sameToken(token),
 		docstore.Eq{Field: fExpiresAt, Value: docstore.String(expiry)},
 		docstore.LE{Field: fExpiresAt, Value: docstore.Now},
 		docstore.Not{Cond: docstore.Eq{Field: fExpiresAt, Value: docstore.String("")}},
 	}
 }
 
-// checkStale says why [isStale] does not hold, or OK.
-func (s State) checkStale(token int64, expiry string, now time.Time) Code {
+// hasOwner is [hasOwner] for the state.
+func (s State) hasOwner() bool {
+	return s.Owner != "" && !s.strangeOwner && s.Owner <= string(lastText)
+}
+
+// checkDue says why [isDue] does not hold, or OK.
+func (s State) checkDue(whose bool, token int64, expiry string, now time.Time) Code {
 	switch {
 	case !s.Exists:
 		return NotFound
 	case s.Status.Finished():
 		return AlreadyFinished
-	case s.Token != token || s.Owner == "" || s.strangeOwner || s.Owner > string(lastText) || s.Expiry.Text != expiry || expiry == "" || expiry > string(docstore.FormatTime(now)):
+	case !whose || s.Token != token || s.Expiry.Text != expiry || expiry == "" || expiry > string(docstore.FormatTime(now)):
 		return NotStale
 	default:
 		return OK
@@ -240,7 +255,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	case err != nil:
 		s.done.Stale++
 		return fmt.Errorf("analysis %s: %w", id, err)
-	case found.Status.Finished() || found.Owner == "":
+	case found.Status.Finished() || found.Owner == "" && !found.awaitsRetry():
 		return nil // a document of another writer, with a time and without a lock
 	}
 	s.done.Stale++
@@ -250,7 +265,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 	case !found.Expiry.passed(at): // it only sorts among the times that have
 		s.done.Skipped++
 		return nil
-	case found.Takeovers() >= s.MaxTakeovers:
+	case found.Owner != "" && found.Takeovers() >= s.MaxTakeovers:
 		o, err := rule.Run(ctx, s.analyses.store, s.analyses.now, abandon{
 			ID: id, Token: found.Token, Expiry: found.Expiry.Text, Reason: tooManyTakeovers(found.Takeovers()),
 		})

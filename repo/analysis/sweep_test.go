@@ -169,7 +169,8 @@ func TestSweepGivesUp(t *testing.T) {
 			b.queued(q, nil)
 			want := docstore.Doc{
 				"status": docstore.String("FAILED"), "title": docstore.String("mine"), "lockToken": docstore.Int(most + 2),
-				"failureReason": docstore.String(fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", most)),
+				"failureReason":  docstore.String(fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", most)),
+				"lockFinishedAt": docstore.FormatTime(b.clock.Now()),
 			}
 			if got := b.userView(); !got.Equal(want) {
 				t.Errorf("the document is %v\nwant %v", got, want)

@@ -173,7 +173,7 @@ func (c *census) begin(tenant string, t *tally) {
 func (c *census) walk(tenant string) (n int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
-	q := docstore.Query{Kind: c.kind, Tenant: tenant, Limit: firstLimit}
+	q := docstore.Query{Kind: c.kind, Tenant: tenant, Limit: firstRead}
 	for {
 		p, err := c.store.List(ctx, q)
 		if err != nil {

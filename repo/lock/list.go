@@ -2,11 +2,11 @@ package lock
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/page"
 )
 
 // List selects locks of one tenant for [Locks.List].
@@ -27,21 +27,20 @@ type Page struct {
 
 // Bounds of a page.
 const (
-	DefaultPageSize = 100
-	MaxPageSize     = 1000
+	DefaultPageSize = page.DefaultSize
+	MaxPageSize     = page.MaxSize
 
-	// maxScanned bounds the documents that one call reads while it looks for locks of a phase. A page may then be
-	// short, or even empty, and still have a Next.
-	maxScanned = 5000
-
-	// maxPageBytes is about how many bytes of names and metadata a page has at most, so that a slow reader of large locks does not
-	// take the server's memory. A page has one lock at least. Text can become six times as long on its way through the event of a
-	// function, which has 6 MB at most.
-	maxPageBytes = 3 << 18
-
-	// firstLimit is how many documents are read before their size is known.
-	firstLimit = 100
+	// firstRead is how many locks are read before their size is known.
+	firstRead = 100
 )
+
+// page is the query for the documents.
+func (q List) page() page.Query {
+	return page.Query{
+		Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, LongestID: MaxKeyBytes, FirstRead: firstRead,
+		Selective: q.Phase != None,
+	}
+}
 
 // Validate reports whether the query is well formed. The error is a [field.Error].
 func (q List) Validate() error {
@@ -53,78 +52,33 @@ func (q List) Validate() error {
 	default:
 		return field.Errorf("state", "must be ACTIVE, RELEASED or EXPIRED, or left out")
 	}
-	if q.PageSize != 0 {
-		if err := field.Range("page_size", int64(q.PageSize), 1, MaxPageSize); err != nil {
-			return err
-		}
-	}
-	_, err := q.after()
-	return err
+	return q.page().Validate()
 }
 
-// pageToken is the List.PageToken of the page that begins behind a key.
-func pageToken(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
-
-// after is the key behind which the page begins: the inverse of pageToken.
-func (q List) after() (string, error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(q.PageToken)
-	if err != nil || field.OptionalText("page_token", string(b), MaxKeyBytes) != nil {
-		return "", field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
-	}
-	return string(b), nil
-}
-
-// List returns a page of the tenant's locks. Each page is a strongly consistent read by itself; a lock that changes
+// List returns a page of the tenant's locks, bounded by bytes too. Each page is a strongly consistent read by itself; a lock that changes
 // between two pages may be seen in either state.
 func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err
 	}
-	at, _ := q.after()
-	size := q.PageSize
-	if size == 0 {
-		size = DefaultPageSize
-	}
-	p := Page{Locks: make([]Status, 0, min(size, firstLimit))}
-	read := 0 // bytes of the documents
-	for scanned, limit := 0, min(size, firstLimit); scanned < maxScanned; {
-		r, err := l.store.List(ctx, docstore.Query{Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
+	p := Page{Locks: []Status{}}
+	next, bytes, err := q.page().Read(ctx, l.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+		id := ID{Tenant: q.Tenant, Key: e.Key.ID}
+		s, err := id.State(e.Doc)
 		if err != nil {
-			return Page{}, fmt.Errorf("locks of %q: %w", q.Tenant, err)
+			return page.Entry{}, err
 		}
-		for i, e := range r.Entries {
-			id := ID{Tenant: q.Tenant, Key: e.Key.ID}
-			s, err := id.State(e.Doc)
-			if err != nil {
-				return Page{}, err
-			}
-			st := id.lease(s, r.At).Status
-			read += st.size()
-			if st.Phase != None && (q.Phase == None || q.Phase == st.Phase) {
-				p.Locks = append(p.Locks, st)
-				p.Bytes += st.size()
-			}
-			if (len(p.Locks) == size || p.Bytes >= maxPageBytes) && (i+1 < len(r.Entries) || r.Next != "") {
-				p.Next = pageToken(e.Key.ID)
-				return p, nil
-			}
+		st := id.lease(s, at).Status
+		kept := st.Phase != None && (q.Phase == None || q.Phase == st.Phase)
+		if kept {
+			p.Locks = append(p.Locks, st)
 		}
-		at = r.Next
-		if at == "" {
-			return p, nil
-		}
-		// Where few locks are of the phase, a small page must not cost a request for each lock that is passed over; and no request
-		// brings more than some megabytes.
-		scanned += len(r.Entries)
-		most := maxPageBytes * scanned / max(1, read)
-		if q.Phase == None {
-			most = min(most, size-len(p.Locks))
-		} else {
-			most = min(most, 2*limit)
-		}
-		limit = max(1, min(most, docstore.MaxLimit, maxScanned-scanned))
+		return page.Entry{Kept: kept, Bytes: st.size()}, nil
+	})
+	if err != nil {
+		return Page{}, err
 	}
-	p.Next = pageToken(at)
+	p.Next, p.Bytes = next, bytes
 	return p, nil
 }
 

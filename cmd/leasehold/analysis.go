@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+type analysisCmd struct {
+	remote
+
+	JSON bool `name:"json" help:"Print the server's response as JSON, an error as JSON on standard error."`
+
+	List  analysisListCmd  `cmd:"" help:"List analyses."`
+	Get   analysisGetCmd   `cmd:"" help:"Look at an analysis."`
+	Retry analysisRetryCmd `cmd:"" help:"Let a FAILED analysis run again (administrators)."`
+}
+
+// Help is the longer help of the command.
+func (analysisCmd) Help() string {
+	return `What failed, and once more:
+
+  leasehold analysis list --status FAILED
+  leasehold analysis retry a-1024 --reason "the model is fixed"
+
+The server needs the scope of workers or administrators for looking, that of administrators for a retry. To run analyses, see "leasehold once --help".
+
+Exit codes: 0 done, 5 no such analysis, 6 the analysis is not FAILED: there is nothing to retry, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+}
+
+// analyses is the client that the commands about analyses share.
+func (c *analysisCmd) analyses() (*client.Analyses, error) {
+	server, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	return server.Analyses(), nil
+}
+
+// outcome gives an error of the server its exit code.
+func (c *analysisCmd) outcome(err error) error {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return withExit(e.Code, err)
+	}
+	return c.explain(err)
+}
+
+type analysisListCmd struct {
+	Prefix string `help:"Only analyses whose ID begins with this."`
+	Status string `placeholder:"STATUS" help:"Only analyses with exactly this status, such as FAILED, READY or PENDING."`
+}
+
+// Run lists analyses, page by page. With --json it prints one analysis a line; those that cannot be read have a code.
+func (c *analysisListCmd) Run(ctx context.Context, a *analysisCmd, s *streams) error {
+	server, err := a.analyses()
+	if err != nil {
+		return err
+	}
+	q := client.AnalysisQuery{Prefix: c.Prefix, Status: c.Status, PageSize: 1000}
+	for shown := false; ; {
+		page, err := server.List(ctx, q)
+		if err != nil {
+			return a.outcome(err)
+		}
+		if a.JSON {
+			err = showEach(s, page)
+		} else if len(page.Analyses)+len(page.Unreadable) > 0 {
+			shown = true
+			_, err = fmt.Fprint(s.out, analysisTable(page))
+		}
+		if err != nil {
+			return err
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			if !shown && !a.JSON {
+				fmt.Fprintln(s.err, c.none())
+			}
+			return nil
+		}
+	}
+}
+
+// none says that there was nothing to list.
+func (c *analysisListCmd) none() string {
+	text := "no analyses"
+	if c.Prefix != "" {
+		text += " that begin with " + printable(c.Prefix)
+	}
+	if c.Status != "" {
+		text += " with the status " + printable(c.Status)
+	}
+	return text
+}
+
+// showEach prints a page as JSON, one analysis a line.
+func showEach(s *streams, page contracts.AnalysisPage) error {
+	for _, a := range page.Analyses {
+		if err := show(s, true, a, ""); err != nil {
+			return err
+		}
+	}
+	for _, u := range page.Unreadable {
+		if err := show(s, true, u, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// analysisTable is a page of analyses for people.
+func analysisTable(page contracts.AnalysisPage) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ANALYSIS\tSTATUS\tOWNER\tUNTIL\tRUNS\tFAILURES\tREASON")
+	for _, a := range page.Analyses {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", printable(a.AnalysisID), cmp.Or(printable(a.Status), "-"), cmp.Or(printable(a.OwnerID), "-"),
+			cmp.Or(a.FinishedAt, a.ExpiresAt, "-"), a.Runs, a.Failures, printable(a.FailureReason))
+	}
+	for _, u := range page.Unreadable {
+		fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\tthe server's log says what is wrong with the document\n", printable(u.AnalysisID), u.Code)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return trimmed(b.String())
+}
+
+type analysisGetCmd struct {
+	Analysis string `arg:"" help:"The analysis: the ID of its document."`
+}
+
+// Run shows an analysis.
+func (c *analysisGetCmd) Run(ctx context.Context, a *analysisCmd, s *streams) error {
+	server, err := a.analyses()
+	if err != nil {
+		return err
+	}
+	got, err := server.Get(ctx, c.Analysis)
+	if err != nil {
+		return a.outcome(err)
+	}
+	return show(s, a.JSON, got, "%s", analysisCard(got))
+}
+
+// analysisCard is one analysis for people, a member a line.
+func analysisCard(a contracts.Analysis) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, text)
+		}
+	}
+	line("analysis", quoted(a.AnalysisID))
+	line("status", cmp.Or(quoted(a.Status), "-"))
+	line("finished", a.FinishedAt)
+	switch {
+	case a.Locked:
+		line("run by", quoted(a.OwnerID))
+		line("until", cmp.Or(a.ExpiresAt, "a time that cannot be read"))
+	case a.OwnerID != "":
+		line("last run by", quoted(a.OwnerID)+", whose lock expired")
+		line("until", a.ExpiresAt)
+	}
+	line("runs", fmt.Sprint(a.Runs))
+	line("failures", fmt.Sprint(a.Failures))
+	line("reason", quoted(a.FailureReason))
+	line("result", quoted(a.Result))
+	if r := a.Retry; r != nil {
+		line("retried", fmt.Sprintf("%s by %s: %s", r.At, quoted(r.By), quoted(r.Reason)))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+type analysisRetryCmd struct {
+	Analysis string `arg:"" help:"The analysis: the ID of its document."`
+	Reason   string `required:"" help:"Why: it stays in the document until the next retry."`
+	Owner    string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who retries it (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
+	requestID
+}
+
+// Run retries an analysis.
+func (c *analysisRetryCmd) Run(ctx context.Context, a *analysisCmd, s *streams) error {
+	server, err := a.analyses()
+	if err != nil {
+		return err
+	}
+	got, err := server.Retry(ctx, c.Analysis, contracts.AnalysisRetryRequest{
+		RequestID: c.RequestID, OwnerID: owner{c.Owner}.id(a.remote), Reason: c.Reason,
+	})
+	if err != nil {
+		return a.outcome(err)
+	}
+	if got.Replayed {
+		return show(s, a.JSON, got, "this request retried %s before; nothing was changed now, and it is %s\n",
+			got.AnalysisID, cmp.Or(printable(got.Status), "without a status"))
+	}
+	return show(s, a.JSON, got, "%s is %s again, and its failures count from 0; the next sweep queues it, or run it: leasehold once %s -- COMMAND\n",
+		got.AnalysisID, got.Status, got.AnalysisID)
+}

@@ -1,0 +1,102 @@
+package analysis
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/page"
+)
+
+// List selects analyses for [Analyses.List]. The zero value selects all.
+type List struct {
+	Prefix    string // of the ID; empty selects all
+	Status    Status // exactly as in the document; empty selects all
+	PageSize  int    // 1 to page.MaxSize; 0 means page.DefaultSize
+	PageToken string // Page.Next of the page before; empty for the first
+}
+
+// Page is a page of analyses by ascending bytes of their IDs.
+type Page struct {
+	Analyses []Listed
+	Next     string // List.PageToken of the next page; empty when this was the last
+	Bytes    int    // about how much memory the documents take
+}
+
+// Listed is an analysis of a [Page].
+type Listed struct {
+	ID     ID
+	State  State
+	Locked bool // see [State.Locked]
+
+	// Err says that the document cannot be read ([docstore.ErrDamaged]), or that no command can name its ID (a [field.Error]). There is
+	// no State then, so that the document is listed whatever the status that was asked for.
+	Err error
+}
+
+// firstRead is how many documents are read before their size is known: they are the users' own, and may be large.
+const firstRead = 25
+
+// page is the query for the documents.
+func (q List) page() page.Query {
+	return page.Query{
+		Kind: Kind, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, LongestID: docstore.MaxIDBytes, FirstRead: firstRead,
+		Selective: q.Status != "",
+	}
+}
+
+// Validate reports whether the query is well formed. The error is a [field.Error].
+func (q List) Validate() error {
+	return first(field.OptionalText("prefix", q.Prefix, MaxIDBytes), field.OptionalText("status", string(q.Status), MaxStatusBytes),
+		q.page().Validate())
+}
+
+// List returns a page of analyses, bounded by bytes too. Each page is a strongly consistent read by itself; an analysis that changes
+// between two pages may be seen in either state. A page may be short, or even empty, and still have a Next.
+func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
+	if err := q.Validate(); err != nil {
+		return Page{}, err
+	}
+	var p Page
+	next, bytes, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+		id := ID(e.Key.ID)
+		s, err := id.State(e.Doc)
+		if invalid := id.Validate(); invalid != nil {
+			s, err = State{}, invalid
+		}
+		kept := err != nil || q.Status == "" || q.Status == s.Status
+		if kept {
+			p.Analyses = append(p.Analyses, Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
+		}
+		return page.Entry{Kept: kept, Bytes: size(e)}, nil
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	p.Next, p.Bytes = next, bytes
+	return p, nil
+}
+
+// size is about how many bytes a document takes.
+func size(e docstore.Entry) int {
+	n := 256 + len(e.Key.ID)
+	for f, v := range e.Doc {
+		n += len(f) + 8
+		switch v := v.(type) {
+		case docstore.String:
+			n += len(v)
+		case docstore.Bytes:
+			n += len(v)
+		case docstore.Map:
+			for k, text := range v {
+				n += len(k) + len(text) + 8
+			}
+		case docstore.Opaque:
+			n += len(fmt.Sprint(v.Raw))
+		default: // a number or a truth
+		}
+	}
+	return n
+}

@@ -1,0 +1,130 @@
+// Package page reads lists page by page. A page is bounded by a number of entries and by bytes, and so is what is read for it, so that
+// neither a caller that reads slowly nor one that looks for few documents among many takes the server's memory.
+package page
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+)
+
+// Bounds of a page.
+const (
+	DefaultSize = 100  // entries
+	MaxSize     = 1000 // entries
+
+	// maxScanned bounds the documents that are read for one page. A page may then be short, or even empty, and still have a next.
+	maxScanned = 5000
+
+	// maxBytes is about how many bytes a page has at most, and about how many one request to the store brings. A page has one entry at
+	// least. Text can become six times as long on its way through the event of a function, which has 6 MB at most.
+	maxBytes = 3 << 18
+)
+
+// Query selects documents of one kind and tenant by ascending bytes of their IDs.
+type Query struct {
+	Kind   string
+	Tenant string
+	Prefix string // of the ID; empty selects all
+
+	// Size is the number of entries of a page, 1 to MaxSize; 0 means DefaultSize.
+	Size int
+
+	// Token is what [Query.Read] returned for the page before; empty for the first.
+	Token string
+
+	// LongestID is the most bytes that an ID can have.
+	LongestID int
+
+	// FirstRead is how many documents are read before their size is known.
+	FirstRead int
+
+	// Selective says that documents are passed over: requests to the store then ask for more of them than the page has room for.
+	Selective bool
+}
+
+// Entry is what the reader of a page made of a document.
+type Entry struct {
+	Kept  bool
+	Bytes int // of the entry, if it is kept, and of the document: about
+}
+
+// Validate reports whether size and token are well formed. The error is a [field.Error].
+func (q Query) Validate() error {
+	if q.Size != 0 {
+		if err := field.Range("page_size", int64(q.Size), 1, MaxSize); err != nil {
+			return err
+		}
+	}
+	_, err := q.after()
+	return err
+}
+
+// token is the Query.Token of the page that begins behind an ID.
+func token(id string) string { return base64.RawURLEncoding.EncodeToString([]byte(id)) }
+
+// after is the ID behind which the page begins: the inverse of token.
+func (q Query) after() (string, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(q.Token)
+	if err != nil || len(b) > q.LongestID || !utf8.Valid(b) || strings.ContainsRune(string(b), 0) {
+		return "", field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
+	}
+	return string(b), nil
+}
+
+// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. next is the Token of the
+// page after, empty if there is none; bytes is about what the entries of the page take. An error of keep ends it.
+func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, time.Time) (Entry, error)) (
+	next string, bytes int, err error,
+) {
+	at, err := q.after()
+	if err != nil {
+		return "", 0, err
+	}
+	size := q.Size
+	if size == 0 {
+		size = DefaultSize
+	}
+	kept, read := 0, 0 // entries of the page, bytes of the documents
+	for scanned, limit := 0, min(size, q.FirstRead); scanned < maxScanned; {
+		r, err := store.List(ctx, docstore.Query{Kind: q.Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
+		if err != nil {
+			return "", 0, fmt.Errorf("%s of %q: %w", q.Kind, q.Tenant, err)
+		}
+		for i, e := range r.Entries {
+			seen, err := keep(e, r.At)
+			if err != nil {
+				return "", 0, err
+			}
+			read += seen.Bytes
+			if seen.Kept {
+				kept++
+				bytes += seen.Bytes
+			}
+			if (kept == size || bytes >= maxBytes) && (i+1 < len(r.Entries) || r.Next != "") {
+				return token(e.Key.ID), bytes, nil
+			}
+		}
+		at = r.Next
+		if at == "" {
+			return "", bytes, nil
+		}
+		// Where few documents are kept, a small page must not cost a request for each that is passed over; and no request brings more than
+		// some megabytes.
+		scanned += len(r.Entries)
+		most := maxBytes * scanned / max(1, read)
+		if q.Selective {
+			most = min(most, 2*limit)
+		} else {
+			most = min(most, size-kept)
+		}
+		limit = max(1, min(most, docstore.MaxLimit, maxScanned-scanned))
+	}
+	return token(at), bytes, nil
+}
