@@ -76,7 +76,8 @@ func TestStoreCommands(t *testing.T) {
 	}{
 		{[]string{"prune", "--data", dir}, 0, "Removed 0 documents in " + filepath.Join(dir, "leasehold.db")},
 		{[]string{"prune", "--data", dir, "--json"}, 0, `{"removed":0}`},
-		{[]string{"raise-tokens", "--data", dir}, 0, "2 tokens raised"},
+		{[]string{"raise-tokens", "--data", dir}, 0, "2 tokens raised in " + filepath.Join(dir, "leasehold.db") + ".\nStart the servers in a minute, not before"},
+		{[]string{"raise-tokens", "--data", dir, "--dry-run"}, 0, "2 tokens to raise in " + filepath.Join(dir, "leasehold.db") + ".\n"},
 		{[]string{"raise-tokens", "--data", filepath.Join(dir, "none")}, 2, "--data DIR"},
 		{[]string{"prune", "--store", "memory"}, 2, "--store memory"},
 		{[]string{"prune", "--store", "dynamodb"}, 2, "--table"},

@@ -26,14 +26,21 @@ var volatile = []string{
 // promptLine is a line of the README that starts with a prompt: curl with a body, piped into jq with an optional list of members.
 var promptLine = regexp.MustCompile(`^\$ curl -s (?:-X (PUT) )?http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
 
-// TestReadmeIsReal sends the README's requests to a new server, in order, and compares the responses with the output that the
-// README shows.
+// TestReadmeIsReal sends the requests of the README and of the guide to locks to a new server, in order, and compares the responses
+// with the output that the page shows.
 func TestReadmeIsReal(t *testing.T) {
+	t.Parallel()
+	for page, least := range map[string]int{"README.md": 10, "docs/locks.md": 5} {
+		t.Run(page, func(t *testing.T) { pageIsReal(t, page, least) })
+	}
+}
+
+func pageIsReal(t *testing.T, page string, least int) {
 	t.Parallel()
 	p := start(t, "--data", t.TempDir())
 	exchanges := 0
-	tokens := map[string]string{} // of the README's run, and of this one
-	for _, block := range blocks(t, "console") {
+	values := map[string]string{} // tokens and times of the page's run, and of this one
+	for _, block := range blocks(t, page, "console") {
 		for prompt := range strings.SplitSeq("\n"+block, "\n$ ") {
 			if prompt == "" {
 				continue
@@ -46,8 +53,8 @@ func TestReadmeIsReal(t *testing.T) {
 			}
 			exchanges++
 			body := c[3]
-			for theirs, ours := range tokens {
-				body = strings.ReplaceAll(body, `"fencing_token":`+theirs, `"fencing_token":`+ours)
+			for theirs, ours := range values {
+				body = strings.ReplaceAll(body, theirs, ours)
 			}
 			got := exchange(t, cmp.Or(c[1], http.MethodPost), p.url+c[2], body)
 			if c[4] != "" {
@@ -59,16 +66,19 @@ func TestReadmeIsReal(t *testing.T) {
 			}
 			theirs, _ := want["fencing_token"].(float64)
 			if ours, ok := got["fencing_token"].(float64); ok && theirs > 1e15 && ours > 1e15 { // they begin at the store's time
-				tokens[fmt.Sprintf("%.0f", theirs)] = fmt.Sprintf("%.0f", ours)
+				values[fmt.Sprintf(`"fencing_token":%.0f`, theirs)] = fmt.Sprintf(`"fencing_token":%.0f`, ours)
 				want["fencing_token"] = ours
 			}
+			if theirs, ok := want["expires_at"].(string); ok {
+				values[theirs], _ = got["expires_at"].(string)
+			}
 			if stable(got); !reflect.DeepEqual(got, stable(want)) {
-				t.Errorf("%s\ngot     %v\nREADME  %v", line, got, want)
+				t.Errorf("%s\ngot   %v\npage  %v", line, got, want)
 			}
 		}
 	}
-	if exchanges < 10 {
-		t.Errorf("only %d exchanges found in the README", exchanges)
+	if exchanges < least {
+		t.Errorf("only %d exchanges found in %s", exchanges, page)
 	}
 }
 
@@ -81,7 +91,7 @@ func TestReadmeScript(t *testing.T) {
 	leasehold := binary(t)
 	p := start(t, "--store", "memory")
 	var script string
-	for _, block := range blocks(t, "sh") {
+	for _, block := range blocks(t, "README.md", "sh") {
 		if strings.HasPrefix(block, "#!/bin/sh\n") {
 			script = strings.NewReplacer("sleep 15", "sleep 0.2", "sleep 5", "sleep 0.1").Replace(block) // so that a loss is noticed at once
 		}
@@ -120,15 +130,15 @@ func TestReadmeScript(t *testing.T) {
 	}
 }
 
-// blocks are the README's code blocks in a language.
-func blocks(t *testing.T, language string) []string {
+// blocks are a page's code blocks in a language.
+func blocks(t *testing.T, page, language string) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []string
-	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)\n```$").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)\n```$").FindAllStringSubmatch(string(text), -1) {
 		found = append(found, m[1])
 	}
 	return found

@@ -363,7 +363,7 @@ func TestForeignAttributes(t *testing.T) {
 		t.Errorf("adding to a fraction: %+v, %v", r, err)
 	}
 	// The service returns no documents of several writes, and a condition cannot ask for whole numbers: the sum is stored in silence,
-	// and the next write of this document alone, or whoever reads it, finds out.
+	// and the next write of this document alone, or a reader, finds out.
 	several := []docstore.Write{{Key: k, Add: map[string]int64{"n": 1}}, {Key: docstore.Key{Kind: k.Kind, Tenant: k.Tenant, ID: "b"}, Add: map[string]int64{"n": 1}}}
 	if r, err := s.Write(t.Context(), several...); err != nil || !r.Applied {
 		t.Errorf("adding to a fraction and another: %+v, %v; if it is refused now, correct the comment of the package", r, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/restore"
 )
 
@@ -103,7 +104,9 @@ type raiseTokensCmd struct {
 func (raiseTokensCmd) Help() string {
 	return `After a backup was restored, or a failover of Redis lost writes, the store has forgotten its latest grants, and would give their fencing tokens again. This command sets the token of every lock, analysis and fence that is lower to the store's time in microseconds, which is above every token that was ever granted. Run it once, before servers use the store again: each run takes their tokens from those who hold leases.
 
-Leases that are held according to the backup stay held until they expire, but their holders have lost the token: renewals fail, and fences reject them.`
+Leases that are held according to the backup stay held until they expire, but their holders have lost the token: renewals fail, and fences reject them.
+
+Tokens are set a minute ahead. Start the servers after that minute: a lock that is new before has tokens below the fences that were raised.`
 }
 
 // Run raises the tokens.
@@ -140,11 +143,17 @@ func printReports(s *streams, reports []restore.Report, dry bool, where string) 
 	}
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "KIND\tDOCUMENTS\t%s\tCURRENT\tDAMAGED\n", map[bool]string{false: "RAISED", true: "TO RAISE"}[dry])
-	total := 0
+	total, fences := 0, 0
 	for _, r := range reports {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", r.Kind, r.Documents, r.Raised, r.Current, r.Damaged)
 		total += r.Raised
+		if r.Kind == lock.FenceKind {
+			fences = r.Raised
+		}
 	}
 	_ = t.Flush() // an output that is gone
 	fmt.Fprintf(s.out, "%d tokens %s %s.\n", total, raised, where)
+	if fences > 0 && !dry {
+		fmt.Fprintln(s.out, "Start the servers in a minute, not before: a lock that is new until then stays below the fences that were raised.")
+	}
 }

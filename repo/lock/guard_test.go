@@ -92,6 +92,64 @@ func TestGuardRefusesTokensOfTheFuture(t *testing.T) {
 	}
 }
 
+// TestFenceAfterAClockWasAhead: the tokens of locks that are new in a store whose clock was two days ahead are rejected until an hour
+// before that time has come, also of those that are made later; those of older locks pass. A fence that was ahead itself accepts none
+// of the others until it is reset.
+func TestFenceAfterAClockWasAhead(t *testing.T) {
+	const ahead = 48 * time.Hour
+	clock := suite.NewClockAt(epoch)
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
+	locks, g := lock.New(store, nil), lock.NewGuard(store, &lock.GuardOptions{Now: clock.Now})
+	request := 0
+	take := func(key string) int64 {
+		t.Helper()
+		request++
+		id := lock.ID{Tenant: "acme", Key: key}
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint(request), TTLSeconds: 1})
+		if err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		if o, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token, RequestID: fmt.Sprint(request)}); err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o.Lease.Token
+	}
+	check := func(resource string, token int64) lock.FenceOutcome {
+		t.Helper()
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token})
+		if _, ok := errors.AsType[*field.Error](err); err != nil && !ok {
+			t.Fatal(err)
+		}
+		return o
+	}
+	take("old")
+	clock.Advance(ahead)
+	wrong := take("wrong")
+	if o := check("ahead", wrong); !o.Passed {
+		t.Errorf("by its own clock: %+v", o)
+	}
+	clock.Advance(-ahead)
+	later := take("later")
+	if later <= wrong {
+		t.Errorf("%d after %d", later, wrong)
+	}
+	if old := take("old"); !check("db", old).Passed || check("ahead", old).Passed {
+		t.Errorf("the token of an older lock, %d", old)
+	}
+	clock.Advance(ahead - time.Hour - time.Millisecond)
+	if check("db", later).Passed {
+		t.Error("more than an hour ahead")
+	}
+	clock.Advance(2 * time.Millisecond)
+	if !check("db", later).Passed {
+		t.Error("an hour ahead")
+	}
+	o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: "acme", Resource: "ahead", Highest: wrong, By: "root", Reason: "the clock was ahead"})
+	if err != nil || !o.Reset || !check("ahead", take("old")).Passed {
+		t.Errorf("after a reset: %+v, %v", o, err)
+	}
+}
+
 // TestFenceReset: an administrator opens a fence that a wrong token has closed. A late delivery resets nothing that came after.
 func TestFenceReset(t *testing.T) {
 	clock := suite.NewClockAt(epoch)

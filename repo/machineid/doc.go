@@ -44,8 +44,8 @@
 // # Missing documents
 //
 // Documents are never deleted, because notBefore lives in them. The first acquire of a space creates all its pages, and then the
-// document of the space says that it is complete. A page that is missing from then on was deleted, by hand or by a time to live
-// that somebody set. Who leased from it is not known any more, so it is created again with all its slots taken until the longest
+// document of the space says that it is complete. A page that is missing from then on was deleted, by hand or by a time to
+// live. Who leased from it is not known any more, so it is created again with all its slots taken until the longest
 // lease that it can have held has ended, a day later. The other pages go on. If the document of the space is missing itself,
 // nothing is leased. On the usual path that costs nothing: the page is read anyway, and the document of the space once in each
 // process.

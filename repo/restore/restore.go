@@ -14,6 +14,9 @@
 // An activation has a new token as well: what its owner does is refused, and a lookup shows it the token. Incarnations of members that
 // the store forgot are told so by their next heartbeat, and join again; a new one is always numbered above all others.
 //
+// Tokens are set a minute ahead. A lock without a record starts at the present, so one that is new within that minute has tokens
+// below the fences that were raised: let the servers wait for it.
+//
 // Machine IDs are not covered: leases that the store forgot end by themselves. Wait for the longest of them before the store is
 // used for IDs again.
 package restore

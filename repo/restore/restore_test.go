@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -175,4 +176,74 @@ func TestRaiseTokensBesideServers(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestFencesAfterARaise: a lock without a record starts at the present. If that is within the minute after a raise, the fence rejects
+// its tokens, later ones too, until tokens are raised again.
+func TestFencesAfterARaise(t *testing.T) {
+	clock := present
+	now := func() time.Time { return clock }
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: now})
+	locks, guard := lock.New(store, nil), lock.NewGuard(store, &lock.GuardOptions{Now: now})
+	request := 0
+	take := func(key string) int64 {
+		t.Helper()
+		request++
+		id := lock.ID{Tenant: "acme", Key: key}
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: strconv.Itoa(request), TTLSeconds: 1})
+		if err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		return o.Lease.Token
+	}
+	passes := func(resource string, token int64, want bool) {
+		t.Helper()
+		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token})
+		if err != nil || o.Passed != want {
+			t.Errorf("%s: %+v, %v", resource, o, err)
+		}
+	}
+	for _, key := range []string{"kept", "removed", "removed too"} {
+		passes(key, take(key), true)
+	}
+	for _, key := range []string{"removed", "removed too"} {
+		w := docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: key}, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}
+		if r, err := store.Write(t.Context(), w); err != nil || !r.Applied {
+			t.Fatal(r, err)
+		}
+	}
+	clock = clock.Add(time.Hour)
+	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(time.Minute - time.Millisecond)
+	early := take("removed")
+	passes("removed", early, false)
+	clock = clock.Add(2 * time.Millisecond)
+	passes("removed too", take("removed too"), true)
+	clock = clock.Add(time.Hour)
+	passes("removed", take("removed"), false)
+	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(time.Second) // its lease has ended
+	passes("removed", take("removed"), true)
+}
+
+// TestLocksAfterARaise: the token of a lock with a record is above its fence at once.
+func TestLocksAfterARaise(t *testing.T) {
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
+	put(t, store, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7), "state": docstore.String("RELEASED")})
+	put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(7)})
+	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := lock.New(store, nil).Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "deploy"}, Owner: "ann", RequestID: "r1", TTLSeconds: 1})
+	if err != nil || o.Code != lock.OK {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	guard := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return present }})
+	if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: o.Lease.Token}); err != nil || !f.Passed {
+		t.Errorf("%+v, %v", f, err)
+	}
 }
