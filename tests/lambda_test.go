@@ -147,6 +147,7 @@ func lambdaFile(t *testing.T, name string, oldnew ...string) []byte {
 // TestLambda runs the function as Lambda does, over DynamoDB's emulator.
 func TestLambda(t *testing.T) {
 	t.Parallel()
+	begin := time.Now()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
@@ -154,14 +155,15 @@ func TestLambda(t *testing.T) {
 
 	t.Run("behind authorizers", func(t *testing.T) {
 		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme")...)
+		var granted int64
 		for _, c := range []struct {
 			name   string
 			event  []byte
 			status int
 			says   []string
 		}{
-			{"free", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"owner_id":"svc-deploy"`, `"fencing_token":1`, `"replayed":false`}},
-			{"again", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"fencing_token":1`, `"replayed":true`}},
+			{"free", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"owner_id":"svc-deploy"`, `"replayed":false`}},
+			{"again", lambdaFile(t, "apigw_jwt.json"), 200, []string{`"replayed":true`}},
 			{"another owner", lambdaFile(t, "apigw_jwt.json", "svc-deploy", "svc-other"), 409, []string{`"code":"LOCK_HELD"`, `"owner_id":"svc-deploy"`}},
 			{"an IAM caller", lambdaFile(t, "apigw_iam.json"), 409, []string{`"code":"LOCK_HELD"`}},
 			{"another tenant", lambdaFile(t, "apigw_jwt.json", "tenants/acme", "tenants/rival"), 403, []string{`"code":"PERMISSION_DENIED"`}},
@@ -175,6 +177,14 @@ func TestLambda(t *testing.T) {
 			status, body := l.http(t, c.event)
 			if status != c.status || slices.ContainsFunc(c.says, func(s string) bool { return !strings.Contains(body, s) }) {
 				t.Errorf("%s: %d %s, want %d with %v", c.name, status, body, c.status, c.says)
+			}
+			switch c.name {
+			case "free":
+				granted = firstLease(t, body, begin).FencingToken
+			case "again":
+				if again := firstLease(t, body, begin).FencingToken; again != granted {
+					t.Errorf("the token became %d, it was %d", again, granted)
+				}
 			}
 		}
 		for _, name := range []string{"not_json.txt", "version_1.json", "no_http.json", "sqs.json"} {
@@ -263,9 +273,11 @@ func TestLambda(t *testing.T) {
 			t.Errorf("%+v %s", a, a.body)
 		}
 		slow.Remove()
-		if status, body := l.http(t, event); status != http.StatusOK || !strings.Contains(body, `"fencing_token":1`) {
+		status, body := l.http(t, event)
+		if status != http.StatusOK {
 			t.Errorf("the next invocation: %d %s", status, body)
 		}
+		firstLease(t, body, begin)
 	})
 
 	t.Run("with an issuer", func(t *testing.T) {

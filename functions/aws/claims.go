@@ -120,10 +120,15 @@ func (c claims) text(name string) string {
 	return string(raw)
 }
 
-// hasScope reads the claims only: the event's own list of scopes belongs to the route.
+// hasScope reads the claims only: the event's own list of scopes belongs to the route. Scopes are separated by one space, as
+// functions/oidc reads them; authorizers flatten lists to "[a b]".
 func (c claims) hasScope(want string) bool {
 	for _, name := range []string{"scope", "scp"} {
-		if slices.Contains(strings.Fields(strings.Trim(c.text(name), "[]")), want) {
+		text := c.text(name)
+		if list, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(list, "]") {
+			text = strings.TrimSuffix(list, "]")
+		}
+		if slices.Contains(strings.Split(text, " "), want) {
 			return true
 		}
 	}
