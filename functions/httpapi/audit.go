@@ -21,7 +21,8 @@ import (
 //	remote         the address that the request came from, and what a proxy said of it: forwarded_for, which anyone can write
 //	request        the request's ID, as in the response and in the line of the request
 //
-// There is one for each grant and each change of rights (Route.Audit), and for each request that was rejected because of who sent it.
+// There is one for each grant and each change of rights (Route.Audit), and for each request that was rejected because of who sent it. The
+// line of every other request that was rejected says who sent it as well, and the code.
 const AuditMessage = "audit"
 
 // AuditSubject names the sender of a request in its audit event, for a [Route] that authenticates callers itself. It may be empty.
@@ -59,28 +60,31 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if outcome == "" {
 		outcome = "ok"
 	}
-	event := []any{
-		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()),
-		slog.String("remote", r.RemoteAddr), slog.String("request", requestID),
+	event := []slog.Attr{
+		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()), slog.String("request", requestID),
 	}
-	if n.caller.Subject != "" {
-		event = append(event, slog.String("subject", n.caller.Subject))
-	}
-	if n.caller.Tenant != "" {
-		event = append(event, slog.String("caller_tenant", n.caller.Tenant))
-	}
-	if by := r.Header.Get("X-Forwarded-For"); by != "" {
-		event = append(event, slog.String("forwarded_for", clip(by)))
-	}
+	event = append(event, n.sender(r)...)
 	if rejected {
 		event = append(event, slog.String("reason", n.detail))
-	}
-	for _, a := range n.audit {
-		event = append(event, a)
 	}
 	level := slog.LevelInfo
 	if rejected {
 		level = slog.LevelWarn
 	}
-	f.log.LogAttrs(ctx, level, AuditMessage, slog.Group("audit", event...))
+	f.log.LogAttrs(ctx, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
+}
+
+// sender is who sent a request, as far as is known.
+func (n *note) sender(r *http.Request) []slog.Attr {
+	attrs := []slog.Attr{slog.String("remote", r.RemoteAddr)}
+	if n.caller.Subject != "" {
+		attrs = append(attrs, slog.String("subject", n.caller.Subject))
+	}
+	if n.caller.Tenant != "" {
+		attrs = append(attrs, slog.String("caller_tenant", n.caller.Tenant))
+	}
+	if by := r.Header.Get("X-Forwarded-For"); by != "" {
+		attrs = append(attrs, slog.String("forwarded_for", clip(by)))
+	}
+	return attrs
 }

@@ -49,8 +49,9 @@ func noteOf(r *http.Request) *note {
 	return &note{}
 }
 
-// withLog writes one line for each request: faults of the server as errors, everything else as information. The path
-// names tenant and key, which are not secret; query, headers and bodies are left out.
+// withLog writes one line for each request: faults of the server as errors, everything else as information. That of a rejected
+// request says who sent it, and why it was rejected if that is not plain from the code. The path names tenant and key, which are
+// not secret; query, headers and bodies are left out.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -60,7 +61,9 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 
 		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
 		level := slog.LevelInfo
-		if s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented { // 501 is a setting, no fault
+		if n.code == contracts.CodeOverloaded {
+			level = slog.LevelWarn // nothing is broken, but callers are sent away
+		} else if s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented { // 501 is a setting, no fault
 			level = slog.LevelError
 		}
 		if !f.log.Enabled(r.Context(), level) {
@@ -72,6 +75,10 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		}
 		if n.code != "" {
 			line = append(line, slog.String("code", string(n.code)))
+			line = append(line, n.sender(r)...)
+		}
+		if s.status == http.StatusTooManyRequests || s.status == http.StatusServiceUnavailable {
+			line = append(line, slog.String("detail", n.detail))
 		}
 		if n.err != nil {
 			line = append(line, slog.String("err", n.err.Error()))

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
@@ -38,8 +41,18 @@ func open(t *testing.T, identity httpapi.Identity) *api {
 // serve puts the handler on a store.
 func (d *api) serve(identity httpapi.Identity, s docstore.Store) {
 	d.handler = contracttest.Handler(d.t, httpapi.New(s, identity, &httpapi.Options{
-		Log: slog.New(slog.NewJSONHandler(d.log, nil)), Timeout: time.Second,
+		Log: slog.New(slog.NewJSONHandler(io.MultiWriter(d.log, distinct{d.t}), nil)), Timeout: time.Second,
 	}))
+}
+
+// distinct reports lines of a log that have a member twice: readers keep either of them.
+type distinct struct{ t *testing.T }
+
+func (d distinct) Write(line []byte) (int, error) {
+	if v := jsontext.Value(line); !v.IsValid(jsontext.AllowDuplicateNames(false)) {
+		d.t.Errorf("the log has a member twice: %s", line)
+	}
+	return len(line), nil
 }
 
 // answer is what came back.
