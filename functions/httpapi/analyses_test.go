@@ -55,7 +55,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 	d.post(a1+"/release", release).wants(t, 200, `{"analysis_id":"a1","failures":1,"replayed":false}`)
 	d.post(a1+"/release", release).wants(t, 200, `{"analysis_id":"a1","failures":1,"replayed":true}`)
 
-	// The default is BE-041's five minutes, here and at a refresh. After them the run may be taken over (rule 3).
+	// BE-041-TTL: the default is five minutes, here and at a refresh. After them the run may be taken over (rule 3).
 	d.post(a1+"/lock", `{"owner_id":"worker-7","request_id":"r3"}`).wants(t, 200, `{"analysis_id":"a1","acquired":true,"status":"PENDING",
 		"owner_id":"worker-7","fencing_token":2,"expires_at":"2026-01-01T00:05:10.000Z","remaining_ms":300000,"heartbeat_seconds":60,"runs":1,
 		"failures":1,"replayed":false}`)

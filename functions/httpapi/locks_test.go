@@ -26,12 +26,16 @@ func TestLifeOfALease(t *testing.T) {
 	d := open(t, httpapi.Development{})
 
 	a := d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`)
+	lease := a.body["lease_id"]
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":30000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":false}`)
 
 	d.clock.Advance(10 * time.Second)
 	a = d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ci-42","ttl_seconds":30,"metadata":{"build":"991"}}`) // LS-ACQ-004
+	if a.body["lease_id"] != lease {
+		t.Errorf("lease_id %v, then %v", lease, a.body["lease_id"])
+	}
 	withoutLeaseID(t, a).wants(t, 200, `{"tenant_id":"acme","lock_key":"deploy-prod","owner_id":"ci-42","fencing_token":1767225600000001,
 		"state":"ACTIVE","acquired_at":"2026-01-01T00:00:00.000Z","expires_at":"2026-01-01T00:00:30.000Z","remaining_ms":20000,"ttl_seconds":30,
 		"metadata":{"build":"991"},"replayed":true}`)
@@ -73,8 +77,17 @@ func TestLifeOfALease(t *testing.T) {
 	}
 
 	d.clock.Advance(5 * time.Second)
-	if a = d.get(deploy); a.body["state"] != "EXPIRED" {
-		t.Errorf("at expires_at the state is %v, want EXPIRED", a.body["state"])
+	first := d.get(deploy)
+	if first.body["state"] != "EXPIRED" {
+		t.Errorf("at expires_at the state is %v, want EXPIRED", first.body["state"])
+	}
+	d.clock.Advance(time.Hour)
+	if a = d.get(deploy); a.raw != first.raw { // LS-EXP-001: nothing has to happen, and nothing does
+		t.Errorf("an hour later %s, before %s", a.raw, first.raw)
+	}
+	a = d.post(deploy+"/acquire", `{"request_id":"r4","owner_id":"ci-43","ttl_seconds":5}`) // LS-ACQ-002, LS-ACQ-003
+	if a.status != 200 || a.body["fencing_token"] != 1767225600000003.0 || a.body["owner_id"] != "ci-43" || a.body["replayed"] != false {
+		t.Errorf("acquire after expiry: %d %s", a.status, a.raw)
 	}
 }
 

@@ -72,7 +72,7 @@ func wants(t *testing.T, name string, w *httptest.ResponseRecorder, status int, 
 
 const a1 = `{"analysisId":"a1"}`
 
-// TestAnswers: BE-041-ENTRY. The response to the queue, for every outcome.
+// TestAnswers: BE-041-ENTRY, BE-041-DOD-4. The response to the queue, for every outcome; afterwards the lock is free.
 func TestAnswers(t *testing.T) {
 	locked := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("2000-01-01T00:02:00.000Z")}
 	fails := func(err error) once.Work { return func(context.Context, once.Lock) (string, error) { return "", err } }

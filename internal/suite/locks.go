@@ -65,7 +65,7 @@ func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore
 	}
 }
 
-// risingTokens takes a lock over again and again, after releases and after expiries (LS-ACC-03, LS-INV-002).
+// risingTokens takes a lock over again and again, after releases and after expiries (LS-ACC-03, LS-INV-002, LS-ACQ-002).
 func risingTokens(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	locks := lock.New(newStore(t, clock.Now), &lock.Options{Now: clock.Now})
