@@ -231,7 +231,7 @@ func TestFunctionStops(t *testing.T) {
 	}
 	delivered := make(chan response, 1)
 	go func() {
-		w, err := http.Post(f.url+tasks.TaskPath, "application/json", strings.NewReader(`{"analysisId":"hangs"}`)) //nolint:noctx // the process's end ends it
+		w, err := http.Post(f.url+tasks.TaskPath, "application/json", strings.NewReader(`{"analysisId":"hangs"}`))
 		if err != nil {
 			delivered <- response{err: err}
 			return

@@ -18,8 +18,9 @@ const (
 	ResponseMargin = 500 * time.Millisecond
 
 	// MaxResponseBytes is the size of the largest response that Lambda accepts, less a little: it drops those beyond 6 MB.
-	// MaxBalancedBytes is that of the largest that an Application Load Balancer accepts.
 	MaxResponseBytes = 6_000_000
+
+	// MaxBalancedBytes is the size of the largest response that an Application Load Balancer accepts: 1 MB, less a little.
 	MaxBalancedBytes = 1_000_000
 )
 

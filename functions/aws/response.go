@@ -62,10 +62,10 @@ func (w *recorder) encode(e *event) ([]byte, error) {
 	if !utf8.Valid(body) {
 		text, encoded = base64.StdEncoding.EncodeToString(body), true
 	}
-	switch {
-	case e.front == RESTAPI:
+	switch e.front {
+	case RESTAPI:
 		return json.Marshal(events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: text, IsBase64Encoded: encoded})
-	case e.front == LoadBalancer:
+	case LoadBalancer:
 		response := events.ALBTargetGroupResponse{
 			StatusCode: w.status, StatusDescription: strings.TrimSpace(strconv.Itoa(w.status) + " " + http.StatusText(w.status)), Body: text, IsBase64Encoded: encoded,
 		}

@@ -17,7 +17,7 @@ const stopTimeout = 9 * time.Second
 // life is the time in which functions take requests. The framework serves until the process is killed, so that its end is found
 // here: when ctx ends, runs are cancelled and release their locks, and the process ends when no request is in flight.
 type life struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // its end is what a life is about
 	end context.CancelFunc
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ var processLife = sync.OnceValue(func() *life {
 		log.Info("stopping: runs are cancelled, other requests in flight may finish", "within_ms", stopTimeout.Milliseconds())
 		late, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
-		os.Exit(l.stop(late, log)) //nolint:gocritic // cancel has nothing left to do
+		os.Exit(l.stop(late, log))
 	}()
 	return l
 })
@@ -51,10 +51,11 @@ var processLife = sync.OnceValue(func() *life {
 // stop ends the life, waits until no request is in flight and returns the exit code of the process.
 func (l *life) stop(ctx context.Context, log *slog.Logger) int {
 	l.end()
-	l.mu.Lock()
 	idle := make(chan struct{})
-	l.idle = idle
-	if l.inFlight == 0 {
+	l.mu.Lock()
+	if l.inFlight > 0 {
+		l.idle = idle
+	} else {
 		close(idle)
 	}
 	l.mu.Unlock()

@@ -12,8 +12,14 @@ import (
 // TestLifeEnds: the end of a life waits for requests in flight, whose responses have been sent by then, but no longer than it may.
 func TestLifeEnds(t *testing.T) {
 	l, log := newLife(), slog.New(slog.DiscardHandler)
-	if code := newLife().stop(t.Context(), log); code != 0 {
+	quiet := newLife()
+	if code := quiet.stop(t.Context(), log); code != 0 {
 		t.Errorf("nothing in flight: exit code %d", code)
+	}
+	late := httptest.NewRecorder() // between the end of the life and that of the process
+	quiet.serve(http.NotFoundHandler(), late, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if late.Code != http.StatusNotFound {
+		t.Errorf("a late request: %d", late.Code)
 	}
 	entered, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	w := httptest.NewRecorder()
@@ -26,15 +32,15 @@ func TestLifeEnds(t *testing.T) {
 		}), w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	}()
 	<-entered
-	late, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code := l.stop(late, log); code != 1 || l.ctx.Err() == nil {
+	if code := l.stop(ended, log); code != 1 || l.ctx.Err() == nil {
 		t.Errorf("no time left: exit code %d, %v", code, l.ctx.Err())
 	}
-	ended := make(chan int)
-	go func() { ended <- l.stop(t.Context(), log) }()
+	codes := make(chan int)
+	go func() { codes <- l.stop(t.Context(), log) }()
 	close(leave)
-	if code := <-ended; code != 0 || !w.Flushed || w.Body.String() != "done" {
+	if code := <-codes; code != 0 || !w.Flushed || w.Body.String() != "done" {
 		t.Errorf("exit code %d, flushed %v, %q", code, w.Flushed, w.Body)
 	}
 	<-left

@@ -464,12 +464,13 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 		if w.Code != c.status {
 			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.status)
 		}
-		event := ""
+		var events []string
 		for line := range strings.Lines(log.String()) {
 			if strings.Contains(line, `"msg":"audit"`) {
-				event += line
+				events = append(events, line)
 			}
 		}
+		event := strings.Join(events, "")
 		if (event == "") != (c.want == nil) || strings.Contains(event, "caller_tenant") || c.account == "" && strings.Contains(event, `"subject"`) {
 			t.Errorf("%s: %s", name, event)
 		}
