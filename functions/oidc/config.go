@@ -30,13 +30,14 @@ const (
 // defaultTimeout bounds each request to the issuer, unless Config.HTTPClient is set.
 const defaultTimeout = 5 * time.Second
 
-// PublicIssuers are issuers of which every account of the world can get a token, for any audience.
-var PublicIssuers = []string{
-	GoogleIssuer,
-	"https://appleid.apple.com",
-	"https://gitlab.com",
-	"https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0", // personal accounts
-	"https://token.actions.githubusercontent.com",
+// PublicIssuers are issuers of which every account of the world can get a token, for any audience, each with the claims whose values it
+// gives to one organization or owner only. All other claims an account can choose, or shares with accounts of others.
+var PublicIssuers = map[string][]string{
+	GoogleIssuer:                {"hd"},
+	"https://appleid.apple.com": nil,
+	"https://gitlab.com":        {"namespace_id", "namespace_path"},
+	"https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0": nil, // personal accounts
+	"https://token.actions.githubusercontent.com":                                 {"repository_owner", "repository_owner_id", "enterprise", "enterprise_id"},
 }
 
 // Config says which tokens are accepted. Issuer and Audience are required; the rest has defaults.

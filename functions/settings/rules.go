@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
@@ -146,19 +147,21 @@ func (c *Config) checkDevelopment(env map[string]string) error {
 	return nil
 }
 
-// ownClaims are claims in which accounts of public issuers have a value of their own choice, or each another one.
-var ownClaims = []string{"email", "sub", "name", "preferred_username", "nickname", "azp", "aud", "iss"}
-
 func (c *Config) checkTenant(map[string]string) error {
 	const anyone = "every account of the world can get a token of it for any audience"
-	public := slices.Contains(oidc.PublicIssuers, c.AuthIssuer) && c.AuthSubjects == nil && c.AuthRequiredScope == ""
+	claims, public := oidc.PublicIssuers[c.AuthIssuer]
+	public = public && c.AuthSubjects == nil && c.AuthRequiredScope == ""
 	switch {
 	case public && c.AuthTenant != "":
 		return fmt.Errorf("%s needs %s with the issuer %s: %s", c.Name("LEASEHOLD_AUTH_TENANT"),
 			c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT"), c.AuthIssuer, anyone)
-	case public && slices.Contains(ownClaims, c.AuthTenantClaim):
-		return fmt.Errorf("%s %s admits everybody with the issuer %s: %s. Use a claim of your organization (such as hd of Google), or set %s and %s",
-			c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), c.AuthTenantClaim, c.AuthIssuer, anyone,
+	case public && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM") && !slices.Contains(claims, c.AuthTenantClaim):
+		use := "Set"
+		if claims != nil {
+			use = "Use a claim of an organization (" + strings.Join(claims, ", ") + "), or set"
+		}
+		return fmt.Errorf("%s %s admits everybody with the issuer %s: %s, and has a tenant of its choice in it. %s %s and %s",
+			c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), c.AuthTenantClaim, c.AuthIssuer, anyone, use,
 			c.NameBeside("LEASEHOLD_AUTH_TENANT", "LEASEHOLD_AUTH_TENANT_CLAIM"), c.NameBeside("LEASEHOLD_AUTH_SUBJECTS", "LEASEHOLD_AUTH_TENANT_CLAIM"))
 	case c.AuthTenant != "" && c.AuthIssuer != "" && c.Given("LEASEHOLD_AUTH_TENANT_CLAIM"):
 		return fmt.Errorf("%s and %s cannot both be set: %s", c.Name("LEASEHOLD_AUTH_TENANT"), c.Name("LEASEHOLD_AUTH_TENANT_CLAIM"), twoTenants)

@@ -370,6 +370,11 @@ func TestRejected(t *testing.T) {
 		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=hd", ""},
 		{serve, google + "LEASEHOLD_AUTH_TENANT_CLAIM=email LEASEHOLD_AUTH_REQUIRED_SCOPE=leasehold", ""},
 		{serve, google + "LEASEHOLD_AUTH_TENANT=acme LEASEHOLD_AUTH_SUBJECTS=1", ""},
+		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=environment", "LEASEHOLD_AUTH_TENANT_CLAIM environment admits everybody"}, // any repository may name one acme
+		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=hd", "Use a claim of an organization (repository_owner, repository_owner_id, enterprise, enterprise_id), or set"},
+		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=repository_owner", ""},
+		{serve, actions + "LEASEHOLD_AUTH_TENANT_CLAIM=environment LEASEHOLD_AUTH_REQUIRED_SCOPE=x", ""},
+		{serve, "LEASEHOLD_AUTH_ISSUER=https://appleid.apple.com LEASEHOLD_AUTH_AUDIENCE=x LEASEHOLD_AUTH_TENANT_CLAIM=nonce", "in it. Set LEASEHOLD_AUTH_TENANT and LEASEHOLD_AUTH_SUBJECTS"},
 		{serve, actions + "LEASEHOLD_AUTH_TENANT=acme", "needs LEASEHOLD_AUTH_SUBJECTS with the issuer https://token.actions.githubusercontent.com"},
 		{serve, issuer + "LEASEHOLD_AUTH_TENANT_CLAIM=email", ""},
 		{serve, "LEASEHOLD_RETENTION=59m", `LEASEHOLD_RETENTION is "59m": it must be a duration of at least 1h, or off`},
