@@ -120,7 +120,7 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: run + "/retry", Audit: "analysis.retry", Do: a.admitted(a.retryAnalysis)},
 		{Method: "PUT", Path: run, Do: a.withWorker(a.createAnalysis)},
 		{Method: "GET", Path: run, Do: a.withReader(a.getAnalysis)},
-		{Method: "GET", Path: "/v1/analyses", Do: a.withReader(a.listAnalyses)},
+		{Method: "GET", Path: "/v1/analyses", Do: a.known(ofReaders(a.listAnalyses))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},
@@ -157,14 +157,19 @@ func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) er
 	})
 }
 
-// withReader admits authenticated callers who may see analyses: workers and administrators.
-func (a *api) withReader(do func(http.ResponseWriter, *http.Request, Caller) error) func(http.ResponseWriter, *http.Request) error {
-	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+// withReader admits authenticated callers who may see analyses.
+func (a *api) withReader(do handler) func(http.ResponseWriter, *http.Request) error {
+	return a.known(ofReaders(a.working(do)))
+}
+
+// ofReaders admits workers and administrators.
+func ofReaders(do handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Worker && !c.Admin {
 			return notWorker()
 		}
 		return do(w, r, c)
-	})
+	}
 }
 
 func notWorker() error {

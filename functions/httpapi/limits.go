@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -16,16 +14,17 @@ import (
 
 // Limits bound what verified callers can ask of one process, so that none of them takes it from the others. The zero value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API are worked on at once. As many more wait for a moment, in the order of their
-	// arrival; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
+	// Concurrent is how many requests of the API are worked on at once. As many more wait for a moment, and tenants take turns;
+	// what is beyond that, or has waited, is OVERLOADED. 0: no bound.
 	Concurrent int
 
-	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them slowly.
-	// What does not fit waits and is OVERLOADED in the same way. At least one page always fits. 0: no bound.
+	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them slowly;
+	// those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in the same way. At least
+	// one page always fits. 0: no bound.
 	PageBytes int64
 
 	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may come at
-	// once, and more is RATE_LIMITED. 0: no bound.
+	// once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB. 0: no bound.
 	PerTenant, PerSubject float64
 
 	// LocksPerTenant is how many locks a tenant may have, and how many fences; another one is LOCK_LIMIT. See
@@ -68,28 +67,21 @@ func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admiss
 	}
 	a := &admission{tenants: newBuckets(l.PerTenant, now), subjects: newBuckets(l.PerSubject, now)}
 	wait := min(maxWait, timeout/4)
-	if l.Concurrent > 0 {
-		a.slots = newBound(int64(l.Concurrent), l.Concurrent, wait,
-			fmt.Sprintf("the server works on %d requests, which is its bound, and others wait", l.Concurrent))
+	if n := int64(l.Concurrent); n > 0 {
+		a.slots = &bound{left: n, share: n, queue: l.Concurrent, wait: wait, held: map[string]int64{},
+			says: fmt.Sprintf("the server works on %d requests, which is its bound, and others wait", n)}
 	}
 	if l.PageBytes > 0 {
 		size := max(l.PageBytes, pageReading)
-		a.pages = newBound(size, 4*int(size/pageReading), wait, // as a page is read in a small part of the wait
-			fmt.Sprintf("the pages that the server sends take %d MiB, which is its bound: ask for smaller ones, and read them to the end", size>>20))
+		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: 4 * int(size/pageReading), wait: wait, held: map[string]int64{},
+			says: "the pages that the server sends, or those of your tenant, take as much memory as they may: ask for smaller ones, and read them to the end"}
 	}
 	return a
 }
 
 // rates takes a request from the buckets of its caller and tenant. The error is RATE_LIMITED and says when to try again.
 func (a *admission) rates(c Caller, tenant string) error {
-	for _, limit := range []struct {
-		of    *buckets
-		key   string
-		whose string
-	}{{a.subjects, c.Tenant + "\x00" + c.Subject, "your subject"}, {a.tenants, tenant, "your tenant"}} {
-		if limit.of == a.subjects && c.Subject == "" {
-			continue // development mode
-		}
+	for _, limit := range a.limitsOf(c, tenant) {
 		if wait := limit.of.take(limit.key); wait > 0 {
 			e := contracts.Errorf(contracts.CodeRateLimited, "%s sends more than %v requests a second; nothing was done", limit.whose, float64(limit.of.perSecond))
 			e.RetryAfter = max(wait, time.Millisecond)
@@ -99,44 +91,25 @@ func (a *admission) rates(c Caller, tenant string) error {
 	return nil
 }
 
-// bound shares something that there is a limited amount of. What does not fit waits for a moment, in the order of arrival; few
-// may wait at once, so that waiting takes no memory to speak of. A nil *bound has room for everything.
-type bound struct {
-	left    *semaphore.Weighted
-	waiting chan struct{}
-	wait    time.Duration
-	says    string // why there is no room
+// charge takes what a request that was carried out cost beyond one, so that those that follow it wait.
+func (a *admission) charge(c Caller, tenant string, n int) {
+	for _, limit := range a.limitsOf(c, tenant) {
+		limit.of.charge(limit.key, n)
+	}
 }
 
-func newBound(size int64, waiters int, wait time.Duration, says string) *bound {
-	return &bound{left: semaphore.NewWeighted(size), waiting: make(chan struct{}, waiters), wait: wait, says: says}
+// rateLimit is a bucket of a caller, and whose it is in the words of an error.
+type rateLimit struct {
+	of         *buckets
+	key, whose string
 }
 
-// enter takes n, or says when to try again: OVERLOADED. The caller gives n back to leave.
-func (b *bound) enter(ctx context.Context, n int64) error {
-	if b == nil || b.left.TryAcquire(n) {
-		return nil
+func (a *admission) limitsOf(c Caller, tenant string) []rateLimit {
+	limits := []rateLimit{{a.tenants, tenant, "your tenant"}}
+	if c.Subject != "" { // there is none in development mode
+		limits = []rateLimit{{a.subjects, c.Tenant + "\x00" + c.Subject, "your subject"}, limits[0]}
 	}
-	overloaded := contracts.Errorf(contracts.CodeOverloaded, "%s; nothing was done", b.says)
-	overloaded.RetryAfter = overloadedFor
-	select {
-	case b.waiting <- struct{}{}:
-		defer func() { <-b.waiting }()
-	default:
-		return overloaded
-	}
-	ctx, cancel := context.WithTimeout(ctx, b.wait)
-	defer cancel()
-	if b.left.Acquire(ctx, n) != nil {
-		return overloaded
-	}
-	return nil
-}
-
-func (b *bound) leave(n int64) {
-	if b != nil {
-		b.left.Release(n)
-	}
+	return limits
 }
 
 // buckets are token buckets by name. A nil *buckets admits everything.
@@ -166,17 +139,33 @@ func (b *buckets) take(name string) (wait time.Duration) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	r := b.bucket(name, now).ReserveN(now, 1)
+	if wait = r.DelayFrom(now); wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// charge takes n tokens, whether the bucket has them or not; no more than are in a full one.
+func (b *buckets) charge(name string, n int) {
+	if b == nil || n <= 0 {
+		return
+	}
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bucket(name, now).ReserveN(now, min(n, b.burst))
+}
+
+// bucket returns the bucket of a name. b.mu is held.
+func (b *buckets) bucket(name string, now time.Time) *rate.Limiter {
 	l := b.named[name]
 	if l == nil {
 		b.forget(now)
 		l = rate.NewLimiter(b.perSecond, b.burst)
 		b.named[name] = l
 	}
-	r := l.ReserveN(now, 1)
-	if wait = r.DelayFrom(now); wait > 0 {
-		r.CancelAt(now)
-	}
-	return wait
+	return l
 }
 
 // forget drops full buckets, which are like new ones, when there are many.
@@ -191,15 +180,6 @@ func (b *buckets) forget(now time.Time) {
 	}
 }
 
-// with does something that takes 1.
-func (b *bound) with(ctx context.Context, do func() error) error {
-	if err := b.enter(ctx, 1); err != nil {
-		return err
-	}
-	defer b.leave(1)
-	return do()
-}
-
 // handler handles a request of a caller.
 type handler func(http.ResponseWriter, *http.Request, Caller) error
 
@@ -211,21 +191,25 @@ func (a *api) known(do handler) func(http.ResponseWriter, *http.Request) error {
 			return err
 		}
 		noteOf(r).caller = c
-		tenant := c.Tenant
-		if tenant == "" {
-			tenant = r.PathValue("tenant_id") // development mode
-		}
-		if err := a.admission.rates(c, tenant); err != nil {
+		if err := a.admission.rates(c, payer(r, c)); err != nil {
 			return err
 		}
 		return do(w, r, c)
 	}
 }
 
+// payer is the tenant for which a request counts.
+func payer(r *http.Request, c Caller) string {
+	if c.Tenant == "" {
+		return r.PathValue("tenant_id") // development mode
+	}
+	return c.Tenant
+}
+
 // working handles a request when there is a slot for it, and keeps the slot until the response has been written.
 func (a *api) working(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		return a.admission.slots.with(r.Context(), func() error { return do(w, r, c) })
+		return a.admission.slots.with(r.Context(), payer(r, c), func() error { return do(w, r, c) })
 	}
 }
 

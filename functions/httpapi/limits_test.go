@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,6 +203,89 @@ func TestOverload(t *testing.T) {
 			<-first
 		})
 	})
+}
+
+// TestTenantsTakeTurns: a tenant that keeps all slots and the whole queue busy costs another one a turn, and no rejection.
+func TestTenantsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 100 * time.Millisecond
+		h := httpapi.New(slowReads{&probed{Store: docstore.NewMemory(nil)}, takes}, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 2}})
+		ctx, stop := context.WithCancel(t.Context())
+		var noise sync.WaitGroup
+		var done, overloaded atomic.Int64
+		for range 20 {
+			noise.Go(func() {
+				for ctx.Err() == nil {
+					_, code, _ := ask(t.Context(), h, "ann@noisy", "/v1/tenants/noisy/locks/k")
+					if code == "OVERLOADED" {
+						overloaded.Add(1)
+						time.Sleep(10 * time.Millisecond)
+					} else {
+						done.Add(1)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for i := range 50 {
+			begin := time.Now()
+			status, code, _ := ask(t.Context(), h, "bob@quiet", "/v1/tenants/quiet/locks/k")
+			if took := time.Since(begin); status != 404 || took > 2*takes {
+				t.Errorf("request %d of the quiet tenant: %d %s after %v", i, status, code, took)
+			}
+			time.Sleep(time.Duration(i) * time.Millisecond)
+		}
+		stop()
+		noise.Wait()
+		if done.Load() < 100 || overloaded.Load() < 100 {
+			t.Errorf("the noisy tenant: %d requests, %d rejected", done.Load(), overloaded.Load())
+		}
+	})
+}
+
+// TestPagesCountForRates: a page is as many requests as it has 64 KiB, and more than a tenant may send is owed.
+func TestPagesCountForRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := docstore.NewMemory(nil)
+		fillLocks(t, store, 60)
+		h := contracttest.Handler(t, httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{PerTenant: 10}}))
+		list := func() int {
+			status, _, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks?page_size=1000")
+			return status
+		}
+		small := func() (n int) {
+			for ; ; n++ {
+				if status, _, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks/none"); status != 404 {
+					return n
+				}
+			}
+		}
+		if status, left := list(), small(); status != 200 || left != 20-13 {
+			t.Errorf("a page: %d, and %d requests are left of 20", status, left)
+		}
+		time.Sleep(200 * time.Millisecond) // two requests' worth
+		if first, second := list(), list(); first != 200 || second != 429 {
+			t.Errorf("pages: %d, %d", first, second)
+		}
+		time.Sleep(time.Second)
+		if n := small(); n != 0 {
+			t.Errorf("%d requests are left; 11 were owed", n)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if n := small(); n != 1 {
+			t.Errorf("%d requests are left, want 1", n)
+		}
+	})
+}
+
+// TestListsTakeOneSlot: a list of either kind works where there is one slot.
+func TestListsTakeOneSlot(t *testing.T) {
+	h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1}}))
+	for _, path := range []string{"/v1/analyses", "/v1/tenants/acme/locks", "/v1/machine-ids"} {
+		if status, code, _ := ask(t.Context(), h, "ann@acme", path); status != 200 {
+			t.Errorf("%s: %d %s", path, status, code)
+		}
+	}
 }
 
 // TestRateThatIsAlmostKept: who is early by less than a millisecond is told when to come, too.

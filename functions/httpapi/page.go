@@ -13,7 +13,7 @@ type nextPage struct {
 	Token string `json:"next_page_token,omitempty"`
 }
 
-// sendList responds with a page of a list: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of all pages and
+// sendList responds with a page of a list to a known caller who does not hold a slot: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of all pages and
 // for a slot, reads the page, and writes it entry by entry: beside the page, a caller that reads slowly keeps the JSON of one entry in
 // memory, and no slot. After read nothing can fail but the connection, so that a 200 is a whole page.
 //
@@ -22,18 +22,19 @@ type nextPage struct {
 func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name string, body func(T) B,
 	read func(context.Context) (entries []T, rest any, size int, err error),
 ) error {
-	share := int64(pageReading)
-	if err := a.admission.pages.enter(r.Context(), share); err != nil {
+	caller := noteOf(r).caller
+	tenant, share := payer(r, caller), int64(pageReading)
+	if err := a.admission.pages.enter(r.Context(), tenant, share); err != nil {
 		return err
 	}
-	defer func() { a.admission.pages.leave(share) }()
+	defer func() { a.admission.pages.leave(tenant, share) }()
 
 	var (
 		entries []T
 		rest    any
 		size    int
 	)
-	err := a.admission.slots.with(r.Context(), func() (err error) {
+	err := a.admission.slots.with(r.Context(), tenant, func() (err error) {
 		entries, rest, size, err = read(r.Context())
 		return err
 	})
@@ -41,8 +42,9 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 		return err
 	}
 	sending := min(max(int64(size), pageLeast), share)
-	a.admission.pages.leave(share - sending)
+	a.admission.pages.leave(tenant, share-sending)
 	share = sending
+	a.admission.charge(caller, tenant, size/pageLeast)
 	writePage(w, name, entries, rest, body)
 	return nil
 }

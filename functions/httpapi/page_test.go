@@ -103,15 +103,14 @@ func TestPagesAreWrittenEntryByEntry(t *testing.T) {
 // TestUnreadPages: forty callers ask for the largest page and read nothing of it. What the server holds for them stays within its bound,
 // the others hear OVERLOADED and when to try again, and locks are granted as if nothing was: an unread page takes no slot.
 func TestUnreadPages(t *testing.T) {
-	const bound = 8 << 20
 	for _, c := range []struct {
 		name     string
 		readers  int
 		limits   httpapi.Limits
 		wantHeld int
 	}{
-		// A page of 46 locks takes 0.79 MB, and the next one is begun while 4 MiB are free.
-		{"bounded", 40, httpapi.Limits{PageBytes: bound, Concurrent: 2}, 6},
+		// A page of 46 locks takes 0.79 MB, and the next one is begun while 4 MiB of the tenant's 12 are free.
+		{"bounded", 40, httpapi.Limits{PageBytes: 16 << 20, Concurrent: 2}, 11},
 		{"a bound below one page", 3, httpapi.Limits{PageBytes: 1}, 1},
 		{"the default", 40, httpapi.Limits{PageBytes: httpapi.DefaultPageBytes, Concurrent: 256}, 40},
 		{"no bound", 40, httpapi.Limits{}, 40},
@@ -121,9 +120,9 @@ func TestUnreadPages(t *testing.T) {
 				store := docstore.NewMemory(nil)
 				fillLocks(t, store, 60)
 				h := httpapi.New(store, byHeader{}, &httpapi.Options{Limits: c.limits})
-				send := func(w http.ResponseWriter, method, path, body string) {
-					r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080/v1/tenants/acme/locks"+path, strings.NewReader(body))
-					r.Header.Set("Authorization", "ann@acme")
+				send := func(w http.ResponseWriter, tenant, method, path, body string) {
+					r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080/v1/tenants/"+tenant+"/locks"+path, strings.NewReader(body))
+					r.Header.Set("Authorization", "ann@"+tenant)
 					h.ServeHTTP(w, r)
 				}
 				held := make(chan struct{})
@@ -131,7 +130,7 @@ func TestUnreadPages(t *testing.T) {
 				for range c.readers {
 					go func() {
 						w := newPieces(held)
-						send(w, "GET", "?page_size=1000", "")
+						send(w, "acme", "GET", "?page_size=1000", "")
 						ended <- w
 					}()
 					synctest.Wait() // it has its page, waits for room, or was rejected
@@ -147,8 +146,13 @@ func TestUnreadPages(t *testing.T) {
 				}
 				for i := range 10 {
 					w := httptest.NewRecorder()
-					if send(w, "POST", fmt.Sprint("/free", i, "/acquire"), `{"request_id":"r1","ttl_seconds":1}`); w.Code != 200 {
+					if send(w, "acme", "POST", fmt.Sprint("/free", i, "/acquire"), `{"request_id":"r1","ttl_seconds":1}`); w.Code != 200 {
 						t.Errorf("an acquire beside unread pages: %d %s", w.Code, w.Body)
+					}
+				}
+				if w := httptest.NewRecorder(); c.limits.PageBytes != 1 {
+					if send(w, "acmf", "GET", "", ""); w.Code != 200 {
+						t.Errorf("a list of another tenant: %d %s", w.Code, w.Body)
 					}
 				}
 				close(held)
@@ -159,7 +163,7 @@ func TestUnreadPages(t *testing.T) {
 				}
 				for range c.wantHeld {
 					w := httptest.NewRecorder()
-					if send(w, "GET", "?page_size=1000", ""); w.Code != 200 {
+					if send(w, "acme", "GET", "?page_size=1000", ""); w.Code != 200 {
 						t.Errorf("afterwards: %d %s", w.Code, w.Body)
 					}
 				}

@@ -155,7 +155,7 @@ func (tenantByHeader) Challenge() string { return "" }
 func (tenantByHeader) Unverified() bool  { return false }
 
 // BenchmarkNoisyTenant measures cycles of a quiet tenant, one every 5 ms, alone and beside a tenant that writes new locks from
-// 64 connections and lists them from 12, without and with bounds. Clients and server share the processors. Compare the lines
+// 64 connections and lists them from 12, as fast as it can, without and with bounds. Clients and server share the processors. Compare the lines
 // with each other.
 //
 //	go test -C tests/bench -bench NoisyTenant -benchtime 1000x
@@ -167,9 +167,10 @@ func BenchmarkNoisyTenant(b *testing.B) {
 	}{
 		{"alone", false, httpapi.Limits{}},
 		{"unbounded", true, httpapi.Limits{}},
-		{"concurrent=256", true, httpapi.Limits{Concurrent: 256}},
-		{"concurrent=16", true, httpapi.Limits{Concurrent: 16}},
-		{"tenant-rate=500", true, httpapi.Limits{Concurrent: 256, PerTenant: 500}},
+		{"concurrent=256", true, httpapi.Limits{Concurrent: 256, PageBytes: httpapi.DefaultPageBytes}},
+		{"concurrent=16", true, httpapi.Limits{Concurrent: 16, PageBytes: httpapi.DefaultPageBytes}},
+		{"tenant-rate=200", true, httpapi.Limits{Concurrent: 256, PageBytes: httpapi.DefaultPageBytes, PerTenant: 200}},
+		{"tenant-rate=200,concurrent=16", true, httpapi.Limits{Concurrent: 16, PageBytes: httpapi.DefaultPageBytes, PerTenant: 200}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := openSQLite(b)
