@@ -39,7 +39,7 @@ func TestLocksOnRedis(t *testing.T) {
 	})
 }
 
-// TestAnalysesOnRedis: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4. A sweep walks there: Redis has no index.
+// TestAnalysesOnRedis: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4.
 func TestAnalysesOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {

@@ -1,6 +1,6 @@
 -- What every script on documents begins with. It stands behind the script's own first line.
 --
--- KEYS  first the store's own hash: generation, writes, floor
+-- KEYS  first the store's own hash: generation, writes, floor, and what index.lua says
 -- ARGV  first the time in milliseconds, empty for the server's; then the generation that the caller found when it opened
 --       the store, and the most writes that it knows of
 --
@@ -22,11 +22,12 @@ if not now then
 end
 local at = string.format('%.0f', now)
 
-local own = redis.call('HMGET', KEYS[1], 'generation', 'writes', 'floor')
+local own = redis.call('HMGET', KEYS[1], 'generation', 'writes', 'floor', 'indexed', 'indexes')
 if own[1] ~= take() then
   return {'other', at, '0'}
 end
 local writes, floor = tonumber(own[2] or 0), tonumber(own[3] or 0)
+local indexed, indexes = tonumber(own[4] or 0), own[5] or ''
 if writes < tonumber(take()) then
   return {'back', at, string.format('%.0f', writes)}
 end

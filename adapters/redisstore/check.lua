@@ -2,15 +2,16 @@
 -- Returns which commands of the other scripts this user may not run on the store's keys. A user that may run only some of
 -- them must not begin: a script that fails half-way is not undone.
 --
--- KEYS  a document, the IDs of a kind and tenant, the store's own hash, the ends, the tenants
+-- KEYS  a document, the IDs of a kind and tenant, the store's own hash, the ends, the tenants, the indexes of a kind
+--       and tenant
 --
 -- Returns the names of the commands.
 
 local forbidden, named = {}, {}
 local commands = {
-  {'TIME'}, {'HGETALL', KEYS[1]}, {'HSET', KEYS[1], 'f', 'v'}, {'HDEL', KEYS[1], 'f'}, {'HMGET', KEYS[3], 'f'}, {'HSETNX', KEYS[3], 'f', 'v'},
+  {'TIME'}, {'HGETALL', KEYS[1]}, {'HSET', KEYS[1], 'f', 'v'}, {'HDEL', KEYS[1], 'f'}, {'HGET', KEYS[1], 'f'}, {'HGET', KEYS[3], 'f'}, {'HMGET', KEYS[3], 'f'}, {'HSETNX', KEYS[3], 'f', 'v'},
 }
-for i = 2, 5 do
+for i = 2, 6 do
   if i ~= 3 then
     for _, command in ipairs({
       {'ZSCORE', KEYS[i], 'm'}, {'ZADD', KEYS[i], '0', 'm'}, {'ZREM', KEYS[i], 'm'}, {'ZCARD', KEYS[i]}, {'ZRANGE', KEYS[i], '-', '+', 'BYLEX'},

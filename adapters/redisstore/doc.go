@@ -20,7 +20,8 @@
 //	{leasehold}:ids:locks/acme                 sorted set: the IDs of a kind and tenant, all with the score 0
 //	{leasehold}:tenants                        sorted set: the kinds and tenants that have documents, as locks/acme
 //	{leasehold}:ends                           sorted set: documents that end, by when they do in milliseconds since 1970
-//	{leasehold}:own                            hash: generation, writes, floor
+//	{leasehold}:by:analyses/                   sorted set: the indexes of a kind and tenant, see index.lua; there is none before the first Due
+//	{leasehold}:own                            hash: generation, writes, floor; indexes, indexed, at:KIND/FIELD
 //
 // The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one slot, and so on
 // one member of the cluster. With several (Options.Shards), what stands above exists once for each: the part in braces is

@@ -84,5 +84,8 @@ func (s *shard) ids(kind, tenant string) string {
 	return s.root + ":ids:" + place(kind, tenant)
 }
 
+// by is the key of the sorted set with the indexes of a kind and tenant, see index.lua.
+func (s *shard) by(kind, tenant string) string { return s.root + ":by:" + place(kind, tenant) }
+
 // place is the member of a kind and tenant in the set of tenants.
 func place(kind, tenant string) string { return url.PathEscape(kind) + "/" + url.PathEscape(tenant) }

@@ -37,7 +37,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 
 // remove removes those documents of a shard that are due. due are members of its set of ends.
 func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed int, err error) {
-	keys := append(make([]string, 0, 2+2*len(due)), of.ends(), of.tenants())
+	keys := append(make([]string, 0, 2+3*len(due)), of.ends(), of.tenants())
 	ids := make([]string, len(due))
 	for i, member := range due {
 		k, err := docstore.ParseKey(member)
@@ -45,7 +45,7 @@ func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed in
 			return 0, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.ends(), member, err)
 		}
 		ids[i] = k.ID
-		keys = append(keys, of.doc(k), of.ids(k.Kind, k.Tenant))
+		keys = append(keys, of.doc(k), of.ids(k.Kind, k.Tenant), of.by(k.Kind, k.Tenant))
 	}
 	reply, err := s.do(ctx, "prune", pruneScript, true, of, keys, ids)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 // script is a Lua script that the server keeps by the SHA-1 of its text.
 type script struct{ text, sha string }
 
-// newScript puts begin.lua behind the first line of a script.
-func newScript(text string) script {
+// newScript puts begin.lua behind the first line of a script, and what else it begins with.
+func newScript(text string, begin ...string) script {
 	flags, rest, _ := strings.Cut(text, "\n")
-	return rawScript(flags + "\n" + beginText + rest)
+	return rawScript(flags + "\n" + beginText + strings.Join(begin, "") + rest)
 }
 
 func rawScript(text string) script {
@@ -31,6 +31,8 @@ func rawScript(text string) script {
 var (
 	//go:embed begin.lua
 	beginText string
+	//go:embed index.lua
+	indexText string
 	//go:embed write.lua
 	writeText string
 	//go:embed prune.lua
@@ -43,13 +45,25 @@ var (
 	readText string
 	//go:embed list.lua
 	listText string
+	//go:embed due.lua
+	dueText string
+	//go:embed fill.lua
+	fillText string
+	//go:embed kept.lua
+	keptText string
+	//go:embed tidy.lua
+	tidyText string
 	//go:embed check.lua
 	checkText string
 
-	writeScript = newScript(writeText)
+	writeScript = newScript(writeText, indexText)
 	readScript  = newScript(readText)
 	listScript  = newScript(listText)
-	pruneScript = newScript(pruneText)
+	pruneScript = newScript(pruneText, indexText)
+	fillScript  = newScript(fillText, indexText)
+	tidyScript  = newScript(tidyText, indexText)
+	keptScript  = newScript(keptText)
+	dueScript   = newScript(dueText)
 	checkScript = rawScript(checkText)
 	claimScript = rawScript(claimText)
 

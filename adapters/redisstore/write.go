@@ -20,10 +20,10 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	}
 	defer s.calls.End()
 	of := s.keys.of(writes[0].Key.Tenant) // all are of one tenant
-	keys := append(make([]string, 0, 2+2*len(writes)), of.ends(), of.tenants())
+	keys := append(make([]string, 0, 2+3*len(writes)), of.ends(), of.tenants())
 	var program []string
 	for _, w := range writes {
-		keys = append(keys, of.doc(w.Key), of.ids(w.Key.Kind, w.Key.Tenant))
+		keys = append(keys, of.doc(w.Key), of.ids(w.Key.Kind, w.Key.Tenant), of.by(w.Key.Kind, w.Key.Tenant))
 		program = appendWrite(program, w)
 	}
 	reply, err := s.do(ctx, "write to", writeScript, false, of, keys, program)

@@ -1,7 +1,8 @@
 #!lua
 -- Applies writes if all of their conditions hold, in one step.
 --
--- KEYS  see begin.lua; then the ends, the tenants; then for each write: its document, the IDs of its kind and tenant
+-- KEYS  see begin.lua; then the ends, the tenants; then for each write: its document, the IDs of its kind and tenant, the indexes of
+--       its kind and tenant
 -- ARGV  see begin.lua; then for each write:
 --         its ID
 --         its condition, as an operator and its operands: absent | has F | eq F V | le F V | any N … | all N … | not …
@@ -127,16 +128,36 @@ local function read(key)
   return doc, list
 end
 
+-- valueAfter is what a field holds after a change, nil if it is missing then.
+local function valueAfter(change, field)
+  for j = 1, #change.set, 2 do
+    if change.set[j] == field then
+      return change.set[j + 1]
+    end
+  end
+  for _, removed in ipairs(change.unset) do
+    if removed == field then
+      return nil
+    end
+  end
+  return change.before[field]
+end
+
 local refused, damaged, changes = {'refused', at, string.format('%.0f', writes)}, nil, {}
 local reached, started = 0, false
 local ends, tenants = KEYS[2], KEYS[3]
 redis.call('ZCARD', ends) -- that they can be written to
 redis.call('ZCARD', tenants)
 
-for i = 1, (#KEYS - 3) / 2 do
-  local change = {key = KEYS[2 * i + 2], ids = KEYS[2 * i + 3], id = take(), set = {}, unset = {}}
+for i = 1, (#KEYS - 3) / 3 do
+  local change = {key = KEYS[3 * i + 1], ids = KEYS[3 * i + 2], by = KEYS[3 * i + 3], id = take(), set = {}, unset = {}}
   local doc, list = read(change.key)
   change.new = doc == nil
+  change.before = doc or {}
+  change.fields = fieldsOf(change.by)
+  if #change.fields > 0 then
+    redis.call('ZCARD', change.by)
+  end
   change.listed = redis.call('ZSCORE', change.ids, change.id)
   if not holds(doc) then
     refused[#refused + 1] = i
@@ -201,16 +222,25 @@ elseif damaged then
   return damaged
 end
 
-writes = writes + 1
 if reached > floor then
   floor = started and reached or reached + HEADROOM
-  redis.call('HSET', KEYS[1], 'writes', string.format('%.0f', writes), 'floor', string.format('%.0f', floor))
+  count('floor', string.format('%.0f', floor))
 else
-  redis.call('HSET', KEYS[1], 'writes', string.format('%.0f', writes))
+  count()
 end
 
 for _, change in ipairs(changes) do
   local member = change.key:match('^%b{}:doc:(.*)$')
+  for _, field in ipairs(change.fields) do
+    local before = change.before[field]
+    local after = valueAfter(change, field)
+    if isText(before) and before ~= after then
+      redis.call('ZREM', change.by, entry(field, before, change.id))
+    end
+    if isText(after) then
+      redis.call('ZADD', change.by, 0, entry(field, after, change.id))
+    end
+  end
   for from = 1, #change.set, CHUNK do
     redis.call('HSET', change.key, unpack(change.set, from, math.min(from + CHUNK - 1, #change.set)))
   end

@@ -1,0 +1,209 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
+)
+
+var _ docstore.DueLister = (*Store)(nil)
+
+// Due implements [docstore.DueLister]. A page is two round trips, one without documents is one. The index is made when a kind and
+// field are first asked for: that reads all documents of the kind in the tenant's shard once, while writes go on. It is filled anew,
+// with a first page, after writes of a version that keeps no index.
+//
+// What another program stores in the field is found once Leasehold has written to the document, and not before.
+func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
+	if err := q.Validate(); err != nil {
+		return docstore.Page{}, err
+	}
+	after, err := driver.ParseDueCursor(q.After)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	if err := s.calls.Begin(ctx); err != nil {
+		return docstore.Page{}, err
+	}
+	defer s.calls.End()
+	found, err := s.dueMembers(ctx, q, after)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	if !found.filled && q.After == "" { // later pages go on with what there is
+		if err := s.fill(ctx, q); err != nil {
+			return docstore.Page{}, err
+		}
+		if found, err = s.dueMembers(ctx, q, after); err != nil {
+			return docstore.Page{}, err
+		}
+	}
+	page := docstore.Page{At: found.at}
+	members := found.members
+	if n := q.Size(); len(members) > n {
+		members = members[:n]
+		page.Next = driver.DueCursor{Value: members[n-1].text, ID: members[n-1].key.ID}.String()
+	}
+	if len(members) == 0 {
+		return page, nil
+	}
+	keys := make([]docstore.Key, len(members))
+	for i, m := range members {
+		keys[i] = m.key
+	}
+	at, docs, err := s.read(ctx, s.keys.of(q.Tenant), keys)
+	if err != nil {
+		return docstore.Page{}, err
+	}
+	page.At = at
+	var stale []member
+	for i, m := range members {
+		if docs[i][q.Field] == docstore.Value(docstore.String(m.text)) {
+			page.Entries = append(page.Entries, docstore.Entry{Key: m.key, Doc: docs[i]})
+		} else {
+			stale = append(stale, m)
+		}
+	}
+	return page, s.tidy(ctx, q, stale)
+}
+
+// name is an index as the store's own hash has it.
+func name(q docstore.DueQuery) string { return q.Kind + "/" + q.Field }
+
+// member is a document in an index.
+type member struct {
+	key  docstore.Key
+	text string // of the field, when it was put there
+}
+
+// dueFound is the answer of due.lua.
+type dueFound struct {
+	reply
+	filled  bool // all writes have kept the index since it was filled
+	members []member
+}
+
+// dueMembers returns what an index has for a page, and one more.
+func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after driver.DueCursor) (dueFound, error) {
+	of := s.keys.of(q.Tenant)
+	low, high := "["+q.Field+"\x00", "("+beginning(q.Field, string(q.Bound()))+"\x02"
+	if after.ID != "" {
+		low = "(" + entry(q.Field, after.Value, after.ID)
+	}
+	r, err := s.do(ctx, "look for due documents in", dueScript, true, of, []string{of.by(q.Kind, q.Tenant)},
+		[]string{name(q), strconv.Itoa(q.Size() + 1), low, high})
+	if err != nil {
+		return dueFound{}, err
+	}
+	found := dueFound{reply: r}
+	if len(r.rest) != 2 {
+		return dueFound{}, s.unreadable("look for due documents in", fmt.Errorf("it has %d parts", len(r.rest)))
+	}
+	found.filled = r.rest[0] == int64(1)
+	texts, err := parseMembers(r.rest[1:])
+	if err != nil {
+		return dueFound{}, s.unreadable("look for due documents in", err)
+	}
+	for _, text := range texts {
+		rest, ok := strings.CutPrefix(text, q.Field+"\x00")
+		value, id, separated := strings.Cut(rest, "\x00\x01")
+		k := docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}
+		if !ok || !separated || k.Validate() != nil {
+			return dueFound{}, fmt.Errorf("%w: %s holds %q", docstore.ErrDamaged, of.by(q.Kind, q.Tenant), text)
+		}
+		found.members = append(found.members, member{k, strings.ReplaceAll(value, "\x00\xff", "\x00")})
+	}
+	return found, nil
+}
+
+// beginning is how the members of an index begin whose documents have a text in the field, up to a byte that is 1.
+func beginning(field, text string) string {
+	return field + "\x00" + strings.ReplaceAll(text, "\x00", "\x00\xff") + "\x00"
+}
+
+// entry is a member of an index, as in index.lua.
+func entry(field, text, id string) string { return beginning(field, text) + "\x01" + id }
+
+// fill puts all documents of a kind that are in the shard of a tenant into an index. Each write keeps the index from before the
+// first of them is read, but for those of a version that knows nothing of it: if one comes meanwhile, the next first page fills it
+// again.
+func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
+	of := s.keys.of(q.Tenant)
+	const doing = "make an index of"
+	kept := func(args ...string) (string, error) {
+		r, err := s.do(ctx, doing, keptScript, true, of, nil, append([]string{name(q)}, args...))
+		if err != nil {
+			return "", err
+		}
+		if len(r.rest) == 1 {
+			if missed, ok := r.rest[0].(string); ok {
+				return missed, nil
+			}
+		}
+		return "", s.unreadable(doing, fmt.Errorf("it ends with %v", r.rest))
+	}
+	missed, err := kept()
+	if err != nil {
+		return err
+	}
+	for low := "[" + place(q.Kind, ""); ; {
+		_, places, err := s.members(ctx, of, of.tenants(), docstore.MaxLimit, low, "("+place(q.Kind, "")+"\xff")
+		if err != nil {
+			return err
+		}
+		for _, p := range places {
+			tenant, err := url.PathUnescape(strings.TrimPrefix(p, place(q.Kind, "")))
+			if err != nil {
+				return fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants(), p, err)
+			}
+			if err := s.fillTenant(ctx, of, q, tenant); err != nil {
+				return err
+			}
+		}
+		if len(places) < docstore.MaxLimit {
+			break
+		}
+		low = "(" + places[len(places)-1]
+	}
+	_, err = kept(missed)
+	return err
+}
+
+func (s *Store) fillTenant(ctx context.Context, of *shard, q docstore.DueQuery, tenant string) error {
+	for low := "-"; ; {
+		_, ids, err := s.members(ctx, of, of.ids(q.Kind, tenant), docstore.MaxLimit, low, "+")
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		keys := []string{of.by(q.Kind, tenant)}
+		for _, id := range ids {
+			keys = append(keys, of.doc(docstore.Key{Kind: q.Kind, Tenant: tenant, ID: id}))
+		}
+		if _, err := s.do(ctx, "make an index of", fillScript, true, of, keys, append([]string{q.Field}, ids...)); err != nil {
+			return err
+		}
+		if len(ids) < docstore.MaxLimit {
+			return nil
+		}
+		low = "(" + ids[len(ids)-1]
+	}
+}
+
+// tidy removes from an index what is not so any more.
+func (s *Store) tidy(ctx context.Context, q docstore.DueQuery, stale []member) error {
+	if len(stale) == 0 {
+		return nil
+	}
+	of := s.keys.of(q.Tenant)
+	keys, args := []string{of.by(q.Kind, q.Tenant)}, []string{q.Field}
+	for _, m := range stale {
+		keys = append(keys, of.doc(m.key))
+		args = append(args, m.key.ID, entry(q.Field, m.text, m.key.ID))
+	}
+	_, err := s.do(ctx, "tidy an index of", tidyScript, true, of, keys, args)
+	return err
+}

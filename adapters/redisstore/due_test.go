@@ -1,0 +1,273 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+var dueAt = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// waits is a write of a document that waits until some milliseconds after dueAt.
+func waits(k docstore.Key, ms int) docstore.Write {
+	return docstore.Write{Key: k, Set: docstore.Doc{"until": docstore.FormatTime(dueAt.Add(time.Duration(ms) * time.Millisecond))}}
+}
+
+var waiting = docstore.DueQuery{Kind: "locks", Tenant: "acme", Field: "until", UpTo: dueAt}
+
+// dueIDs is what a query finds on all of its pages.
+func dueIDs(t *testing.T, s *redisstore.Store, q docstore.DueQuery) []string {
+	t.Helper()
+	found := []string{}
+	for {
+		p, err := s.Due(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Entries {
+			found = append(found, e.Key.ID)
+		}
+		if q.After = p.Next; q.After == "" {
+			return found
+		}
+	}
+}
+
+func mustWrite(t *testing.T, s *redisstore.Store, writes ...docstore.Write) {
+	t.Helper()
+	if r, err := s.Write(t.Context(), writes...); err != nil || !r.Applied {
+		t.Fatalf("applied %v, %v", r.Applied, err)
+	}
+}
+
+// TestRequestsOfDue: a page is two commands however many documents there are, and one if nothing is due. The first page of all reads
+// the kind's documents once.
+func TestRequestsOfDue(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, &redisstore.Options{Prefix: "due"})
+		for from := 0; from < 2000; from += 100 {
+			writes := make([]docstore.Write, 100)
+			for i := range writes {
+				writes[i] = waits(key(fmt.Sprintf("%04d", from+i)), 1+from+i)
+			}
+			mustWrite(t, s, writes...)
+		}
+		due := func(name string, upTo, entries int, want map[string]int) {
+			t.Helper()
+			server.ResetCommands()
+			q := waiting
+			q.UpTo = dueAt.Add(time.Duration(upTo) * time.Millisecond)
+			p, err := s.Due(t.Context(), q)
+			if err != nil || len(p.Entries) != entries {
+				t.Errorf("%s: %d entries, %v, want %d", name, len(p.Entries), err, entries)
+			}
+			if got := server.Commands(); !maps.Equal(got, want) {
+				t.Errorf("%s: sent %v, want %v", name, got, want)
+			}
+		}
+		// The index: found missing, begun, the tenants, two full pages of IDs and an empty one, each full one with its documents, ended, and then the page.
+		due("the first page of all", 0, 0, map[string]int{"EVALSHA": 10, "EVAL": 4})
+		due("nothing is due", 0, 0, map[string]int{"EVALSHA": 1})
+		due("the first with a document", 1, 1, map[string]int{"EVALSHA": 2, "EVAL": 1})
+		due("one", 1, 1, map[string]int{"EVALSHA": 2})
+		due("a page of many", 2000, docstore.DefaultLimit, map[string]int{"EVALSHA": 2})
+		mustWrite(t, s, waits(key("0000"), 5000))
+		due("none again", 1, 0, map[string]int{"EVALSHA": 1})
+		server.ResetCommands()
+		mustWrite(t, s, waits(key("0000"), 1))
+		if got := server.Commands(); !maps.Equal(got, map[string]int{"EVALSHA": 1}) {
+			t.Errorf("a write with an index: %v", got)
+		}
+		due("again", 1, 1, map[string]int{"EVALSHA": 2})
+	})
+}
+
+// TestIndexIsWhatDocumentsSay: after any writes the index has exactly the members that the documents have, whatever the texts are, and
+// nothing of documents that are gone.
+func TestIndexIsWhatDocumentsSay(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		at := dueAt
+		s := open(t, server, &redisstore.Options{Prefix: "says", Shards: 2, Now: func() time.Time { return at }})
+		admin := client(t, server)
+		r := rand.New(rand.NewPCG(1, 2))
+		values := []docstore.Value{
+			docstore.String(""), docstore.String("a"), docstore.String("a\x00"), docstore.String("a\x00b"), docstore.String("\x00"), docstore.String("\x00\x01"),
+			docstore.String("a\x00\x01b"), docstore.String("a\u00ff"), docstore.String("b"), docstore.Now, docstore.Int(5), docstore.Bytes("a"), docstore.Map{"a": "b"},
+			docstore.Before("other"), docstore.Before("until"),
+		}
+		ids := []string{"a", "b", "\x01", "a\x01b", "日本", "/"}
+		kinds := []string{"locks", "locks-x", "lock"}
+		for _, kind := range kinds[:2] {
+			for _, tenant := range []string{"acme", "default"} { // one in each shard
+				dueIDs(t, s, docstore.DueQuery{Kind: kind, Tenant: tenant, Field: "until", UpTo: dueAt})
+				dueIDs(t, s, docstore.DueQuery{Kind: kind, Tenant: tenant, Field: "other", UpTo: dueAt})
+			}
+		}
+		write := func(k docstore.Key) docstore.Write {
+			w := docstore.Write{Key: k, Set: docstore.Doc{}}
+			switch r.IntN(8) {
+			case 0:
+				return docstore.Write{Key: k, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}
+			case 1:
+				w.Unset = []string{"until", "other"}
+			case 2:
+				w.Keep = time.Millisecond
+			case 3:
+				w.Set["more"] = docstore.Bool(true)
+			case 4:
+				w.Set["other"] = values[r.IntN(len(values)-2)]
+			default:
+				w.Set["until"] = values[r.IntN(len(values))]
+			}
+			return w
+		}
+		for step := range 600 {
+			tenant := []string{"acme", "default"}[r.IntN(2)]
+			one := docstore.Key{Kind: kinds[r.IntN(3)], Tenant: tenant, ID: ids[r.IntN(len(ids))]}
+			other := docstore.Key{Kind: kinds[r.IntN(3)], Tenant: tenant, ID: ids[r.IntN(len(ids))]}
+			writes := []docstore.Write{write(one)}
+			if one != other {
+				writes = append(writes, write(other))
+			}
+			_, _ = s.Write(t.Context(), writes...) // refused or damaged is as good
+			if at = at.Add(time.Millisecond); step%10 == 0 {
+				if _, err := s.Prune(t.Context(), 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if step%20 > 0 {
+				continue
+			}
+			for _, kind := range kinds {
+				page, err := s.List(t.Context(), docstore.Query{Kind: kind, Tenant: tenant})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := 0
+				for _, field := range []string{"until", "other"} {
+					var said []docstore.Entry
+					for _, e := range page.Entries {
+						if v, ok := e.Doc[field].(docstore.String); ok && kind != "lock" {
+							want++
+							if v <= docstore.FormatTime(at) {
+								said = append(said, e)
+							}
+						}
+					}
+					slices.SortStableFunc(said, func(a, b docstore.Entry) int {
+						return strings.Compare(string(a.Doc[field].(docstore.String)), string(b.Doc[field].(docstore.String)))
+					})
+					names := []string{}
+					for _, e := range said {
+						names = append(names, e.Key.ID)
+					}
+					if kind == "lock" {
+						continue
+					}
+					q := docstore.DueQuery{Kind: kind, Tenant: tenant, Field: field, UpTo: at, Limit: 1 + r.IntN(4)}
+					if got := dueIDs(t, s, q); !slices.Equal(got, names) {
+						t.Fatalf("step %d, %s of %s/%s: %q, want %q", step, field, kind, tenant, got, names)
+					}
+				}
+				shard := map[string]int{"acme": 1, "default": 0}[tenant]
+				name := fmt.Sprintf("{says/%d}:by:%s/%s", shard, kind, tenant)
+				if got := admin.ZCard(t.Context(), name).Val(); got != int64(want) {
+					t.Fatalf("step %d: %s has %d members, want %d: %q", step, name, got, want, admin.ZRange(t.Context(), name, 0, -1).Val())
+				}
+			}
+		}
+	})
+}
+
+// TestIndexOfAnOlderVersion: documents that were there before the index are in it, and those that a version without indexes writes
+// beside this one are found by the next search, which fills the index again. It does so once.
+func TestIndexOfAnOlderVersion(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, admin := open(t, server, &redisstore.Options{Prefix: "older"}), client(t, server)
+		older := func(id string, ms int) {
+			t.Helper()
+			w := waits(key(id), ms)
+			err := admin.HSet(t.Context(), "{older}:doc:"+w.Key.String(), "_doc", "1", "until", "s:"+string(w.Set["until"].(docstore.String))).Err()
+			add := admin.Do(t.Context(), "ZADD", "{older}:ids:locks/acme", 0, id).Err()
+			tenant := admin.Do(t.Context(), "ZADD", "{older}:tenants", 0, "locks/acme").Err()
+			writes := admin.HIncrBy(t.Context(), "{older}:own", "writes", 1).Err()
+			for _, err := range []error{err, add, tenant, writes} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		finds := func(name string, want ...string) {
+			t.Helper()
+			if got := dueIDs(t, s, waiting); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+			server.ResetCommands()
+			dueIDs(t, s, waiting)
+			if got := server.Commands(); !maps.Equal(got, map[string]int{"EVALSHA": 2}) {
+				t.Errorf("%s, the second time: sent %v", name, got)
+			}
+		}
+		older("before", -9)
+		finds("before the index", "before")
+		mustWrite(t, s, waits(key("own"), -8))
+		finds("of this version", "before", "own")
+		older("beside", -7)
+		older("before", 9)
+		mustWrite(t, s, waits(key("own too"), -6))
+		finds("of both", "own", "beside", "own too")
+		older("own", -5)
+		finds("moved", "beside", "own too", "own")
+	})
+}
+
+// TestIndexAndOtherPrograms: what another program did to a document is not shown as it was, and leaves nothing in the index.
+func TestIndexAndOtherPrograms(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, admin := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
+		for i, id := range []string{"changed", "deleted", "later", "removed", "stays"} {
+			mustWrite(t, s, waits(key(id), i-10))
+		}
+		dueIDs(t, s, waiting)
+		doc := func(id string) string { return "{others}:doc:locks/acme/" + id }
+		for _, err := range []error{
+			admin.HSet(t.Context(), doc("changed"), "until", "i:5").Err(), admin.HDel(t.Context(), doc("removed"), "until").Err(),
+			admin.Del(t.Context(), doc("deleted")).Err(),
+			admin.HSet(t.Context(), doc("later"), "until", "s:2025-12-31T00:00:00.000Z").Err(),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := dueIDs(t, s, waiting); !slices.Equal(got, []string{"stays"}) {
+			t.Errorf("found %q", got)
+		}
+		if n := admin.ZCard(t.Context(), "{others}:by:locks/acme").Val(); n != 1 {
+			t.Errorf("%d members are left", n)
+		}
+		// The next write of Leasehold to the document, whatever it writes, puts it into the index.
+		mustWrite(t, s, docstore.Write{Key: key("later"), Set: docstore.Doc{"more": docstore.Int(1)}})
+		if got := dueIDs(t, s, waiting); !slices.Equal(got, []string{"later", "stays"}) {
+			t.Errorf("found %q", got)
+		}
+		if err := admin.Do(t.Context(), "ZADD", "{others}:by:locks/acme", 0, "until\x00strange").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Due(t.Context(), waiting); err != nil { // it lies behind the bound
+			t.Error(err)
+		}
+		if err := admin.Do(t.Context(), "ZADD", "{others}:by:locks/acme", 0, "until\x001").Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Due(t.Context(), waiting)
+		says(t, err, []string{"damaged", "{others}:by:locks/acme"})
+	})
+}
