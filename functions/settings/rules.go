@@ -191,6 +191,11 @@ func (c *Config) checkBasePath(map[string]string) error {
 		return fmt.Errorf(`%s is %q: it must begin with "/", not end with it, and consist of letters, digits, ".", "_", "~" and "-", such as /leasehold`,
 			c.Name("LEASEHOLD_BASE_PATH"), c.BasePath)
 	}
+	// Paths without the base path work as well, so that it must not be the beginning of one.
+	if first, _, _ := strings.Cut(strings.TrimPrefix(c.BasePath, "/"), "/"); first == "v1" || first == "internal" {
+		return fmt.Errorf("%s is %q: paths of the API begin with /%s, with and without a base path: choose another one",
+			c.Name("LEASEHOLD_BASE_PATH"), c.BasePath, first)
+	}
 	return nil
 }
 

@@ -320,6 +320,9 @@ func TestRejected(t *testing.T) {
 		{api, "LEASEHOLD_ID_SERVICES=missing.json", "LEASEHOLD_ID_SERVICES: open missing.json"},
 		{serve, "LEASEHOLD_BASE_PATH=leasehold", `LEASEHOLD_BASE_PATH is "leasehold": it must begin with "/"`},
 		{serve, "LEASEHOLD_BASE_PATH=/a/", `not end with it`},
+		{serve, "LEASEHOLD_BASE_PATH=/v1", `LEASEHOLD_BASE_PATH is "/v1": paths of the API begin with /v1`},
+		{serve, "LEASEHOLD_BASE_PATH=/internal/leasehold", "paths of the API begin with /internal"},
+		{serve, "LEASEHOLD_BASE_PATH=/v12", ""},
 		{serve, "PORT=http", `PORT is "http"`},
 		{serve, "LEASEHOLD_LISTEN=localhost", `LEASEHOLD_LISTEN is "localhost": it must be host:port`},
 
