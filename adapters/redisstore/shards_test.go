@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/redis/go-redis/v9"
+
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -218,4 +220,83 @@ func TestShardsOfACluster(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, &redisstore.Options{Shards: shards}) })
 	})
+}
+
+// TestShardsOnSeveralMembers: three members of a cluster share the documents, the scripts are sent to each, and what goes through
+// all tenants finds what is on all of them. Without the third, the tenants of the others go on.
+func TestShardsOnSeveralMembers(t *testing.T) {
+	cluster := redistest.StartClusterOf(t, 3)
+	s := open(t, cluster[0], &redisstore.Options{Prefix: "members", Shards: 16})
+	clients := make([]*sdk.Client, len(cluster))
+	for i, member := range cluster {
+		clients[i] = client(t, member)
+	}
+	const tenants = 60
+	on := map[string]int{} // which member has a tenant
+	for i := range tenants {
+		k := docstore.Key{Kind: "locks", Tenant: fmt.Sprint("t", i), ID: "x"}
+		mustWrite(t, s, waits(k, i), docstore.Write{Key: docstore.Key{Kind: "others", Tenant: k.Tenant, ID: "x"}, Keep: time.Millisecond})
+		for member, c := range clients {
+			if len(c.Keys(t.Context(), "*:doc:"+k.String()).Val()) == 1 {
+				on[k.Tenant] = member
+			}
+		}
+	}
+	has := map[int]int{}
+	for _, member := range on {
+		has[member]++
+	}
+	if len(on) != tenants || len(has) != len(cluster) {
+		t.Errorf("the members have %v tenants", has)
+	}
+	seen := map[string]int{}
+	for q := (docstore.WalkQuery{Kind: "locks", Limit: 7}); ; {
+		p, err := s.Walk(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Entries {
+			seen[e.Key.Tenant]++
+		}
+		if q.After = p.Next; q.After == "" {
+			break
+		}
+	}
+	if len(seen) != tenants {
+		t.Errorf("a walk finds %v", seen)
+	}
+	for tenant, n := range seen {
+		q := docstore.DueQuery{Kind: "locks", Tenant: tenant, Field: "until", UpTo: dueAt.Add(time.Hour)}
+		if found := dueIDs(t, s, q); n != 1 || !slices.Equal(found, []string{"x"}) {
+			t.Errorf("%s: seen %d times, due %q", tenant, n, found)
+		}
+	}
+	for removed := 0; removed < tenants; { // a millisecond after the last was written
+		n, err := s.Prune(t.Context(), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed += n
+	}
+	keys := make([]docstore.Key, 0, tenants)
+	for tenant := range on {
+		keys = append(keys, docstore.Key{Kind: "locks", Tenant: tenant, ID: "x"})
+	}
+	if snap, err := s.Get(t.Context(), keys...); err != nil || slices.ContainsFunc(snap.Docs, func(d docstore.Doc) bool { return d == nil }) {
+		t.Errorf("%v, %v", snap.Docs, err)
+	}
+	if w := s.Warnings(); len(w) != 1 { // the members have the same settings, and it is said once
+		t.Errorf("warnings %q", w)
+	}
+
+	cluster[2].Kill()
+	for tenant, member := range on {
+		_, err := s.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: tenant, ID: "x"})
+		if member == 2 && !errors.Is(err, docstore.ErrUnavailable) || member != 2 && err != nil {
+			t.Errorf("%s on member %d: %v", tenant, member, err)
+		}
+		if member == 2 {
+			maps.DeleteFunc(on, func(_ string, member int) bool { return member == 2 }) // each takes a second, and one shows it
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	"encoding/hex"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -59,27 +60,51 @@ func Start(t testing.TB, args ...string) *Server {
 // StartCluster starts a cluster of one member, which serves all slots. Clients are told to find it behind the proxy.
 func StartCluster(t testing.TB) *Server {
 	t.Helper()
-	s := prepare(t)
-	_, announced, err := net.SplitHostPort(s.Addr())
-	if err != nil {
-		t.Fatal(err)
+	return StartClusterOf(t, 1)[0]
+}
+
+// StartClusterOf starts a cluster of so many members, each with an equal part of the slots, which the others do without when it
+// fails. Clients are told to find them behind their proxies.
+func StartClusterOf(t testing.TB, members int) []*Server {
+	t.Helper()
+	const slots = 16384
+	cluster := make([]*Server, members)
+	meet := make([]string, members)
+	for i := range cluster {
+		s := prepare(t)
+		_, announced, err := net.SplitHostPort(s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports := external.FreePorts(t, 2) // of clients, which come by the proxy, and of members
+		s.args = append(s.args, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", ports[0], "--cluster-port", ports[1],
+			"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", announced, "--cluster-require-full-coverage", "no")
+		s.launch(t)
+		s.expect(t, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", slots*i/members, slots*(i+1)/members-1), "+OK")
+		cluster[i], meet[i] = s, fmt.Sprintf("CLUSTER MEET 127.0.0.1 %s %s", ports[0], ports[1])
 	}
-	ports := external.FreePorts(t, 2) // a member listens to others, although there are none
-	s.args = append(s.args, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", ports[0], "--cluster-port", ports[1],
-		"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", announced)
-	s.launch(t)
-	for _, command := range []string{"CLUSTER ADDSLOTSRANGE 0 16383", "CLUSTER INFO"} {
-		for deadline := time.Now().Add(startTimeout); ; time.Sleep(5 * time.Millisecond) {
-			response := s.tell(command)
-			if strings.HasPrefix(response, "+OK") || strings.Contains(response, "cluster_state:ok") {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %s", command, response)
-			}
+	for _, command := range meet[1:] {
+		cluster[0].expect(t, command, "+OK")
+	}
+	for _, s := range cluster {
+		s.expect(t, "CLUSTER INFO", "cluster_state:ok")
+		s.expect(t, "CLUSTER INFO", fmt.Sprintf("cluster_known_nodes:%d\r", members))
+	}
+	return cluster
+}
+
+// expect sends a command until the response has what is wanted.
+func (s *Server) expect(t testing.TB, command, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(5 * time.Millisecond) {
+		response := s.tell(command)
+		if strings.Contains(response, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %s", command, response)
 		}
 	}
-	return s
 }
 
 // prepare makes a server that has not been started yet.
