@@ -32,8 +32,12 @@ type Outcome struct {
 	Status     Status
 	RetryAfter time.Duration // with Locked
 	Token      int64         // the fence of the run, 0 if there was none
-	Err        error         // with Retry, Failed, Lost and Stopped: why
+	Err        error         // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
 }
+
+// ErrFailed is the error of a run that was skipped because its analysis was FAILED before: what it should have done is not done, and
+// no run will do it until an administrator retries the analysis.
+var ErrFailed = errors.New("the analysis was FAILED before, and does not run again unless it is retried")
 
 // Work is the analysis itself. Its context is cancelled with the cause [ErrLost] the moment the lock is lost, and with the
 // caller's cause when the caller's context ends; it must then stop. The text that it returns is stored with READY: UTF-8 of
@@ -76,7 +80,7 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	case err != nil:
 		return Outcome{}, fmt.Errorf("ask for the run of analysis %q: %w", analysisID, err)
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished && grant.Status == string(contracts.AnalysisFailed):
-		return Outcome{Status: AlreadyFailed}, nil
+		return Outcome{Status: AlreadyFailed, Err: ErrFailed}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
 		return Outcome{Status: AlreadyFinished}, nil
 	case !grant.Acquired:

@@ -82,7 +82,7 @@ func TestSkips(t *testing.T) {
 		want once.Outcome
 	}{
 		"READY":   {&fake{status: "READY"}, "a1", once.Outcome{Status: once.AlreadyFinished}},
-		"FAILED":  {&fake{status: "FAILED"}, "a1", once.Outcome{Status: once.AlreadyFailed}},
+		"FAILED":  {&fake{status: "FAILED"}, "a1", once.Outcome{Status: once.AlreadyFailed, Err: once.ErrFailed}},
 		"unknown": {&fake{}, "a2", once.Outcome{Status: once.Unknown}},
 		"locked": {
 			&fake{owner: "w2", token: 7, end: bubble.Add(40 * time.Second)}, "a1",

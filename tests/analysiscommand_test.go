@@ -2,7 +2,6 @@ package tests
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -15,7 +14,6 @@ func TestAnalysisCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=root"}
-	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 	step := func(args string, code int, stdout, stderr string) {
 		t.Helper()
 		words := strings.Split(args, "_")

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -25,33 +27,58 @@ func TestBoundsAgree(t *testing.T) {
 	}
 }
 
+// times and windows are what differs from run to run in what commands say.
+var (
+	times   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+	windows = regexp.MustCompile(`\d{4}-\d\d-\d\dT00:00Z`)
+)
+
 // TestOnceCommand walks through `leasehold once` with its exit codes, as a script would.
 func TestOnceCommand(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of a Unix shell")
 	}
-	p, gate := ordered(t, "a1", "a2", "a3", "a4", "a5", "a6")
+	p, gate := ordered(t, "a1", "a2", "a3", "a4", "a5", "a6", "a7")
 	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42"}
+	noProgram, noInterpreter := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "script")
+	for path, content := range map[string]string{noProgram: "no program\n", noInterpreter: "#!/no/such/interpreter\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o700); err != nil { //nolint:gosec // to be executed
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		args           []string
 		code           int
 		stdout, stderr string // "…" at the end allows anything to follow
 	}{
-		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 1, "a1 under 1\n", "leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
+		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 7, "a1 under 1\n", "leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
 		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_TOKEN"}, 0, "under 2\n", ""},
-		{[]string{"a1", "--", "echo", "twice"}, 0, "", "leasehold: a1 is finished already\n"},
+		{[]string{"a1", "--", "echo", "twice"}, 0, "", "leasehold: a1 is finished already, since TIME, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
 		{[]string{"--max-failures", "1", "a2", "--", "false"}, 1, "", "leasehold: a2 is FAILED: false: exit status 1\n"},
-		{[]string{"a9", "--", "echo", "x"}, 5, "", "leasehold: there is no analysis a9; --create makes it\n"},
+		{[]string{"a2", "--", "echo", "x"}, 123, "", "leasehold: a2 is FAILED already, since TIME: \"false: exit status 1\"; it does not run again before: leasehold analysis retry a2 --reason WHY\n"},
+		{[]string{"a9", "--", "echo", "x"}, 122, "", "leasehold: there is no analysis a9; --create makes it\n"},
 		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "x\n", ""},
-		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "", "leasehold: a9 is finished already\n"},
-		{[]string{"a3", "--", "no-such-command-here"}, 2, "", "leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
-		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 2, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h0m0s\n"},
-		{[]string{"--heartbeat", "5m", "a3", "--", "true"}, 2, "", "leasehold: --heartbeat 5m0s: must be less than --ttl 5m0s, or the lock is lost each time\n"},
-		{[]string{"a3"}, 2, "", "…"},
+		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "", "leasehold: a9 is finished already, since TIME, …"},
+		{[]string{"--every", "8784h", "n", "--", "sh", "-c", "echo ${LEASEHOLD_ANALYSIS_ID%%@*}"}, 0, "n\n", ""},
+		{[]string{"--every", "8784h", "n", "--", "echo", "x"}, 0, "", "leasehold: n@WINDOW is finished already, since TIME, and nothing was run; the next window begins at WINDOW\n"},
+		{[]string{"--every", "90s", "n", "--", "echo", "x"}, 125, "", "leasehold: --every 1m30s: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h\n"},
+		{[]string{"a7", "--", "sh", "-c", "kill -TERM $$"}, 128 + 15, "", "leasehold: the run of a7 failed, and may be tried again: sh: signal: terminated\n"},
+		{[]string{"a7", "--", "sh", "-c", "exit 123"}, 123, "", "leasehold: the run of a7 failed, and may be tried again: sh: exit status 123 (the command's own; see \"leasehold once --help\" for what Leasehold means by it)\n"},
+		{[]string{"a3", "--", "./once_test.go"}, 126, "", "leasehold: exec: \"./once_test.go\": permission denied\n"},
+		{[]string{"a3", "--", "./no-such-file"}, 127, "", "leasehold: exec: \"./no-such-file\": stat ./no-such-file: no such file or directory\n"},
+		{[]string{"a7", "--", noProgram}, 126, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " + noProgram + ": exec format error\n"},
+		{[]string{"a7", "--", noInterpreter}, 127, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " + noInterpreter + ": no such file or directory\n"},
+		{[]string{"a/3", "--", "true"}, 125, "", "leasehold: run an analysis: the analysis ID cannot be \"a/3\": …"},
+		{[]string{"a3", "--", "no-such-command-here"}, 127, "", "leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
+		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 125, "", "leasehold: --ttl 1.5s: must be whole seconds from 1s to 24h0m0s\n"},
+		{[]string{"--heartbeat", "5m", "a3", "--", "true"}, 125, "", "leasehold: --heartbeat 5m0s: must be less than --ttl 5m0s, or the lock is lost each time\n"},
+		{[]string{"a3"}, 125, "", "…"},
+		{[]string{"--color", "red", "a3", "--", "true"}, 125, "", "leasehold: unknown flag --color…"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			code, stdout, stderr := run(t, env, append([]string{"once"}, c.args...)...)
+			stderr = windows.ReplaceAllString(times.ReplaceAllString(stderr, "TIME"), "WINDOW")
 			prefix, open := strings.CutSuffix(c.stderr, "…")
 			if code != c.code || stdout != c.stdout || stderr != c.stderr && (!open || !strings.HasPrefix(stderr, prefix)) {
 				t.Errorf("got  %d %q %q\nwant %d %q %q", code, stdout, stderr, c.code, c.stdout, c.stderr)
@@ -95,14 +122,14 @@ func TestOnceCommand(t *testing.T) {
 	t.Run("locked, then lost", func(t *testing.T) {
 		c, child, stderr := begin("a3")
 		code, _, says := run(t, env, "once", "a3", "--", "echo", "x")
-		if code != 3 || !strings.HasPrefix(says, "leasehold: another worker runs a3; its lock expires in ") {
+		if code != 120 || !strings.HasPrefix(says, "leasehold: another worker runs a3; its lock expires in ") {
 			t.Errorf("locked: %d %q", code, says)
 		}
 		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: "ci-42", Token: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if c.ProcessState.ExitCode() != 4 || !strings.HasPrefix(stderr.String(), "leasehold: the lock is lost: LEASE_RELEASED: ") {
+		if c.ProcessState.ExitCode() != 121 || !strings.HasPrefix(stderr.String(), "leasehold: the lock is lost: LEASE_RELEASED: ") {
 			t.Errorf("lost: %v %s", c.ProcessState, stderr.Bytes())
 		}
 		waitUntilGone(t, child)
@@ -111,7 +138,7 @@ func TestOnceCommand(t *testing.T) {
 	for _, c := range []struct {
 		id, status string
 		code       int
-	}{{"a5", "7", 1}, {"a6", "0", 0}} {
+	}{{"a5", "7", 7}, {"a6", "0", 0}} {
 		t.Run("child left behind by exit "+c.status, func(t *testing.T) {
 			code, stdout, stderr := run(t, env, "once", c.id, "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; exit "+c.status)
 			child, err := strconv.Atoi(strings.TrimSpace(stdout))

@@ -36,7 +36,7 @@ const description = `Locks with fencing tokens for serverless functions.
 
 Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED, 130 interrupted; those of "once" are in its help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,15 +81,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case code >= 0:
 		return code
 	case err != nil && wantsJSON(args):
-		return report(ctx, usage("%w", err), true, s)
+		return report(ctx, &exitError{usageCode(args), err}, true, s)
 	case err != nil:
 		fmt.Fprintf(stderr, "leasehold: %v\nRun \"leasehold --help\", or a command with --help, for the usage.\n", err)
-		return exitUsage
+		return usageCode(args)
 	}
 	if err := command.Run(); err != nil {
 		return report(ctx, err, wantsJSON(args), s)
 	}
 	return exitOK
+}
+
+// usageCode is the exit code of arguments that cannot be read: "once" leaves the low ones to the command that it runs.
+func usageCode(args []string) int {
+	if len(args) > 0 && args[0] == "once" {
+		return exitOnceTrouble
+	}
+	return exitUsage
 }
 
 type helpCmd struct {

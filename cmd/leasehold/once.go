@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/once"
 )
@@ -22,6 +25,7 @@ type onceCmd struct {
 	Command  []string `arg:"" help:"The command and its arguments, after \"--\"."`
 
 	Create      bool          `help:"Make the document of the analysis if there is none."`
+	Every       time.Duration `placeholder:"DURATION" help:"Run once in each window of this length, in whole minutes from 1m to 8784h, such as 24h: the window's begin (UTC) is added to the name. The document is made."`
 	Owner       string        `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who runs it (${env}); the default is host and process ID."`
 	TTL         time.Duration `name:"ttl" default:"5m" help:"How long the lock lasts without a refresh, in whole seconds (default ${default})."`
 	Heartbeat   time.Duration `placeholder:"DURATION" help:"Time between refreshes; the default is a fifth of --ttl."`
@@ -37,31 +41,59 @@ func (onceCmd) Help() string {
 
 The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
 
-Exit codes: 0 the analysis is READY now, or was READY before; 1 the run failed, for good or not; 6 the analysis was FAILED before; 130 it was interrupted; 3 another worker runs it: retry later; 4 the lock was lost; 5 there is no such analysis (--create makes it).`
+An analysis that is finished does not run again. For work that comes round again, --every runs the command once in each window: with "--every 24h nightly" the analysis is nightly@2026-11-22T00:00Z, all day long by UTC. Windows of whole days begin at midnight, those of weeks on Monday. The name of the window is taken by the clock of this machine: do not start the command just at the turn.
+
+Exit codes, as those of env and timeout:
+
+    0        the analysis is READY now, or was READY before
+    1 to 255 the command's own: it failed, and may be tried again, or not
+    120      another worker runs the analysis: try again later
+    121      the lock was lost during the run, and the command was killed
+    122      there is no such analysis; --create makes it
+    123      the analysis was FAILED before: "leasehold analysis retry"
+    125      an error of Leasehold: usage, server, a result that was not stored
+    126      the command cannot be run
+    127      the command was not found
+    128+N    signal N killed the command
+    130      this process was interrupted (SIGINT, SIGTERM)
+
+Whatever is not the command's own is said on standard error in a line that begins with "leasehold:", and so is an exit code of the command that is one of the above.`
 }
+
+// Exit codes of the command, beside those of what it runs. 120 and up is where env and timeout have theirs; 124 is left to timeout.
+const (
+	exitOnceHeld    = 120 // another worker runs the analysis
+	exitOnceLost    = 121 // the lock was lost
+	exitOnceMissing = 122 // there is no such analysis
+	exitOnceDead    = 123 // the analysis was FAILED before
+	exitOnceTrouble = 125 // what has no other code, and is not the command's
+	exitNoExec      = 126 // the command cannot be run
+	exitNoCommand   = 127 // the command was not found
+	exitSignal      = 128 // and the number of the signal that killed the command
+)
+
+// Bounds of --every: a window has a name in whole minutes, and the longest has a leap year.
+const (
+	minEvery = time.Minute
+	maxEvery = 366 * 24 * time.Hour
+)
 
 // Run runs the command.
 func (c *onceCmd) Run(ctx context.Context, s *streams) error {
-	switch {
-	case c.TTL < time.Second || c.TTL > once.MaxTTL || c.TTL%time.Second != 0:
-		return usage("--ttl %v: must be whole seconds from 1s to %v", c.TTL, once.MaxTTL)
-	case c.Heartbeat < 0 || c.Heartbeat >= c.TTL:
-		return usage("--heartbeat %v: must be less than --ttl %v, or the lock is lost each time", c.Heartbeat, c.TTL)
-	case c.MaxFailures < 0 || c.Grace < 0:
-		return usage("--max-failures and --grace must not be negative")
-	}
-	path, err := exec.LookPath(c.Command[0])
+	begin := time.Now()
+	c.Analysis = windowName(c.Analysis, c.Every, begin)
+	path, err := c.prepare()
 	if err != nil {
-		return usage("%w", err)
+		return trouble(err)
 	}
 	server, err := c.connect()
 	if err != nil {
-		return err
+		return trouble(err)
 	}
 	gate := server.Analyses()
-	if c.Create {
+	if c.Create || c.Every > 0 {
 		if _, err := gate.Create(ctx, c.Analysis); err != nil {
-			return c.explain(err)
+			return trouble(c.explain(err))
 		}
 	}
 	out, err := once.Run(ctx, &announced{Gate: gate, remote: c.remote, to: s.err}, c.Analysis, func(ctx context.Context, l once.Lock) (string, error) {
@@ -70,38 +102,128 @@ func (c *onceCmd) Run(ctx context.Context, s *streams) error {
 		Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
 		Warn: func(err error) { fmt.Fprintln(s.err, "leasehold:", err) },
 	})
-	if err != nil {
-		return c.explain(err)
-	}
-	if ctx.Err() != nil && out.Status == once.Stopped {
+	switch {
+	case err != nil:
+		return trouble(c.explain(err))
+	case ctx.Err() != nil && out.Status == once.Stopped:
 		return interruption("interrupted: the run of %s was stopped, and may be tried again", c.Analysis)
+	case out.Status == once.AlreadyFinished, out.Status == once.AlreadyFailed:
+		return c.skipped(ctx, out.Status, gate, begin, s)
+	default:
+		return c.exit(out)
 	}
-	return c.exit(out, s)
 }
 
-// exit gives an outcome its exit code.
-func (c *onceCmd) exit(out once.Outcome, s *streams) error {
+// prepare checks the flags and finds the command.
+func (c *onceCmd) prepare() (path string, err error) {
+	switch {
+	case c.TTL < time.Second || c.TTL > once.MaxTTL || c.TTL%time.Second != 0:
+		return "", usage("--ttl %v: must be whole seconds from 1s to %v", c.TTL, once.MaxTTL)
+	case c.Heartbeat < 0 || c.Heartbeat >= c.TTL:
+		return "", usage("--heartbeat %v: must be less than --ttl %v, or the lock is lost each time", c.Heartbeat, c.TTL)
+	case c.MaxFailures < 0 || c.Grace < 0:
+		return "", usage("--max-failures and --grace must not be negative")
+	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery || c.Every%time.Minute != 0):
+		return "", usage("--every %v: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h", c.Every)
+	}
+	if path, err = exec.LookPath(c.Command[0]); err != nil {
+		return "", notStarted(err)
+	}
+	return path, nil
+}
+
+// windowName is the name of an analysis that runs once in each window: with the window's begin. Windows are counted from the zero time,
+// a Monday at midnight UTC.
+func windowName(analysis string, every time.Duration, now time.Time) string {
+	if every <= 0 {
+		return analysis
+	}
+	return analysis + "@" + windowTime(now.UTC().Truncate(every))
+}
+
+// windowTime is a time as the names of windows have it.
+func windowTime(t time.Time) string { return t.Format("2006-01-02T15:04Z") }
+
+// notStarted is the error of a command that did not begin.
+func notStarted(err error) error {
+	code := exitNoExec
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = exitNoCommand
+	}
+	return &exitError{code, err}
+}
+
+// trouble gives an error the exit code of Leasehold's own errors, unless it is an interruption, or the command did not begin.
+func trouble(err error) error {
+	e, ok := errors.AsType[*exitError](err)
+	if ok && e.code != exitUsage || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &exitError{exitOnceTrouble, err}
+}
+
+// skipped says that the analysis was finished before: when and why, as far as the server tells.
+func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.Analyses, begin time.Time, s *streams) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	a, _ := gate.Get(ctx, c.Analysis) // the run is skipped whatever the answer
+	since := ""
+	if a.FinishedAt != "" {
+		since = ", since " + a.FinishedAt
+	}
+	if status == once.AlreadyFailed {
+		why := ""
+		if a.FailureReason != "" {
+			why = ": " + printable(a.FailureReason)
+		}
+		return &exitError{exitOnceDead, fmt.Errorf("%s is FAILED already%s%s; it does not run again before: leasehold analysis retry %s --reason WHY",
+			c.Analysis, since, why, c.Analysis)}
+	}
+	next := "to run it once a day: leasehold once --every 24h " + c.Analysis + " -- COMMAND"
+	if c.Every > 0 {
+		next = "the next window begins at " + windowTime(begin.UTC().Truncate(c.Every).Add(c.Every))
+	}
+	fmt.Fprintf(s.err, "leasehold: %s is finished already%s, and nothing was run; %s\n", c.Analysis, since, next)
+	return nil
+}
+
+// lookTimeout bounds the look at an analysis that was skipped.
+const lookTimeout = 5 * time.Second
+
+// exit gives the outcome of a run its exit code.
+func (c *onceCmd) exit(out once.Outcome) error {
 	switch out.Status {
 	case once.Ready:
 		return nil
-	case once.AlreadyFinished:
-		fmt.Fprintln(s.err, "leasehold:", c.Analysis, "is finished already")
-		return nil
-	case once.AlreadyFailed:
-		return &exitError{exitDead, fmt.Errorf("%s is FAILED and does not run again; its failure_reason says why", c.Analysis)}
 	case once.Locked:
-		return &exitError{exitHeld, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
+		return &exitError{exitOnceHeld, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
 	case once.Unknown:
-		return &exitError{exitMissing, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
+		return &exitError{exitOnceMissing, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
 	case once.Lost:
-		return &exitError{exitGone, out.Err}
+		return &exitError{exitOnceLost, out.Err}
 	case once.Failed:
-		return fmt.Errorf("%s is FAILED: %w", c.Analysis, out.Err)
+		return failedRun(fmt.Errorf("%s is FAILED: %w", c.Analysis, out.Err))
 	case once.Retry:
-		return fmt.Errorf("the run of %s failed, and may be tried again: %w", c.Analysis, out.Err)
+		return failedRun(fmt.Errorf("the run of %s failed, and may be tried again: %w", c.Analysis, out.Err))
 	default:
-		return fmt.Errorf("the run of %s was stopped: %w", c.Analysis, out.Err)
+		return failedRun(fmt.Errorf("the run of %s was stopped: %w", c.Analysis, out.Err))
 	}
+}
+
+// failedRun gives the error of a run the exit code of the command, if the command is what failed.
+func failedRun(err error) error {
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return trouble(err)
+	}
+	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return &exitError{exitSignal + int(status.Signal()), err}
+	}
+	code := ended.ExitCode()
+	if code >= exitOnceHeld {
+		err = fmt.Errorf("%w (the command's own; see \"leasehold once --help\" for what Leasehold means by it)", err)
+	}
+	return &exitError{code, err}
 }
 
 // perform is the work: the command, with the result that it left in a file.
@@ -126,7 +248,7 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 		return "", err
 	}
 	if err := command.Start(); err != nil {
-		return "", err
+		return "", once.Uncounted(notStarted(err)) // that says nothing about the analysis
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -10,15 +10,14 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Exit codes, for scripts. They are part of what the command promises; --help and docs/cli.md list them.
+// Exit codes, for scripts; "once" has its own. They are part of what the command promises; --help and docs/cli.md list them.
 const (
 	exitOK          = 0
 	exitFailed      = 1   // an error of the server, the network or the store
 	exitUsage       = 2   // an error in the command line or in a setting
-	exitHeld        = 3   // the lock is held, or another worker runs the analysis
+	exitHeld        = 3   // the lock is held, or another worker runs the analysis of a message
 	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
 	exitMissing     = 5   // the lock, the analysis or the service does not exist
-	exitDead        = 6   // the analysis was FAILED before
 	exitNotFailed   = 6   // the analysis is not FAILED: there is nothing to retry
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
@@ -79,7 +78,7 @@ func problem(err error, code int) contracts.Problem {
 		p := contracts.Errorf(contracts.CodeUnavailable, "%v", err).Problem()
 		p.Title = "the server cannot be reached"
 		return p
-	case code == exitUsage:
+	case code == exitUsage, code == exitOnceTrouble: // "once" has no --json: what it says as JSON is about its arguments
 		return contracts.Errorf(contracts.CodeInvalidArgument, "%v", err).Problem()
 	case code == exitInterrupted:
 		const clientClosed = 499 // nginx's: the client ended the request

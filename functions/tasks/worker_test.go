@@ -107,7 +107,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name: "finished before", before: docstore.Doc{"status": docstore.String("FAILED")},
-			want: tasks.Result{Done: true, Outcome: once.AlreadyFailed}, status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Outcome: once.AlreadyFailed}, says: "FAILED before", status: docstore.String("FAILED"),
 		},
 		{
 			name: "locked", before: docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": future},
