@@ -179,6 +179,13 @@ func TestIndexRefuses(t *testing.T) {
 		if _, err := s.Write(t.Context(), w); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "text of 1 to 1024 bytes") {
 			t.Errorf("%v: %v", v, err)
 		}
+		other := docstore.Write{Key: docstore.Key{Kind: w.Key.Kind, Tenant: w.Key.Tenant, ID: "beside"}, Add: map[string]int64{"n": 1}}
+		if _, err := s.Write(t.Context(), other, w); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "text of 1 to 1024 bytes") {
+			t.Errorf("%v, in a transaction: %v", v, err)
+		}
+		if snap, err := s.Get(t.Context(), other.Key); err != nil || snap.Docs[0] != nil {
+			t.Errorf("%v, in a transaction: stored %v, %v", v, snap.Docs, err)
+		}
 		if snap, err := s.Get(t.Context(), w.Key); err != nil || snap.Docs[0] != nil {
 			t.Errorf("%v: stored %v, %v", v, snap.Docs, err)
 		}

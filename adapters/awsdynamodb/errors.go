@@ -38,16 +38,21 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%w: %s: no readable response: check the endpoint, the network and the credentials: %w",
 			docstore.ErrUnavailable, subject, err)
 	}
+	if m, ok := invalid(err); ok {
+		switch {
+		case strings.Contains(m, "item size") || strings.Contains(m, "collection size of items"):
+			return fmt.Errorf("%w: %s: too large: a document takes 400 KB at most, names and values together, and one step 4 MB: %w",
+				docstore.ErrInvalid, subject, err)
+		case strings.Contains(m, "index key") || strings.Contains(m, "all range keys has exceeded"):
+			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid, subject, err)
+		case strings.Contains(m, "does not match the schema"):
+			return fmt.Errorf("%s: it cannot hold documents of Leasehold: its key must be %s: name another table: %w", subject, rightKeys, err)
+		}
+	}
 	switch api.ErrorCode() {
 	case "ResourceNotFoundException":
 		return fmt.Errorf("%s: there is no such table in this region and account: create it with Terraform "+
 			"(hash_key %q, range_key %q), or for development with --create-table: %w", subject, attrPartition, attrSort, err)
-	case "ValidationException":
-		if m := strings.ToLower(api.ErrorMessage()); strings.Contains(m, "index key") || strings.Contains(m, "all range keys has exceeded") {
-			return fmt.Errorf("%w: %s: a field that an index orders must be text of 1 to 1024 bytes: %w", docstore.ErrInvalid, subject, err)
-		} else if strings.Contains(m, "does not match the schema") {
-			return fmt.Errorf("%s: it cannot hold documents of Leasehold: its key must be %s: name another table: %w", subject, rightKeys, err)
-		}
 	case "AccessDeniedException":
 		return fmt.Errorf("%s: access is denied: the IAM policy must allow %s on it: %w", subject, actions, err)
 	case "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException",
@@ -58,6 +63,23 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%w: %s: the service failed: %w", docstore.ErrUnavailable, subject, err)
 	}
 	return fmt.Errorf("%s: %w", subject, err)
+}
+
+// invalid is what a request was rejected for as such, or one of the writes of a transaction, in lower case.
+func invalid(err error) (message string, ok bool) {
+	if canceled, is := errors.AsType[*types.TransactionCanceledException](err); is {
+		for _, r := range canceled.CancellationReasons {
+			if aws.ToString(r.Code) == "ValidationError" {
+				return strings.ToLower(aws.ToString(r.Message)), true
+			}
+		}
+		return "", false
+	}
+	api, is := errors.AsType[smithy.APIError](err)
+	if !is || api.ErrorCode() != "ValidationException" {
+		return "", false
+	}
+	return strings.ToLower(api.ErrorMessage()), true
 }
 
 // throttled reports whether an error that [isBusy] knows is about capacity.

@@ -2,6 +2,7 @@ package awsdynamodb_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -143,4 +144,31 @@ func TestItemOfAnAnalysis(t *testing.T) {
 			t.Errorf("%d bytes, of which %d are the user's: correct docs/stores.md", largest, users)
 		}
 	})
+}
+
+// TestTooLarge: each of two fields may be as large as the port allows, and the document is rejected for both together, with nothing
+// written; so is a step of too many.
+func TestTooLarge(t *testing.T) {
+	s := open(t, inMemory())
+	most := docstore.Bytes(make([]byte, docstore.MaxBytes))
+	refused := func(name string, writes ...docstore.Write) {
+		t.Helper()
+		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "400 KB") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, w := range writes {
+			if snap, err := s.Get(t.Context(), w.Key); err != nil || snap.Docs[0] != nil {
+				t.Errorf("%s: %d fields are stored, %v", name, len(snap.Docs[0]), err)
+			}
+		}
+	}
+	key := func(id string) docstore.Key { return docstore.Key{Kind: "locks", ID: id} }
+	large := docstore.Write{Key: key("a"), Set: docstore.Doc{"x": most, "y": most}}
+	refused("a document", large)
+	refused("a document among others", docstore.Write{Key: key("b"), Add: map[string]int64{"n": 1}}, large)
+	many := make([]docstore.Write, 17)
+	for i := range many {
+		many[i] = docstore.Write{Key: key(fmt.Sprint(i)), Set: docstore.Doc{"x": most}}
+	}
+	refused("a step", many...)
 }

@@ -75,6 +75,12 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		reason = "the credentials are not valid: " + credentialsHelp
 	case codes.FailedPrecondition:
 		reason = "the database does not allow it: it must be one in Native mode"
+	case codes.InvalidArgument:
+		if m := status.Convert(err).Message(); strings.Contains(m, "exceeds the maximum allowed size") || strings.Contains(m, "payload size exceeds") {
+			return fmt.Errorf("%w: firestore: %s %s: too large: a document takes 1 MiB at most, names and values together, and one step 10 MiB: %w",
+				docstore.ErrInvalid, doing, where, err)
+		}
+		return fmt.Errorf("firestore: %s %s: %w", doing, where, err)
 	default:
 		if transient(err) {
 			return fmt.Errorf("%w: firestore: %s %s: retried until it seemed pointless, for %v at most: %w",

@@ -3,6 +3,7 @@ package gcpfirestore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -283,6 +284,27 @@ func TestNoCredentials(t *testing.T) {
 	for _, o := range []*gcpfirestore.Options{nil, {Project: project}} {
 		if _, err := gcpfirestore.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "gcloud auth application-default login") {
 			t.Errorf("error %v, want one that says how to log in", err)
+		}
+	}
+}
+
+// TestTooLarge: a document of more than Firestore takes is rejected with the reason, and so is a step; nothing is written.
+func TestTooLarge(t *testing.T) {
+	s := open(t, firestoretest.Start(t, nil), "")
+	most := docstore.Bytes(make([]byte, docstore.MaxBytes))
+	document := []docstore.Write{{Key: key("a"), Set: docstore.Doc{"v": most, "w": most, "x": most, "y": most}}}
+	step := make([]docstore.Write, 41)
+	for i := range step {
+		step[i] = docstore.Write{Key: key(fmt.Sprint(i)), Set: docstore.Doc{"x": most}}
+	}
+	for name, writes := range map[string][]docstore.Write{"a document": document, "a step": step} {
+		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "1 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, w := range writes {
+			if snap, err := s.Get(t.Context(), w.Key); err != nil || snap.Docs[0] != nil {
+				t.Errorf("%s: %d fields are stored, %v", name, len(snap.Docs[0]), err)
+			}
 		}
 	}
 }

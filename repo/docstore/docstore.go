@@ -204,7 +204,7 @@ const (
 	MaxInt       = 1 << 53 // largest magnitude of an integer: every JSON reader holds it exactly
 
 	// MaxBytes is the length of a [Bytes]. All fields of a document share what a store takes for it: 400 KB on DynamoDB, 1 MiB
-	// on Firestore, names and values together.
+	// on Firestore, names and values together; all documents of one step, 4 MB and 10 MiB. More is [ErrInvalid] there.
 	MaxBytes = 256 << 10
 )
 
