@@ -17,7 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// Function is one of the functions over Firestore: an [http.Handler] that opens its store on the first request.
+// Function is one of the functions over Firestore: an [http.Handler] that opens its store on the first request. From then on SIGTERM
+// ends the process as the package comment says.
 type Function struct {
 	log  *slog.Logger
 	life func() *life
