@@ -114,6 +114,15 @@ func TestMachineIDsOnDynamoDB(t *testing.T) {
 	})
 }
 
+// TestPlacementsOnDynamoDB: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+func TestPlacementsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
+		_, client := overNetwork(t)
+		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
+	})
+}
+
 // TestAnalysesOnDynamoDB: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and without.
 func TestAnalysesOnDynamoDB(t *testing.T) {
 	t.Parallel()
@@ -142,6 +151,11 @@ func TestDynoxide(t *testing.T) {
 	})
 	t.Run("locks", func(t *testing.T) {
 		suite.Locks(t, func(t *testing.T, now func() time.Time) docstore.Store {
+			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
+		})
+	})
+	t.Run("placements", func(t *testing.T) {
+		suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
 			return openDynamo(t, client, table(), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 		})
 	})

@@ -88,6 +88,19 @@ func TestMachineIDsOnFirestore(t *testing.T) {
 	}
 }
 
+// TestPlacementsOnFirestore: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+func TestPlacementsOnFirestore(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
+				s, _ := onFirestore(t, mode, now)
+				return s
+			})
+		})
+	}
+}
+
 // TestAmbiguousAnalysesOnFirestore: commits whose request or response was lost, with a store that retries.
 func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	t.Parallel()

@@ -61,6 +61,14 @@ func TestMachineIDsOnRedis(t *testing.T) {
 	})
 }
 
+// TestPlacementsOnRedis: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+func TestPlacementsOnRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store { return onRedis(t, server, now) })
+	})
+}
+
 // TestAmbiguousWritesOnRedis: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnRedis(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,18 @@ func TestAnalysesOnSQLite(t *testing.T) {
 	suite.Analyses(t, onSQLite)
 }
 
+// TestPlacementsOnMemory: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+func TestPlacementsOnMemory(t *testing.T) {
+	t.Parallel()
+	suite.Placements(t, onMemory)
+}
+
+// TestPlacementsOnSQLite: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+func TestPlacementsOnSQLite(t *testing.T) {
+	t.Parallel()
+	suite.Placements(t, onSQLite)
+}
+
 // TestAmbiguousAnalyses: acquire, refresh, release and finish whose request or response was lost.
 func TestAmbiguousAnalyses(t *testing.T) {
 	t.Parallel()

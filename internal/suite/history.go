@@ -104,6 +104,8 @@ type output struct {
 	acquired string
 	expires  string
 	holder   string
+
+	at time.Time // when the store decided, where the response says so and a model asks
 }
 
 // caller sends commands for one owner, and retries after a lost response.

@@ -82,3 +82,12 @@ func TestHistoriesWithStalls(t *testing.T) {
 		})
 	}
 }
+
+func TestPlacementsChecksBite(t *testing.T) { PlacementsChecksBite(t) }
+
+// TestPlacements on the memory store, which defines what stores mean.
+func TestPlacements(t *testing.T) {
+	Placements(t, func(_ *testing.T, now func() time.Time) docstore.Store {
+		return docstore.NewMemory(&docstore.MemoryOptions{Now: now})
+	})
+}

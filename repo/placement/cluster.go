@@ -360,7 +360,7 @@ func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOu
 }
 
 // Evict evicts the members whose leases have ended, all that there are in one epoch (30 at most in each). Anyone may call it, as often
-// as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns who was evicted.
+// as they like: it asks the store for the leases, and a heartbeat that comes first wins. It returns whom it evicted, as far as the store responded.
 func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

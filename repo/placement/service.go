@@ -145,8 +145,8 @@ type Placement struct {
 	Owner *Member
 }
 
-// Lookup says where an identity is. It reads the activation and the epoch from the store: one request, one more if there is a new
-// epoch, and one more if the owner is not the member on which the identity is placed. A member whose lease has ended is evicted
+// Lookup says where an identity is. It reads the activation, the epoch and the lease of the member from the store: one request, two
+// more if there is a new epoch, and one more if the owner is not the member on which the identity is placed. A member whose lease has ended is evicted
 // on the way. Without requests, [Service.Cached] and [Topology.Place] say where a new activation would be.
 //
 // The codes of rejections are Undetermined, NoEligibleMember and StaleEpoch; an activation is shown even then.
@@ -252,14 +252,12 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		at := snap.At
 		if matters.Member == guess {
 			lease = snap.Docs[2]
-		} else if v.owner != nil { // where someone else is placed, and nobody there yet, the next heartbeat or sweep will tell
+		} else {
 			again, err := s.store.Get(ctx, c.lease(matters.Member))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.key(), err)
 			}
 			lease, at = again.Docs[0], again.At
-		} else {
-			return v, nil
 		}
 		l, err := c.leaseOf(matters.Member, lease)
 		if err != nil {

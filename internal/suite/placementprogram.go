@@ -1,0 +1,387 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// PlacementStep is one step of a program: time passes, then a command is sent.
+type PlacementStep struct {
+	Wait    time.Duration
+	Do      string // see placementDoes; again sends an earlier command once more
+	Member  string
+	ID      string
+	Request string // empty: one that was never used
+	TTL     time.Duration
+	Back    int  // the token or incarnation is this many before the latest
+	Full    bool // of an offer
+	Self    bool // of a claim: the member claims for itself
+	Other   string
+	Behind  int // of a state: its version is this many before the latest
+	Ago     int // of again: which of the commands so far
+	Alter   bool
+	Via     int // which of two processes carries it out
+
+	// Lost is how many responses to this command get lost: each time the caller's library retries the same write.
+	Lost int
+}
+
+// placementDoes are the commands, as often as they are drawn.
+var placementDoes = []string{
+	"join", "join", "join", "beat", "beat", "beat", "beat", "drain member", "offer", "leave", "evict", "lookup", "lookup",
+	"claim", "claim", "claim", "claim", "activated", "activated", "activated", "fail", "drain", "deactivate", "write", "write", "transfer", "transfer",
+	"again", "again", "again", "again",
+}
+
+// PlacementProgram draws a sequence of steps over few members, identities and requests.
+var PlacementProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PlacementStep {
+	members := []string{"ann", "ann", "bob", "cleo"}
+	return PlacementStep{
+		Wait:    time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 500, 999, 1000, 1001, 2000}).Draw(t, "wait")) * time.Millisecond,
+		Do:      rapid.SampledFrom(placementDoes).Draw(t, "do"),
+		Member:  rapid.SampledFrom(members).Draw(t, "member"),
+		ID:      rapid.SampledFrom([]string{"x", "x", "x", "y/z"}).Draw(t, "id"),
+		Request: rapid.SampledFrom([]string{"", "", "", "", "r1", "r2"}).Draw(t, "request"),
+		TTL:     time.Duration(rapid.IntRange(1, 3).Draw(t, "ttl")) * time.Second,
+		Back:    rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2, -1}).Draw(t, "back"),
+		Full:    rapid.SampledFrom([]bool{false, false, true}).Draw(t, "full"),
+		Self:    rapid.SampledFrom([]bool{false, false, true}).Draw(t, "self"),
+		Other:   rapid.SampledFrom([]string{"", "", "", "bob", "cleo"}).Draw(t, "other"),
+		Behind:  rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "behind"),
+		Ago:     rapid.SampledFrom([]int{0, 0, 1, 1, 2, 3, 4, 6, 8, 12, 20}).Draw(t, "ago"),
+		Alter:   rapid.SampledFrom([]bool{false, false, false, false, true}).Draw(t, "alter"),
+		Via:     rapid.IntRange(0, 1).Draw(t, "via"),
+		Lost:    rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost"),
+	}
+}), 1, 80)
+
+// placementCommand is a command as it is sent.
+type placementCommand struct {
+	do, member, id, request string
+	number                  int64 // of the incarnation
+	token, version, seq     int64
+	ttl                     time.Duration
+	full, self              bool
+	replaces                placement.Incarnation
+	to, data                string
+}
+
+func (c placementCommand) incarnation() placement.Incarnation {
+	return placement.Incarnation{Member: c.member, Number: c.number}
+}
+
+// by is the member that claims for itself.
+func (c placementCommand) by() placement.Incarnation {
+	if c.self {
+		return c.incarnation()
+	}
+	return placement.Incarnation{}
+}
+
+func (c placementCommand) offer() placement.Offer {
+	return placement.Offer{Kinds: []string{"room"}, Full: c.full}
+}
+
+func (c placementCommand) numberOf(name string) int64 {
+	if c.replaces.Member == name {
+		return c.replaces.Number
+	}
+	return c.number
+}
+
+// placementRun is a program that is being carried out.
+type placementRun struct {
+	ctx     context.Context
+	clock   *Clock
+	cluster placement.Cluster
+	via     [2]*placement.Service
+	lossy   *lossyStore
+	oracle  *placementOracle
+	sent    []placementCommand
+	numbers map[string][]int64 // incarnations of a member, and tokens of an identity, as they were given
+	last    map[string]int64
+	begun   time.Time
+}
+
+const oraclePartitions = placement.MinPartitions
+
+// RunPlacement carries out a program on a store whose clock is clock and returns the first difference from the oracle. The name keeps
+// programs on one store apart.
+func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name string, program []PlacementStep) error {
+	lossy := &lossyStore{through: through{store}}
+	r := &placementRun{
+		ctx: ctx, clock: clock, lossy: lossy, cluster: placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")},
+		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
+	}
+	for i := range r.via {
+		r.via[i] = placement.New(lossy, &placement.Options{Now: clock.Now})
+	}
+	for i, s := range program {
+		clock.Advance(s.Wait)
+		c, ok := r.command(i, s)
+		if !ok {
+			continue
+		}
+		if err := r.send(c, s); err != nil {
+			return fmt.Errorf("step %d %+v: %+v at %s: %w", i, s, c, written(clock.Now()), err)
+		}
+		if err := r.compare(); err != nil {
+			return fmt.Errorf("after step %d %+v: %+v: %w", i, s, c, err)
+		}
+	}
+	return r.compareEvents()
+}
+
+// given is a number before the latest that was given, or one that never was.
+func (r *placementRun) given(what string, back int) int64 {
+	n := r.numbers[what]
+	switch {
+	case len(n) == 0:
+		return 1
+	case back < 0:
+		return n[len(n)-1] + 1
+	default:
+		return n[max(0, len(n)-1-back)]
+	}
+}
+
+// command is what a step sends; false if there is nothing to send again.
+func (r *placementRun) command(number int, s PlacementStep) (placementCommand, bool) {
+	if s.Do == "again" {
+		if len(r.sent) == 0 {
+			return placementCommand{}, false
+		}
+		c := r.sent[len(r.sent)-1-s.Ago%len(r.sent)]
+		if s.Alter {
+			c.ttl, c.full, c.data = 4*time.Second-c.ttl, !c.full, "altered"
+		}
+		return c, true
+	}
+	c := placementCommand{
+		do: s.Do, member: s.Member, id: s.ID, request: s.Request, ttl: s.TTL, full: s.Full && s.Do == "offer", self: s.Self,
+		number: r.given("member "+s.Member, s.Back), data: fmt.Sprint("data ", number),
+	}
+	if c.request == "" {
+		c.request = fmt.Sprint("request ", number)
+	}
+	a := r.oracle.activation(s.ID)
+	switch s.Do {
+	case "join":
+		if s.Other != "" && s.Other != s.Member {
+			c.replaces = placement.Incarnation{Member: s.Other, Number: r.given("member "+s.Other, s.Back)}
+		}
+	case "beat":
+		c.seq = r.oracle.seat(s.Member).seq + 1
+	case "activated", "fail", "drain", "deactivate", "write", "transfer":
+		c.token, c.version = r.given("activation "+s.ID, s.Back), max(0, a.version-int64(s.Behind))
+		if s.Back == 0 && a.owner != "" && number%8 != 0 { // few programs would get anywhere otherwise
+			c.member, c.number = a.owner, a.number
+		}
+		if c.to = s.Other; s.Do != "transfer" {
+			c.to = ""
+		}
+	}
+	r.sent = append(r.sent, c)
+	return c, true
+}
+
+// send sends a command, of which the first responses get lost, and compares its outcome with what the oracle says.
+func (r *placementRun) send(c placementCommand, s PlacementStep) error {
+	now := r.clock.Now()
+	if c.do == "evict" {
+		r.oracle.evict(now)
+		r.lossy.lose = s.Lost
+		_, err := r.via[s.Via].Evict(r.ctx, r.cluster)
+		r.lossy.lose = 0
+		return err
+	}
+	ofMember := slices.Contains([]string{"join", "beat", "drain member", "offer", "leave"}, c.do)
+	ask := r.oracle.answer
+	if ofMember {
+		ask = r.oracle.answerMember
+	}
+	epoch := r.oracle.top.Epoch
+	want := ask(c, now)
+	if again := want.Code == "OK" && s.Lost > 0 && !want.Replayed; again && c.do != "lookup" {
+		// A command that evicts on its way loses the response to that.
+		want.Replayed = ofMember || epoch == r.oracle.top.Epoch
+	}
+	r.lossy.lose = s.Lost
+	got, err := sendPlacement(r.ctx, r.via[s.Via], r.cluster, c)
+	r.lossy.lose = 0
+	if err != nil {
+		return err
+	}
+	if err := r.oracle.learn(c, &want, got, now, r.last); err != nil {
+		return err
+	}
+	if ofMember && got.Code == "OK" && c.do == "join" && !got.Replayed || want.Replayed && c.do == "join" {
+		r.note("member "+c.member, got.Number)
+	}
+	if (c.do == "claim" || c.do == "transfer") && got.Code == "OK" {
+		r.note("activation "+c.id, got.Token)
+	}
+	if got != want {
+		return fmt.Errorf("\ngot  %+v\nwant %+v", got, want)
+	}
+	return nil
+}
+
+func (r *placementRun) note(what string, n int64) {
+	if all := r.numbers[what]; len(all) == 0 || all[len(all)-1] < n {
+		r.numbers[what] = append(all, n)
+	}
+}
+
+// sendPlacement carries out one command.
+func sendPlacement(ctx context.Context, s *placement.Service, cluster placement.Cluster, c placementCommand) (placementAnswer, error) {
+	a, _, err := sendPlacementAt(ctx, s, cluster, c)
+	return a, err
+}
+
+// sendPlacementAt also returns when the store decided.
+func sendPlacementAt(
+	ctx context.Context, s *placement.Service, cluster placement.Cluster, c placementCommand,
+) (answer placementAnswer, at time.Time, err error) {
+	var (
+		m    placement.MemberOutcome
+		o    placement.Outcome
+		hold = placement.Hold{Cluster: cluster, Identity: roomOf(c.id), Owner: c.incarnation(), Token: c.token}
+	)
+	switch c.do {
+	case "join":
+		m, err = s.Join(ctx, placement.Join{
+			Cluster: cluster, Member: c.member, RequestID: c.request, TTL: c.ttl, Partitions: oraclePartitions, Offer: c.offer(), Replaces: c.replaces,
+		})
+	case "beat":
+		m, err = s.Heartbeat(ctx, placement.Heartbeat{Cluster: cluster, Incarnation: c.incarnation(), Seq: c.seq, TTL: c.ttl})
+	case "drain member":
+		m, err = s.DrainMember(ctx, cluster, c.incarnation())
+	case "offer":
+		m, err = s.ChangeOffer(ctx, placement.ChangeOffer{Cluster: cluster, Incarnation: c.incarnation(), RequestID: c.request, Offer: c.offer()})
+	case "leave":
+		m, err = s.Leave(ctx, cluster, c.incarnation())
+	case "lookup":
+		var p placement.Placement
+		p, err = s.Lookup(ctx, placement.Lookup{Cluster: cluster, Identity: roomOf(c.id)})
+		o = p.Outcome
+	case "claim":
+		o, err = s.Claim(ctx, placement.Claim{Cluster: cluster, Identity: roomOf(c.id), RequestID: c.request, LockTTL: c.ttl, By: c.by()})
+	case "transfer":
+		o, err = s.Transfer(ctx, placement.Transfer{Hold: hold, RequestID: c.request, LockTTL: c.ttl, To: c.to})
+	case "activated":
+		o, err = s.Activated(ctx, placement.Activated{Hold: hold})
+	case "fail":
+		o, err = s.Fail(ctx, placement.Fail{Hold: hold, Reason: "it fails"})
+	case "drain":
+		o, err = s.Drain(ctx, placement.Drain{Hold: hold})
+	case "deactivate":
+		o, err = s.Deactivate(ctx, placement.Deactivate{Hold: hold})
+	case "write":
+		o, err = s.WriteState(ctx, placement.WriteState{Hold: hold, RequestID: c.request, Version: c.version, Data: []byte(c.data)})
+	default:
+		err = errors.New("no such command")
+	}
+	if m.Code != "" {
+		return placementAnswer{
+			Code: string(m.Code), Replayed: m.Replayed, Number: m.Incarnation.Number, Status: string(m.Status), Epoch: m.Epoch,
+		}, m.At, err
+	}
+	a := o.Activation
+	answer = placementAnswer{Code: string(o.Code)}
+	if o.Code == placement.OK {
+		answer.Replayed, answer.Token, answer.Phase = o.Replayed, a.Token, string(a.Phase)
+	}
+	if slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
+		answer = placementAnswer{
+			Code: string(o.Code), Replayed: o.Replayed, Number: a.Owner.Number, Owner: a.Owner.Member, Token: a.Token, Phase: string(a.Phase),
+			Version: a.StateVersion, Data: string(a.State), Reason: a.Reason,
+		}
+	}
+	return answer, o.At, err
+}
+
+// compare looks at the cluster from outside: every reader sees the same epoch (I5), its table is even (I6), and each activation is as
+// the oracle has it (I1 to I3).
+func (r *placementRun) compare() error {
+	reader := placement.New(r.lossy.Store, nil)
+	s, err := reader.Snapshot(r.ctx, r.cluster, placement.Query{})
+	if err != nil {
+		return err
+	}
+	want := r.oracle.top
+	if want.Epoch == 0 {
+		if s.Ready || s.Topology.Epoch != 0 {
+			return fmt.Errorf("epoch %d before anyone joined", s.Topology.Epoch)
+		}
+	} else if got := s.Topology; got.Epoch != want.Epoch || !slices.Equal(got.Table(), want.Table()) || s.Ready != r.oracle.ready() ||
+		fmt.Sprintf("%+v", got.Members) != fmt.Sprintf("%+v", want.Members) || !got.At.Equal(want.At) {
+		return fmt.Errorf("the store has epoch %d\n%+v %v at %v\nwant %d\n%+v %v at %v",
+			got.Epoch, got.Members, got.Table(), got.At, want.Epoch, want.Members, want.Table(), want.At)
+	}
+	var shares []int
+	for n, m := range s.Topology.Members {
+		if m.Status == placement.MemberActive {
+			shares = append(shares, len(slices.DeleteFunc(s.Topology.Table(), func(i int) bool { return i != n })))
+		}
+	}
+	if len(shares) > 0 && slices.Max(shares)-slices.Min(shares) > 1 {
+		return fmt.Errorf("members have %v partitions", shares)
+	}
+	seen := 0
+	for _, a := range s.Activations {
+		w := r.oracle.activation(a.ID)
+		seen++
+		if string(a.Phase) != w.phase || a.Token != w.token || a.Owner.Member != w.owner || a.Owner.Number != w.number || a.Failed != w.failed ||
+			a.Reason != w.reason || string(a.State) != w.data || a.StateVersion != w.version || a.ChangedAt.Before(r.begun) ||
+			a.Phase == placement.Locked && !a.LockUntil.Equal(w.until) {
+			return fmt.Errorf("the store has %+v, want %+v", a, w)
+		}
+	}
+	for _, w := range r.oracle.activations {
+		if w.token != 0 {
+			seen--
+		}
+	}
+	if seen != 0 {
+		return fmt.Errorf("the store has %d activations more than were claimed", seen)
+	}
+	return nil
+}
+
+// compareEvents: each change has one event, with the time of the store (I9).
+func (r *placementRun) compareEvents() error {
+	var got []string
+	after := ""
+	r.clock.Advance(2 * placement.EventLag)
+	for {
+		p, err := r.via[0].Events(r.ctx, r.cluster, after, 100)
+		if err != nil {
+			return err
+		}
+		for _, e := range p.Events {
+			if e.At.Before(r.begun) || e.At.After(r.clock.Now()) {
+				return fmt.Errorf("event %+v is of another time", e)
+			}
+			got = append(got, fmt.Sprintf("%s/%d %s %s", e.Member.Member, e.Member.Number, e.Identity.ID, e.To))
+		}
+		if after = p.Next; len(p.Events) < 100 {
+			break
+		}
+	}
+	want := slices.Sorted(slices.Values(r.oracle.events))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("events\n%q\nwant\n%q", got, want)
+	}
+	return nil
+}
