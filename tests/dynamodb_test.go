@@ -2,6 +2,7 @@ package tests
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -120,6 +121,32 @@ func TestPlacementsOnDynamoDB(t *testing.T) {
 	suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {
 		_, client := overNetwork(t)
 		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
+	})
+}
+
+// TestPlacementRequestsOnDynamoDB: what a step costs, in requests and in units that are billed.
+func TestPlacementRequestsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	server, client := overNetwork(t)
+	clock := suite.NewClock()
+	store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
+	want := map[string]string{
+		"placed by a known epoch": "map[], 0 read and 0 write units",
+		"looked up":               "map[TransactGetItems:1], 6 read and 0 write units",
+		"claimed":                 "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 6 write units",
+		"claimed again":           "map[TransactGetItems:1], 6 read and 0 write units",
+		"activated":               "map[TransactWriteItems:1], 0 read and 6 write units",
+		"state":                   "map[UpdateItem:1], 0 read and 1 write units",
+		"deactivated":             "map[TransactWriteItems:1], 0 read and 4 write units",
+		"heartbeat":               "map[UpdateItem:1], 0 read and 1 write units",
+	}
+	var units dynamodbtest.Units
+	suite.PlacementSteps(t, store, clock, func() { server.ResetCounts(); units = server.Consumed() }, func(step string) {
+		now := server.Consumed()
+		got := fmt.Sprintf("%v, %v read and %v write units", server.Requests(), now.Read-units.Read, now.Write-units.Write)
+		if got != want[step] {
+			t.Errorf("%s: %s, want %s", step, got, want[step])
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -99,6 +100,28 @@ func TestPlacementsOnFirestore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPlacementRequestsOnFirestore: what a step costs in requests.
+func TestPlacementRequestsOnFirestore(t *testing.T) {
+	t.Parallel()
+	clock := suite.NewClock()
+	store, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
+	want := map[string]string{
+		"placed by a known epoch": "map[]",
+		"looked up":               "map[BatchGetDocuments:1]",
+		"claimed":                 "map[BatchGetDocuments:2 Commit:1]",
+		"claimed again":           "map[BatchGetDocuments:1]",
+		"activated":               "map[BatchGetDocuments:1 Commit:1]",
+		"state":                   "map[BatchGetDocuments:1 Commit:1]",
+		"deactivated":             "map[BatchGetDocuments:1 Commit:1]",
+		"heartbeat":               "map[BatchGetDocuments:1 Commit:1]",
+	}
+	suite.PlacementSteps(t, store, clock, server.ResetCounts, func(step string) {
+		if got := fmt.Sprint(server.Counts()); got != want[step] {
+			t.Errorf("%s: %s, want %s", step, got, want[step])
+		}
+	})
 }
 
 // TestAmbiguousAnalysesOnFirestore: commits whose request or response was lost, with a store that retries.

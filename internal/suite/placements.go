@@ -3,7 +3,6 @@ package suite
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,11 +144,25 @@ func amnesia(s docstore.Store, kind string) docstore.Store {
 	})
 }
 
-// placementRequests counts requests: a placement by a known epoch costs none, a lookup one, a claim one read and one write of one
+// placementRequests counts calls of the store: a placement by a known epoch costs none, a lookup one, a claim one read and one write of one
 // step, what an owner does one write.
 func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := &Watched{Store: newStore(t, clock.Now)}
+	want := map[string]string{
+		"placed by a known epoch": "[]", "looked up": "[Get]", "claimed": "[Get Write]", "claimed again": "[Get]", "activated": "[Write]",
+		"state": "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]",
+	}
+	PlacementSteps(t, store, clock, store.Forget, func(step string) {
+		if got := fmt.Sprint(store.Requests()); got != want[step] {
+			t.Errorf("%s: calls %s, want %s", step, got, want[step])
+		}
+	})
+}
+
+// PlacementSteps lets one member join and one identity live, and calls before and after around each step, to count what it costs.
+func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before func(), after func(step string)) {
+	t.Helper()
 	s := placement.New(store, &placement.Options{Now: clock.Now})
 	cluster, id := placement.Cluster{Tenant: "acme", Name: "prod"}, roomOf("lobby")
 	joined, err := s.Join(t.Context(), placement.Join{
@@ -159,37 +172,45 @@ func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time)
 		t.Fatalf("%+v, %v", joined, err)
 	}
 	var hold placement.Hold
-	for n, c := range []struct {
-		name string
+	claim := func(request string) (placement.Outcome, error) {
+		return s.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: id, RequestID: request})
+	}
+	for _, c := range []struct {
+		step string
 		do   func() (placement.Outcome, error)
-		want string
+		want placement.Code
 	}{
 		{"placed by a known epoch", func() (placement.Outcome, error) {
-			m := s.Cached(cluster).Place(id, placement.Need{})
-			return placement.Outcome{Code: map[bool]placement.Code{true: placement.OK}[m.Incarnation == joined.Incarnation]}, nil
-		}, "[]"},
+			if m := s.Cached(cluster).Place(id, placement.Need{}); m.Incarnation != joined.Incarnation {
+				t.Errorf("placed on %v", m)
+			}
+			return placement.Outcome{Code: placement.OK}, nil
+		}, placement.OK},
 		{"looked up", func() (placement.Outcome, error) {
 			p, err := s.Lookup(t.Context(), placement.Lookup{Cluster: cluster, Identity: id})
 			return p.Outcome, err
-		}, "[Get]"},
+		}, placement.OK},
 		{"claimed", func() (placement.Outcome, error) {
-			o, err := s.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: id, RequestID: "c"})
+			o, err := claim("c1")
 			hold = placement.Hold{Cluster: cluster, Identity: id, Owner: o.Activation.Owner, Token: o.Activation.Token}
 			return o, err
-		}, "[Get Write]"},
-		{"activated", func() (placement.Outcome, error) { return s.Activated(t.Context(), placement.Activated{Hold: hold}) }, "[Write]"},
+		}, placement.OK},
+		{"claimed again", func() (placement.Outcome, error) { return claim("c2") }, placement.Locking},
+		{"activated", func() (placement.Outcome, error) { return s.Activated(t.Context(), placement.Activated{Hold: hold}) }, placement.OK},
 		{"state", func() (placement.Outcome, error) {
 			return s.WriteState(t.Context(), placement.WriteState{Hold: hold, RequestID: "s", Data: []byte("\x00\xff")})
-		}, "[Write]"},
-		{"deactivated", func() (placement.Outcome, error) { return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold}) }, "[Write]"},
+		}, placement.OK},
+		{"deactivated", func() (placement.Outcome, error) { return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold}) }, placement.OK},
+		{"heartbeat", func() (placement.Outcome, error) {
+			o, err := s.Heartbeat(t.Context(), placement.Heartbeat{Cluster: cluster, Incarnation: joined.Incarnation, Seq: 1})
+			return placement.Outcome{Code: o.Code}, err
+		}, placement.OK},
 	} {
-		store.Forget()
+		before()
 		o, err := c.do()
-		if err != nil || o.Code != placement.OK {
-			t.Fatalf("%s: %+v, %v", c.name, o, err)
+		if err != nil || o.Code != c.want {
+			t.Fatalf("%s: %+v, %v", c.step, o, err)
 		}
-		if got := fmt.Sprint(store.Requests()); got != c.want {
-			t.Errorf("%s (%s): requests %s, want %s", strconv.Itoa(n), c.name, got, c.want)
-		}
+		after(c.step)
 	}
 }
