@@ -42,8 +42,10 @@ func (b *bound) enter(ctx context.Context, tenant string, n int64) error {
 	if b == nil {
 		return nil
 	}
-	w := &waiter{n, make(chan bool, 1)}
-	b.arrive(tenant, w)
+	w := b.arrive(tenant, n)
+	if w == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()
 	admitted := false
@@ -84,25 +86,27 @@ func (b *bound) with(ctx context.Context, tenant string, do func() error) error 
 	return do()
 }
 
-// arrive admits a request, queues it, or rejects one.
-func (b *bound) arrive(tenant string, w *waiter) {
+// arrive admits a request: nil; or it queues it, or rejects one.
+func (b *bound) arrive(tenant string, n int64) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fits(tenant, w) && !slices.ContainsFunc(b.turns, func(t *turn) bool { return t.tenant == tenant }) {
-		b.take(tenant, w)
-		return
+	i := slices.IndexFunc(b.turns, func(t *turn) bool { return t.tenant == tenant })
+	if i < 0 && b.fits(tenant, n) {
+		b.take(tenant, n)
+		return nil
 	}
+	w := &waiter{n, make(chan bool, 1)}
 	if b.waiting >= b.queue && !b.shorten(tenant) {
 		w.ends <- false
-		return
+		return w
 	}
-	i := slices.IndexFunc(b.turns, func(t *turn) bool { return t.tenant == tenant })
 	if i < 0 {
 		i = len(b.turns)
 		b.turns = append(b.turns, &turn{tenant: tenant})
 	}
 	b.turns[i].waiters = append(b.turns[i].waiters, w)
 	b.waiting++
+	return w
 }
 
 // shorten rejects the newest request of the tenant that has most of them waiting, unless the tenant that has another one would then
@@ -148,13 +152,14 @@ func (b *bound) abandon(tenant string, w *waiter) {
 // admit admits what fits now: each time the first tenant that can have more, which is then the last.
 func (b *bound) admit() {
 	for {
-		i := slices.IndexFunc(b.turns, func(t *turn) bool { return b.fits(t.tenant, t.waiters[0]) })
+		i := slices.IndexFunc(b.turns, func(t *turn) bool { return b.fits(t.tenant, t.waiters[0].n) })
 		if i < 0 {
 			return
 		}
 		t := b.turns[i]
 		b.turns = slices.Delete(b.turns, i, i+1)
-		b.take(t.tenant, t.waiters[0])
+		b.take(t.tenant, t.waiters[0].n)
+		t.waiters[0].ends <- true
 		b.waiting--
 		if t.waiters = t.waiters[1:]; len(t.waiters) > 0 {
 			b.turns = append(b.turns, t)
@@ -162,12 +167,9 @@ func (b *bound) admit() {
 	}
 }
 
-func (b *bound) fits(tenant string, w *waiter) bool {
-	return b.left >= w.n && b.held[tenant]+w.n <= b.share
-}
+func (b *bound) fits(tenant string, n int64) bool { return b.left >= n && b.held[tenant]+n <= b.share }
 
-func (b *bound) take(tenant string, w *waiter) {
-	b.left -= w.n
-	b.held[tenant] += w.n
-	w.ends <- true
+func (b *bound) take(tenant string, n int64) {
+	b.left -= n
+	b.held[tenant] += n
 }

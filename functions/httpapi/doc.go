@@ -5,7 +5,7 @@
 //
 //	name it (X-Request-Id) ─▶ contain panics ─▶ write the log line ─▶ bound its time
 //	  ─▶ development mode: from this machine only
-//	  ─▶ route ─▶ who is it (Identity) ─▶ is it their tenant ─▶ read the body strictly
+//	  ─▶ route ─▶ who is it (Identity) ─▶ their rates ─▶ is it their tenant ─▶ a slot ─▶ read the body strictly
 //	  ─▶ rule ─▶ 200 with JSON, or a problem (RFC 9457) with a code
 //
 // # Who decides

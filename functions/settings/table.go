@@ -57,14 +57,14 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_MAX_CONCURRENT", Group: groupServer, Type: Number, Default: "256", Min: "0", Placeholder: "N", Entries: apis,
-		Help: "Requests of authenticated callers that one process works on at once. As many more wait for a quarter of a second at most; " +
-			"the rest is OVERLOADED. 0 is no bound.",
+		Help: "Requests of authenticated callers that one process works on at once. As many more wait for a quarter of a second at most, " +
+			"and tenants take turns; the rest is OVERLOADED. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxConcurrent },
 	},
 	{
 		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
 		Help: "Requests a second that one process accepts for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +
-			"0 is no bound.",
+			"A page of a list counts as one request for each 64 KiB. 0 is no bound.",
 		field: func(c *Config) any { return &c.TenantRate },
 	},
 	{
