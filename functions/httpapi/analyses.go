@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/page"
 )
 
 // maxFinishBytes bounds the body of a finish: the longest result with each byte escaped, and the rest.
@@ -177,7 +178,7 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 		return err // without waiting
 	}
 	show := func(l analysis.Listed) contracts.Analysis { return analysisBody(l.ID, l.State, l.Locked) }
-	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any, size int, err error) {
+	return sendList(a, w, r, "analyses", show, func(ctx context.Context) (readable []analysis.Listed, rest any, cost page.Cost, err error) {
 		p, err := a.analyses.List(ctx, list)
 		end := unreadable{nextPage: nextPage{p.Next}}
 		for _, l := range p.Analyses {
@@ -188,7 +189,7 @@ func (a *api) listAnalyses(w http.ResponseWriter, r *http.Request, _ Caller) err
 			end.Unreadable = append(end.Unreadable, contracts.UnreadableAnalysis{AnalysisID: string(l.ID), Code: problemOf(l.Err).Code})
 			a.log.WarnContext(ctx, "an analysis cannot be read", "request", w.Header().Get(requestIDHeader), "err", l.Err.Error())
 		}
-		return readable, end, p.Bytes, err
+		return readable, end, p.Cost, err
 	})
 }
 

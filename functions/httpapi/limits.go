@@ -24,7 +24,8 @@ type Limits struct {
 	PageBytes int64
 
 	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth may come at
-	// once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB. 0: no bound.
+	// once, and more is RATE_LIMITED. A page of a list counts as one request for each 64 KiB that are read for it. 0:
+	// no bound.
 	PerTenant, PerSubject float64
 
 	// LocksPerTenant is how many locks a tenant may have, and how many fences; another one is LOCK_LIMIT. See

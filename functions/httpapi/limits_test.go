@@ -243,7 +243,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestPagesCountForRates: a page is as many requests as it has 64 KiB, and more than a tenant may send is owed.
+// TestPagesCountForRates: a page is as many requests as 64 KiB were read for it, and more than a tenant may send is owed.
 func TestPagesCountForRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := docstore.NewMemory(nil)
@@ -274,6 +274,13 @@ func TestPagesCountForRates(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		if n := small(); n != 1 {
 			t.Errorf("%d requests are left, want 1", n)
+		}
+		time.Sleep(time.Minute)
+		if status, _, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks?state=RELEASED"); status != 200 {
+			t.Errorf("a page by state: %d", status)
+		}
+		if n := small(); n != 20-16 {
+			t.Errorf("%d requests are left of 20 after 60 large locks were passed over", n)
 		}
 	})
 }

@@ -116,9 +116,9 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}
-	return sendList(a, w, r, "locks", lockBody, func(ctx context.Context) ([]lock.Status, any, int, error) {
+	return sendList(a, w, r, "locks", lockBody, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
-		return p.Locks, nextPage{p.Next}, p.Bytes, err
+		return p.Locks, nextPage{p.Next}, p.Cost, err
 	})
 }
 

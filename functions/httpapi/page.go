@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/leasehold-dev/leasehold/repo/page"
 )
 
 // nextPage is what follows the entries of a page.
@@ -13,14 +15,14 @@ type nextPage struct {
 	Token string `json:"next_page_token,omitempty"`
 }
 
-// sendList responds with a page of a list to a known caller who does not hold a slot: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of all pages and
-// for a slot, reads the page, and writes it entry by entry: beside the page, a caller that reads slowly keeps the JSON of one entry in
-// memory, and no slot. After read nothing can fail but the connection, so that a 200 is a whole page.
+// sendList responds with a page of a list to a known caller who does not hold a slot: {"name":[…],"next_page_token":"…"}. It waits for
+// its share of the memory of all pages and for a slot, reads the page, and writes it entry by entry: beside the page, a caller that
+// reads slowly keeps the JSON of one entry in memory, and no slot. After read nothing can fail but the connection, so that a 200 is a
+// whole page. What was read counts for the rates of the caller.
 //
-// read returns the entries, the members that follow them in the page, and about how many bytes the entries take; body is how the contract
-// shows one.
+// read returns the entries and the members that follow them in the page; body is how the contract shows an entry.
 func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name string, body func(T) B,
-	read func(context.Context) (entries []T, rest any, size int, err error),
+	read func(context.Context) (entries []T, rest any, cost page.Cost, err error),
 ) error {
 	caller := noteOf(r).caller
 	tenant, share := payer(r, caller), int64(pageReading)
@@ -32,19 +34,19 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 	var (
 		entries []T
 		rest    any
-		size    int
+		cost    page.Cost
 	)
 	err := a.admission.slots.with(r.Context(), tenant, func() (err error) {
-		entries, rest, size, err = read(r.Context())
+		entries, rest, cost, err = read(r.Context())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	sending := min(max(int64(size), pageLeast), share)
+	sending := min(max(int64(cost.Kept), pageLeast), share)
 	a.admission.pages.leave(tenant, share-sending)
 	share = sending
-	a.admission.charge(caller, tenant, size/pageLeast)
+	a.admission.charge(caller, tenant, cost.Read/pageLeast)
 	writePage(w, name, entries, rest, body)
 	return nil
 }

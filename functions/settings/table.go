@@ -64,7 +64,7 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_TENANT_RATE", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
 		Help: "Requests a second that one process accepts for one tenant; more is RATE_LIMITED. Two seconds' worth may come at once. " +
-			"A page of a list counts as one request for each 64 KiB. 0 is no bound.",
+			"A page of a list counts as one request for each 64 KiB that are read for it. 0 is no bound.",
 		field: func(c *Config) any { return &c.TenantRate },
 	},
 	{

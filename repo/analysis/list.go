@@ -22,7 +22,7 @@ type List struct {
 type Page struct {
 	Analyses []Listed
 	Next     string // List.PageToken of the next page; empty when this was the last
-	Bytes    int    // about how much memory the documents take
+	Cost     page.Cost
 }
 
 // Listed is an analysis of a [Page].
@@ -60,7 +60,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	var p Page
-	next, bytes, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	next, cost, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
 		id := ID(e.Key.ID)
 		s, err := id.State(e.Doc)
 		if invalid := id.Validate(); invalid != nil {
@@ -75,7 +75,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	p.Next, p.Bytes = next, bytes
+	p.Next, p.Cost = next, cost
 	return p, nil
 }
 

@@ -22,7 +22,7 @@ type List struct {
 type Page struct {
 	Locks []Status
 	Next  string // List.PageToken of the next page; empty when this was the last
-	Bytes int    // about how much memory the locks take
+	Cost  page.Cost
 }
 
 // Bounds of a page.
@@ -62,7 +62,7 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	p := Page{Locks: []Status{}}
-	next, bytes, err := q.page().Read(ctx, l.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	next, cost, err := q.page().Read(ctx, l.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
 		id := ID{Tenant: q.Tenant, Key: e.Key.ID}
 		s, err := id.State(e.Doc)
 		if err != nil {
@@ -78,7 +78,7 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	p.Next, p.Bytes = next, bytes
+	p.Next, p.Cost = next, cost
 	return p, nil
 }
 

@@ -55,6 +55,12 @@ type Entry struct {
 	Bytes int // of the entry, if it is kept, and of the document: about
 }
 
+// Cost is about how many bytes a page took.
+type Cost struct {
+	Kept int // of the entries of the page
+	Read int // of the documents that were read for it
+}
+
 // Validate reports whether size and token are well formed. The error is a [field.Error].
 func (q Query) Validate() error {
 	if q.Size != 0 {
@@ -79,46 +85,46 @@ func (q Query) after() (string, error) {
 }
 
 // Read gives keep the documents of a page, each with the store's time of the read, until the page is full. next is the Token of the
-// page after, empty if there is none; bytes is about what the entries of the page take. An error of keep ends it.
+// page after, empty if there is none. An error of keep ends it.
 func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, time.Time) (Entry, error)) (
-	next string, bytes int, err error,
+	next string, cost Cost, err error,
 ) {
 	at, err := q.after()
 	if err != nil {
-		return "", 0, err
+		return "", Cost{}, err
 	}
 	size := q.Size
 	if size == 0 {
 		size = DefaultSize
 	}
-	kept, read := 0, 0 // entries of the page, bytes of the documents
+	kept := 0 // entries of the page
 	for scanned, limit := 0, min(size, q.FirstRead); scanned < maxScanned; {
 		r, err := store.List(ctx, docstore.Query{Kind: q.Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
 		if err != nil {
-			return "", 0, fmt.Errorf("%s of %q: %w", q.Kind, q.Tenant, err)
+			return "", Cost{}, fmt.Errorf("%s of %q: %w", q.Kind, q.Tenant, err)
 		}
 		for i, e := range r.Entries {
 			seen, err := keep(e, r.At)
 			if err != nil {
-				return "", 0, err
+				return "", Cost{}, err
 			}
-			read += seen.Bytes
+			cost.Read += seen.Bytes
 			if seen.Kept {
 				kept++
-				bytes += seen.Bytes
+				cost.Kept += seen.Bytes
 			}
-			if (kept == size || bytes >= maxBytes) && (i+1 < len(r.Entries) || r.Next != "") {
-				return token(e.Key.ID), bytes, nil
+			if (kept == size || cost.Kept >= maxBytes) && (i+1 < len(r.Entries) || r.Next != "") {
+				return token(e.Key.ID), cost, nil
 			}
 		}
 		at = r.Next
 		if at == "" {
-			return "", bytes, nil
+			return "", cost, nil
 		}
 		// Where few documents are kept, a small page must not cost a request for each that is passed over; and no request brings more than
 		// some megabytes.
 		scanned += len(r.Entries)
-		most := maxBytes * scanned / max(1, read)
+		most := maxBytes * scanned / max(1, cost.Read)
 		if q.Selective {
 			most = min(most, 2*limit)
 		} else {
@@ -126,5 +132,5 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 		}
 		limit = max(1, min(most, docstore.MaxLimit, maxScanned-scanned))
 	}
-	return token(at), bytes, nil
+	return token(at), cost, nil
 }
