@@ -115,7 +115,7 @@ func TestMachineIDsOnDynamoDB(t *testing.T) {
 	})
 }
 
-// TestPlacementsOnDynamoDB: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+// TestPlacementsOnDynamoDB: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	suite.Placements(t, func(t *testing.T, now func() time.Time) docstore.Store {

@@ -89,7 +89,7 @@ func TestMachineIDsOnFirestore(t *testing.T) {
 	}
 }
 
-// TestPlacementsOnFirestore: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+// TestPlacementsOnFirestore: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnFirestore(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes {

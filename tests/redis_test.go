@@ -61,7 +61,7 @@ func TestMachineIDsOnRedis(t *testing.T) {
 	})
 }
 
-// TestPlacementsOnRedis: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+// TestPlacementsOnRedis: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {

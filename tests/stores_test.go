@@ -54,13 +54,13 @@ func TestAnalysesOnSQLite(t *testing.T) {
 	suite.Analyses(t, onSQLite)
 }
 
-// TestPlacementsOnMemory: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+// TestPlacementsOnMemory: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnMemory(t *testing.T) {
 	t.Parallel()
 	suite.Placements(t, onMemory)
 }
 
-// TestPlacementsOnSQLite: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1, PLC-LOCK-2, PLC-LIFE-5.
+// TestPlacementsOnSQLite: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnSQLite(t *testing.T) {
 	t.Parallel()
 	suite.Placements(t, onSQLite)

@@ -12,7 +12,7 @@ import (
 
 // required lists the requirements of LS-SPEC-001 (locks) and of BE-041 (the analysis gate), whose parts have no numbers of their
 // own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts and failures, TEST the
-// tests that it asks for, each in its order. Each must be decided somewhere, tested somewhere, and have its row in
+// tests that it asks for, each in its order. PLC are the criteria of placement that are met. Each must be decided somewhere, tested somewhere, and have its row in
 // docs/traceability.md.
 var required = []string{
 	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
@@ -30,6 +30,10 @@ var required = []string{
 
 	"IDS-LAYOUT", "IDS-NAMESPACES", "IDS-INTERVAL", "IDS-UNIQUE", "IDS-PROTOCOL", "IDS-THROUGHPUT",
 	"IDS-RENEWAL", "IDS-RELEASE", "IDS-EPOCH", "IDS-CLOCK", "IDS-STRICT", "IDS-SERVICES", "IDS-FALLBACK", "IDS-WIDTHS",
+	"PLC-PLACE-1", "PLC-PLACE-2", "PLC-PLACE-3", "PLC-PLACE-4", "PLC-PLACE-5",
+	"PLC-ONE-1", "PLC-ONE-2", "PLC-ONE-3", "PLC-ONE-4", "PLC-ONE-5",
+	"PLC-LOCK-1", "PLC-LOCK-3", "PLC-LOCK-4", "PLC-LOCK-5",
+
 	"IDS-EXHAUSTION", "IDS-SPREAD", "IDS-COUNTERS", "IDS-EXTERNAL", "IDS-LANGUAGES",
 }
 
@@ -37,7 +41,7 @@ var required = []string{
 const unnamed = "IDS-"
 
 // row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by <br>.
-var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
+var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS|PLC)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
 
 // place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`".
 var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")

@@ -81,7 +81,7 @@ type placementAnswer struct {
 	Reason  string
 }
 
-// anew stands for a number that the oracle does not know beforehand.
+// anew is a number that the oracle does not know beforehand.
 const anew = -1
 
 func newPlacementOracle(partitions int) *placementOracle {

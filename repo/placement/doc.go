@@ -37,7 +37,7 @@
 // # Members
 //
 // A member joins with a new incarnation, and keeps it alive with heartbeats on a document of their own, so that they never stand in
-// the way of claims. A member whose lease has ended is evicted by whoever first needs to know, in one step with the next epoch; a
+// the way of claims. A member whose lease has ended is evicted by the first caller that needs to know, in one step with the next epoch; a
 // heartbeat that comes before it wins. Every change of the members is one step on the head of the cluster, so there is one order
 // of epochs.
 //

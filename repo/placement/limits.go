@@ -143,7 +143,7 @@ func checkToken(n int64) error { return field.Range("token", n, 1, docstore.MaxI
 
 func checkReason(s string) error { return field.OptionalText("reason", s, MaxReasonBytes) }
 
-// checkTTL checks a time to live; 0 stands for a default.
+// checkTTL checks a time to live; 0 is a default.
 func checkTTL(name string, d time.Duration) error {
 	if d == 0 || d >= MinTTL && d <= MaxTTL && d%time.Millisecond == 0 {
 		return nil

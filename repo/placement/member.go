@@ -228,7 +228,7 @@ func (c Cluster) leaseWrite(i Incarnation, found leaseState, ttl time.Duration) 
 	}
 }
 
-// leaseEnd ends the lease of an incarnation. expired asks that its time is over: a heartbeat that came first wins.
+// leaseEnd ends the lease of an incarnation. expired asks that it has expired: a heartbeat that came first wins.
 func (c Cluster) leaseEnd(i Incarnation, expired bool, keep time.Duration) docstore.Write {
 	cond := docstore.All{docstore.Eq{Field: fIncarnation, Value: docstore.Int(i.Number)}}
 	if expired {
@@ -258,7 +258,7 @@ func (c Heartbeat) State(d docstore.Doc) (leaseState, error) {
 	return c.leaseOf(c.Incarnation.Member, d)
 }
 
-// Write applies to the lease of the incarnation until it is ended, which takes an eviction: a lease whose time is over and which
+// Write applies to the lease of the incarnation until it is ended, which takes an eviction: a lease that has expired and which
 // no one has ended goes on. A heartbeat that comes after a later one does not move the end.
 func (c Heartbeat) Write() docstore.Write {
 	ttl := orDefault(c.TTL, DefaultTTL)

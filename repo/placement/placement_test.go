@@ -154,7 +154,7 @@ func TestLifeOfAnActivation(t *testing.T) {
 		!a.ClaimedAt.Equal(w.clock.Now()) || !a.LockUntil.Equal(w.clock.Now().Add(placement.DefaultLockTTL)) || a.Epoch != first.Epoch {
 		t.Fatalf("claimed: %+v", first)
 	}
-	// While the lock lasts it is in the store, whoever asks.
+	// While the lock lasts it is in the store for all who ask.
 	w.clock.Advance(time.Second)
 	if o := w.claim(room("lobby")); o.Code != placement.Locking || o.RetryAfter != placement.DefaultLockTTL-time.Second || o.Activation.Owner != ann {
 		t.Errorf("a claim during the lock phase: %+v", o)
@@ -316,7 +316,7 @@ func TestIneligible(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsGone: PLC-PLACE-2, PLC-ONE-5. A member whose lease ended is evicted by whoever needs to know, its activations are taken over
+// TestMemberThatIsGone: PLC-PLACE-2, PLC-ONE-5. A member whose lease ended is evicted by the caller that needs to know, its activations are taken over
 // under higher tokens, and nothing that it sends has an effect, also under its old name.
 func TestMemberThatIsGone(t *testing.T) {
 	t.Parallel()

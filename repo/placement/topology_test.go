@@ -208,7 +208,7 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// TestPlace: placements are on eligible members only, on the owner of the partition if it is as good as any other, and the same
+// TestPlace: PLC-PLACE-4. Placements are on eligible members only, on the owner of the partition if it is as good as any other, and the same
 // however often they are asked for. The oracle is the definition, said over all members.
 func TestPlace(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// TestVectors holds the code against contracts/vectors/placement.json, which other languages are held against as well.
+// TestVectors: PLC-PLACE-4. It holds the code against contracts/vectors/placement.json, which other languages are held against as well.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join("..", "..", "contracts", "vectors", "placement.json"))
