@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -14,9 +15,13 @@ import (
 
 // Limits bound what verified callers can ask of one process, so that none of them takes it from the others. The zero value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API are worked on at once. As many more wait for a moment, and tenants take turns;
+	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a moment, and tenants take turns;
 	// what is beyond that, or has waited, is OVERLOADED. 0: no bound.
 	Concurrent int
+
+	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for one tenant. A
+	// list takes a processor for a while, and a lock a millisecond. 0: no bound.
+	Lists int
 
 	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read them slowly;
 	// those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in the same way. At least
@@ -36,6 +41,9 @@ type Limits struct {
 // DefaultPageBytes is the Limits.PageBytes of the programs that serve.
 const DefaultPageBytes = 64 << 20
 
+// DefaultLists is their Limits.Lists: two for each processor.
+func DefaultLists() int { return 2 * runtime.GOMAXPROCS(0) }
+
 const (
 	// overloadedFor is when to try again after OVERLOADED.
 	overloadedFor = time.Second
@@ -43,6 +51,9 @@ const (
 	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller to ask
 	// another server. It is never more than a quarter of the request's time limit, so that the rest is left for the work.
 	maxWait = 250 * time.Millisecond
+
+	// maxWaitingLists is how many lists wait at once, for their turn to be read or for memory.
+	maxWaitingLists = 64
 
 	burstSeconds = 2
 
@@ -58,8 +69,8 @@ const (
 
 // admission admits requests of verified callers.
 type admission struct {
-	tenants, subjects *buckets
-	slots, pages      *bound
+	tenants, subjects   *buckets
+	slots, lists, pages *bound
 }
 
 func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admission {
@@ -72,9 +83,13 @@ func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admiss
 		a.slots = &bound{left: n, share: n, queue: l.Concurrent, wait: wait, held: map[string]int64{},
 			says: fmt.Sprintf("the server works on %d requests, which is its bound, and others wait", n)}
 	}
+	if n := int64(l.Lists); n > 0 {
+		a.lists = &bound{left: n, share: max(1, n/2), queue: maxWaitingLists, wait: wait, held: map[string]int64{},
+			says: fmt.Sprintf("the server reads %d lists, which is its bound, or %d of your tenant, and others wait", n, max(1, n/2))}
+	}
 	if l.PageBytes > 0 {
 		size := max(l.PageBytes, pageReading)
-		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: 4 * int(size/pageReading), wait: wait, held: map[string]int64{},
+		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: maxWaitingLists, wait: wait, held: map[string]int64{},
 			says: "the pages that the server sends, or those of your tenant, take as much memory as they may: ask for smaller ones, and read them to the end"}
 	}
 	return a

@@ -285,14 +285,54 @@ func TestPagesCountForRates(t *testing.T) {
 	})
 }
 
-// TestListsTakeOneSlot: a list of either kind works where there is one slot.
-func TestListsTakeOneSlot(t *testing.T) {
-	h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1}}))
-	for _, path := range []string{"/v1/analyses", "/v1/tenants/acme/locks", "/v1/machine-ids"} {
-		if status, code, _ := ask(t.Context(), h, "ann@acme", path); status != 200 {
-			t.Errorf("%s: %d %s", path, status, code)
+// TestListsHaveTheirOwnBound: lists are read a few at a time, half of them of one tenant, and take no slot from other requests.
+func TestListsHaveTheirOwnBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowLists{Store: docstore.NewMemory(nil)}
+		h := contracttest.Handler(t, httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, Lists: 4}}))
+		var lists sync.WaitGroup
+		list := func(who, path string) {
+			lists.Go(func() {
+				if status, code, _ := ask(t.Context(), h, who, path); status != 200 {
+					t.Errorf("%s %s: %d %s", who, path, status, code)
+				}
+			})
+			synctest.Wait()
 		}
-	}
+		reads := func(want int64) {
+			t.Helper()
+			if n := store.reading.Load(); n != want {
+				t.Errorf("%d lists are read at once, want %d", n, want)
+			}
+		}
+		for _, path := range []string{"/v1/analyses", "/v1/tenants/acme/locks", "/v1/tenants/acme/locks", "/v1/analyses"} {
+			list("ann@acme", path)
+		}
+		reads(2)
+		list("bob@acmf", "/v1/tenants/acmf/locks")
+		reads(3)
+		if status, code, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks/k"); status != 404 {
+			t.Errorf("beside the lists: %d %s", status, code)
+		}
+		time.Sleep(150 * time.Millisecond)
+		synctest.Wait()
+		reads(2) // those that have waited
+		lists.Wait()
+	})
+}
+
+// slowLists is a store whose lists take 100 ms.
+type slowLists struct {
+	docstore.Store
+
+	reading atomic.Int64
+}
+
+func (s *slowLists) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	s.reading.Add(1)
+	time.Sleep(100 * time.Millisecond)
+	s.reading.Add(-1)
+	return s.Store.List(ctx, q)
 }
 
 // TestRateThatIsAlmostKept: who is early by less than a millisecond is told when to come, too.

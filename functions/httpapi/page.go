@@ -15,9 +15,9 @@ type nextPage struct {
 	Token string `json:"next_page_token,omitempty"`
 }
 
-// sendList responds with a page of a list to a known caller who does not hold a slot: {"name":[…],"next_page_token":"…"}. It waits for
-// its share of the memory of all pages and for a slot, reads the page, and writes it entry by entry: beside the page, a caller that
-// reads slowly keeps the JSON of one entry in memory, and no slot. After read nothing can fail but the connection, so that a 200 is a
+// sendList responds with a page of a list to a known caller: {"name":[…],"next_page_token":"…"}. It waits for its share of the memory of
+// all pages and for its turn, reads the page, and writes it entry by entry: beside the page, a caller that reads slowly keeps the JSON
+// of one entry in memory, and nothing else from others. After read nothing can fail but the connection, so that a 200 is a
 // whole page. What was read counts for the rates of the caller.
 //
 // read returns the entries and the members that follow them in the page; body is how the contract shows an entry.
@@ -36,7 +36,7 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 		rest    any
 		cost    page.Cost
 	)
-	err := a.admission.slots.with(r.Context(), tenant, func() (err error) {
+	err := a.admission.lists.with(r.Context(), tenant, func() (err error) {
 		entries, rest, cost, err = read(r.Context())
 		return err
 	})

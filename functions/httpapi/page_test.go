@@ -110,7 +110,7 @@ func TestUnreadPages(t *testing.T) {
 		wantHeld int
 	}{
 		// A page of 46 locks takes 0.79 MB, and the next one is begun while 4 MiB of the tenant's 12 are free.
-		{"bounded", 40, httpapi.Limits{PageBytes: 16 << 20, Concurrent: 2}, 11},
+		{"bounded", 40, httpapi.Limits{PageBytes: 16 << 20, Concurrent: 1, Lists: 1}, 11},
 		{"a bound below one page", 3, httpapi.Limits{PageBytes: 1}, 1},
 		{"the default", 40, httpapi.Limits{PageBytes: httpapi.DefaultPageBytes, Concurrent: 256}, 40},
 		{"no bound", 40, httpapi.Limits{}, 40},

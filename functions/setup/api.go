@@ -14,7 +14,7 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
 		Retention: c.Retention, InsecureAnyHost: c.InsecureListenAnywhere, MaxTakeovers: c.MaxTakeovers,
 		Limits: httpapi.Limits{
-			Concurrent: int(c.MaxConcurrent), PageBytes: httpapi.DefaultPageBytes,
+			Concurrent: int(c.MaxConcurrent), Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,
 			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate), LocksPerTenant: int(c.MaxLocksPerTenant),
 		},
 	}

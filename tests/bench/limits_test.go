@@ -25,6 +25,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
+// bounds are those of "leasehold serve" without settings.
+var bounds = httpapi.Limits{Concurrent: 256, Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes}
+
+// with returns the bounds with a change.
+func with(change func(*httpapi.Limits)) httpapi.Limits {
+	l := bounds
+	change(&l)
+	return l
+}
+
 // fillLarge writes locks of the largest metadata: 32 entries of 512 bytes.
 func fillLarge(b *testing.B, s docstore.Store, n int) {
 	b.Helper()
@@ -58,7 +68,7 @@ func BenchmarkUnreadPages(b *testing.B) {
 		b.Fatal(err)
 	}
 	server := &http.Server{Handler: httpapi.New(s, httpapi.Development{}, &httpapi.Options{
-		Limits: httpapi.Limits{Concurrent: 256, PageBytes: httpapi.DefaultPageBytes},
+		Limits: bounds,
 	}), ReadHeaderTimeout: time.Minute}
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10) // as for a reader far away; on this machine the kernel would take whole pages
@@ -167,10 +177,10 @@ func BenchmarkNoisyTenant(b *testing.B) {
 	}{
 		{"alone", false, httpapi.Limits{}},
 		{"unbounded", true, httpapi.Limits{}},
-		{"concurrent=256", true, httpapi.Limits{Concurrent: 256, PageBytes: httpapi.DefaultPageBytes}},
-		{"concurrent=16", true, httpapi.Limits{Concurrent: 16, PageBytes: httpapi.DefaultPageBytes}},
-		{"tenant-rate=200", true, httpapi.Limits{Concurrent: 256, PageBytes: httpapi.DefaultPageBytes, PerTenant: 200}},
-		{"tenant-rate=200,concurrent=16", true, httpapi.Limits{Concurrent: 16, PageBytes: httpapi.DefaultPageBytes, PerTenant: 200}},
+		{"default", true, bounds},
+		{"concurrent=16", true, with(func(l *httpapi.Limits) { l.Concurrent = 16 })},
+		{"tenant-rate=200", true, with(func(l *httpapi.Limits) { l.PerTenant = 200 })},
+		{"tenant-rate=200,concurrent=16", true, with(func(l *httpapi.Limits) { l.PerTenant, l.Concurrent = 200, 16 })},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := openSQLite(b)
