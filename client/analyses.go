@@ -119,7 +119,8 @@ func (a *Analyses) List(ctx context.Context, q AnalysisQuery) (contracts.Analysi
 	return call(ctx, a.client, http.MethodGet, path, nil, isAnalysisPage(q))
 }
 
-// Retry lets a FAILED analysis run again; it needs the administrator's scope. An empty RequestID is filled in. The error
+// Retry lets a FAILED analysis run again; it needs the administrator's scope. An empty RequestID is filled in. With the FinishedAt that
+// the analysis showed, the request is for that failure alone: the error ANALYSIS_CHANGED means that it failed again. The error
 // ANALYSIS_NOT_FAILED means that there is nothing to retry; after an [UnknownOutcomeError], send the same request with its RequestID again.
 func (a *Analyses) Retry(ctx context.Context, analysisID string, r contracts.AnalysisRetryRequest) (contracts.AnalysisRetried, error) {
 	fill(&r.RequestID)

@@ -30,6 +30,7 @@ var codes = map[Code]CodeInfo{
 	CodeRunInterrupted:      {409, true, "run interrupted"},
 	CodeAlreadyFinished:     {409, false, "analysis is already finished"},
 	CodeAnalysisNotFailed:   {409, false, "analysis is not FAILED"},
+	CodeAnalysisChanged:     {409, false, "analysis has changed"},
 	CodeLockUnreadable:      {409, false, "lock cannot be judged"},
 	CodePayloadTooLarge:     {413, false, "body too large"},
 	CodeRequestIDReused:     {422, false, "request_id used before"},

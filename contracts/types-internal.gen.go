@@ -59,7 +59,7 @@ type SweepDone struct {
 	// Skipped Handled by another sweep or a worker meanwhile.
 	Skipped int `json:"skipped"`
 
-	// Stale Analyses found with a stale lock.
+	// Stale Analyses found that are due: by a stale lock, or by a retry that no worker has begun.
 	Stale int `json:"stale"`
 }
 

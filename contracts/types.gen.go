@@ -42,6 +42,7 @@ func (e AnalysisSkip) Valid() bool {
 // Defines values for Code.
 const (
 	CodeAlreadyFinished     Code = "ALREADY_FINISHED"
+	CodeAnalysisChanged     Code = "ANALYSIS_CHANGED"
 	CodeAnalysisLocked      Code = "ANALYSIS_LOCKED"
 	CodeAnalysisNotFailed   Code = "ANALYSIS_NOT_FAILED"
 	CodeAttemptFailed       Code = "ATTEMPT_FAILED"
@@ -81,6 +82,8 @@ const (
 func (e Code) Valid() bool {
 	switch e {
 	case CodeAlreadyFinished:
+		return true
+	case CodeAnalysisChanged:
 		return true
 	case CodeAnalysisLocked:
 		return true
@@ -402,6 +405,9 @@ type AnalysisRetry struct {
 
 // AnalysisRetryRequest defines model for AnalysisRetryRequest.
 type AnalysisRetryRequest struct {
+	// FinishedAt When the analysis failed, as it showed it. It is retried only while that is so, so that no delivery of this request, however late, lets a later failure run again.
+	FinishedAt Time `json:"finished_at,omitempty"`
+
 	// OwnerID The administrator. In development mode it is required. With authentication it is the token's subject, and a value here a suffix to it.
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 

@@ -141,7 +141,7 @@ func TestClientEnvironment(t *testing.T) {
 		"empty number":          {[]string{"LEASEHOLD_EXTERNAL_ID_KEY="}, "id encode --mode unkeyed 7", 0, ""},
 		"misspelt":              {[]string{"LEASEHOLD_TENNANT=x"}, "lock list", 2, "LEASEHOLD_TENNANT is not a setting: did you mean LEASEHOLD_TENANT?"},
 		"misspelt, fence":       {[]string{"LEASEHOLD_SERVRE=x"}, "fence check r --token 1", 2, "did you mean LEASEHOLD_SERVER?"},
-		"misspelt, once":        {[]string{"LEASEHOLD_SERVRE=x"}, "once a -- true", 2, "did you mean LEASEHOLD_SERVER?"},
+		"misspelt, once":        {[]string{"LEASEHOLD_SERVRE=x"}, "once a -- true", 125, "did you mean LEASEHOLD_SERVER?"},
 		"misspelt, id":          {[]string{"LEASEHOLD_EXTERNAL_ID_SECRETS=hunter2"}, "id decode 7", 2, "did you mean LEASEHOLD_EXTERNAL_ID_SECRET?"},
 		"not a server":          {[]string{"LEASEHOLD_SERVER=nowhere"}, "lock list", 2, `LEASEHOLD_SERVER "nowhere": must be a URL`},
 		"variable of a server":  {[]string{"LEASEHOLD_STORE=memory"}, "lock list", 0, "no active locks"},

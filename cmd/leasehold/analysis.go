@@ -31,7 +31,7 @@ func (analysisCmd) Help() string {
 
 The server needs the scope of workers or administrators for looking, that of administrators for a retry. To run analyses, see "leasehold once --help".
 
-Exit codes: 0 done, 5 no such analysis, 6 the analysis is not FAILED: there is nothing to retry, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 5 no such analysis, 6 the analysis is not FAILED, or has just failed again: nothing was retried, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
 
 // analyses is the client that the commands about analyses share.
@@ -190,9 +190,15 @@ func (c *analysisRetryCmd) Run(ctx context.Context, a *analysisCmd, s *streams) 
 	if err != nil {
 		return err
 	}
-	got, err := server.Retry(ctx, c.Analysis, contracts.AnalysisRetryRequest{
-		RequestID: c.RequestID, OwnerID: owner{c.Owner}.id(a.remote), Reason: c.Reason,
-	})
+	found, err := server.Get(ctx, c.Analysis)
+	if err != nil {
+		return a.outcome(err)
+	}
+	r := contracts.AnalysisRetryRequest{RequestID: c.RequestID, OwnerID: owner{c.Owner}.id(a.remote), Reason: c.Reason}
+	if found.Status == string(contracts.AnalysisFailed) {
+		r.FinishedAt = found.FinishedAt // a delivery that is delayed on its way lets no later failure run again
+	}
+	got, err := server.Retry(ctx, c.Analysis, r)
 	if err != nil {
 		return a.outcome(err)
 	}

@@ -153,7 +153,7 @@ func withExit(code contracts.Code, err error) error {
 		return &exitError{exitGone, err}
 	case contracts.CodeNotFound, contracts.CodeUnknownService:
 		return &exitError{exitMissing, err}
-	case contracts.CodeAnalysisNotFailed:
+	case contracts.CodeAnalysisNotFailed, contracts.CodeAnalysisChanged:
 		return &exitError{exitNotFailed, err}
 	case contracts.CodeInvalidArgument, contracts.CodeRequestIDReused:
 		return &exitError{exitUsage, err}

@@ -18,7 +18,7 @@ const (
 	exitHeld        = 3   // the lock is held, or another worker runs the analysis of a message
 	exitGone        = 4   // the lease is lost, expired, released or not yours, or a higher token was seen
 	exitMissing     = 5   // the lock, the analysis or the service does not exist
-	exitNotFailed   = 6   // the analysis is not FAILED: there is nothing to retry
+	exitNotFailed   = 6   // the analysis is not FAILED, or failed again: nothing was retried
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
 

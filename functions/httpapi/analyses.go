@@ -211,7 +211,13 @@ func (a *api) retryAnalysis(w http.ResponseWriter, r *http.Request, c Caller) er
 	if err != nil {
 		return err
 	}
-	o, err := a.analyses.Retry(r.Context(), analysis.Retry{ID: analysisID(r), By: by, RequestID: body.RequestID, Reason: body.Reason})
+	command := analysis.Retry{ID: analysisID(r), By: by, RequestID: body.RequestID, Reason: body.Reason}
+	if body.FinishedAt != "" {
+		if command.FinishedAt, err = docstore.ParseTime(docstore.String(body.FinishedAt)); err != nil {
+			return field.Errorf("finished_at", "must be the time that the analysis showed, like %q", contracts.TimeFormat)
+		}
+	}
+	o, err := a.analyses.Retry(r.Context(), command)
 	auditNote(r, slog.String("reason", body.Reason), slog.Bool("replayed", o.Replayed))
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisRetried{

@@ -200,6 +200,7 @@ func TestBadAnalysisInput(t *testing.T) {
 		{"retry without a reason", "a1/retry", `{"request_id":"r1","owner_id":"root"}`, 400, "reason"},
 		{"retry with an empty reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":""}`, 400, "reason"},
 		{"retry with a long reason", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"` + large[:513] + `"}`, 400, "reason"},
+		{"retry with no time", "a1/retry", `{"request_id":"r1","owner_id":"root","reason":"x","finished_at":"yesterday"}`, 400, "finished_at"},
 		{"retry without a request_id", "a1/retry", `{"owner_id":"root","reason":"x"}`, 400, "request_id"},
 		{"retry without an owner_id", "a1/retry", `{"request_id":"r1","reason":"x"}`, 400, "owner_id"},
 		{"retry by no text", "a1/retry", `{"request_id":"r1","owner_id":"(unreadable)","reason":"x"}`, 400, "owner_id"},
@@ -370,7 +371,13 @@ func TestRetryAnalysis(t *testing.T) {
 	fail(3) // the second token is the retry's
 	d.post(a1+"/retry", again).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","retry":`+retry+`,"replayed":true}`)
 
-	d.post(a1+"/retry", strings.Replace(again, "t1", "t3", 1))
+	named := func(request, at string) string {
+		return fmt.Sprintf(`{"request_id":%q,"owner_id":"root","reason":"the model is fixed","finished_at":%q}`, request, at)
+	}
+	d.post(a1+"/retry", named("t3", "2026-01-01T00:00:00.000Z")).refuses(t, 409, "ANALYSIS_CHANGED", "")
+	if a := d.post(a1+"/retry", named("t3", "2026-01-01T01:00:00.000Z")); a.body["status"] != "PENDING" {
+		t.Errorf("of this failure: %s", a.raw)
+	}
 	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r9"}`)
 	running := d.post(a1+"/retry", strings.Replace(again, "t1", "t4", 1))
 	if running.body["detail"] != "the analysis is not FAILED: a worker runs it, or did until its lock expired" {

@@ -92,6 +92,10 @@ var AnalysisProgramMutants = map[string]func(docstore.Store) docstore.Store{
 	"retry remembered until the next": func(s docstore.Store) docstore.Store {
 		return forgetful(s, "lockRetry", "1")
 	},
+	"retry of a failure that it does not name": onRetries(func(w docstore.Write) docstore.Write {
+		w.If = forgetting(w.If, "lockFinishedAt")
+		return w
+	}),
 	"retry that leaves the lock": onRetries(func(w docstore.Write) docstore.Write {
 		w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == "lockOwner" })
 		return w

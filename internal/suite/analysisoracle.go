@@ -18,6 +18,7 @@ type gateOracle struct {
 	failed   int64     // token of the run that failed last
 	queued   time.Time // when the latest sweep put it into the queue; zero if it has not since it was last begun
 	ended    time.Time // when a command made it READY or FAILED; zero if none did since it was last begun or retried
+	before   time.Time // the end before that
 	retries  []retried // newest last
 	awaits   bool      // it was retried, and no worker has begun it since
 }
@@ -157,7 +158,8 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 	// BE-041-RULE-2: no owner. BE-041-RULE-3: the owner's lock is stale.
 	o.next(run{owner: s.Owner, request: s.Request, ttl: s.TTL, until: now.Add(time.Duration(s.TTL) * time.Second)}, now)
 	o.streak++
-	o.queued, o.ended, o.awaits = time.Time{}, time.Time{}, false
+	o.queued, o.awaits = time.Time{}, false
+	o.notEnded()
 	return o.ok(false)
 }
 
@@ -240,7 +242,7 @@ func (o *gateOracle) finish(s GateStep, token int64, now time.Time) GateAnswer {
 	if code != "" {
 		return o.refuse(code)
 	}
-	o.status, o.reason, o.ended = status, "", now
+	o.status, o.reason, o.ended, o.before = status, "", now, o.ended
 	o.end()
 	if s.Failed {
 		o.fail(s, token)
@@ -254,10 +256,10 @@ func (o *gateOracle) finish(s GateStep, token int64, now time.Time) GateAnswer {
 func (o *gateOracle) giveUp(now time.Time) {
 	o.next(run{over: true}, now)
 	o.status, o.streak, o.queued, o.reason = "FAILED", 0, time.Time{}, "given up"
-	o.ended, o.awaits = now, false
+	o.ended, o.before, o.awaits = now, o.ended, false
 }
 
-// retry lets a FAILED analysis run again. Whoever is at work on it, because another writer wrote FAILED, is fenced off.
+// retry lets a FAILED analysis run again. A worker that still runs it, because another writer wrote FAILED, is fenced off.
 func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
 	shown := func(replayed bool) GateAnswer {
 		a, last := o.ok(replayed), o.retries[len(o.retries)-1]
@@ -278,14 +280,25 @@ func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
 	if o.status != "FAILED" {
 		return GateAnswer{Answer: Answer{Code: "ANALYSIS_NOT_FAILED"}, Status: o.status}
 	}
+	if !s.FinishedAt.IsZero() && !s.FinishedAt.Equal(o.ended) {
+		return GateAnswer{Answer: Answer{Code: "ANALYSIS_CHANGED"}, Status: o.status}
+	}
 	if r := o.current(); r != nil {
 		r.over = true
 	}
 	o.next(run{over: true}, now)
 	o.retries = append(o.retries, retried{s.Owner, s.Request, s.Reason, now})
 	o.status, o.awaits = "PENDING", true
-	o.streak, o.failures, o.failed, o.queued, o.ended = 0, 0, 0, time.Time{}, time.Time{}
+	o.streak, o.failures, o.failed, o.queued = 0, 0, 0, time.Time{}
+	o.notEnded()
 	return shown(false)
+}
+
+// notEnded is the analysis as it begins again.
+func (o *gateOracle) notEnded() {
+	if !o.ended.IsZero() {
+		o.ended, o.before = time.Time{}, o.ended
+	}
 }
 
 // sweep says what a sweep does about the analysis: "requeued", "failed", "skipped", or nothing.

@@ -27,9 +27,11 @@ type GateStep struct {
 	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
 	Again   bool   // the token is the latest of the documents that were deleted, if there is one
 
-	Result      string // of finish
-	Reason      string // of retry; of release and finish, if Failed
-	MaxFailures int64  // of acquire
+	Result      string    // of finish
+	Reason      string    // of retry; of release and finish, if Failed
+	MaxFailures int64     // of acquire
+	Named       int       // of retry: 1 names when the analysis ended the last time, 2 the time before
+	FinishedAt  time.Time // of retry: that time, found when the step is made
 
 	LostRequests  int // requests of this command that get lost on the way: it is sent again
 	LostResponses int // responses that get lost: the store's library retries the same write, and only the last response arrives
@@ -67,6 +69,7 @@ var genStep = rapid.Custom(func(t *rapid.T) GateStep {
 		Again:         rapid.IntRange(0, 4).Draw(t, "token of a deleted document") == 0,
 		Result:        rapid.SampledFrom([]string{"", "gs://b/1", "gs://b/2"}).Draw(t, "result"),
 		Reason:        rapid.SampledFrom([]string{"no disk", "no disk", "no memory"}).Draw(t, "reason"),
+		Named:         rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "named"),
 		MaxFailures:   rapid.SampledFrom([]int64{0, 0, 2}).Draw(t, "most failures"),
 		ID:            rapid.SampledFrom([]string{"k", "k", "k", "l m", "none"}).Draw(t, "id"),
 		Owner:         rapid.SampledFrom([]string{"ann", "ann", "ann", "bob"}).Draw(t, "owner"),
@@ -178,6 +181,11 @@ func (g *gateProgram) step(ctx context.Context, s GateStep) error {
 		r.garbage = true
 		return g.otherWriter(ctx, s.ID, docstore.Write{Set: docstore.Doc{"lockExpiresAt": docstore.String("3000")}})
 	}
+	if s.FinishedAt = o.before; s.Named == 0 {
+		s.FinishedAt = time.Time{}
+	} else if s.Named == 1 {
+		s.FinishedAt = o.ended
+	}
 	token := max(1, o.token()-s.Back)
 	if s.Again && o.past > 0 {
 		token = o.past
@@ -274,7 +282,7 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 	case "release":
 		o, err = g.analyses.Release(ctx, analysis.Release{ID: id, Owner: s.Owner, Token: token, Failed: s.reason()})
 	case "retry":
-		o, err = g.analyses.Retry(ctx, analysis.Retry{ID: id, By: s.Owner, RequestID: s.Request, Reason: s.Reason})
+		o, err = g.analyses.Retry(ctx, analysis.Retry{ID: id, By: s.Owner, RequestID: s.Request, Reason: s.Reason, FinishedAt: s.FinishedAt})
 	default:
 		c := analysis.Finish{ID: id, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result}
 		if s.Failed {

@@ -829,6 +829,7 @@ func TestMalformedCommands(t *testing.T) {
 		{"analysis_id", analysis.Retry{ID: "a/b", By: "root", RequestID: "r1", Reason: "x"}},
 		{"owner_id", retry("", "r1", "x")},
 		{"request_id", retry("root", "", "x")},
+		{"finished_at", analysis.Retry{ID: id, By: "root", RequestID: "r1", Reason: "x", FinishedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}},
 		{"reason", retry("root", "r1", "")},
 		{"reason", retry("root", "r1", strings.Repeat("x", analysis.MaxRetryBytes+1))},
 	} {

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -52,6 +53,14 @@ func checkReason(s string) error {
 		return field.Errorf("failure_reason", "has %d bytes, %d at most", len(s), MaxReasonBytes)
 	}
 	return validText("failure_reason", s)
+}
+
+// checkFinishedAt rejects what has no stored form.
+func checkFinishedAt(t time.Time) error {
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return field.Errorf("finished_at", "must be in the years 0000 to 9999")
+	}
+	return nil
 }
 
 // validText checks text that may have line breaks.

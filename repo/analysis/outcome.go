@@ -24,6 +24,7 @@ const (
 	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended
 	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
 	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried
+	Changed         Code = "ANALYSIS_CHANGED"    // it failed at another time than the retry names
 )
 
 // Grant is the lock as its holder sees it.

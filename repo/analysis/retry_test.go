@@ -118,6 +118,40 @@ func TestRetryIsRemembered(t *testing.T) {
 	}
 }
 
+// TestRetryOfOneFailure: a retry that names when the analysis failed is for that failure alone, however late it arrives.
+func TestRetryOfOneFailure(t *testing.T) {
+	b := begin(t)
+	named := func(request string, at time.Time) analysis.Retry {
+		c := retry("root", request, "again")
+		c.FinishedAt = at
+		return c
+	}
+	fail := func(request string) time.Time {
+		t.Helper()
+		b.clock.Advance(time.Second)
+		token := b.gets(acquire("ann", request, 300), analysis.OK, false).Grant.Token
+		b.gets(failed("ann", token, "no disk"), analysis.OK, false)
+		return b.clock.Now()
+	}
+	first := fail("r1")
+	b.gets(named("t1", first), analysis.OK, false)
+	b.gets(named("t1", first), analysis.OK, true)
+	second := fail("r2")
+	b.gets(named("t1", first), analysis.OK, true)
+	before := b.document(id)
+	o := b.gets(named("t2", first), analysis.Changed, false)
+	if o.Grant != (analysis.Grant{Status: analysis.Failed}) || !b.document(id).Equal(before) {
+		t.Errorf("got %+v", o)
+	}
+	b.gets(named("t2", second), analysis.OK, false)
+	for i := range analysis.RememberedRequests {
+		b.gets(named(fmt.Sprint("later", i), fail(fmt.Sprint("r", i+3))), analysis.OK, false)
+	}
+	fail("r9")
+	b.gets(named("t1", first), analysis.Changed, false) // no longer remembered, and of another failure
+	b.gets(retry("root", "t1", "again"), analysis.OK, false)
+}
+
 // TestNothingToRetry: what is not FAILED is refused by a code, and nothing is changed.
 func TestNothingToRetry(t *testing.T) {
 	b := begin(t)

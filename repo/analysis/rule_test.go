@@ -102,7 +102,7 @@ var retries = func() map[docstore.Value]Retry {
 // retryEntry is what is remembered of a retry.
 func retryEntry(c Retry) string {
 	for e, known := range retries {
-		if known == c {
+		if known.By == c.By && known.RequestID == c.RequestID && known.Reason == c.Reason {
 			return string(e.(docstore.String))
 		}
 	}
@@ -206,7 +206,10 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 		}
 		return Finish{ID: id, Owner: owner, Token: token, Status: Failed, Reason: rapid.SampledFrom([]string{"", "no disk"}).Draw(t, "reason")}
 	case "retry":
-		return Retry{ID: id, By: owner, RequestID: genRequest.Draw(t, "request"), Reason: rapid.SampledFrom([]string{"more memory", "a new model"}).Draw(t, "reason")}
+		return Retry{
+			ID: id, By: owner, RequestID: genRequest.Draw(t, "request"), Reason: rapid.SampledFrom([]string{"more memory", "a new model"}).Draw(t, "reason"),
+			FinishedAt: rapid.SampledFrom([]time.Time{{}, {}, epoch, epoch.Add(time.Millisecond)}).Draw(t, "finished at"),
+		}
 	case "requeue":
 		return requeue{ID: id, RequestID: genRequest.Draw(t, "request"), Token: found, Expiry: foundExpiry.Draw(t, "expiry"), Every: 2 * time.Millisecond}
 	default:
@@ -550,6 +553,11 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			e.grant.Status = s.Status
 			return e
 		}
+		if at := c.FinishedAt; !at.IsZero() && found[fFinishedAt] != docstore.Value(docstore.String(at.Format(stamp))) {
+			e := no(Changed)
+			e.grant.Status = s.Status
+			return e
+		}
 		s = next(unlocked(s))
 		s.Status, s.Failures, s.Failed, s.Finished = "PENDING", 0, 0, ""
 		s.Expiry, s.Retried = until(0), Retried{At: now, By: c.By, Reason: c.Reason}
@@ -837,9 +845,10 @@ func TestAgreementHasTeeth(t *testing.T) {
 			}
 			return w
 		},
+		"retry of another failure": without(eq(fFinishedAt)),
 		"retry without the request memory": func(w docstore.Write) docstore.Write {
-			if all, ok := w.If.(docstore.All); ok && w.Set[fRetries[0]] != nil {
-				w.If = all[: len(all)-1 : len(all)-1]
+			if w.Set[fRetries[0]] != nil {
+				w.If = docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}}
 			}
 			return w
 		},

@@ -159,7 +159,7 @@ const (
 
 // Swept counts what a sweep did.
 type Swept struct {
-	Stale    int  // analyses found with a stale lock: the sum of the next four, and one more if the sweep was cut off
+	Stale    int  // analyses found that are due, by a stale lock or a retry: the sum of the next four, and one more if the sweep was cut off
 	Requeued int  // queued again by this sweep
 	Failed   int  // turned FAILED by this sweep
 	Skipped  int  // queued a short time ago, or another sweep or worker was faster
