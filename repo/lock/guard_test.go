@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -105,11 +106,11 @@ func TestFenceAfterAClockWasAhead(t *testing.T) {
 		t.Helper()
 		request++
 		id := lock.ID{Tenant: "acme", Key: key}
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint(request), TTLSeconds: 1})
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: strconv.Itoa(request), TTLSeconds: 1})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		if o, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token, RequestID: fmt.Sprint(request)}); err != nil || o.Code != lock.OK {
+		if o, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token, RequestID: strconv.Itoa(request)}); err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		return o.Lease.Token
