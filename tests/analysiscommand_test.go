@@ -22,7 +22,7 @@ func TestAnalysisCommand(t *testing.T) {
 			t.Errorf("%s\ngot  %d\n%s%s\nwant %d\n%s%s", args, gotCode, out, errs, code, stdout, stderr)
 		}
 	}
-	const failed = `ANALYSIS STATUS OWNER UNTIL RUNS FAILURES REASON a1 FAILED - TIME 0 1 "false: exit status 1"`
+	const failed = `ANALYSIS STATUS FINISHED OWNER UNTIL FAILURES REASON a1 FAILED TIME - - 1 "false: exit status 1"`
 	run(t, env, "once", "--max-failures", "1", "a1", "--", "false")
 	run(t, env, "once", "b1", "--", "true")
 	list := func(args string) string {
@@ -48,7 +48,7 @@ func TestAnalysisCommand(t *testing.T) {
 		t.Errorf("by status: %d %s", code, got)
 	}
 	step("analysis_list_--status_LOST", 0, "", "no analyses with the status LOST\n")
-	step("analysis_get_a1", 0, "analysis  a1\nstatus    FAILED\nfinished  TIME\nruns      0\nfailures  1\nreason    \"false: exit status 1\"\n", "")
+	step("analysis_get_a1", 0, "analysis  a1\nstatus    FAILED\nfinished  TIME\nfailures  1\nreason    \"false: exit status 1\"\n", "")
 	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis\n")
 	step("analysis_retry_a1", 2, "", "leasehold: missing flags: --reason=STRING\n")
 	const again = "analysis_retry_a1_--reason_fixed_--request-id_t1"
@@ -57,8 +57,8 @@ func TestAnalysisCommand(t *testing.T) {
 	step("analysis_retry_a1_--reason_other_--request-id_t1", 2, "", "leasehold: REQUEST_ID_REUSED: ")
 	step("analysis_retry_b1_--reason_fixed", 6, "", "leasehold: ANALYSIS_NOT_FAILED: the analysis is READY")
 	step("analysis_retry_a9_--reason_fixed", 5, "", "leasehold: NOT_FOUND: ")
-	step("analysis_get_a1", 0, "analysis  a1\nstatus    PENDING\nruns      0\nfailures  0\nreason    \"false: exit status 1\"\nretried   TIME by root: fixed\n", "")
-	step("analysis_get_c 1", 0, "analysis  \"c 1\"\nstatus    PENDING\nruns      0\nfailures  0\n", "")
+	step("analysis_get_a1", 0, "analysis  a1\nstatus    PENDING\nfailures  0\nreason    \"false: exit status 1\"\nretried   TIME by root: fixed\n", "")
+	step("analysis_get_c 1", 0, "analysis  \"c 1\"\nstatus    PENDING\nfailures  0\n", "")
 
 	for _, c := range []struct {
 		args  string

@@ -117,10 +117,10 @@ func showEach(s *streams, page contracts.AnalysisPage) error {
 func analysisTable(page contracts.AnalysisPage) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ANALYSIS\tSTATUS\tOWNER\tUNTIL\tRUNS\tFAILURES\tREASON")
+	fmt.Fprintln(w, "ANALYSIS\tSTATUS\tFINISHED\tOWNER\tUNTIL\tFAILURES\tREASON")
 	for _, a := range page.Analyses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", printable(a.AnalysisID), cmp.Or(printable(a.Status), "-"), cmp.Or(printable(a.OwnerID), "-"),
-			cmp.Or(a.FinishedAt, a.ExpiresAt, "-"), a.Runs, a.Failures, printable(a.FailureReason))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", printable(a.AnalysisID), cmp.Or(printable(a.Status), "-"), cmp.Or(a.FinishedAt, "-"),
+			cmp.Or(printable(a.OwnerID), "-"), cmp.Or(a.ExpiresAt, "-"), a.Failures, printable(a.FailureReason))
 	}
 	for _, u := range page.Unreadable {
 		fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\tthe server's log says what is wrong with the document\n", printable(u.AnalysisID), u.Code)
@@ -166,7 +166,9 @@ func analysisCard(a contracts.Analysis) string {
 		line("last run by", quoted(a.OwnerID)+", whose lock expired")
 		line("until", a.ExpiresAt)
 	}
-	line("runs", fmt.Sprint(a.Runs))
+	if a.Runs > 1 {
+		line("takeovers", fmt.Sprint(a.Runs-1))
+	}
 	line("failures", fmt.Sprint(a.Failures))
 	line("reason", quoted(a.FailureReason))
 	line("result", quoted(a.Result))

@@ -387,3 +387,35 @@ func TestSweepFlow(t *testing.T) {
 	}
 	f.wantFree()
 }
+
+// TestRetriedFlow: the message of an analysis that failed is gone; after a retry the sweep queues it, once, and it runs.
+func TestRetriedFlow(t *testing.T) {
+	var runs atomic.Int32
+	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) {
+		if runs.Add(1) == 1 {
+			return "", once.Permanent(errors.New("no model"))
+		}
+		return "r", nil
+	})
+	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
+	f.enqueue("n1")
+	f.idle()
+	sweep := func(want string) {
+		t.Helper()
+		if status, body := f.sweep("scheduler@p.iam.gserviceaccount.com"); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Fatalf("sweep: %d %s, want %s", status, body, want)
+		}
+		f.idle()
+	}
+	sweep(`"requeued":0,"skipped":0,"stale":0}`)
+	o, err := analysis.New(f.store, nil).Retry(t.Context(), analysis.Retry{ID: "a1", By: "root", RequestID: "t1", Reason: "the model is there"})
+	if err != nil || o.Code != analysis.OK {
+		t.Fatal(o, err)
+	}
+	sweep(`"requeued":1,"skipped":0,"stale":1}`)
+	f.wantAnswers("200 failed", "200 ready")
+	sweep(`"requeued":0,"skipped":0,"stale":0}`)
+	if d := f.doc(); runs.Load() != 2 || d["status"] != docstore.String("READY") || d["result"] != docstore.String("r") {
+		t.Errorf("%d runs, %v", runs.Load(), d)
+	}
+}
