@@ -12,7 +12,7 @@ import (
 
 // required lists the requirements of LS-SPEC-001 (locks) and of BE-041 (the analysis gate), whose parts have no numbers of their
 // own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts and failures, TEST the
-// tests that it asks for, each in its order. PLC are the criteria of placement that are met. Each must be decided somewhere, tested somewhere, and have its row in
+// tests that it asks for, each in its order. PLC are the criteria of placement, in its four groups. Each must be decided somewhere, tested somewhere, and have its row in
 // docs/traceability.md.
 var required = []string{
 	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
@@ -32,7 +32,8 @@ var required = []string{
 	"IDS-RENEWAL", "IDS-RELEASE", "IDS-EPOCH", "IDS-CLOCK", "IDS-STRICT", "IDS-SERVICES", "IDS-FALLBACK", "IDS-WIDTHS",
 	"PLC-PLACE-1", "PLC-PLACE-2", "PLC-PLACE-3", "PLC-PLACE-4", "PLC-PLACE-5",
 	"PLC-ONE-1", "PLC-ONE-2", "PLC-ONE-3", "PLC-ONE-4", "PLC-ONE-5",
-	"PLC-LOCK-1", "PLC-LOCK-3", "PLC-LOCK-4", "PLC-LOCK-5",
+	"PLC-LOCK-1", "PLC-LOCK-2", "PLC-LOCK-3", "PLC-LOCK-4", "PLC-LOCK-5",
+	"PLC-LIFE-1", "PLC-LIFE-2", "PLC-LIFE-3", "PLC-LIFE-4", "PLC-LIFE-5",
 
 	"IDS-EXHAUSTION", "IDS-SPREAD", "IDS-COUNTERS", "IDS-EXTERNAL", "IDS-LANGUAGES",
 }

@@ -378,7 +378,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 			return shown("OK")
 		}
 	case "claim":
-		params := fmt.Sprint(c.ttl, c.by())
+		params := fmt.Sprint(c.lock(), c.by())
 		if r, known := remembered("claim "+c.request, params); known {
 			return r
 		}

@@ -49,4 +49,9 @@
 // # Events
 //
 // Every change of a member or an activation writes its [Event] in the same step.
+//
+// # In one process
+//
+// [Service] carries out commands, and keeps nothing but epochs. [Component] is a member or a client with a lifecycle, over the contracts
+// [Membership], [Locker], [Storage] and [Activator].
 package placement

@@ -290,10 +290,11 @@ type Claim struct {
 	Need
 
 	RequestID string        // the same for every delivery of the same intention
-	LockTTL   time.Duration // how long the owner has to activate it; 0 means DefaultLockTTL
+	LockTTL   time.Duration // how long the owner has to activate it; 0 means DefaultLockTTL, but for By
 
-	// By is the member that claims for itself. It gets the activation only if the identity is placed on it, and at once: claim and
-	// activation are one step. Without it, the member on which the identity is placed becomes the owner and is to activate it.
+	// By is the member that claims for itself. It gets the activation only if the identity is placed on it. Without a LockTTL it does
+	// so at once: claim and activation are one step. Without By, the member on which the identity is placed becomes the owner and
+	// is to activate it.
 	By Incarnation
 
 	// Epoch is by which the caller placed the identity; if it is not 0 and over, the claim is refused.
@@ -387,8 +388,8 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 	default:
 		g := v.grant(c.subject(), c.request(), v.placed)
 		g.lapsed = v.owner != nil
-		if g.lock = orDefault(c.LockTTL, DefaultLockTTL); c.By != (Incarnation{}) {
-			g.lock = 0
+		if g.lock = c.LockTTL; c.By == (Incarnation{}) {
+			g.lock = orDefault(c.LockTTL, DefaultLockTTL)
 		}
 		return g, v.placed, Outcome{}
 	}
