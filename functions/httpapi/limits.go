@@ -49,7 +49,8 @@ const (
 	overloadedFor = time.Second
 
 	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller to ask
-	// another server. It is never more than a quarter of the request's time limit, so that the rest is left for the work.
+	// another server. A list, which nobody's lease depends on, waits for a quarter of the time limit of a request, and no other request
+	// waits for more than that, so that the rest is left for the work.
 	maxWait = 250 * time.Millisecond
 
 	// maxWaitingLists is how many lists wait at once, for their turn to be read or for memory.
@@ -78,18 +79,19 @@ func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admiss
 		now = time.Now
 	}
 	a := &admission{tenants: newBuckets(l.PerTenant, now), subjects: newBuckets(l.PerSubject, now)}
-	wait := min(maxWait, timeout/4)
+	ofLists := timeout / 4
+	wait := min(maxWait, ofLists)
 	if n := int64(l.Concurrent); n > 0 {
 		a.slots = &bound{left: n, share: n, queue: l.Concurrent, wait: wait, held: map[string]int64{},
 			says: fmt.Sprintf("the server works on %d requests, which is its bound, and others wait", n)}
 	}
 	if n := int64(l.Lists); n > 0 {
-		a.lists = &bound{left: n, share: max(1, n/2), queue: maxWaitingLists, wait: wait, held: map[string]int64{},
+		a.lists = &bound{left: n, share: max(1, n/2), queue: maxWaitingLists, wait: ofLists, held: map[string]int64{},
 			says: fmt.Sprintf("the server reads %d lists, which is its bound, or %d of your tenant, and others wait", n, max(1, n/2))}
 	}
 	if l.PageBytes > 0 {
 		size := max(l.PageBytes, pageReading)
-		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: maxWaitingLists, wait: wait, held: map[string]int64{},
+		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: maxWaitingLists, wait: ofLists, held: map[string]int64{},
 			says: "the pages that the server sends, or those of your tenant, take as much memory as they may: ask for smaller ones, and read them to the end"}
 	}
 	return a
