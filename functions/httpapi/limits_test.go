@@ -152,7 +152,7 @@ func TestOverload(t *testing.T) {
 		}},
 		{"a wait ends", 5 * time.Second, 0, 7, []result{
 			{overloaded, 0},
-			{overloaded, 250 * time.Millisecond}, {overloaded, 250 * time.Millisecond}, {overloaded, 250 * time.Millisecond},
+			{overloaded, 500 * time.Millisecond}, {overloaded, 500 * time.Millisecond}, {overloaded, 500 * time.Millisecond},
 			{done, 5 * time.Second}, {done, 5 * time.Second}, {done, 5 * time.Second},
 		}},
 		{"a wait leaves time for the work", 300 * time.Millisecond, 400 * time.Millisecond, 4, []result{
