@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -191,7 +192,7 @@ func TestTooLarge(t *testing.T) {
 	refused("a document among others", docstore.Write{Key: key("b"), Add: map[string]int64{"n": 1}}, large)
 	many := make([]docstore.Write, 17)
 	for i := range many {
-		many[i] = docstore.Write{Key: key(fmt.Sprint(i)), Set: docstore.Doc{"x": most}}
+		many[i] = docstore.Write{Key: key(strconv.Itoa(i)), Set: docstore.Doc{"x": most}}
 	}
 	refused("a step", many...)
 }

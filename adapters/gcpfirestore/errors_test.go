@@ -3,8 +3,8 @@ package gcpfirestore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -295,7 +295,7 @@ func TestTooLarge(t *testing.T) {
 	document := []docstore.Write{{Key: key("a"), Set: docstore.Doc{"v": most, "w": most, "x": most, "y": most}}}
 	step := make([]docstore.Write, 41)
 	for i := range step {
-		step[i] = docstore.Write{Key: key(fmt.Sprint(i)), Set: docstore.Doc{"x": most}}
+		step[i] = docstore.Write{Key: key(strconv.Itoa(i)), Set: docstore.Doc{"x": most}}
 	}
 	for name, writes := range map[string][]docstore.Write{"a document": document, "a step": step} {
 		if _, err := s.Write(t.Context(), writes...); !errors.Is(err, docstore.ErrInvalid) || !strings.Contains(err.Error(), "1 MiB") {

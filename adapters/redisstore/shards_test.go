@@ -75,8 +75,11 @@ func TestLayoutsDoNotMix(t *testing.T) {
 				}
 				o.Shards = other
 				_, err := redisstore.Open(t.Context(), &o)
-				says(t, err, []string{fmt.Sprintf("in %s", map[bool]string{true: "one shard", false: fmt.Sprint(found, " shards")}[found == 1]),
-					fmt.Sprintf("set it to %d (LEASEHOLD_REDIS_SHARDS)", found), "another prefix", "nothing was changed", server.Addr()})
+				layout := fmt.Sprint("in ", found, " shards")
+				if found == 1 {
+					layout = "in one shard"
+				}
+				says(t, err, []string{layout, fmt.Sprintf("set it to %d (LEASEHOLD_REDIS_SHARDS)", found), "another prefix", "nothing was changed", server.Addr()})
 				if !errors.Is(err, docstore.ErrNotWritten) || errors.Is(err, docstore.ErrUnavailable) {
 					t.Errorf("%v", err)
 				}
