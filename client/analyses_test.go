@@ -196,7 +196,7 @@ func TestRetryOverHTTP(t *testing.T) {
 				want(t, "error", err, nil)
 				want(t, "pages", []string{first.Analyses[0].AnalysisID, rest.Analyses[0].AnalysisID, rest.NextPageToken}, []string{"a0", "a1", ""})
 
-				w.lose = func(r *http.Request, n int) (bool, bool) {
+				w.lose = func(r *http.Request, _ int) (bool, bool) {
 					first := strings.HasSuffix(r.URL.Path, "/retry") && lose != ""
 					request, response := first && lose == "request", first && lose == "response"
 					if first {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -167,9 +168,9 @@ func analysisCard(a contracts.Analysis) string {
 		line("until", a.ExpiresAt)
 	}
 	if a.Runs > 1 {
-		line("takeovers", fmt.Sprint(a.Runs-1))
+		line("takeovers", strconv.FormatInt(a.Runs-1, 10))
 	}
-	line("failures", fmt.Sprint(a.Failures))
+	line("failures", strconv.FormatInt(a.Failures, 10))
 	line("reason", quoted(a.FailureReason))
 	line("result", quoted(a.Result))
 	if r := a.Retry; r != nil {

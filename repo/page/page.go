@@ -3,10 +3,10 @@
 package page
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -78,7 +78,7 @@ func token(id string) string { return base64.RawURLEncoding.EncodeToString([]byt
 // after is the ID behind which the page begins: the inverse of token.
 func (q Query) after() (string, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.Token)
-	if err != nil || len(b) > q.LongestID || !utf8.Valid(b) || strings.ContainsRune(string(b), 0) {
+	if err != nil || len(b) > q.LongestID || !utf8.Valid(b) || bytes.ContainsRune(b, 0) {
 		return "", field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
 	}
 	return string(b), nil
