@@ -21,8 +21,12 @@ type Error struct {
 	Retryable    bool          // whether the same request may succeed later
 	RetryAfter   time.Duration // when that may be, in milliseconds; 0 is unknown
 	Owner        string        // with LOCK_HELD: the holder
-	ExpiresAt    time.Time     // with LOCK_HELD and LEASE_CHANGED: when the lease expires
+	ExpiresAt    time.Time     // with LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires
 	HighestToken int64         // with STALE_TOKEN: the highest token that was seen
+	Activation   *Activation   // with rejections of commands on an activation: as it is, as far as it is known, without its state
+	Epoch        int64         // with rejections of placement: the current epoch, if it was read
+	Incarnation  int64         // with MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member
+	Ineligible   Ineligible    // with MEMBER_INELIGIBLE: why
 	RequestID    string        // names the exchange in the server's log
 
 	Cause error // what it results from, for logs; it is never sent
@@ -69,6 +73,7 @@ func (e *Error) Problem() Problem {
 	p := Problem{
 		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable, Detail: e.Detail, Field: e.Field,
 		OwnerID: e.Owner, RetryAfterMs: e.RetryAfter.Milliseconds(), HighestToken: e.HighestToken,
+		Activation: e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible,
 	}
 	if !e.ExpiresAt.IsZero() {
 		p.ExpiresAt = e.ExpiresAt.UTC().Format(TimeFormat)
@@ -85,6 +90,7 @@ func (p Problem) Err() *Error {
 	e := &Error{
 		Code: p.Code, Title: p.Title, Status: p.Status, Retryable: p.Retryable, Detail: p.Detail, Field: p.Field, Owner: p.OwnerID,
 		RetryAfter: time.Duration(max(0, min(p.RetryAfterMs, most))) * time.Millisecond, HighestToken: p.HighestToken,
+		Activation: p.Activation, Epoch: p.Epoch, Incarnation: p.Incarnation, Ineligible: p.Ineligible,
 	}
 	if t, err := time.Parse(time.RFC3339, p.ExpiresAt); err == nil {
 		e.ExpiresAt = t

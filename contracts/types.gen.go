@@ -39,48 +39,86 @@ func (e AnalysisSkip) Valid() bool {
 	}
 }
 
+// Defines values for ClusterStatus.
+const (
+	ClusterReady        ClusterStatus = "READY"
+	ClusterUndetermined ClusterStatus = "UNDETERMINED"
+)
+
+// Valid indicates whether the value is a known member of the ClusterStatus enum.
+func (e ClusterStatus) Valid() bool {
+	switch e {
+	case ClusterReady:
+		return true
+	case ClusterUndetermined:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Code.
 const (
-	CodeAlreadyFinished     Code = "ALREADY_FINISHED"
-	CodeAnalysisChanged     Code = "ANALYSIS_CHANGED"
-	CodeAnalysisLocked      Code = "ANALYSIS_LOCKED"
-	CodeAnalysisNotFailed   Code = "ANALYSIS_NOT_FAILED"
-	CodeAttemptFailed       Code = "ATTEMPT_FAILED"
-	CodeBadSignature        Code = "BAD_SIGNATURE"
-	CodeClockSkew           Code = "CLOCK_SKEW"
-	CodeDeadlineExceeded    Code = "DEADLINE_EXCEEDED"
-	CodeDocumentDamaged     Code = "DOCUMENT_DAMAGED"
-	CodeInternal            Code = "INTERNAL"
-	CodeInvalidArgument     Code = "INVALID_ARGUMENT"
-	CodeLeaseChanged        Code = "LEASE_CHANGED"
-	CodeLeaseExpired        Code = "LEASE_EXPIRED"
-	CodeLeaseLost           Code = "LEASE_LOST"
-	CodeLeaseReleased       Code = "LEASE_RELEASED"
-	CodeLockHeld            Code = "LOCK_HELD"
-	CodeLockLimit           Code = "LOCK_LIMIT"
-	CodeLockNotHeld         Code = "LOCK_NOT_HELD"
-	CodeLockUnreadable      Code = "LOCK_UNREADABLE"
-	CodeMachineIDLimit      Code = "MACHINE_ID_LIMIT"
-	CodeMachineIDsExhausted Code = "MACHINE_IDS_EXHAUSTED"
-	CodeMethodNotAllowed    Code = "METHOD_NOT_ALLOWED"
-	CodeNotConfigured       Code = "NOT_CONFIGURED"
-	CodeNotFound            Code = "NOT_FOUND"
-	CodeNotOwner            Code = "NOT_OWNER"
-	CodeOverloaded          Code = "OVERLOADED"
-	CodePayloadTooLarge     Code = "PAYLOAD_TOO_LARGE"
-	CodePermissionDenied    Code = "PERMISSION_DENIED"
-	CodeRateLimited         Code = "RATE_LIMITED"
-	CodeRequestIDReused     Code = "REQUEST_ID_REUSED"
-	CodeRunInterrupted      Code = "RUN_INTERRUPTED"
-	CodeStaleToken          Code = "STALE_TOKEN"
-	CodeUnauthenticated     Code = "UNAUTHENTICATED"
-	CodeUnavailable         Code = "UNAVAILABLE"
-	CodeUnknownService      Code = "UNKNOWN_SERVICE"
+	CodeActivationExists     Code = "ACTIVATION_EXISTS"
+	CodeActivationFailed     Code = "ACTIVATION_FAILED"
+	CodeActivationLocked     Code = "ACTIVATION_LOCKED"
+	CodeAlreadyFinished      Code = "ALREADY_FINISHED"
+	CodeAnalysisChanged      Code = "ANALYSIS_CHANGED"
+	CodeAnalysisLocked       Code = "ANALYSIS_LOCKED"
+	CodeAnalysisNotFailed    Code = "ANALYSIS_NOT_FAILED"
+	CodeAttemptFailed        Code = "ATTEMPT_FAILED"
+	CodeBadSignature         Code = "BAD_SIGNATURE"
+	CodeClockSkew            Code = "CLOCK_SKEW"
+	CodeClusterDiffers       Code = "CLUSTER_DIFFERS"
+	CodeClusterFull          Code = "CLUSTER_FULL"
+	CodeDeadlineExceeded     Code = "DEADLINE_EXCEEDED"
+	CodeDocumentDamaged      Code = "DOCUMENT_DAMAGED"
+	CodeInternal             Code = "INTERNAL"
+	CodeInvalidArgument      Code = "INVALID_ARGUMENT"
+	CodeLeaseChanged         Code = "LEASE_CHANGED"
+	CodeLeaseExpired         Code = "LEASE_EXPIRED"
+	CodeLeaseLost            Code = "LEASE_LOST"
+	CodeLeaseReleased        Code = "LEASE_RELEASED"
+	CodeLockHeld             Code = "LOCK_HELD"
+	CodeLockLimit            Code = "LOCK_LIMIT"
+	CodeLockNotHeld          Code = "LOCK_NOT_HELD"
+	CodeLockUnreadable       Code = "LOCK_UNREADABLE"
+	CodeMachineIDLimit       Code = "MACHINE_ID_LIMIT"
+	CodeMachineIDsExhausted  Code = "MACHINE_IDS_EXHAUSTED"
+	CodeMemberExists         Code = "MEMBER_EXISTS"
+	CodeMemberIneligible     Code = "MEMBER_INELIGIBLE"
+	CodeMemberUnknown        Code = "MEMBER_UNKNOWN"
+	CodeMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
+	CodeNoEligibleMember     Code = "NO_ELIGIBLE_MEMBER"
+	CodeNotConfigured        Code = "NOT_CONFIGURED"
+	CodeNotFound             Code = "NOT_FOUND"
+	CodeNotOwner             Code = "NOT_OWNER"
+	CodeOverloaded           Code = "OVERLOADED"
+	CodePayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	CodePermissionDenied     Code = "PERMISSION_DENIED"
+	CodeRateLimited          Code = "RATE_LIMITED"
+	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
+	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
+	CodeStaleEpoch           Code = "STALE_EPOCH"
+	CodeStaleIncarnation     Code = "STALE_INCARNATION"
+	CodeStaleToken           Code = "STALE_TOKEN"
+	CodeStateChanged         Code = "STATE_CHANGED"
+	CodeTopologyUndetermined Code = "TOPOLOGY_UNDETERMINED"
+	CodeUnauthenticated      Code = "UNAUTHENTICATED"
+	CodeUnavailable          Code = "UNAVAILABLE"
+	CodeUnknownService       Code = "UNKNOWN_SERVICE"
+	CodeWrongPhase           Code = "WRONG_PHASE"
 )
 
 // Valid indicates whether the value is a known member of the Code enum.
 func (e Code) Valid() bool {
 	switch e {
+	case CodeActivationExists:
+		return true
+	case CodeActivationFailed:
+		return true
+	case CodeActivationLocked:
+		return true
 	case CodeAlreadyFinished:
 		return true
 	case CodeAnalysisChanged:
@@ -94,6 +132,10 @@ func (e Code) Valid() bool {
 	case CodeBadSignature:
 		return true
 	case CodeClockSkew:
+		return true
+	case CodeClusterDiffers:
+		return true
+	case CodeClusterFull:
 		return true
 	case CodeDeadlineExceeded:
 		return true
@@ -123,7 +165,15 @@ func (e Code) Valid() bool {
 		return true
 	case CodeMachineIDsExhausted:
 		return true
+	case CodeMemberExists:
+		return true
+	case CodeMemberIneligible:
+		return true
+	case CodeMemberUnknown:
+		return true
 	case CodeMethodNotAllowed:
+		return true
+	case CodeNoEligibleMember:
 		return true
 	case CodeNotConfigured:
 		return true
@@ -143,13 +193,101 @@ func (e Code) Valid() bool {
 		return true
 	case CodeRunInterrupted:
 		return true
+	case CodeStaleEpoch:
+		return true
+	case CodeStaleIncarnation:
+		return true
 	case CodeStaleToken:
+		return true
+	case CodeStateChanged:
+		return true
+	case CodeTopologyUndetermined:
 		return true
 	case CodeUnauthenticated:
 		return true
 	case CodeUnavailable:
 		return true
 	case CodeUnknownService:
+		return true
+	case CodeWrongPhase:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Ineligible.
+const (
+	IsDraining    Ineligible = "DRAINING"
+	IsFull        Ineligible = "FULL"
+	LacksKind     Ineligible = "LACKS_KIND"
+	LacksLabels   Ineligible = "LACKS_LABELS"
+	NotAMember    Ineligible = "NOT_A_MEMBER"
+	PlacedOnOther Ineligible = "PLACED_ON_OTHER"
+)
+
+// Valid indicates whether the value is a known member of the Ineligible enum.
+func (e Ineligible) Valid() bool {
+	switch e {
+	case IsDraining:
+		return true
+	case IsFull:
+		return true
+	case LacksKind:
+		return true
+	case LacksLabels:
+		return true
+	case NotAMember:
+		return true
+	case PlacedOnOther:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MemberStatus.
+const (
+	MemberActive   MemberStatus = "ACTIVE"
+	MemberDead     MemberStatus = "DEAD"
+	MemberDraining MemberStatus = "DRAINING"
+	MemberLeft     MemberStatus = "LEFT"
+)
+
+// Valid indicates whether the value is a known member of the MemberStatus enum.
+func (e MemberStatus) Valid() bool {
+	switch e {
+	case MemberActive:
+		return true
+	case MemberDead:
+		return true
+	case MemberDraining:
+		return true
+	case MemberLeft:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Phase.
+const (
+	PhaseActive   Phase = "ACTIVE"
+	PhaseDraining Phase = "DRAINING"
+	PhaseFree     Phase = "FREE"
+	PhaseLocked   Phase = "LOCKED"
+)
+
+// Valid indicates whether the value is a known member of the Phase enum.
+func (e Phase) Valid() bool {
+	switch e {
+	case PhaseActive:
+		return true
+	case PhaseDraining:
+		return true
+	case PhaseFree:
+		return true
+	case PhaseLocked:
 		return true
 	default:
 		return false
@@ -193,6 +331,189 @@ type AcquireRequest struct {
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 }
+
+// Activation The one activation that an identity can have. After a command of its owner, what the command says and changes.
+type Activation struct {
+	// ActivatedAt ISO 8601, UTC, milliseconds.
+	ActivatedAt Time `json:"activated_at,omitempty"`
+
+	// Address Where the member is reached, for its clients.
+	Address Address `json:"address,omitempty"`
+
+	// ChangedAt ISO 8601, UTC, milliseconds.
+	ChangedAt Time `json:"changed_at,omitempty"`
+
+	// ClaimedAt ISO 8601, UTC, milliseconds.
+	ClaimedAt Time `json:"claimed_at,omitempty"`
+
+	// Epoch By which it was placed.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// Failed FREE because its activation failed.
+	Failed bool `json:"failed,omitempty"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token,omitempty"`
+	ID           string       `json:"id"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation,omitempty"`
+	Kind        string            `json:"kind"`
+
+	// LockUntil While LOCKED, when another claim may have it.
+	LockUntil Time `json:"lock_until,omitempty"`
+
+	// Member The owner by the latest claim or transfer, also when it is FREE again.
+	Member string `json:"member,omitempty"`
+
+	// Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+	Phase Phase `json:"phase"`
+
+	// Reason Why it failed or was ended.
+	Reason string `json:"reason,omitempty"`
+
+	// State What its owners stored, in base64.
+	State []byte `json:"state,omitempty"`
+
+	// StateVersion How often its state was stored.
+	StateVersion int64 `json:"state_version,omitempty"`
+}
+
+// ActivationClaimRequest defines model for ActivationClaimRequest.
+type ActivationClaimRequest struct {
+	// Epoch Each change of the members begins a new one.
+	Epoch Epoch `json:"epoch,omitempty"`
+
+	// Incarnation Of `member`, if there is one.
+	Incarnation int64 `json:"incarnation,omitempty"`
+
+	// Labels Keys of 1 to 64 bytes, values of up to 128.
+	Labels Labels `json:"labels,omitempty"`
+
+	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
+	LockTTLSeconds LockTTLSeconds `json:"lock_ttl_seconds,omitempty"`
+
+	// Member The member that claims for itself; without it anyone may ask.
+	Member string `json:"member,omitempty"`
+
+	// Prefer Keys of 1 to 64 bytes, values of up to 128.
+	Prefer Labels `json:"prefer,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+}
+
+// ActivationEndRequest defines model for ActivationEndRequest.
+type ActivationEndRequest struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Member      string            `json:"member"`
+	Reason      string            `json:"reason,omitempty"`
+}
+
+// ActivationFailedRequest defines model for ActivationFailedRequest.
+type ActivationFailedRequest struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Member      string            `json:"member"`
+	Reason      string            `json:"reason"`
+}
+
+// ActivationHoldRequest What the owner of an activation names it by.
+type ActivationHoldRequest struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Member      string            `json:"member"`
+}
+
+// ActivationOutcome defines model for ActivationOutcome.
+type ActivationOutcome struct {
+	// Activation The one activation that an identity can have. After a command of its owner, what the command says and changes.
+	Activation Activation `json:"activation"`
+
+	// Epoch The current epoch, after a claim or transfer.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// RemainingMs Of the lock phase.
+	RemainingMs int64 `json:"remaining_ms,omitempty"`
+
+	// Replayed The command was carried out before; nothing was changed now.
+	Replayed bool `json:"replayed"`
+}
+
+// ActivationPage defines model for ActivationPage.
+type ActivationPage struct {
+	Activations []Activation `json:"activations"`
+
+	// Epoch Each change of the members begins a new one.
+	Epoch Epoch `json:"epoch"`
+
+	// NextPageToken `page_token` of the next page; missing on the last.
+	NextPageToken string `json:"next_page_token,omitempty"`
+
+	// Status A cluster is READY while it has an active member.
+	Status ClusterStatus `json:"status"`
+}
+
+// ActivationStateRequest defines model for ActivationStateRequest.
+type ActivationStateRequest struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Member      string            `json:"member"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// State 32 KiB at most, in base64; empty is a state, too.
+	State        []byte `json:"state"`
+	StateVersion int64  `json:"state_version"`
+}
+
+// ActivationTransferRequest defines model for ActivationTransferRequest.
+type ActivationTransferRequest struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+
+	// Labels Keys of 1 to 64 bytes, values of up to 128.
+	Labels Labels `json:"labels,omitempty"`
+
+	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
+	LockTTLSeconds LockTTLSeconds `json:"lock_ttl_seconds,omitempty"`
+	Member         string         `json:"member"`
+
+	// Prefer Keys of 1 to 64 bytes, values of up to 128.
+	Prefer Labels `json:"prefer,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// To The member to transfer it to, as the topology names it; without it, the one on which the identity is placed.
+	To string `json:"to,omitempty"`
+}
+
+// Address Where the member is reached, for its clients.
+type Address = string
 
 // Analysis An analysis, as every worker may see it.
 type Analysis struct {
@@ -443,6 +764,38 @@ type AnalysisSkipped struct {
 // AnalysisTTLSeconds How long the lock lasts from now, in whole seconds.
 type AnalysisTTLSeconds = int64
 
+// ClusterMember A member as an epoch has it.
+type ClusterMember struct {
+	// Address Where the member is reached, for its clients.
+	Address Address `json:"address,omitempty"`
+
+	// At The time of that change.
+	At   Time `json:"at,omitempty"`
+	Full bool `json:"full,omitempty"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+
+	// Kinds The kinds of identities that the member hosts; none if it is empty.
+	Kinds Kinds `json:"kinds"`
+
+	// Labels Keys of 1 to 64 bytes, values of up to 128.
+	Labels Labels `json:"labels,omitempty"`
+	Member string `json:"member"`
+
+	// Since The epoch of its latest change.
+	Since int64 `json:"since"`
+
+	// Status An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
+	Status MemberStatus `json:"status"`
+
+	// Weight The member's share of the partitions, relative to the other members; 0 means 1.
+	Weight Weight `json:"weight,omitempty"`
+}
+
+// ClusterStatus A cluster is READY while it has an active member.
+type ClusterStatus string
+
 // Code What happened, for programs.
 type Code string
 
@@ -477,6 +830,17 @@ type EndedLease struct {
 
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
 	TTLSeconds TTLSeconds `json:"ttl_seconds,omitempty"`
+}
+
+// Epoch Each change of the members begins a new one.
+type Epoch = int64
+
+// EventPage defines model for EventPage.
+type EventPage struct {
+	Events []PlacementEvent `json:"events"`
+
+	// Next What to send as `after` the next time.
+	Next string `json:"next"`
 }
 
 // FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
@@ -584,6 +948,25 @@ type Health struct {
 	Status string `json:"status"`
 }
 
+// Incarnation defines model for Incarnation.
+type Incarnation struct {
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Member      string            `json:"member"`
+}
+
+// IncarnationNumber One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+type IncarnationNumber = int64
+
+// Ineligible For MEMBER_INELIGIBLE: why the member may not host the identity.
+type Ineligible string
+
+// Kinds The kinds of identities that the member hosts; none if it is empty.
+type Kinds = []string
+
+// Labels Keys of 1 to 64 bytes, values of up to 128.
+type Labels map[string]string
+
 // Lease A lease, as its holder sees it.
 type Lease struct {
 	// AcquiredAt ISO 8601, UTC, milliseconds.
@@ -652,6 +1035,9 @@ type LockPage struct {
 	// NextPageToken `page_token` of the next page; missing on the last.
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
+
+// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
+type LockTTLSeconds = int64
 
 // MachineIDForceRelease defines model for MachineIDForceRelease.
 type MachineIDForceRelease struct {
@@ -764,6 +1150,152 @@ type MachineIDSpace struct {
 	Units int `json:"units"`
 }
 
+// MemberEvictRequest defines model for MemberEvictRequest.
+type MemberEvictRequest struct {
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+
+	// Reason For later; it stays in the event.
+	Reason string `json:"reason"`
+}
+
+// MemberHeartbeatRequest defines model for MemberHeartbeatRequest.
+type MemberHeartbeatRequest struct {
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+
+	// Seq 1 for the first heartbeat of the incarnation, and one more for each.
+	Seq int64 `json:"seq"`
+
+	// TTLSeconds How long the member's lease lasts from now, in whole seconds.
+	TTLSeconds MemberTTLSeconds `json:"ttl_seconds,omitempty"`
+}
+
+// MemberJoinRequest defines model for MemberJoinRequest.
+type MemberJoinRequest struct {
+	// Address Where the member is reached, for its clients.
+	Address Address `json:"address,omitempty"`
+
+	// Full It hosts what it has and is given no new activations.
+	Full bool `json:"full,omitempty"`
+
+	// Kinds The kinds of identities that the member hosts; none if it is empty.
+	Kinds Kinds `json:"kinds"`
+
+	// Labels Keys of 1 to 64 bytes, values of up to 128.
+	Labels Labels `json:"labels,omitempty"`
+
+	// Partitions A power of two, 16 at least. It can never change, and a member that asks for another number is rejected. 0 asks for none: 4096 if
+	// it is the first member.
+	Partitions int64 `json:"partitions,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// TTLSeconds How long the member's lease lasts from now, in whole seconds.
+	TTLSeconds MemberTTLSeconds `json:"ttl_seconds,omitempty"`
+
+	// Weight The member's share of the partitions, relative to the other members; 0 means 1.
+	Weight Weight `json:"weight,omitempty"`
+}
+
+// MemberList defines model for MemberList.
+type MemberList struct {
+	// ChangedAt When the epoch began; missing if there was none.
+	ChangedAt Time   `json:"changed_at,omitempty"`
+	Cluster   string `json:"cluster"`
+
+	// Epoch Each change of the members begins a new one.
+	Epoch   Epoch           `json:"epoch"`
+	Members []ClusterMember `json:"members"`
+
+	// Status A cluster is READY while it has an active member.
+	Status ClusterStatus `json:"status"`
+}
+
+// MemberOfferRequest defines model for MemberOfferRequest.
+type MemberOfferRequest struct {
+	// Full It hosts what it has and is given no new activations.
+	Full bool `json:"full,omitempty"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+
+	// Kinds The kinds of identities that the member hosts; none if it is empty.
+	Kinds Kinds `json:"kinds"`
+
+	// Labels Keys of 1 to 64 bytes, values of up to 128.
+	Labels Labels `json:"labels,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// Weight The member's share of the partitions, relative to the other members; 0 means 1.
+	Weight Weight `json:"weight,omitempty"`
+}
+
+// MemberReplaceRequest defines model for MemberReplaceRequest.
+type MemberReplaceRequest struct {
+	// Address Where the member is reached, for its clients.
+	Address Address `json:"address,omitempty"`
+
+	// Full It hosts what it has and is given no new activations.
+	Full bool `json:"full,omitempty"`
+
+	// Kinds The kinds of identities that the member hosts; none if it is empty.
+	Kinds Kinds `json:"kinds"`
+
+	// Labels Keys of 1 to 64 bytes, values of up to 128.
+	Labels   Labels      `json:"labels,omitempty"`
+	Replaces Incarnation `json:"replaces"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// TTLSeconds How long the member's lease lasts from now, in whole seconds.
+	TTLSeconds MemberTTLSeconds `json:"ttl_seconds,omitempty"`
+
+	// Weight The member's share of the partitions, relative to the other members; 0 means 1.
+	Weight Weight `json:"weight,omitempty"`
+}
+
+// MemberRequest defines model for MemberRequest.
+type MemberRequest struct {
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+}
+
+// MemberState A member after a command.
+type MemberState struct {
+	// Epoch That the command began, or the current one; missing after a heartbeat.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Member      string            `json:"member"`
+
+	// Moved Partitions that changed hands with the epoch.
+	Moved int64 `json:"moved,omitempty"`
+
+	// RemainingMs Of its lease.
+	RemainingMs int64 `json:"remaining_ms,omitempty"`
+
+	// Replayed The command was carried out before; nothing was changed now.
+	Replayed bool `json:"replayed"`
+
+	// Status An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
+	Status MemberStatus `json:"status,omitempty"`
+}
+
+// MemberStatus An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
+type MemberStatus string
+
+// MemberTTLSeconds How long the member's lease lasts from now, in whole seconds.
+type MemberTTLSeconds = int64
+
 // Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 type Metadata map[string]string
 
@@ -775,15 +1307,76 @@ type Milliseconds = int64
 // "subject#suffix".
 type OwnerID = string
 
+// Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+type Phase string
+
+// Placement defines model for Placement.
+type Placement struct {
+	// Activation Missing if the identity was never claimed.
+	Activation *Activation `json:"activation,omitempty"`
+
+	// Epoch Each change of the members begins a new one.
+	Epoch Epoch  `json:"epoch"`
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+
+	// Owner That has the activation; missing if it is free, or if its owner is not a member any more.
+	Owner     *ClusterMember `json:"owner,omitempty"`
+	Partition int64          `json:"partition"`
+
+	// Placed On which the epoch places the identity; missing if no member is eligible.
+	Placed *ClusterMember `json:"placed,omitempty"`
+}
+
+// PlacementEvent A change of a member, or of an activation if there is a `kind`.
+type PlacementEvent struct {
+	// At ISO 8601, UTC, milliseconds.
+	At Time `json:"at"`
+
+	// Epoch That the change began, or by which it was decided.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// EventID Unique, and in the order of time but for the last ten seconds.
+	EventID string `json:"event_id"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token,omitempty"`
+
+	// From A status or phase; missing where the change does not depend on it.
+	From string `json:"from,omitempty"`
+	ID   string `json:"id,omitempty"`
+
+	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+	Incarnation IncarnationNumber `json:"incarnation"`
+	Kind        string            `json:"kind,omitempty"`
+
+	// Member The member, or the owner of the activation.
+	Member string `json:"member"`
+
+	// Moved Partitions that changed hands with the epoch.
+	Moved  int64  `json:"moved,omitempty"`
+	Reason string `json:"reason,omitempty"`
+
+	// To A status or phase.
+	To string `json:"to"`
+}
+
 // Problem A request that was rejected or failed (RFC 9457).
 type Problem struct {
+	// Activation For rejections of commands on an activation: the activation as it is, as far as it is known, without its state.
+	Activation *Activation `json:"activation,omitempty"`
+
 	// Code What happened, for programs.
 	Code Code `json:"code"`
 
 	// Detail What is wrong in this case, and what is allowed.
 	Detail string `json:"detail,omitempty"`
 
-	// ExpiresAt For LOCK_HELD and LEASE_CHANGED: when the lease expires.
+	// Epoch For rejections of placement: the current epoch, if it was read.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
 	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`.
@@ -793,13 +1386,19 @@ type Problem struct {
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	HighestToken FencingToken `json:"highest_token,omitempty"`
 
+	// Incarnation For MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member.
+	Incarnation int64 `json:"incarnation,omitempty"`
+
+	// Ineligible For MEMBER_INELIGIBLE: why the member may not host the identity.
+	Ineligible Ineligible `json:"ineligible,omitempty"`
+
 	// Instance `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it.
 	Instance string `json:"instance,omitempty"`
 
 	// OwnerID For LOCK_HELD: the holder.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For LOCK_LIMIT: until the server counts the tenant's locks again. For RATE_LIMITED and OVERLOADED: when to send the request again.
+	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT: until the server counts the tenant's locks again. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.
@@ -864,6 +1463,30 @@ type TTLSeconds = int64
 // Time ISO 8601, UTC, milliseconds.
 type Time = string
 
+// Topology defines model for Topology.
+type Topology struct {
+	// Cause What began the epoch, for people.
+	Cause string `json:"cause,omitempty"`
+
+	// ChangedAt When the epoch began; missing if there was none.
+	ChangedAt Time   `json:"changed_at,omitempty"`
+	Cluster   string `json:"cluster"`
+
+	// Epoch Each change of the members begins a new one.
+	Epoch       Epoch `json:"epoch"`
+	HashVersion int64 `json:"hash_version"`
+
+	// Members By ascending name.
+	Members    []ClusterMember `json:"members"`
+	Partitions int64           `json:"partitions"`
+
+	// Status A cluster is READY while it has an active member.
+	Status ClusterStatus `json:"status"`
+
+	// Table For each partition, the index of its member in `members`; -1 if no member is active.
+	Table []int `json:"table"`
+}
+
 // UnixMilliseconds A time in Unix milliseconds.
 type UnixMilliseconds = int64
 
@@ -875,11 +1498,26 @@ type UnreadableAnalysis struct {
 	Code Code `json:"code"`
 }
 
+// Weight The member's share of the partitions, relative to the other members; 0 means 1.
+type Weight = int64
+
 // AnalysisID defines model for AnalysisID.
 type AnalysisID = string
 
+// Cluster defines model for Cluster.
+type Cluster = string
+
+// IdentityID defines model for IdentityID.
+type IdentityID = string
+
+// Kind defines model for Kind.
+type Kind = string
+
 // LockKey defines model for LockKey.
 type LockKey = string
+
+// Member defines model for Member.
+type Member = string
 
 // Resource defines model for Resource.
 type Resource = string

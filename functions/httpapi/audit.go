@@ -10,12 +10,14 @@ import (
 
 // AuditMessage is the message of audit events in the log. Their attributes are in the group "audit":
 //
-//	action         what was asked for: lock.acquire, lock.force_release, machine_ids.lease, …; method and path for other requests
+//	action         what was asked for: lock.acquire, lock.force_release, machine_ids.lease, placement.join, …; method and path for other requests
 //	outcome        ok, or the code of the error
 //	subject        who asked; missing in development mode, and if the caller could not be identified
 //	caller_tenant  the tenant of the caller; the queue's and the scheduler's service accounts have none
 //	path           what it was about
-//	owner          whose lease it is, or was
+//	owner          whose lease it is, or was; of placement the member
+//	replaces       of a join, the member that it replaces
+//	taken_from     of placement.takeover and placement.transfer, the member that had the activation before
 //	reason         why, in the caller's words; or why the caller was rejected
 //	replayed       of a retry of an analysis: true if the same request retried it before, and nothing was changed
 //	remote         the address that the request came from, and what a proxy said of it: forwarded_for, which anyone can write

@@ -118,6 +118,15 @@ func typeName(t reflect.Type) string {
 		return "text"
 	case reflect.Map:
 		return "an object whose values are text"
+	case reflect.Struct:
+		return "an object"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "text in base64"
+		}
+		return "a list"
 	default:
 		return "another type"
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // Bounds of a request.
@@ -42,9 +43,12 @@ type Options struct {
 	// MaxTakeovers ends an analysis whose workers die again and again; 0 means analysis.DefaultMaxTakeovers.
 	MaxTakeovers int64
 
-	// Retention is how long the record of a lock is kept after its lease has ended: from lock.MinRetention to
-	// lock.KeepForever. 0 means lock.DefaultRetention.
+	// Retention is how long the record of a lock is kept after its lease has ended, and those of activations that are free and of
+	// members that left: from lock.MinRetention to lock.KeepForever. 0 means lock.DefaultRetention.
 	Retention time.Duration
+
+	// Stop is closed when the server stops: requests that wait for events respond then. nil: never.
+	Stop <-chan struct{}
 
 	// Now is the server's clock. It measures how long the store takes to respond, so that it must be monotonic, and says which
 	// tokens a fence can have seen. nil means time.Now.
@@ -62,6 +66,8 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
+	a.placement = placement.New(store, &placement.Options{Now: o.Now, Retention: o.Retention})
+	a.watches = newWatches(a.placement, f.timeout, o.Stop)
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
@@ -94,6 +100,8 @@ type api struct {
 	analyses   *analysis.Analyses
 	machineIDs *machineid.Service
 	idQuota    *idQuota
+	placement  *placement.Service
+	watches    *watches
 	ready      *readiness
 	admission  *admission
 }
@@ -103,6 +111,10 @@ func (a *api) routes() []Route {
 	const (
 		one = "/v1/tenants/{tenant_id}/locks/{lock_key}"
 		run = "/v1/analyses/{analysis_id}"
+
+		cluster    = "/v1/tenants/{tenant_id}/clusters/{cluster}"
+		member     = cluster + "/members/{member}"
+		activation = cluster + "/activations/{kind}/{id}"
 	)
 	return []Route{
 		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.withCaller(a.acquire)},
@@ -125,6 +137,26 @@ func (a *api) routes() []Route {
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},
 		{Method: "GET", Path: "/v1/machine-ids", Do: a.admitted(a.machineIDOccupancy)},
+		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(a.joinCluster)},
+		{Method: "POST", Path: member + "/replace", Audit: "placement.replace", Do: a.withCaller(a.replaceMember)},
+		{Method: "POST", Path: member + "/heartbeat", Do: a.withCaller(a.heartbeatMember)},
+		{Method: "POST", Path: member + "/drain", Audit: "placement.drain", Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
+		{Method: "POST", Path: member + "/leave", Audit: "placement.leave", Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
+		{Method: "POST", Path: member + "/evict", Audit: "placement.evict", Do: a.withCaller(a.evictMember)},
+		{Method: "POST", Path: member + "/offer", Do: a.withCaller(a.changeOffer)},
+		{Method: "GET", Path: cluster + "/members", Do: a.known(ofTenant(a.listMembers))},
+		{Method: "GET", Path: cluster + "/topology", Do: a.known(ofTenant(a.getTopology))},
+		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Do: a.withCaller(a.lookupPlacement)},
+		{Method: "GET", Path: cluster + "/activations", Do: a.known(ofTenant(a.listActivations))},
+		{Method: "GET", Path: activation, Do: a.withCaller(a.getActivation)},
+		{Method: "POST", Path: activation + "/claim", Do: a.withCaller(a.claimActivation)},
+		{Method: "POST", Path: activation + "/activated", Do: a.withCaller(a.ofOwner(a.activated))},
+		{Method: "POST", Path: activation + "/failed", Do: a.withCaller(a.activationFailed)},
+		{Method: "POST", Path: activation + "/drain", Do: a.withCaller(a.ofOwner(a.drainActivation))},
+		{Method: "POST", Path: activation + "/deactivate", Do: a.withCaller(a.deactivate)},
+		{Method: "POST", Path: activation + "/state", Do: a.withCaller(a.writeState)},
+		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer", Do: a.withCaller(a.transferActivation)},
+		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Do: a.known(ofTenant(a.listEvents))},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},

@@ -56,7 +56,9 @@ func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name str
 func writePage[T, B any](w http.ResponseWriter, name string, entries []T, rest any, body func(T) B) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
 	w.WriteHeader(http.StatusOK)
 
 	var b bytes.Buffer

@@ -16,7 +16,11 @@ import (
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
 	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "lease": "id",
+	"clusters": "cluster", "members": "member", "placements": "kind", "activations": "kind",
 }
+
+// identitySegment is where the ID of an identity stands, behind its kind, in a path that has been split.
+const identitySegment = 8
 
 // wholeSegments rejects paths with an empty, ".", ".." or "/" (%2F) segment: INVALID_ARGUMENT where a name belongs, NOT_FOUND
 // elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
@@ -33,6 +37,9 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 				continue
 			}
 			name, ok := segmentNames[segments[i-1]]
+			if i == identitySegment && segments[4] == "clusters" {
+				name, ok = "id", true
+			}
 			if !ok {
 				return errNoPath
 			}

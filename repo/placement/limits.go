@@ -139,7 +139,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 func checkRequestID(s string) error { return field.Text("request_id", s, MaxRequestIDBytes) }
 
-func checkToken(n int64) error { return field.Range("token", n, 1, docstore.MaxInt) }
+func checkToken(n int64) error { return field.Range("fencing_token", n, 1, docstore.MaxInt) }
 
 func checkReason(s string) error { return field.OptionalText("reason", s, MaxReasonBytes) }
 

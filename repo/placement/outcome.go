@@ -45,6 +45,9 @@ type Outcome struct {
 	// and otherwise what the command says and changes.
 	Activation Activation
 
+	// TakenFrom is from whom a claim took the activation over, because its owner was dead or its lock phase over; not of a replayed one.
+	TakenFrom Incarnation
+
 	Epoch      int64         // by which the command was decided; 0 if it does not depend on one
 	At         time.Time     // the store's time of the decision
 	RetryAfter time.Duration // for Locking

@@ -591,22 +591,22 @@ func TestBadInput(t *testing.T) {
 	member := func(_ placement.MemberOutcome, err error) error { return err }
 	outcome := func(_ placement.Outcome, err error) error { return err }
 	for want, err := range map[string]error{
-		"cluster":     member(w.DrainMember(ctx, placement.Cluster{Tenant: "acme", Name: "a/b"}, i)),
-		"kind":        outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "a b", ID: "x"}, RequestID: "r"})),
-		"id":          outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "room", ID: "a\x00"}, RequestID: "r"})),
-		"member":      member(w.Leave(ctx, w.cluster, placement.Incarnation{Number: 1})),
-		"lock_ttl":    outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: id, RequestID: "r", LockTTL: time.Millisecond})),
-		"token":       outcome(w.Activated(ctx, placement.Activated{Hold: placement.Hold{Cluster: w.cluster, Identity: id, Owner: i}})),
-		"reason":      outcome(w.Fail(ctx, placement.Fail{Hold: h})),
-		"state":       outcome(w.WriteState(ctx, placement.WriteState{Hold: h, RequestID: "r", Data: make([]byte, placement.MaxStateBytes+1)})),
-		"ttl":         member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", TTL: 2 * time.Hour})),
-		"weight":      member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Weight: -1}})),
-		"kinds":       member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Kinds: []string{"a", "a"}}})),
-		"partitions":  member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Partitions: 100})),
-		"replaces":    member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Replaces: i})),
-		"seq":         member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: i})),
-		"request_id":  outcome(w.Transfer(ctx, placement.Transfer{Hold: h})),
-		"incarnation": member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: placement.Incarnation{Member: "ann"}, Seq: 1})),
+		"cluster":       member(w.DrainMember(ctx, placement.Cluster{Tenant: "acme", Name: "a/b"}, i)),
+		"kind":          outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "a b", ID: "x"}, RequestID: "r"})),
+		"id":            outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: placement.Identity{Kind: "room", ID: "a\x00"}, RequestID: "r"})),
+		"member":        member(w.Leave(ctx, w.cluster, placement.Incarnation{Number: 1})),
+		"lock_ttl":      outcome(w.Claim(ctx, placement.Claim{Cluster: w.cluster, Identity: id, RequestID: "r", LockTTL: time.Millisecond})),
+		"fencing_token": outcome(w.Activated(ctx, placement.Activated{Hold: placement.Hold{Cluster: w.cluster, Identity: id, Owner: i}})),
+		"reason":        outcome(w.Fail(ctx, placement.Fail{Hold: h})),
+		"state":         outcome(w.WriteState(ctx, placement.WriteState{Hold: h, RequestID: "r", Data: make([]byte, placement.MaxStateBytes+1)})),
+		"ttl":           member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", TTL: 2 * time.Hour})),
+		"weight":        member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Weight: -1}})),
+		"kinds":         member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Offer: placement.Offer{Kinds: []string{"a", "a"}}})),
+		"partitions":    member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Partitions: 100})),
+		"replaces":      member(w.Join(ctx, placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "r", Replaces: i})),
+		"seq":           member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: i})),
+		"request_id":    outcome(w.Transfer(ctx, placement.Transfer{Hold: h})),
+		"incarnation":   member(w.Heartbeat(ctx, placement.Heartbeat{Cluster: w.cluster, Incarnation: placement.Incarnation{Member: "ann"}, Seq: 1})),
 	} {
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != want {
 			t.Errorf("%s: %v", want, err)

@@ -364,6 +364,9 @@ func (s *Service) obtain(ctx context.Context, c subject, need Need, decide func(
 			return Outcome{}, err
 		}
 		if free && o.Code != "" {
+			if started.Reason != "" && o.Code == OK && !o.Replayed {
+				o.TakenFrom = v.act.Owner
+			}
 			return o, nil
 		}
 	}
