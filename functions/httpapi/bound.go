@@ -63,7 +63,7 @@ func (b *bound) enter(ctx context.Context, tenant string, n int64) error {
 	return e
 }
 
-// leave gives back what was taken.
+// leave releases what was taken.
 func (b *bound) leave(tenant string, n int64) {
 	if b == nil {
 		return

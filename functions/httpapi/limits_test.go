@@ -126,8 +126,8 @@ func TestOverload(t *testing.T) {
 		what string
 		took time.Duration
 	}
-	// herd sends n requests at once and returns what they result in, in order of time.
-	herd := func(ctx context.Context, h http.Handler, n int) <-chan result {
+	// crowd sends n requests at once and returns what they result in, in order of time.
+	crowd := func(ctx context.Context, h http.Handler, n int) <-chan result {
 		results := make(chan result, n)
 		begin := time.Now()
 		for range n {
@@ -163,7 +163,7 @@ func TestOverload(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := slowReads{&probed{Store: docstore.NewMemory(nil)}, c.takes}
 				h := contracttest.Handler(t, httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 3}, Timeout: c.within}))
-				results := herd(t.Context(), h, c.n)
+				results := crowd(t.Context(), h, c.n)
 				synctest.Wait()
 				if status, _, _ := ask(t.Context(), h, "unknown", path); status != 401 {
 					t.Errorf("an unknown caller: %d", status)
@@ -190,10 +190,10 @@ func TestOverload(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := slowReads{&probed{Store: docstore.NewMemory(nil)}, 200 * time.Millisecond}
 			h := httpapi.New(store, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1}})
-			first := herd(t.Context(), h, 1)
+			first := crowd(t.Context(), h, 1)
 			synctest.Wait()
 			ctx, leave := context.WithCancel(t.Context())
-			waiting := herd(ctx, h, 1)
+			waiting := crowd(ctx, h, 1)
 			synctest.Wait()
 			leave()
 			<-waiting

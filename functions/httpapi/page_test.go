@@ -101,7 +101,7 @@ func TestPagesAreWrittenEntryByEntry(t *testing.T) {
 }
 
 // TestUnreadPages: forty callers ask for the largest page and read nothing of it. What the server holds for them stays within its bound,
-// the others hear OVERLOADED and when to try again, and locks are granted as if nothing was: an unread page takes no slot.
+// the others receive OVERLOADED and when to try again, and locks are granted as if nothing was: an unread page takes no slot.
 func TestUnreadPages(t *testing.T) {
 	for _, c := range []struct {
 		name     string
