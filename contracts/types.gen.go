@@ -391,8 +391,8 @@ type ActivationClaimRequest struct {
 	// Labels Keys of 1 to 64 bytes, values of up to 128.
 	Labels Labels `json:"labels,omitempty"`
 
-	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
-	LockTTLSeconds LockTTLSeconds `json:"lock_ttl_seconds,omitempty"`
+	// LockTTLSeconds How long the owner has to activate the identity, in whole seconds. 0 is 10, and with `member` no time: it is `ACTIVE` at once.
+	LockTTLSeconds int64 `json:"lock_ttl_seconds,omitempty"`
 
 	// Member The member that claims for itself; without it anyone may ask.
 	Member string `json:"member,omitempty"`
