@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,7 +162,7 @@ func outputOf(c placementCommand, a placementAnswer) output {
 		}
 	case "lookup", "claim":
 		if a.Code != "MEMBER_INELIGIBLE" && a.Code != "TOPOLOGY_UNDETERMINED" {
-			o.token, o.holder, o.acquired, o.expires = a.Token, a.Owner, a.Phase, fmt.Sprint(a.Version)
+			o.token, o.holder, o.acquired, o.expires = a.Token, a.Owner, a.Phase, strconv.FormatInt(a.Version, 10)
 		}
 	}
 	return o
@@ -229,7 +230,7 @@ func (s *placementState) determined() bool {
 }
 
 func (s *placementState) shown(code string) output {
-	return output{known: true, code: code, token: s.token, holder: historyMembers[s.owner], acquired: s.phase, expires: fmt.Sprint(s.version)}
+	return output{known: true, code: code, token: s.token, holder: historyMembers[s.owner], acquired: s.phase, expires: strconv.FormatInt(s.version, 10)}
 }
 
 // placementModel is what may happen to one identity, one command at a time. Members whose leases are over may be evicted at any moment:

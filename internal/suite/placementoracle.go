@@ -53,9 +53,9 @@ func (m *memory) add(request, params string) {
 
 // find returns how many requests came after the one, -1 if it is forgotten, and whether its parameters are the same.
 func (m memory) find(request, params string) (ago int, same bool) {
-	for i := len(m) - 1; i >= 0; i-- {
-		if m[i][0] == request {
-			return len(m) - 1 - i, m[i][1] == params
+	for i, known := range slices.Backward(m) {
+		if known[0] == request {
+			return len(m) - 1 - i, known[1] == params
 		}
 	}
 	return -1, false

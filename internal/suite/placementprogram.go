@@ -108,7 +108,6 @@ func (c placementCommand) numberOf(name string) int64 {
 
 // placementRun is a program that is being carried out.
 type placementRun struct {
-	ctx     context.Context
 	clock   *Clock
 	cluster placement.Cluster
 	via     [2]*placement.Service
@@ -127,7 +126,7 @@ const oraclePartitions = placement.MinPartitions
 func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name string, program []PlacementStep) error {
 	lossy := &lossyStore{through: through{store}}
 	r := &placementRun{
-		ctx: ctx, clock: clock, lossy: lossy, cluster: placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")},
+		clock: clock, lossy: lossy, cluster: placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")},
 		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
 	}
 	for i := range r.via {
@@ -139,14 +138,14 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 		if !ok {
 			continue
 		}
-		if err := r.send(c, s); err != nil {
+		if err := r.send(ctx, c, s); err != nil {
 			return fmt.Errorf("step %d %+v: %+v at %s: %w", i, s, c, written(clock.Now()), err)
 		}
-		if err := r.compare(); err != nil {
+		if err := r.compare(ctx); err != nil {
 			return fmt.Errorf("after step %d %+v: %+v: %w", i, s, c, err)
 		}
 	}
-	return r.compareEvents()
+	return r.compareEvents(ctx)
 }
 
 // given is a number before the latest that was given, or one that never was.
@@ -203,12 +202,12 @@ func (r *placementRun) command(number int, s PlacementStep) (placementCommand, b
 }
 
 // send sends a command, of which the first responses get lost, and compares its outcome with what the oracle says.
-func (r *placementRun) send(c placementCommand, s PlacementStep) error {
+func (r *placementRun) send(ctx context.Context, c placementCommand, s PlacementStep) error {
 	now := r.clock.Now()
 	if c.do == "evict" {
 		r.oracle.evict(now)
 		r.lossy.lose = s.Lost
-		_, err := r.via[s.Via].Evict(r.ctx, r.cluster)
+		_, err := r.via[s.Via].Evict(ctx, r.cluster)
 		r.lossy.lose = 0
 		return err
 	}
@@ -224,7 +223,7 @@ func (r *placementRun) send(c placementCommand, s PlacementStep) error {
 		want.Replayed = ofMember || epoch == r.oracle.top.Epoch
 	}
 	r.lossy.lose = s.Lost
-	got, err := sendPlacement(r.ctx, r.via[s.Via], r.cluster, c)
+	got, err := sendPlacement(ctx, r.via[s.Via], r.cluster, c)
 	r.lossy.lose = 0
 	if err != nil {
 		return err
@@ -320,9 +319,9 @@ func sendPlacementAt(
 
 // compare looks at the cluster from outside: every reader sees the same epoch (I5), its table is even (I6), and each activation is as
 // the oracle has it (I1 to I3).
-func (r *placementRun) compare() error {
+func (r *placementRun) compare(ctx context.Context) error {
 	reader := placement.New(r.lossy.Store, nil)
-	s, err := reader.Snapshot(r.ctx, r.cluster, placement.Query{})
+	s, err := reader.Snapshot(ctx, r.cluster, placement.Query{})
 	if err != nil {
 		return err
 	}
@@ -367,12 +366,12 @@ func (r *placementRun) compare() error {
 }
 
 // compareEvents: each change has one event, with the time of the store (I9, PLC-LIFE-4, PLC-LIFE-5).
-func (r *placementRun) compareEvents() error {
+func (r *placementRun) compareEvents(ctx context.Context) error {
 	var got []string
 	after := ""
 	r.clock.Advance(2 * placement.EventLag)
 	for {
-		p, err := r.via[0].Events(r.ctx, r.cluster, after, 100)
+		p, err := r.via[0].Events(ctx, r.cluster, after, 100)
 		if err != nil {
 			return err
 		}

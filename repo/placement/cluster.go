@@ -24,7 +24,7 @@ type sight struct {
 	head   head      // zero for a cluster without members so far
 	top    *Topology // never nil; of epoch 0 then
 	seats  map[string]seat
-	leases map[string]leaseState
+	leases map[string]LeaseState
 }
 
 // lives reports whether the incarnation is in the cluster.
@@ -122,7 +122,7 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
 	s.learn(snap.At)
-	v := &sight{at: snap.At, seats: map[string]seat{}, leases: map[string]leaseState{}}
+	v := &sight{at: snap.At, seats: map[string]seat{}, leases: map[string]LeaseState{}}
 	if v.head, v.top, err = s.current(ctx, c, snap.Docs[0]); err != nil {
 		return nil, err
 	}
@@ -190,22 +190,22 @@ func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
 	if partitions == 0 {
 		partitions = DefaultPartitions
 	}
-	return s.change(ctx, c.Cluster, partitions, names, func(v *sight) plan { return c.decide(v, s.retention) })
+	return s.change(ctx, c.Cluster, partitions, names, c.decide)
 }
 
-func (c Join) decide(v *sight, retention time.Duration) plan {
+func (c Join) decide(v *sight) plan {
 	found, lease := v.seats[c.Member], v.leases[c.Member]
 	now := Incarnation{c.Member, found.number}
 	switch i, same := found.joins.Find(c.request()); {
 	case i == 0 && same && found.live():
-		return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: now, Status: found.status, ExpiresAt: lease.expiresAt})
+		return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt})
 	case i >= 0 && !same:
 		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status, Detail: "this request_id was used with other parameters; use a new one"})
 	case i >= 0:
 		return v.rejected(MemberOutcome{Code: RequestIDReused, Incarnation: now, Status: found.status, Detail: "the incarnation that this request_id made has ended; use a new one"})
 	case found.live() && lease.held(v.passed):
 		return v.rejected(MemberOutcome{
-			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.expiresAt, RetryAfter: lease.expiresAt.Sub(v.passed),
+			Code: MemberExists, Incarnation: now, Status: found.status, ExpiresAt: lease.ExpiresAt, RetryAfter: lease.ExpiresAt.Sub(v.passed),
 			Detail: "a member of this name lives: give each process a name of its own",
 		})
 	case v.head.epoch > 0 && c.Partitions != 0 && c.Partitions != v.head.partitions:
@@ -294,7 +294,7 @@ func (c ChangeOffer) Validate() error {
 }
 
 func (c ChangeOffer) request() rule.Request {
-	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10), c.RequestID).With(c.Offer.text())
+	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10), c.RequestID).With(c.text())
 }
 
 // ChangeOffer changes what a member offers; see [ChangeOffer]. It costs what a join costs. The codes of rejections are MemberUnknown,
@@ -377,7 +377,7 @@ func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, 
 				if err != nil {
 					return evicted, err
 				}
-				if !l.expiresAt.IsZero() && !l.held(p.At) && len(ended) < evictions {
+				if !l.ExpiresAt.IsZero() && !l.held(p.At) && len(ended) < evictions {
 					ended = append(ended, e.Key.ID)
 				}
 			}
@@ -403,7 +403,7 @@ func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []
 		for _, n := range names {
 			found, lease := v.seats[n], v.leases[n]
 			i := Incarnation{n, found.number}
-			if !found.live() || lease.number != found.number || lease.expiresAt.IsZero() || lease.held(v.passed) {
+			if !found.live() || lease.Number != found.number || lease.ExpiresAt.IsZero() || lease.held(v.passed) {
 				continue
 			}
 			dead = append(dead, i)

@@ -40,7 +40,7 @@ const (
 	DefaultTTL     = 10 * time.Second // of a member's lease
 	DefaultLockTTL = 10 * time.Second // of the lock phase of an activation
 
-	// Retention is how long documents are kept that say only how something ended: activations that are free, members that left or
+	// DefaultRetention is how long documents are kept that say only how something ended: activations that are free, members that left or
 	// died. Events, and the tables of epochs that are over, are kept for a day.
 	DefaultRetention = 30 * 24 * time.Hour
 	MinRetention     = time.Hour

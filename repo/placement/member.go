@@ -192,28 +192,28 @@ func (c Cluster) unchanged(m *Member, read time.Time) docstore.Write {
 // not been there since, and numbers that start at the time of the read are higher than all before.
 const maxDelay = time.Minute
 
-// leaseState is what the document of a member's lease says.
-type leaseState struct {
-	number    int64 // of the incarnation
-	seq       int64 // of the latest heartbeat
-	expiresAt time.Time
+// LeaseState is what the document of a member's lease says. The zero LeaseState is one that never was.
+type LeaseState struct {
+	Number    int64     // of the incarnation
+	Seq       int64     // of the latest heartbeat
+	ExpiresAt time.Time // zero if the lease was ended
 }
 
 // held reports whether the lease lasts, or may last, at a time.
-func (l leaseState) held(at time.Time) bool { return !l.expiresAt.IsZero() && at.Before(l.expiresAt) }
+func (l LeaseState) held(at time.Time) bool { return !l.ExpiresAt.IsZero() && at.Before(l.ExpiresAt) }
 
-func (c Cluster) leaseOf(name string, d docstore.Doc) (leaseState, error) {
+func (c Cluster) leaseOf(name string, d docstore.Doc) (LeaseState, error) {
 	r := reader{key: c.lease(name), doc: d}
-	l := leaseState{number: r.number(fIncarnation), seq: r.number(fSeq), expiresAt: r.time(fExpiresAt)}
+	l := LeaseState{Number: r.number(fIncarnation), Seq: r.number(fSeq), ExpiresAt: r.time(fExpiresAt)}
 	return l, r.err
 }
 
 // leaseWrite begins the lease of a new incarnation. found is the lease as it was read, which must have ended.
-func (c Cluster) leaseWrite(i Incarnation, found leaseState, ttl time.Duration) docstore.Write {
+func (c Cluster) leaseWrite(i Incarnation, found LeaseState, ttl time.Duration) docstore.Write {
 	cond := docstore.Cond(docstore.Absent{})
-	if found.number > 0 {
+	if found.Number > 0 {
 		cond = docstore.All{
-			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.number)},
+			docstore.Eq{Field: fIncarnation, Value: docstore.Int(found.Number)},
 			docstore.Any{docstore.Not{Cond: docstore.Has{Field: fExpiresAt}}, docstore.LE{Field: fExpiresAt, Value: docstore.Now}},
 		}
 	}
@@ -246,7 +246,7 @@ type Heartbeat struct {
 	TTL         time.Duration // 0 means DefaultTTL
 }
 
-var _ rule.Command[leaseState, MemberOutcome] = Heartbeat{}
+var _ rule.Command[LeaseState, MemberOutcome] = Heartbeat{}
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Heartbeat) Validate() error {
@@ -254,7 +254,7 @@ func (c Heartbeat) Validate() error {
 }
 
 // State reads the document of the lease.
-func (c Heartbeat) State(d docstore.Doc) (leaseState, error) {
+func (c Heartbeat) State(d docstore.Doc) (LeaseState, error) {
 	return c.leaseOf(c.Incarnation.Member, d)
 }
 
@@ -276,24 +276,24 @@ func (c Heartbeat) Write() docstore.Write {
 }
 
 // Granted is the lease, unless it was over before the response arrived.
-func (c Heartbeat) Granted(l leaseState, w rule.When) MemberOutcome {
-	o := MemberOutcome{Code: OK, Incarnation: c.Incarnation, ExpiresAt: l.expiresAt, At: w.Latest()}
-	if w.Late(l.expiresAt) {
+func (c Heartbeat) Granted(l LeaseState, w rule.When) MemberOutcome {
+	o := MemberOutcome{Code: OK, Incarnation: c.Incarnation, ExpiresAt: l.ExpiresAt, At: w.Latest()}
+	if w.Late(l.ExpiresAt) {
 		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+" to respond, longer than the lease lasts"
 	}
 	return o
 }
 
 // Refusal recognises heartbeats that were carried out before.
-func (c Heartbeat) Refusal(l leaseState, w rule.When) MemberOutcome {
-	o := MemberOutcome{Incarnation: Incarnation{c.Incarnation.Member, l.number}, ExpiresAt: l.expiresAt, At: w.Latest()}
+func (c Heartbeat) Refusal(l LeaseState, w rule.When) MemberOutcome {
+	o := MemberOutcome{Incarnation: Incarnation{c.Incarnation.Member, l.Number}, ExpiresAt: l.ExpiresAt, At: w.Latest()}
 	switch {
-	case l.number == 0:
+	case l.Number == 0:
 		o.Code, o.Incarnation, o.Detail = MemberUnknown, c.Incarnation, "there is no member of this name: join"
-	case l.number != c.Incarnation.Number || l.expiresAt.IsZero():
+	case l.Number != c.Incarnation.Number || l.ExpiresAt.IsZero():
 		o.Code, o.Detail = StaleIncarnation, "the incarnation has ended; stop what it serves, and join again"
-	case w.Late(l.expiresAt):
-		o.Code, o.Detail = LateAnswer, "the lease expired at "+string(docstore.FormatTime(l.expiresAt))+"; send a new heartbeat"
+	case w.Late(l.ExpiresAt):
+		o.Code, o.Detail = LateAnswer, "the lease expired at "+string(docstore.FormatTime(l.ExpiresAt))+"; send a new heartbeat"
 	default:
 		o.Code, o.Replayed = OK, true
 	}
@@ -337,11 +337,11 @@ func (c Join) Validate() error {
 
 // text is the offer in one form.
 func (o Offer) text() string {
-	b, _ := json.Marshal(o) //nolint:errcheck,errchkjson // texts and numbers can always be encoded; maps in the order of their keys
+	b, _ := json.Marshal(o) //nolint:errchkjson // texts and numbers can always be encoded; maps in the order of their keys
 	return string(b)
 }
 
 func (c Join) request() rule.Request {
 	return rule.Identify("join", c.Member, c.RequestID).
-		With(c.Offer.text(), c.Address, c.TTL.String(), c.Replaces.Member, strconv.FormatInt(c.Replaces.Number, 10))
+		With(c.text(), c.Address, c.TTL.String(), c.Replaces.Member, strconv.FormatInt(c.Replaces.Number, 10))
 }

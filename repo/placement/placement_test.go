@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -274,7 +275,7 @@ func TestIneligible(t *testing.T) {
 		c.Kinds, c.Labels = []string{"room", "device"}, map[string]string{"zone": "b"}
 	})
 	for n := range 20 {
-		id := placement.Identity{Kind: "device", ID: fmt.Sprint(n)}
+		id := placement.Identity{Kind: "device", ID: strconv.Itoa(n)}
 		if o := w.claim(id); o.Code != placement.OK || o.Activation.Owner != bob {
 			t.Errorf("a kind that bob alone offers: %+v", o)
 		}
@@ -282,7 +283,7 @@ func TestIneligible(t *testing.T) {
 		if o.Code != placement.MemberIneligible || o.Ineligible != placement.LacksKind {
 			t.Errorf("a kind that ann does not offer: %+v", o)
 		}
-		o = w.claim(room(fmt.Sprint(n)), func(c *placement.Claim) { c.Labels = map[string]string{"zone": "b"} })
+		o = w.claim(room(strconv.Itoa(n)), func(c *placement.Claim) { c.Labels = map[string]string{"zone": "b"} })
 		if o.Code != placement.OK || o.Activation.Owner != bob {
 			t.Errorf("a label that bob alone has: %+v", o)
 		}
@@ -453,7 +454,7 @@ func TestReplace(t *testing.T) {
 	before := w.Cached(w.cluster)
 	var mine placement.Identity
 	for n := 0; mine.ID == ""; n++ {
-		if id := room(fmt.Sprint(n)); before.Place(id, placement.Need{}).Incarnation == ann {
+		if id := room(strconv.Itoa(n)); before.Place(id, placement.Need{}).Incarnation == ann {
 			mine = id
 		}
 	}
@@ -485,7 +486,7 @@ func TestReplace(t *testing.T) {
 	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "s1"})).Code, placement.StaleToken)
 	w.want(must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: w.hold(o)})).Code, placement.OK)
 	w.want(must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann)).Code, placement.OK)
-	if moved := w.Cached(w.cluster); fmt.Sprint(moved.Primary(0).Member) != after.Primary(0).Member || w.events()[len(w.events())-1].Moved != 0 {
+	if moved := w.Cached(w.cluster); moved.Primary(0).Member != after.Primary(0).Member || w.events()[len(w.events())-1].Moved != 0 {
 		t.Errorf("leaving moved partitions")
 	}
 }
@@ -618,4 +619,64 @@ func TestBadInput(t *testing.T) {
 	if _, err := w.Events(ctx, w.cluster, "now?", 0); err == nil || !strings.Contains(err.Error(), "after") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestStoppedBetweenReadAndWrite: a process that was stopped after it read that an identity has no document gives it no token that is
+// lower than one which was given meanwhile, although the document has come and gone.
+func TestStoppedBetweenReadAndWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann")
+	var token int64
+	store := &suite.Watched{Store: w.store}
+	store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+		store.OnWrite = nil
+		// The identity lives elsewhere, and its retention passes. The member goes on all the while.
+		h := w.active(room("lobby"))
+		token = h.Token
+		must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: h}))
+		key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
+		if _, err := w.store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Has{Field: "token"}, Delete: true}); err != nil {
+			t.Fatal(err)
+		}
+		beat := placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}
+		must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat))
+		w.clock.Advance(time.Minute)
+		return apply()
+	}
+	stopped := placement.New(store, &placement.Options{Now: func() time.Time { return suite.Epoch }})
+	w.clock.Advance(-time.Millisecond)
+	o := must[placement.Outcome](w)(stopped.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "late"}))
+	if o.Code != placement.OK || o.Activation.Token <= token || len(store.Requests()) < 4 {
+		t.Errorf("token %d after %d: %+v, requests %v", o.Activation.Token, token, o, store.Requests())
+	}
+}
+
+// TestClusterFull: a cluster takes no more members than the document of an epoch can hold, says so, and goes on.
+func TestClusterFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	offer := placement.Offer{Labels: map[string]string{}}
+	for n := range placement.MaxKinds {
+		offer.Kinds = append(offer.Kinds, fmt.Sprintf("k%0*d", placement.MaxKindBytes-1, n))
+	}
+	for n := range placement.MaxLabels {
+		offer.Labels[fmt.Sprintf("%0*d", placement.MaxLabelKeyBytes, n)] = strings.Repeat("v", placement.MaxLabelValueBytes)
+	}
+	join := func(n int) placement.MemberOutcome {
+		return must[placement.MemberOutcome](w)(w.Join(t.Context(), placement.Join{
+			Cluster: w.cluster, Member: fmt.Sprint("member-", n), RequestID: "j", TTL: time.Hour, Offer: offer,
+		}))
+	}
+	n := 0
+	o := join(n)
+	for ; o.Code == placement.OK && n < placement.MaxMembers; o = join(n) {
+		n++
+	}
+	before := w.Cached(w.cluster)
+	if o.Code != placement.ClusterFull || n < 40 || len(before.Members) != n || o.Epoch != before.Epoch {
+		t.Fatalf("%d members: %+v", n, o)
+	}
+	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, before.Members[0].Incarnation))
+	w.want(join(n).Code, placement.OK)
 }

@@ -263,7 +263,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if err != nil {
 			return nil, err
 		}
-		if l.number != matters.Number || l.expiresAt.IsZero() {
+		if l.Number != matters.Number || l.ExpiresAt.IsZero() {
 			continue // a new epoch has begun
 		}
 		if l.held(at) {

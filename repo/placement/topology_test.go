@@ -283,7 +283,7 @@ func TestRollingReplace(t *testing.T) {
 		old := fmt.Sprintf("member-%04d", i)
 		at := slices.IndexFunc(all, func(m Member) bool { return m.Member == old })
 		all[at].Member = fmt.Sprintf("renewed-%04d", i)
-		moved := 0
+		var moved int
 		top, moved = top.Next(all, map[string]string{old: all[at].Member}, "replace")
 		total += moved
 	}
@@ -401,7 +401,7 @@ func BenchmarkReplace100(b *testing.B) {
 			at := slices.IndexFunc(all, func(m Member) bool { return m.Member == fmt.Sprintf("member-%04d", i) })
 			old := all[at].Member
 			all[at].Member = fmt.Sprintf("renewed-%04d", i)
-			moved := 0
+			var moved int
 			top, moved = top.Next(all, map[string]string{old: all[at].Member}, "replace")
 			total += moved
 		}
