@@ -101,7 +101,9 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(store, identity, setup.API(c, ids, log)), nil
+	o := setup.API(c, ids, log)
+	o.Stop = ctx.Done()
+	return httpapi.New(store, identity, o), nil
 }
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {

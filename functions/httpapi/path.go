@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -22,14 +23,14 @@ var segmentNames = map[string]string{
 // identitySegment is where the ID of an identity stands, behind its kind, in a path that has been split.
 const identitySegment = 8
 
-// wholeSegments rejects paths with an empty, ".", ".." or "/" (%2F) segment: INVALID_ARGUMENT where a name belongs, NOT_FOUND
+// wholeSegments rejects paths with an empty, ".", ".." or "/" segment, escaped or not: INVALID_ARGUMENT where a name belongs, NOT_FOUND
 // elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
 		segments := strings.Split(r.URL.EscapedPath(), "/")
 		for i := 1; i < len(segments); i++ {
-			switch segments[i] {
-			case "", ".", "..", "%2F", "%2f":
+			switch plain, _ := url.PathUnescape(segments[i]); plain { // the path is well formed
+			case "", ".", "..", "/":
 			default:
 				continue
 			}

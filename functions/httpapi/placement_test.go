@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -328,4 +329,312 @@ func TestPlacementRejections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMembersBelongToSubjects: with authentication a member is its subject's, by its name. Others of the tenant see it, and act
+// neither for it nor for what it has; administrators drain and evict it.
+func TestMembersBelongToSubjects(t *testing.T) {
+	as := func(d *api, c httpapi.Caller) { c.Tenant = "acme"; d.serve(verified{caller: c}, d.store) }
+	d := open(t, httpapi.Development{})
+	as(d, httpapi.Caller{Subject: "svc"})
+	const join = `{"request_id":"j","kinds":["room"],"partitions":16}`
+	a := d.post(chat+"/members/w1/join", join).ok(t)
+	if a.body["member"] != "svc#w1" {
+		t.Errorf("%s", a.raw)
+	}
+	if again := d.post(chat+"/members/svc%23w1/join", join).ok(t); again.body["replayed"] != true {
+		t.Errorf("by the whole name: %s", again.raw)
+	}
+	number := a.number("incarnation")
+	lobby := chat + "/activations/room/lobby"
+	claimed := d.post(lobby+"/claim", `{"request_id":"c"}`).ok(t).object("activation")
+	mine := `"member":"w1","incarnation":` + number + `,"fencing_token":` + claimed.number("fencing_token")
+	whole := hold(claimed)
+
+	as(d, httpapi.Caller{Subject: "rival"})
+	if seen := d.get(lobby).ok(t); seen.body["member"] != "svc#w1" {
+		t.Errorf("%s", seen.raw)
+	}
+	before := d.cluster()
+	for target, body := range map[string]string{
+		"/members/svc%23w1/join": join, "/members/svc%23w1/heartbeat": `{"incarnation":` + number + `,"seq":1}`, "/members/svc%23w1/drain": `{"incarnation":` + number + `}`,
+		"/members/svc%23w1/leave": `{"incarnation":` + number + `}`, "/members/svc%23w1/offer": `{"incarnation":` + number + `,"request_id":"o","kinds":[]}`,
+		"/members/svc%23w1/evict":           `{"incarnation":` + number + `,"reason":"x"}`,
+		"/members/w2/replace":               `{"request_id":"r","kinds":[],"replaces":{"member":"svc#w1","incarnation":` + number + `}}`,
+		"/activations/room/lobby/activated": "{" + whole + "}", "/activations/room/lobby/drain": "{" + whole + "}",
+		"/activations/room/lobby/failed": "{" + whole + `,"reason":"x"}`, "/activations/room/lobby/deactivate": "{" + whole + "}",
+		"/activations/room/lobby/state":    "{" + whole + `,"request_id":"s","state_version":0,"state":""}`,
+		"/activations/room/lobby/transfer": "{" + whole + `,"request_id":"t"}`,
+		"/activations/room/attic/claim":    `{"request_id":"c","member":"svc#w1","incarnation":` + number + `}`,
+	} {
+		d.post(chat+target, body).refuses(t, 403, "PERMISSION_DENIED", "")
+	}
+	d.post(lobby+"/activated", "{"+mine+"}").refuses(t, 403, "NOT_OWNER", "") // w1 of the other subject
+	d.post(chat+"/members/w1/heartbeat", `{"incarnation":`+number+`,"seq":1}`).refuses(t, 404, "MEMBER_UNKNOWN", "")
+	d.post(chat+"/members/a%20b/join", join).refuses(t, 400, "INVALID_ARGUMENT", "member")
+	if after := d.cluster(); after != before {
+		t.Errorf("something was changed:\n%s\n%s", before, after)
+	}
+	for _, line := range []string{`"action":"placement.join","outcome":"PERMISSION_DENIED"`, `"action":"placement.evict","outcome":"PERMISSION_DENIED"`} {
+		if !strings.Contains(d.log.String(), line) {
+			t.Errorf("the log lacks %s", line)
+		}
+	}
+
+	as(d, httpapi.Caller{Subject: "svc"})
+	d.post(lobby+"/activated", "{"+mine+"}").ok(t)
+	as(d, httpapi.Caller{Subject: "root", Admin: true})
+	d.post(chat+"/members/svc%23w1/leave", `{"incarnation":`+number+`}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	d.post(chat+"/members/svc%23w1/drain", `{"incarnation":`+number+`}`).ok(t)
+	d.post(chat+"/members/svc%23w1/evict", `{"incarnation":`+number+`,"reason":"hangs"}`).ok(t)
+	as(d, httpapi.Caller{Subject: "svc"})
+	d.post(chat+"/members/w1/heartbeat", `{"incarnation":`+number+`,"seq":1}`).refuses(t, 409, "STALE_INCARNATION", "")
+	d.post(chat+"/members/svc/join", join).ok(t) // one that is named like its subject
+}
+
+// TestClustersStayInTheirTenant: another tenant's cluster is not reached, and one of the same name is another one.
+func TestClustersStayInTheirTenant(t *testing.T) {
+	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Admin: true}})
+	const other = "/v1/tenants/rival/clusters/chat"
+	for _, target := range []string{"join", "replace", "heartbeat", "drain", "leave", "evict", "offer"} {
+		d.post(other+"/members/w1/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	}
+	for _, target := range []string{"claim", "activated", "failed", "drain", "deactivate", "state", "transfer"} {
+		d.post(other+"/activations/room/lobby/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
+	}
+	for _, target := range []string{"members", "topology", "placements/room/lobby", "activations", "activations/room/lobby", "events"} {
+		d.get(other+"/"+target).refuses(t, 403, "PERMISSION_DENIED", "")
+	}
+	d.join("w1", "")
+	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "rival"}}, d.store)
+	d.get(other+"/members").wants(t, 200, `{"members":[],"cluster":"chat","status":"UNDETERMINED","epoch":0}`)
+}
+
+// TestPlacementIsAudited: who joins, replaces, drains, leaves, evicts, transfers and takes over is in the log; tokens and states are not.
+func TestPlacementIsAudited(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	audited := func(what string, a answer, want ...string) {
+		t.Helper()
+		a.ok(t)
+		lines := strings.Split(strings.TrimSpace(d.log.String()), "\n")
+		var event string
+		for _, l := range lines {
+			if strings.Contains(l, `"msg":"audit"`) {
+				event = l
+			}
+		}
+		d.log.Reset()
+		if want == nil {
+			if event != "" {
+				t.Errorf("%s: %s", what, event)
+			}
+			return
+		}
+		for _, w := range want {
+			if !strings.Contains(event, w) {
+				t.Errorf("%s: %q lacks %s", what, event, w)
+			}
+		}
+		if token := a.object("activation").number("fencing_token"); token != "0" && strings.Contains(strings.Join(lines, ""), token) {
+			t.Errorf("%s: the log has a token", what)
+		}
+	}
+	join := d.post(chat+"/members/alice/join", `{"request_id":"j","kinds":["room"],"partitions":16}`)
+	audited("join", join, `"action":"placement.join"`, `"outcome":"ok"`, `"owner":"alice"`)
+	alice := join.number("incarnation")
+	audited("claim", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`))
+	audited("heartbeat", d.post(chat+"/members/alice/heartbeat", `{"incarnation":`+alice+`,"seq":1}`))
+	audited("replace", d.post(chat+"/members/bob/replace", `{"request_id":"j","kinds":["room"],"replaces":{"member":"alice","incarnation":`+alice+`}}`),
+		`"action":"placement.replace"`, `"owner":"bob"`, `"replaces":"alice"`)
+	audited("leave", d.post(chat+"/members/alice/leave", `{"incarnation":`+alice+`}`), `"action":"placement.leave"`, `"owner":"alice"`)
+	claim := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`)
+	audited("takeover", claim, `"action":"placement.takeover"`, `"owner":"bob"`, `"taken_from":"alice"`)
+	audited("takeover, again", d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c2"}`))
+	bobs := "{" + hold(claim.object("activation"))
+	audited("activated", d.post(chat+"/activations/room/lobby/activated", bobs+"}"))
+	bob := claim.object("activation").number("incarnation")
+	d.join("carol", "")
+	d.log.Reset()
+	audited("transfer", d.post(chat+"/activations/room/lobby/transfer", bobs+`,"request_id":"t","to":"carol"}`),
+		`"action":"placement.transfer"`, `"owner":"carol"`, `"taken_from":"bob"`)
+	audited("drain", d.post(chat+"/members/bob/drain", `{"incarnation":`+bob+`}`), `"action":"placement.drain"`, `"owner":"bob"`)
+	audited("evict", d.post(chat+"/members/bob/evict", `{"incarnation":`+bob+`,"reason":"hangs"}`), `"action":"placement.evict"`, `"owner":"bob"`, `"reason":"hangs"`)
+}
+
+// TestBadPlacementInput: each gets its code and names the field, and nothing is changed.
+func TestBadPlacementInput(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	alice := d.join("alice", "")
+	claimed := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).ok(t).object("activation")
+	own := hold(claimed)
+	long := strings.Repeat("x", 300)
+	before := d.cluster()
+	for _, c := range []struct{ name, target, body, field string }{
+		{"no body", "/members/bob/join", ``, "body"},
+		{"null", "/members/bob/join", `null`, "body"},
+		{"no kinds", "/members/bob/join", `{"request_id":"j"}`, "kinds"},
+		{"kinds null", "/members/bob/join", `{"request_id":"j","kinds":null}`, "kinds"},
+		{"kinds as text", "/members/bob/join", `{"request_id":"j","kinds":"room"}`, "kinds"},
+		{"a kind twice", "/members/bob/join", `{"request_id":"j","kinds":["a","a"]}`, "kinds"},
+		{"a kind with a slash", "/members/bob/join", `{"request_id":"j","kinds":["a/b"]}`, "kinds"},
+		{"an empty kind", "/members/bob/join", `{"request_id":"j","kinds":[""]}`, "kinds"},
+		{"a kind that is a number", "/members/bob/join", `{"request_id":"j","kinds":[1]}`, "kinds.0"},
+		{"no request_id", "/members/bob/join", `{"kinds":[]}`, "request_id"},
+		{"unknown member", "/members/bob/join", `{"request_id":"j","kinds":[],"color":"red"}`, "color"},
+		{"labels as a list", "/members/bob/join", `{"request_id":"j","kinds":[],"labels":["a"]}`, "labels"},
+		{"17 labels", "/members/bob/join", `{"request_id":"j","kinds":[],"labels":{` + entries(17) + `}}`, "labels"},
+		{"weight negative", "/members/bob/join", `{"request_id":"j","kinds":[],"weight":-1}`, "weight"},
+		{"weight too large", "/members/bob/join", `{"request_id":"j","kinds":[],"weight":4294967297}`, "weight"},
+		{"full as text", "/members/bob/join", `{"request_id":"j","kinds":[],"full":"yes"}`, "full"},
+		{"address too long", "/members/bob/join", `{"request_id":"j","kinds":[],"address":"` + long + `"}`, "address"},
+		{"ttl 0", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":0}`, "ttl_seconds"},
+		{"ttl of more than an hour", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":3601}`, "ttl_seconds"},
+		{"ttl beyond all", "/members/bob/join", `{"request_id":"j","kinds":[],"ttl_seconds":9223372036854775807}`, "ttl_seconds"},
+		{"partitions no power of two", "/members/bob/join", `{"request_id":"j","kinds":[],"partitions":100}`, "partitions"},
+		{"partitions beyond all", "/members/bob/join", `{"request_id":"j","kinds":[],"partitions":4294967312}`, "partitions"},
+		{"member too long", "/members/" + long + "/join", `{"request_id":"j","kinds":[]}`, "member"},
+		{"member with a control character", "/members/a%00/join", `{"request_id":"j","kinds":[]}`, "member"},
+		{"member empty", "/members//join", `{"request_id":"j","kinds":[]}`, "member"},
+		{"member ..", "/members/%2E%2E/join", `{"request_id":"j","kinds":[]}`, "member"},
+		{"replaces nothing", "/members/bob/replace", `{"request_id":"j","kinds":[]}`, "replaces"},
+		{"replaces text", "/members/bob/replace", `{"request_id":"j","kinds":[],"replaces":"alice"}`, "replaces"},
+		{"replaces no incarnation", "/members/bob/replace", `{"request_id":"j","kinds":[],"replaces":{"member":"alice"}}`, "replaces"},
+		{"replaces itself", "/members/alice/replace", `{"request_id":"j","kinds":[],"replaces":{"member":"alice","incarnation":` + alice + `}}`, "replaces"},
+		{"heartbeat without a number", "/members/alice/heartbeat", `{"incarnation":` + alice + `}`, "seq"},
+		{"heartbeat 0", "/members/alice/heartbeat", `{"incarnation":` + alice + `,"seq":0}`, "seq"},
+		{"heartbeat without an incarnation", "/members/alice/heartbeat", `{"seq":1}`, "incarnation"},
+		{"incarnation beyond 2^53", "/members/alice/heartbeat", `{"incarnation":9007199254740993,"seq":1}`, "incarnation"},
+		{"incarnation as text", "/members/alice/drain", `{"incarnation":"1"}`, "incarnation"},
+		{"evict without a reason", "/members/alice/evict", `{"incarnation":` + alice + `}`, "reason"},
+		{"offer without kinds", "/members/alice/offer", `{"incarnation":` + alice + `,"request_id":"o"}`, "kinds"},
+		{"claim without a request_id", "/activations/room/x/claim", `{}`, "request_id"},
+		{"claim by a member without a name", "/activations/room/x/claim", `{"request_id":"c","member":""}`, "member"},
+		{"claim by an incarnation of nobody", "/activations/room/x/claim", `{"request_id":"c","incarnation":1}`, "incarnation"},
+		{"claim by a member without its incarnation", "/activations/room/x/claim", `{"request_id":"c","member":"alice"}`, "incarnation"},
+		{"claim with a lock of two hours", "/activations/room/x/claim", `{"request_id":"c","lock_ttl_seconds":7200}`, "lock_ttl_seconds"},
+		{"claim with a negative epoch", "/activations/room/x/claim", `{"request_id":"c","epoch":-1}`, "epoch"},
+		{"kind with a blank", "/activations/a%20b/x/claim", `{"request_id":"c"}`, "kind"},
+		{"kind empty", "/activations//x/claim", `{"request_id":"c"}`, "kind"},
+		{"id empty", "/activations/room//claim", `{"request_id":"c"}`, "id"},
+		{"id ..", "/activations/room/%2E%2E/claim", `{"request_id":"c"}`, "id"},
+		{"id /", "/activations/locks/%2F/claim", `{"request_id":"c"}`, "id"},
+		{"id with a newline", "/activations/room/a%0Ab/claim", `{"request_id":"c"}`, "id"},
+		{"id too long", "/activations/room/" + long + "/claim", `{"request_id":"c"}`, "id"},
+		{"no owner", "/activations/room/lobby/activated", `{"incarnation":1,"fencing_token":1}`, "member"},
+		{"no token", "/activations/room/lobby/activated", `{"member":"alice","incarnation":1}`, "fencing_token"},
+		{"token 0", "/activations/room/lobby/drain", `{"member":"alice","incarnation":1,"fencing_token":0}`, "fencing_token"},
+		{"failed without a reason", "/activations/room/lobby/failed", `{` + own + `}`, "reason"},
+		{"reason too long", "/activations/room/lobby/deactivate", `{` + own + `,"reason":"` + long + long + `"}`, "reason"},
+		{"no state", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0}`, "state"},
+		{"no version", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state":""}`, "state_version"},
+		{"state that is no base64", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0,"state":"#"}`, "state"},
+		{"state as an object", "/activations/room/lobby/state", `{` + own + `,"request_id":"s","state_version":0,"state":{}}`, "state"},
+		{"transfer to a member without a name", "/activations/room/lobby/transfer", `{` + own + `,"request_id":"t","to":""}`, "to"},
+		{"transfer with a lock of 0 s", "/activations/room/lobby/transfer", `{` + own + `,"request_id":"t","lock_ttl_seconds":0}`, "lock_ttl_seconds"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d.post(chat+c.target, c.body).refuses(t, 400, "INVALID_ARGUMENT", c.field)
+		})
+	}
+	for target, field := range map[string]string{
+		"/placements/room/x?labels=zone": "labels", "/placements/room/x?labels=null": "labels", `/placements/room/x?prefer=[]`: "prefer",
+		"/placements/room/x?labels=" + url.QueryEscape(`{"a":null}`): "labels", "/placements/room/x?epoch=-1": "epoch", "/placements/room/x?epoch=one": "epoch",
+		"/placements/a%20b/x": "kind", "/placements/room/": "id", "/placements/room/x?zone=a": "zone", "/activations?page_size=101": "page_size",
+		"/activations?page_token=%21": "page_token", "/activations?page_token=AA": "page_token", "/activations?kind=a%20b": "kind", "/activations/room/%00": "id",
+	} {
+		d.get(chat+target).refuses(t, 400, "INVALID_ARGUMENT", field)
+	}
+	d.get("/v1/tenants/acme/clusters/a%20b/members").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
+	d.get("/v1/tenants/acme/clusters/"+strings.Repeat("c", 64)+"/topology").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
+	d.get("/v1/tenants/acme/clusters//topology").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
+	d.post(chat+"/activations/room/lobby/state", `{`+own+`,"request_id":"s","state_version":0,"state":"`+strings.Repeat("A", 1<<17)+`"}`).refuses(t, 413, "PAYLOAD_TOO_LARGE", "")
+	if after := d.cluster(); after != before {
+		t.Errorf("something was changed:\n%s\n%s", before, after)
+	}
+}
+
+// TestClusterIsFull: what all members of an epoch offer is bounded.
+func TestClusterIsFull(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	var kinds, labels []string
+	for i := range 64 {
+		kinds = append(kinds, fmt.Sprintf("%q", fmt.Sprintf("k%063d", i)))
+	}
+	for i := range 16 {
+		labels = append(labels, fmt.Sprintf("%q:%q", fmt.Sprintf("l%063d", i), strings.Repeat("v", 128)))
+	}
+	for i := range 100 {
+		before := d.cluster()
+		a := d.post(fmt.Sprint(chat, "/members/m", i, "/join"),
+			`{"request_id":"j","partitions":16,"kinds":[`+strings.Join(kinds, ",")+`],"labels":{`+strings.Join(labels, ",")+`}}`)
+		if a.status == 200 {
+			continue
+		}
+		a.refuses(t, 409, "CLUSTER_FULL", "")
+		if a.body["retryable"] != true || a.number("epoch") != fmt.Sprint(i) || d.cluster() != before {
+			t.Errorf("%s", a.raw)
+		}
+		return
+	}
+	t.Error("a hundred members with all that they can offer")
+}
+
+// TestLateAnswersOfPlacement: a store that takes longer to respond than the lease lasts.
+func TestLateAnswersOfPlacement(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	now := time.Now()
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: func() time.Time { now = now.Add(11 * time.Second); return now }}))
+	d.post(chat+"/members/alice/join", `{"request_id":"j","kinds":["room"],"partitions":16}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	alice := d.get(chat + "/members").ok(t).body["members"].([]any)[0].(map[string]any)
+	d.post(chat+"/members/alice/heartbeat", `{"seq":1,"incarnation":`+answer{body: alice}.number("incarnation")+`}`).refuses(t, 409, "LEASE_EXPIRED", "")
+	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).refuses(t, 409, "LEASE_EXPIRED", "")
+}
+
+// TestRetentionOfPlacement: documents of what has ended can be removed after the retention, and not before.
+func TestRetentionOfPlacement(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Retention: 48 * time.Hour}))
+	d.join("alice", `,"ttl_seconds":3600`)
+	claimed := d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c"}`).ok(t).object("activation")
+	d.post(chat+"/activations/room/lobby/deactivate", "{"+hold(claimed)+"}").ok(t)
+	for _, want := range []bool{true, false} {
+		if d.clock.Advance(2 * time.Second); want {
+			d.clock.Advance(48*time.Hour - 3*time.Second)
+		}
+		if _, err := d.store.(docstore.Pruner).Prune(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(d.cluster(), "room%2Flobby"); got != want {
+			t.Errorf("the activation is there: %v, want %v", got, want)
+		}
+	}
+}
+
+// FuzzClaimBody sends any bytes as the body of a claim: each is either refused with a reason, and then nothing was changed, or it is a JSON
+// object that the contract allows.
+func FuzzClaimBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"request_id":"r1"}`, `{"request_id":"r1","member":"alice","incarnation":1767225600000001}`, `{"request_id":"r1","labels":{"zone":"a"},"prefer":{}}`,
+		`{"request_id":"r1","lock_ttl_seconds":1e1}`, `{"request_id":"r1","epoch":1,"epoch":1}`, `{"request_id":"r1","member":null}`, `null`, `{}`, ``, `[`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := open(t, httpapi.Development{})
+		d.join("alice", `,"labels":{"zone":"a"}`)
+		before := d.cluster()
+		a := d.post(chat+"/activations/room/lobby/claim", string(body))
+		switch {
+		case a.status == 200:
+			if d.cluster() == before || !json.Valid(body) {
+				t.Errorf("granted for %q: %s", body, a.raw)
+			}
+		case a.status == 400 || a.status == 409 || a.status == 413:
+			if name, _ := a.body["field"].(string); a.status == 400 && name == "" || d.cluster() != before {
+				t.Errorf("refused %q without a field, or something was changed: %s", body, a.raw)
+			}
+		default:
+			t.Errorf("%q: %d %s", body, a.status, a.raw)
+		}
+	})
 }

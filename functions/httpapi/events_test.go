@@ -1,0 +1,228 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// TestEventsAreFollowed: who follows next sees every event, pages or not, and an event that was shown is shown again only together with a
+// new one.
+func TestEventsAreFollowed(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	events := func(query string) (ids []string, next string, raw string) {
+		t.Helper()
+		a := d.get(chat + "/events" + query).ok(t)
+		all, _ := a.body["events"].([]any)
+		for _, e := range all {
+			id, _ := e.(map[string]any)["event_id"].(string)
+			ids = append(ids, id)
+		}
+		next, _ = a.body["next"].(string)
+		return ids, next, a.raw
+	}
+	after := func(next, more string) string { return "?after=" + url.QueryEscape(next) + more }
+	if ids, next, raw := events(""); len(ids) != 0 || next == "" || !strings.Contains(raw, `"events":[]`) {
+		t.Errorf("no events: %s", raw)
+	}
+	alice := d.join("alice", `,"ttl_seconds":3600`)
+	d.post(chat+"/activations/room/lobby/claim", `{"request_id":"c1"}`).ok(t)
+	ids, next, raw := events("")
+	if len(ids) != 2 || !strings.Contains(raw, `"member":"alice","moved":16,"to":"ACTIVE"`) ||
+		!strings.Contains(raw, `"fencing_token":1767225600000001,"from":"FREE","id":"lobby","incarnation":`+alice+`,"kind":"room"`) {
+		t.Errorf("%s", raw)
+	}
+	if again, same, _ := events(after(next, "")); len(again) != 0 || same != next {
+		t.Errorf("%v, %s: nothing is new after %s", again, same, next)
+	}
+	d.post(chat+"/activations/room/garden/claim", `{"request_id":"c1"}`).ok(t)
+	if more, _, _ := events(after(next, "")); len(more) != 3 || more[0] != ids[0] {
+		t.Errorf("%v: those that are young, and the new one", more)
+	}
+	d.clock.Advance(time.Minute)
+	d.post(chat+"/activations/room/attic/claim", `{"request_id":"c1"}`).ok(t)
+	seen := map[string]bool{}
+	for next := ""; ; {
+		page, then, _ := events(after(next, "&page_size=1"))
+		if next = then; len(page) == 0 {
+			break
+		}
+		seen[page[0]] = true
+	}
+	if len(seen) < 4 {
+		t.Errorf("pages of one show %v", seen)
+	}
+	if later, _, _ := events("?after=2026-01-01T00:00:30.000Z"); len(later) == 0 || !strings.HasPrefix(later[0], "2026-01-01T00:01:00.000Z") {
+		t.Errorf("after a time: %v", later)
+	}
+	for query, field := range map[string]string{
+		"?after=x%3F": "after", "?after=~": "after", "?after=~0123456789abcdeX": "after", "?wait_seconds=21": "wait_seconds", "?wait_seconds=-1": "wait_seconds",
+		"?wait_seconds=1.0": "wait_seconds", "?page_size=0": "page_size", "?page_size=1001": "page_size", "?wait=1": "wait", "?after=a&after=b": "after",
+	} {
+		d.get(chat+"/events"+query).refuses(t, 400, "INVALID_ARGUMENT", field)
+	}
+}
+
+// counted counts how often events are asked for.
+type counted struct {
+	docstore.Store
+
+	lists func()
+}
+
+func (c counted) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	if q.Kind == "placement_events" {
+		c.lists()
+	}
+	return c.Store.List(ctx, q)
+}
+
+// TestEventsAreWaitedFor: a request that waits responds when there is something new, when its time is over, when the server stops or
+// when its caller leaves; many that wait share one look at the store a second; and no more wait than may.
+func TestEventsAreWaitedFor(t *testing.T) {
+	serve := func(t *testing.T, stop chan struct{}) (call func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder, lists *int) {
+		t.Helper()
+		lists = new(int)
+		store := counted{docstore.NewMemory(nil), func() { *lists++ }}
+		h := httpapi.New(store, httpapi.Development{}, &httpapi.Options{Stop: stop})
+		return func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:8080"+target, strings.NewReader(body)))
+			return w
+		}, lists
+	}
+	const (
+		join  = `{"request_id":"j","kinds":["room"],"partitions":16,"ttl_seconds":3600}`
+		empty = `{"events":[],"next":"0001-01-01T00:00:00.000Z"}`
+	)
+	t.Run("something new", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call, _ := serve(t, nil)
+			begin := time.Now()
+			done := make(chan string)
+			go func() { done <- call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "").Body.String() }()
+			time.Sleep(5500 * time.Millisecond)
+			call(t.Context(), http.MethodPost, chat+"/members/alice/join", join)
+			if body, took := <-done, time.Since(begin); !strings.Contains(body, `"member":"alice"`) || took > 6500*time.Millisecond {
+				t.Errorf("after %v: %s", took, body)
+			}
+		})
+	})
+	t.Run("nothing new", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call, _ := serve(t, nil)
+			begin := time.Now()
+			w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=7", "")
+			if took := time.Since(begin); w.Code != 200 || strings.TrimSpace(w.Body.String()) != empty || took != 7*time.Second {
+				t.Errorf("after %v: %d %s", took, w.Code, w.Body)
+			}
+		})
+	})
+	t.Run("events that were shown do not wake", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call, _ := serve(t, nil)
+			call(t.Context(), http.MethodPost, chat+"/members/alice/join", join)
+			_, next, _ := strings.Cut(strings.TrimSpace(call(t.Context(), http.MethodGet, chat+"/events", "").Body.String()), `"next":"`)
+			next = strings.TrimSuffix(next, `"}`)
+			begin := time.Now()
+			w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20&after="+url.QueryEscape(next), "") // the event gets old meanwhile
+			if took := time.Since(begin); !strings.Contains(w.Body.String(), `"events":[]`) || took != 20*time.Second {
+				t.Errorf("after %v: %s", took, w.Body)
+			}
+		})
+	})
+	t.Run("the server stops", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			stop := make(chan struct{})
+			call, _ := serve(t, stop)
+			begin := time.Now()
+			time.AfterFunc(3*time.Second, func() { close(stop) })
+			w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "")
+			if took := time.Since(begin); w.Code != 200 || strings.TrimSpace(w.Body.String()) != empty || took != 3*time.Second {
+				t.Errorf("after %v: %d %s", took, w.Code, w.Body)
+			}
+		})
+	})
+	t.Run("the caller leaves", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call, lists := serve(t, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			begin := time.Now()
+			// The platform ends the request after 15 s, and 10 s are kept for the response.
+			w := call(ctx, http.MethodGet, chat+"/events?wait_seconds=20", "")
+			if took := time.Since(begin); w.Code != 200 || took != 5*time.Second {
+				t.Errorf("after %v: %d %s", took, w.Code, w.Body)
+			}
+			gone, leave := context.WithCancel(t.Context())
+			time.AfterFunc(2*time.Second, leave)
+			call(gone, http.MethodGet, chat+"/events?wait_seconds=20", "")
+			if took := time.Since(begin); took != 7*time.Second {
+				t.Errorf("a caller that left was kept for %v", took)
+			}
+			synctest.Wait()
+			before := *lists
+			time.Sleep(time.Minute)
+			if *lists != before {
+				t.Errorf("%d requests to the store while nobody waits", *lists-before)
+			}
+		})
+	})
+	t.Run("many", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			call, lists := serve(t, nil)
+			const most = 256
+			codes := make(chan int, most)
+			for range most {
+				go func() { codes <- call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "").Code }()
+			}
+			synctest.Wait()
+			before := *lists
+			time.Sleep(10500 * time.Millisecond)
+			if looks := *lists - before; looks > 11 {
+				t.Errorf("%d requests to the store in ten seconds", looks)
+			}
+			if w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=1", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "OVERLOADED") || w.Header().Get("Retry-After") == "" {
+				t.Errorf("one more: %d %s", w.Code, w.Body)
+			}
+			for _, other := range []string{"/v1/tenants/rival/clusters/chat/events?wait_seconds=1", chat + "/events"} {
+				if w := call(t.Context(), http.MethodGet, other, ""); w.Code != 200 {
+					t.Errorf("%s: %d %s", other, w.Code, w.Body)
+				}
+			}
+			for range most {
+				if code := <-codes; code != 200 {
+					t.Error(code)
+				}
+			}
+			if w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=1", ""); w.Code != 200 {
+				t.Errorf("later: %d %s", w.Code, w.Body)
+			}
+		})
+	})
+	t.Run("a store that fails", func(t *testing.T) {
+		h := contracttest.Handler(t, httpapi.New(brokenLists{docstore.NewMemory(nil)}, httpapi.Development{}, nil))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+chat+"/events?wait_seconds=20", nil))
+		if w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// brokenLists is a store whose lists fail.
+type brokenLists struct{ docstore.Store }
+
+func (brokenLists) List(context.Context, docstore.Query) (docstore.Page, error) {
+	return docstore.Page{}, fmt.Errorf("%w: no response", docstore.ErrUnavailable)
+}
