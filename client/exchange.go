@@ -110,7 +110,7 @@ const maxResponse = 128 << 20
 // exchange sends a request once and returns the body of a response that says OK, of which it reads the first bytes, most at most.
 // With an error, unknown reports that the server may have carried out the request.
 func (c *Client) exchange(ctx context.Context, method, path string, payload []byte, most int64) (content []byte, unknown bool, err error) {
-	w, content, unknown, err := c.send(ctx, method, path, payload, most) //nolint:bodyclose // send has read and closed it
+	w, content, unknown, err := c.send(ctx, method, path, payload, most, nil) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		return nil, unknown, err
 	}
@@ -125,11 +125,16 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	return nil, unknown, err
 }
 
-// send sends a request once and returns the response and the first bytes of its body.
-func (c *Client) send(ctx context.Context, method, path string, payload []byte, most int64) (w *http.Response, content []byte, unknown bool, err error) {
+// send sends a request once, with these header fields if there are any, and returns the response and the first bytes of its body.
+func (c *Client) send(
+	ctx context.Context, method, path string, payload []byte, most int64, header http.Header,
+) (w *http.Response, content []byte, unknown bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
 	if err != nil {
 		return nil, nil, false, err
+	}
+	if header != nil {
+		r.Header = header
 	}
 	if payload != nil {
 		r.Header.Set("Content-Type", "application/json")

@@ -30,7 +30,8 @@ var imports = map[string][]string{
 	"internal/backoff":              {},
 	"kazahana":                      {"internal/backoff"},
 	"once":                          {"contracts", "internal/backoff"},
-	"client":                        {"contracts", "internal/backoff", "kazahana", "once"},
+	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "once"},
+	"cluster":                       {"contracts", "internal/backoff"},
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":                {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
@@ -57,6 +58,7 @@ var imports = map[string][]string{
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
+	"functions/direct":       {"cluster", "contracts", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
 		"repo/docstore", "repo/machineid",

@@ -1,0 +1,386 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// Placements is the client of the placement of one cluster. Each method is one operation of the contract. A response that is not about the
+// member or the identity of the request, or not about its incarnation or token, is an error.
+//
+// Commands with a request_id and no definite response end with an [UnknownOutcomeError]. What an owner does is known by its token, a
+// heartbeat by its number, a drain and a leave by the incarnation: those are sent again as they are.
+type Placements struct {
+	client  *Client
+	cluster string
+	base    string // path of the cluster
+
+	known atomic.Pointer[knownTopology]
+}
+
+// knownTopology is the latest epoch that was read, with the name by which the server knows it again.
+type knownTopology struct {
+	topology contracts.Topology
+	tag      string
+}
+
+var _ cluster.Provider = (*Placements)(nil)
+
+// Placements returns the client of the placement of a tenant's cluster. It is a [cluster.Provider].
+func (c *Client) Placements(tenant, name string) *Placements {
+	return &Placements{client: c, cluster: name, base: "/v1/tenants/" + url.PathEscape(tenant) + "/clusters/" + url.PathEscape(name)}
+}
+
+func (p *Placements) member(name, command string) string {
+	return p.base + "/members/" + url.PathEscape(name) + "/" + command
+}
+
+func (p *Placements) activation(kind, id, command string) string {
+	path := p.base + "/activations/" + url.PathEscape(kind) + "/" + url.PathEscape(id)
+	if command != "" {
+		path += "/" + command
+	}
+	return path
+}
+
+// Join makes a member, with a new incarnation. An empty RequestID is filled in. The error MEMBER_EXISTS means that a member of this name
+// lives, and says until when its lease lasts.
+func (p *Placements) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error) {
+	fill(&r.RequestID)
+	r.Kinds = listed(r.Kinds)
+	got, _, err := command(ctx, p.client, p.member(member, "join"), r.RequestID, r, isJoined(member))
+	return got, err
+}
+
+// Replace joins in the place of another member, which drains from then on. An empty RequestID is filled in.
+func (p *Placements) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+	fill(&r.RequestID)
+	r.Kinds = listed(r.Kinds)
+	got, _, err := command(ctx, p.client, p.member(member, "replace"), r.RequestID, r, isJoined(member))
+	return got, err
+}
+
+// Heartbeat extends a member's lease. After STALE_INCARNATION and MEMBER_UNKNOWN the member stops what it serves, and joins again.
+func (p *Placements) Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
+	return call(ctx, p.client, http.MethodPost, p.member(member, "heartbeat"), r, isMember(member, r.Incarnation))
+}
+
+// Drain gives a member no new activations, and its partitions to the others.
+func (p *Placements) Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
+	return call(ctx, p.client, http.MethodPost, p.member(member, "drain"), r, isMember(member, r.Incarnation))
+}
+
+// Leave ends a member. Its activations are free for others from then on.
+func (p *Placements) Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
+	return call(ctx, p.client, http.MethodPost, p.member(member, "leave"), r, isMember(member, r.Incarnation))
+}
+
+// Evict ends another's member; it needs the administrator's scope.
+func (p *Placements) Evict(ctx context.Context, member string, r contracts.MemberEvictRequest) (contracts.MemberState, error) {
+	return call(ctx, p.client, http.MethodPost, p.member(member, "evict"), r, isMember(member, r.Incarnation))
+}
+
+// ChangeOffer changes what a member offers, from a new epoch on. An empty RequestID is filled in.
+func (p *Placements) ChangeOffer(ctx context.Context, member string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
+	fill(&r.RequestID)
+	r.Kinds = listed(r.Kinds)
+	got, _, err := command(ctx, p.client, p.member(member, "offer"), r.RequestID, r, isMember(member, r.Incarnation))
+	return got, err
+}
+
+// Members reads the members of the current epoch.
+func (p *Placements) Members(ctx context.Context) (contracts.MemberList, error) {
+	return call(ctx, p.client, http.MethodGet, p.base+"/members", nil, func(l contracts.MemberList) error {
+		if l.Members == nil || l.Status == "" {
+			return errMissing
+		}
+		return p.sameCluster(l.Cluster)
+	})
+}
+
+// Topology reads the current epoch, with its members and which partition is whose. While the epoch that was read before is the current one,
+// the server sends no more than that. The caller must not change what it returns.
+func (p *Placements) Topology(ctx context.Context) (contracts.Topology, error) {
+	for retry := 0; ; retry++ {
+		t, unknown, err := p.topology(ctx)
+		if !unknown || ctx.Err() != nil || retry == p.client.tries-1 || waits.Sleep(ctx, retry) != nil {
+			return t, err
+		}
+	}
+}
+
+func (p *Placements) topology(ctx context.Context) (t contracts.Topology, unknown bool, err error) {
+	header := http.Header{}
+	known := p.known.Load()
+	if known != nil {
+		header.Set("If-None-Match", known.tag)
+	}
+	w, content, unknown, err := p.client.send(ctx, http.MethodGet, p.base+"/topology", nil, maxResponse, header) //nolint:bodyclose // send has read and closed it
+	if err != nil {
+		return t, unknown, err
+	}
+	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
+	switch {
+	case w.StatusCode == http.StatusNotModified && known != nil:
+		return known.topology, false, nil
+	case w.StatusCode != http.StatusOK || mediaType != "application/json":
+		unknown, err = p.client.rejection(w, content)
+		return t, unknown, err
+	}
+	t, err = decode(p.client, content, p.isTopology)
+	if tag := w.Header.Get("ETag"); err == nil && tag != "" {
+		p.known.Store(&knownTopology{t, tag})
+	}
+	return t, false, err
+}
+
+// Lookup says where an identity is, or would be.
+func (p *Placements) Lookup(ctx context.Context, kind, id string, q cluster.Query) (contracts.Placement, error) {
+	v := url.Values{}
+	for name, labels := range map[string]map[string]string{"labels": q.Labels, "prefer": q.Prefer} {
+		if len(labels) > 0 {
+			b, err := json.Marshal(labels)
+			if err != nil {
+				return contracts.Placement{}, fmt.Errorf("encode %s: %w", name, err)
+			}
+			v.Set(name, string(b))
+		}
+	}
+	if q.Epoch != 0 {
+		v.Set("epoch", strconv.FormatInt(q.Epoch, 10))
+	}
+	path := p.base + "/placements/" + url.PathEscape(kind) + "/" + url.PathEscape(id)
+	if len(v) > 0 {
+		path += "?" + v.Encode()
+	}
+	return call(ctx, p.client, http.MethodGet, path, nil, func(got contracts.Placement) error {
+		if got.Epoch <= 0 {
+			return errMissing
+		}
+		return sameIdentity(kind, id, got.Kind, got.ID)
+	})
+}
+
+// Claim asks for the activation of an identity. An empty RequestID is filled in. The error ACTIVATION_EXISTS has the activation that there
+// is, ACTIVATION_LOCKED when another claim ends at the latest, ACTIVATION_FAILED the reason of the one that this claim began.
+func (p *Placements) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
+	fill(&r.RequestID)
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "claim"), r.RequestID, r, func(o contracts.ActivationOutcome) error {
+		err := cmp.Or(sameIdentity(kind, id, o.Activation.Kind, o.Activation.ID), owned(o.Activation))
+		if err == nil && r.Member != "" {
+			err = sameIncarnation(r.Member, r.Incarnation, o.Activation.Member, o.Activation.Incarnation)
+		}
+		return err
+	})
+	return got, err
+}
+
+// Activated says that the owner serves the identity from now on.
+func (p *Placements) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "activated"), r, isHeld(kind, id, r))
+}
+
+// Failed says that the owner could not activate the identity, and why.
+func (p *Placements) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "failed"), r, isHeld(kind, id, contracts.ActivationHoldRequest{
+		Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+	}))
+}
+
+// DrainActivation says that the owner is about to give the identity away.
+func (p *Placements) DrainActivation(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "drain"), r, isHeld(kind, id, r))
+}
+
+// Deactivate ends an activation.
+func (p *Placements) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "deactivate"), r, isHeld(kind, id, contracts.ActivationHoldRequest{
+		Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+	}))
+}
+
+// WriteState replaces the state of an activation. An empty RequestID is filled in. The error STATE_CHANGED means that the state is not of the
+// version that the request names.
+func (p *Placements) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
+	fill(&r.RequestID)
+	if r.State == nil {
+		r.State = []byte{}
+	}
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "state"), r.RequestID, r, isHeld(kind, id, contracts.ActivationHoldRequest{
+		Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+	}))
+	return got, err
+}
+
+// Transfer gives an activation to another member. An empty RequestID is filled in.
+func (p *Placements) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
+	fill(&r.RequestID)
+	got, _, err := command(ctx, p.client, p.activation(kind, id, "transfer"), r.RequestID, r, func(o contracts.ActivationOutcome) error {
+		switch a := o.Activation; {
+		case a.FencingToken <= r.FencingToken:
+			return fmt.Errorf("the activation has the fencing token %d, not a higher one than %d", a.FencingToken, r.FencingToken)
+		case r.To != "" && a.Member != r.To:
+			return fmt.Errorf("the activation belongs to %q, not to %q", a.Member, r.To)
+		default:
+			return cmp.Or(sameIdentity(kind, id, a.Kind, a.ID), owned(a))
+		}
+	})
+	return got, err
+}
+
+// Activation reads an activation, with its state. The error NOT_FOUND means that there is no record of it.
+func (p *Placements) Activation(ctx context.Context, kind, id string) (contracts.Activation, error) {
+	return call(ctx, p.client, http.MethodGet, p.activation(kind, id, ""), nil, func(a contracts.Activation) error {
+		if a.Phase == "" {
+			return errMissing
+		}
+		return sameIdentity(kind, id, a.Kind, a.ID)
+	})
+}
+
+// ActivationQuery selects activations for [Placements.Activations]. The zero value selects all.
+type ActivationQuery struct {
+	Kind      string
+	PageSize  int    // 1 to 100; 0 means the server's default
+	PageToken string // ActivationPage.NextPageToken of the page before
+}
+
+// Activations returns a page of activations, without their states, in the order of kind and ID.
+func (p *Placements) Activations(ctx context.Context, q ActivationQuery) (contracts.ActivationPage, error) {
+	path := p.base + "/activations" + listQuery(q.PageSize, map[string]string{"kind": q.Kind, "page_token": q.PageToken})
+	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.ActivationPage) error {
+		if page.Activations == nil || page.Status == "" {
+			return errMissing
+		}
+		for _, a := range page.Activations {
+			if a.Kind == "" || a.ID == "" || a.Phase == "" {
+				return errMissing
+			}
+			if q.Kind != "" && a.Kind != q.Kind {
+				return fmt.Errorf("it lists an activation of the kind %q, which was not asked for", a.Kind)
+			}
+		}
+		return nil
+	})
+}
+
+// Events returns the events after a place. Those of the last ten seconds can come again. What it is to wait for them must be less than the
+// client waits for a response.
+func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
+	wait := ""
+	if s := int64(q.Wait / time.Second); s > 0 {
+		wait = strconv.FormatInt(s, 10)
+	}
+	path := p.base + "/events" + listQuery(q.PageSize, map[string]string{"after": q.After, "wait_seconds": wait})
+	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.EventPage) error {
+		if page.Events == nil || page.Next == "" {
+			return errMissing
+		}
+		for _, e := range page.Events {
+			if e.EventID == "" || e.Member == "" || e.To == "" {
+				return errMissing
+			}
+		}
+		return nil
+	})
+}
+
+// listed is a list that is sent even if it is empty.
+func listed(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// isJoined says what is wrong with a response that should be a member that has joined.
+func isJoined(member string) func(contracts.MemberState) error {
+	return func(s contracts.MemberState) error {
+		if s.RemainingMs == 0 || s.Epoch <= 0 {
+			return errMissing
+		}
+		return isMember(member, s.Incarnation)(s)
+	}
+}
+
+// isMember says what is wrong with a response that should be about an incarnation.
+func isMember(member string, incarnation int64) func(contracts.MemberState) error {
+	return func(s contracts.MemberState) error {
+		return sameIncarnation(member, incarnation, s.Member, s.Incarnation)
+	}
+}
+
+// sameIncarnation compares a member with that of the request: its name is that, or ends with it after the subject of the token.
+func sameIncarnation(member string, incarnation int64, gotMember string, got int64) error {
+	switch {
+	case gotMember == "" || got <= 0:
+		return errMissing
+	case gotMember != member && !strings.HasSuffix(gotMember, "#"+member) || got != incarnation:
+		return fmt.Errorf("it is about incarnation %d of the member %q, not %d of %q", got, gotMember, incarnation, member)
+	}
+	return nil
+}
+
+func (p *Placements) sameCluster(got string) error {
+	if got != p.cluster {
+		return fmt.Errorf("it is about the cluster %q, not %q", got, p.cluster)
+	}
+	return nil
+}
+
+func sameIdentity(kind, id, gotKind, gotID string) error {
+	switch {
+	case gotKind == "" && gotID == "":
+		return errMissing
+	case gotKind != kind || gotID != id:
+		return fmt.Errorf("it is about %q of the kind %q, not %q of %q", gotID, gotKind, id, kind)
+	}
+	return nil
+}
+
+// owned says what is missing from an activation that someone should own.
+func owned(a contracts.Activation) error {
+	if a.FencingToken <= 0 || a.Member == "" || a.Incarnation <= 0 || a.Phase == "" || a.Phase == contracts.PhaseFree {
+		return errMissing
+	}
+	return nil
+}
+
+// isHeld says what is wrong with the response to a command of an owner.
+func isHeld(kind, id string, h contracts.ActivationHoldRequest) func(contracts.ActivationOutcome) error {
+	return func(o contracts.ActivationOutcome) error {
+		a := o.Activation
+		if a.Phase == "" {
+			return errMissing
+		}
+		if a.FencingToken != h.FencingToken {
+			return fmt.Errorf("the activation has the fencing token %d, not %d", a.FencingToken, h.FencingToken)
+		}
+		return cmp.Or(sameIdentity(kind, id, a.Kind, a.ID), sameIncarnation(h.Member, h.Incarnation, a.Member, a.Incarnation))
+	}
+}
+
+// isTopology says what is wrong with a response that should be the current epoch.
+func (p *Placements) isTopology(t contracts.Topology) error {
+	if t.Members == nil || t.Status == "" || len(t.Table) == 0 {
+		return errMissing
+	}
+	for i, m := range t.Table {
+		if m < -1 || m >= len(t.Members) {
+			return fmt.Errorf("it gives partition %d to member %d of %d", i, m, len(t.Members))
+		}
+	}
+	return p.sameCluster(t.Cluster)
+}

@@ -1,0 +1,411 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// act is an activation of a member, from when it learned of it until nothing of it is left. At most one of an identity is there at a time.
+type act struct {
+	life *life
+
+	ctx    context.Context //nolint:containedctx // it lasts as long as the activation
+	cancel context.CancelCauseFunc
+	began  chan struct{} // closed when it is served, or is not to be
+	over   chan struct{} // closed when it is not in the member's table any more
+	err    error         // why it is not served; set before began is closed
+
+	// With the member's lock:
+	Activation
+	ending bool
+}
+
+// NotHereError is the error of [Member.Serve] for an identity that is, or is to be, on another member.
+type NotHereError struct {
+	Where Location // its member's name is empty if it is not known
+	Err   error    // what the provider said
+}
+
+func (e *NotHereError) Error() string {
+	if e.Where.Member == "" {
+		return fmt.Sprintf("the identity is not on this member: %v", e.Err)
+	}
+	return fmt.Sprintf("the identity is on %s: %v", e.Where.Member, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *NotHereError) Unwrap() error { return e.Err }
+
+// open makes an activation, which begin is to begin, or returns the one that there is. It is nil if the incarnation takes no more.
+func (m *Member) open(l *life, id Identity, token int64, begin func(*act)) *act {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a, ok := m.acts[id]; ok || l.closed {
+		return a
+	}
+	a := &act{life: l, began: make(chan struct{}), over: make(chan struct{}), Activation: Activation{Identity: id, Token: token}}
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	a.ctx, a.cancel = guarded{ctx, l}, cancel
+	m.acts[id] = a
+	l.work.Go(func() { begin(a) })
+	return a
+}
+
+// spawn begins work of an incarnation, unless that ends everything that it has already.
+func (m *Member) spawn(l *life, work func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.closed {
+		l.work.Go(work)
+	}
+}
+
+// shut makes an incarnation take nothing more, and returns what it has.
+func (m *Member) shut(l *life) []*act {
+	m.mu.Lock()
+	l.closed = true
+	m.mu.Unlock()
+	return m.all()
+}
+
+// gone removes an activation.
+func (m *Member) gone(a *act, cause error) {
+	a.cancel(cause)
+	m.mu.Lock()
+	delete(m.acts, a.Identity)
+	m.mu.Unlock()
+	close(a.over)
+}
+
+func (m *Member) all() []*act {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*act, 0, len(m.acts))
+	for _, a := range m.acts {
+		all = append(all, a)
+	}
+	return all
+}
+
+// seen is an activation as it is known now.
+func (m *Member) seen(a *act) Activation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return a.Activation
+}
+
+// Activations are what the member serves, in every state.
+func (m *Member) Activations() []Activation {
+	var all []Activation
+	for _, a := range m.all() {
+		select {
+		case <-a.began:
+			if a.err == nil && a.ctx.Err() == nil {
+				all = append(all, m.seen(a))
+			}
+		default:
+		}
+	}
+	return all
+}
+
+// Serve makes sure that the member serves an identity, which it activates if it is placed here. It is what a member does for a caller that
+// has come to it. The error is a [NotHereError] if the identity is elsewhere, so that the caller asks its locator again; otherwise it is
+// why the activation failed.
+func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
+	for {
+		if err := m.ready(); err != nil {
+			return Activation{}, err
+		}
+		m.mu.Lock()
+		l := m.life
+		m.mu.Unlock()
+		if l == nil || l.check() != nil {
+			return Activation{}, &StateError{Status{NotReady, AsMember, time.Now(), ErrLost}}
+		}
+		a := m.open(l, id, 0, func(a *act) { m.begin(a, m.claim) })
+		if a == nil {
+			return Activation{}, &StateError{Status{Draining, AsMember, time.Now(), errStopped}}
+		}
+		select {
+		case <-a.began:
+		case <-ctx.Done():
+			return Activation{}, context.Cause(ctx)
+		}
+		m.mu.Lock()
+		known, ending := a.Activation, a.ending
+		m.mu.Unlock()
+		switch {
+		case a.err == nil && !ending && a.ctx.Err() == nil:
+			return known, nil
+		case errors.Is(a.err, errStopped):
+			return Activation{}, &StateError{m.Status()}
+		case a.err != nil:
+			return Activation{}, a.err
+		}
+		select { // until what was before is over
+		case <-a.over:
+		case <-ctx.Done():
+			return Activation{}, context.Cause(ctx)
+		}
+	}
+}
+
+// claim asks for an activation that a caller wants here. locked reports whether the lock phase is still to be ended.
+func (m *Member) claim(a *act) (got contracts.Activation, locked bool, err error) {
+	id := rand.Text()
+	o, err := m.provider.Claim(a.ctx, a.Kind, a.ID, contracts.ActivationClaimRequest{RequestID: id, Member: m.name, Incarnation: a.life.number})
+	if err == nil {
+		return o.Activation, o.Activation.Phase == contracts.PhaseLocked, nil
+	}
+	e, ok := errors.AsType[*contracts.Error](err)
+	if !ok {
+		return got, false, err
+	}
+	mine := e.Activation != nil && e.Activation.Member == a.life.name && e.Activation.Incarnation == a.life.number
+	switch e.Code {
+	case contracts.CodeActivationExists, contracts.CodeActivationLocked:
+		if mine { // another claim made it this member's, or one whose response was lost
+			return m.record(a)
+		}
+		where := Location{Identity: a.Identity, Epoch: e.Epoch}
+		if e.Activation != nil {
+			where = located(*e.Activation, e.Epoch)
+		}
+		return got, false, &NotHereError{where, err}
+	case contracts.CodeMemberIneligible:
+		return got, false, &NotHereError{Location{Identity: a.Identity, Epoch: e.Epoch}, err}
+	}
+	return got, false, err
+}
+
+var errNotOurs = fmt.Errorf("%w: the activation is not this member's any more", ErrLost)
+
+// record reads an activation that should be this member's.
+func (m *Member) record(a *act) (got contracts.Activation, locked bool, err error) {
+	err = m.insist(a.ctx, func(ctx context.Context) error {
+		got, err = m.provider.Activation(ctx, a.Kind, a.ID)
+		return err
+	})
+	if err == nil && (got.Member != a.life.name || got.Incarnation != a.life.number || got.Phase == contracts.PhaseFree) {
+		err = errNotOurs
+	}
+	return got, got.Phase == contracts.PhaseLocked, err
+}
+
+// begin obtains an activation and serves it.
+func (m *Member) begin(a *act, obtain func(*act) (contracts.Activation, bool, error)) {
+	got, locked, err := obtain(a)
+	if err != nil {
+		err = because(a, err)
+		a.err = err
+		m.gone(a, err)
+		close(a.began)
+		return
+	}
+	m.mu.Lock()
+	a.Token, a.State, a.StateVersion = got.FencingToken, got.State, got.StateVersion
+	known := a.Activation
+	m.mu.Unlock()
+	err = m.activate(a, known)
+	lost := a.life.check() != nil
+	if err == nil && locked && !lost {
+		if err = m.insist(a.ctx, func(ctx context.Context) error {
+			_, err := m.provider.Activated(ctx, a.Kind, a.ID, m.hold(a))
+			return err
+		}); err != nil {
+			if lost = final(err); lost {
+				err = fmt.Errorf("%w: %w", ErrLost, err)
+			}
+			m.deactivate(a, err)
+		}
+	}
+	if err == nil {
+		close(a.began) // if the context has ended meanwhile, what ended it finishes the activation
+		m.emit(Event{What: Activated, Incarnation: a.life.number, Identity: a.Identity, Token: known.Token})
+		return
+	}
+	err = because(a, err)
+	m.emit(Event{What: ActivationFailed, Incarnation: a.life.number, Identity: a.Identity, Token: known.Token, Err: err})
+	if !lost {
+		m.fail(a, locked, err)
+	}
+	a.err = err
+	m.gone(a, err)
+	close(a.began)
+}
+
+// because is an error with why the activation was ended meanwhile, if it was.
+func because(a *act, err error) error {
+	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// fail says that an activation failed. Its context may have ended, because the member stops: the incarnation still lives.
+func (m *Member) fail(a *act, locked bool, cause error) {
+	h := m.hold(a)
+	if err := m.insist(guarded{a.life.ctx, a.life}, func(ctx context.Context) error {
+		if locked {
+			_, err := m.provider.Failed(ctx, a.Kind, a.ID, contracts.ActivationFailedRequest{
+				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(cause),
+			})
+			return err
+		}
+		return m.free(ctx, a, "activation failed: "+cause.Error())
+	}); err != nil {
+		m.emit(Event{What: RequestFailed, Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken, Err: err})
+	}
+}
+
+func (m *Member) free(ctx context.Context, a *act, why string) error {
+	h := m.hold(a)
+	_, err := m.provider.Deactivate(ctx, a.Kind, a.ID, contracts.ActivationEndRequest{
+		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(errors.New(why)),
+	})
+	return err
+}
+
+// hold is what the member names an activation by.
+func (m *Member) hold(a *act) contracts.ActivationHoldRequest {
+	return contracts.ActivationHoldRequest{Member: m.name, Incarnation: a.life.number, FencingToken: m.seen(a).Token}
+}
+
+// activate calls the host. A panic is an error.
+func (m *Member) activate(a *act, known Activation) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return m.host.Activate(a.ctx, known)
+}
+
+// deactivate calls the host. A panic is an event.
+func (m *Member) deactivate(a *act, reason error) {
+	a.cancel(reason)
+	defer func() {
+		if p := recover(); p != nil {
+			m.emit(Event{What: RequestFailed, Incarnation: a.life.number, Identity: a.Identity, Err: fmt.Errorf("panic: %v", p)})
+		}
+	}()
+	m.mu.Lock()
+	ctx := m.ctx
+	m.mu.Unlock()
+	m.host.Deactivate(ctx, m.seen(a), reason)
+}
+
+// finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops, and freed otherwise.
+func (m *Member) finish(ctx context.Context, a *act, why error) {
+	m.mu.Lock()
+	first := !a.ending
+	a.ending = true
+	m.mu.Unlock()
+	if !first {
+		<-a.over
+		return
+	}
+	select {
+	case <-a.began:
+	default:
+		a.cancel(why) // it need not be begun any more
+		<-a.began
+	}
+	if a.err != nil {
+		<-a.over
+		return
+	}
+	m.deactivate(a, why)
+	e := Event{What: ActivationEnded, Incarnation: a.life.number, Identity: a.Identity, Token: m.seen(a).Token}
+	switch err := a.life.check(); {
+	case errors.Is(why, ErrLost):
+		e.What, e.Err = ActivationLost, why
+	case err != nil:
+		e.What, e.Err = ActivationLost, err
+	default:
+		if err := m.release(ctx, a, why); err != nil {
+			e.Err = err
+		}
+	}
+	m.gone(a, why)
+	m.emit(e)
+}
+
+// release gives an activation away.
+func (m *Member) release(ctx context.Context, a *act, why error) error {
+	if errors.Is(why, errStopped) {
+		h, id := m.hold(a), rand.Text()
+		err := m.insist(ctx, func(ctx context.Context) error {
+			_, err := m.provider.Transfer(ctx, a.Kind, a.ID, contracts.ActivationTransferRequest{
+				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: id,
+			})
+			return err
+		}, contracts.CodeNoEligibleMember, contracts.CodeTopologyUndetermined)
+		if err == nil || errors.Is(err, contracts.CodeStaleToken) {
+			return nil // a token of the next owner, if the response to the transfer was lost
+		}
+	}
+	return m.insist(ctx, func(ctx context.Context) error { return m.free(ctx, a, why.Error()) })
+}
+
+// Deactivate ends an activation that the member has, for a reason: the identity is free, and keeps its state. It is no error if the member
+// does not have it.
+func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error {
+	if err := m.ready(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	a := m.acts[id]
+	m.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	// What was begun is ended also when the caller does not wait for it: no request may come late that frees a later activation.
+	m.spawn(a.life, func() { m.finish(a.life.ctx, a, errors.New(why)) }) //nolint:err113 // the text is the caller's
+	select {
+	case <-a.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// WriteState stores the state of an activation that the member has, in place of the one that it knows. The provider makes sure that the token
+// is the current one. If it is not, the activation is lost, and the error an [ErrLost].
+func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) error {
+	m.mu.Lock()
+	a := m.acts[id]
+	m.mu.Unlock()
+	if a == nil || a.life.check() != nil {
+		return fmt.Errorf("%w: %s/%s is not active here", ErrLost, id.Kind, id.ID)
+	}
+	h := m.hold(a)
+	o, err := m.provider.WriteState(ctx, a.Kind, a.ID, contracts.ActivationStateRequest{
+		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(), StateVersion: m.seen(a).StateVersion, State: state,
+	})
+	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
+		if errors.Is(err, c) {
+			err = fmt.Errorf("%w: %w", ErrLost, err)
+			m.lose(a, err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	a.State, a.StateVersion = state, o.Activation.StateVersion
+	m.mu.Unlock()
+	return nil
+}
+
+// lose ends an activation that another member has.
+func (m *Member) lose(a *act, cause error) {
+	a.cancel(cause)
+	m.spawn(a.life, func() { m.finish(a.life.ctx, a, cause) })
+}

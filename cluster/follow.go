@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+const (
+	eventWait  = 8 * time.Second // for new events, less than clients wait for a response
+	eventPage  = 1000
+	eventPause = 250 * time.Millisecond // between reads of events that are known, which providers show again for some seconds
+	readers    = 16                     // activations that are read at a time
+)
+
+// follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
+func (m *Member) follow(l *life) {
+	began := l.clock().UTC().Add(-time.Minute) // clocks of members and stores differ a little; older claims are of other incarnations
+	if s, err := m.provider.Topology(l.ctx); err == nil && s.ChangedAt != "" {
+		if at, err := time.Parse(contracts.TimeFormat, s.ChangedAt); err == nil {
+			began = at.Add(-time.Minute)
+		}
+	}
+	after := began.Format(contracts.TimeFormat)
+	var known map[string]bool // the events of the round before
+	room := make(chan struct{}, readers)
+	for try := 0; l.check() == nil && l.ctx.Err() == nil; {
+		seen, news, next, err := m.round(l, after, known, room)
+		switch {
+		case l.ctx.Err() != nil:
+			return
+		case err != nil:
+			m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("events: %w", err)})
+			sleep(l.ctx, waits.Delay(try))
+			try++
+			continue
+		case !news:
+			sleep(l.ctx, eventPause)
+		}
+		after, known, try = next, seen, 0
+	}
+}
+
+// round reads all events from a place on, once.
+func (m *Member) round(l *life, after string, known map[string]bool, room chan struct{}) (seen map[string]bool, news bool, next string, err error) {
+	seen = map[string]bool{}
+	for q := (EventQuery{After: after, Wait: eventWait, PageSize: eventPage}); ; q.Wait = 0 {
+		page, err := m.provider.Events(l.ctx, q)
+		if err != nil {
+			return nil, false, "", err
+		}
+		if next == "" {
+			next = page.Next
+		}
+		for _, e := range page.Events {
+			if seen[e.EventID] = true; !known[e.EventID] {
+				news = true
+				m.learn(l, e, room)
+			}
+		}
+		const stamp = len(contracts.TimeFormat) // IDs of events begin with their times
+		if len(page.Events) < eventPage {
+			return seen, news, next, nil
+		}
+		last := page.Events[len(page.Events)-1].EventID
+		if len(last) < stamp || last[:stamp] <= q.After {
+			return seen, news, next, nil
+		}
+		q.After = last[:stamp]
+	}
+}
+
+// learn acts on one event of an activation.
+func (m *Member) learn(l *life, e contracts.PlacementEvent, room chan struct{}) {
+	if e.Kind == "" {
+		return
+	}
+	id, mine := Identity{e.Kind, e.ID}, e.Member == l.name && e.Incarnation == l.number
+	m.mu.Lock()
+	a := m.acts[id]
+	var token int64
+	if a != nil {
+		token = a.Token
+	}
+	m.mu.Unlock()
+	if a != nil {
+		if token == 0 || e.FencingToken <= token {
+			return // it is of this activation, or late
+		}
+		m.lose(a, fmt.Errorf("%w: token %d was given to %s", ErrLost, e.FencingToken, e.Member))
+	}
+	if !mine || e.To != string(contracts.PhaseLocked) || m.ready() != nil {
+		return
+	}
+	m.spawn(l, func() {
+		if a != nil {
+			<-a.over
+		}
+		m.open(l, id, e.FencingToken, func(a *act) {
+			m.begin(a, func(a *act) (contracts.Activation, bool, error) {
+				select {
+				case room <- struct{}{}:
+					defer func() { <-room }()
+				case <-a.ctx.Done():
+					return contracts.Activation{}, false, context.Cause(a.ctx)
+				}
+				got, locked, err := m.record(a)
+				if err == nil && !locked {
+					err = errNotOurs
+				}
+				return got, locked, err
+			})
+		})
+	})
+}

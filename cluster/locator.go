@@ -1,0 +1,343 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// Location is where an identity is, or would be.
+type Location struct {
+	Identity
+
+	Member      string
+	Incarnation int64
+	Address     string // where the member is reached, as it said when it joined
+	Token       int64  // of the activation; 0 if there is none: a claim, or Member.Serve, makes one there
+	Epoch       int64  // by which it was found
+}
+
+func located(a contracts.Activation, epoch int64) Location {
+	return Location{
+		Identity: Identity{a.Kind, a.ID}, Member: a.Member, Incarnation: a.Incarnation, Address: a.Address, Token: a.FencingToken, Epoch: epoch,
+	}
+}
+
+// LocatorOptions are the settings of [NewLocator]. The zero value works.
+type LocatorOptions struct {
+	// Refresh is how often the locator asks for the epoch; 0 means 2 s. Between, it learns of a new one from what it is told.
+	Refresh time.Duration
+
+	// MaxStale is how old the epoch may be that it goes by while the provider cannot be reached; 0 means 30 s.
+	MaxStale time.Duration
+
+	// Cached is how many identities it remembers; 0 means 100000. When there are more, any of them are forgotten.
+	Cached int
+
+	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
+	Observe func(Event)
+}
+
+// Locator finds identities. It remembers where they are, so that most calls cost no request. Its methods may be called from several
+// goroutines at once.
+type Locator struct {
+	*component
+
+	provider Provider
+	o        LocatorOptions
+	view     atomic.Pointer[view]
+	read     atomic.Int64 // when the epoch was read, in Unix nanoseconds
+
+	mu      sync.RWMutex
+	places  map[Identity]Location
+	flights map[Identity]*flight
+	stop    context.CancelCauseFunc
+	ctx     context.Context //nolint:containedctx // from Start to Stop
+	work    sync.WaitGroup
+}
+
+// view is an epoch, as far as a locator needs it.
+type view struct {
+	epoch   int64
+	members map[string]int64 // the incarnations that live
+}
+
+// flight is a request that several callers wait for.
+type flight struct {
+	done  chan struct{}
+	where Location
+	err   error
+}
+
+// NewLocator returns a locator. Options may be nil.
+func NewLocator(p Provider, o *LocatorOptions) *Locator {
+	l := &Locator{provider: p, places: map[Identity]Location{}, flights: map[Identity]*flight{}}
+	if o != nil {
+		l.o = *o
+	}
+	l.o.Refresh = cmp.Or(l.o.Refresh, 2*time.Second)
+	l.o.MaxStale = cmp.Or(l.o.MaxStale, 30*time.Second)
+	l.o.Cached = cmp.Or(l.o.Cached, 100_000)
+	l.component = newComponent(AsClient, "", l.o.Observe)
+	return l
+}
+
+// Start reads the epoch, and follows it until [Locator.Stop]. While the cluster has no active member, the locator is NotReady. While the
+// provider cannot be reached, Start tries again until ctx ends.
+func (l *Locator) Start(ctx context.Context) error {
+	if !l.change(Starting, 0, nil, Stopped) {
+		return &StateError{l.Status()}
+	}
+	for try := 0; ; try++ {
+		err := l.refresh(ctx)
+		if err == nil {
+			break
+		}
+		l.emit(Event{What: RequestFailed, Err: fmt.Errorf("topology: %w", err)})
+		if final(err) || !sleep(ctx, waits.Delay(try)) {
+			l.change(Stopped, 0, err, Starting)
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.ctx, l.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	l.work.Go(func() { l.keep(l.ctx) })
+	l.mu.Unlock()
+	l.settle()
+	return nil
+}
+
+// Stop ends the locator, and the requests that it has sent.
+func (l *Locator) Stop() {
+	l.mu.Lock()
+	if !l.change(Stopped, 0, nil, Starting, Ready, NotReady) || l.stop == nil {
+		l.mu.Unlock()
+		return
+	}
+	l.stop(errStopped)
+	clear(l.places)
+	l.mu.Unlock()
+	l.work.Wait()
+}
+
+// keep reads the epoch again and again.
+func (l *Locator) keep(ctx context.Context) {
+	for sleep(ctx, l.o.Refresh) {
+		asking, cancel := context.WithTimeout(ctx, l.o.MaxStale)
+		err := l.refresh(asking)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			l.emit(Event{What: RequestFailed, Err: fmt.Errorf("topology: %w", err)})
+		}
+		l.settle()
+	}
+}
+
+// settle finds out whether the locator is ready.
+func (l *Locator) settle() {
+	v := l.view.Load()
+	age := time.Since(time.Unix(0, l.read.Load()))
+	switch {
+	case age > l.o.MaxStale:
+		l.change(NotReady, 0, fmt.Errorf("the epoch was read %v ago, and not since", age.Round(time.Second)), Ready, Starting) //nolint:err113 // for people
+	case v.members == nil:
+		l.change(NotReady, 0, contracts.CodeTopologyUndetermined, Ready, Starting)
+	default:
+		l.change(Ready, 0, nil, NotReady, Starting)
+	}
+}
+
+// refresh reads the epoch.
+func (l *Locator) refresh(ctx context.Context) error {
+	asked := time.Now()
+	t, err := l.provider.Topology(ctx)
+	if err != nil {
+		return err
+	}
+	v := &view{epoch: t.Epoch}
+	if t.Status == contracts.ClusterReady {
+		v.members = make(map[string]int64, len(t.Members))
+		for _, m := range t.Members {
+			v.members[m.Member] = m.Incarnation
+		}
+	}
+	for {
+		known := l.view.Load()
+		if known != nil && known.epoch > v.epoch {
+			return nil // a later one was read meanwhile
+		}
+		if l.view.CompareAndSwap(known, v) {
+			l.read.Store(asked.UnixNano())
+			return nil
+		}
+	}
+}
+
+// Cached is where an identity is as far as the locator knows, without a request. What was found by an earlier epoch counts as long as its
+// member lives in the current one; where an identity would be, in its epoch alone.
+func (l *Locator) Cached(id Identity) (Location, bool) {
+	if State(l.fast.Load()) != Ready {
+		return Location{}, false
+	}
+	l.mu.RLock()
+	where, ok := l.places[id]
+	l.mu.RUnlock()
+	if !ok {
+		return Location{}, false
+	}
+	if v := l.view.Load(); where.Epoch != v.epoch && (where.Token == 0 || v.members[where.Member] != where.Incarnation) {
+		return Location{}, false
+	}
+	return where, true
+}
+
+// Locate says where an identity is, or would be. It asks only if it does not know; of several callers that ask for one identity at a time,
+// one sends the request.
+func (l *Locator) Locate(ctx context.Context, id Identity) (Location, error) {
+	if where, ok := l.Cached(id); ok {
+		return where, nil
+	}
+	return l.join(ctx, id)
+}
+
+// join waits for a flight.
+func (l *Locator) join(ctx context.Context, id Identity) (Location, error) {
+	l.mu.Lock()
+	if err := l.ready(); err != nil {
+		l.mu.Unlock()
+		return Location{}, err
+	}
+	f := l.flights[id]
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		l.flights[id] = f
+		l.work.Go(func() {
+			defer close(f.done)
+			f.where, f.err = l.ask(l.ctx, id)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			delete(l.flights, id)
+			if f.err == nil {
+				l.remember(f.where)
+			}
+		})
+	}
+	l.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.where, f.err
+	case <-ctx.Done():
+		return Location{}, context.Cause(ctx)
+	}
+}
+
+// remember keeps a location, unless a later one is known.
+func (l *Locator) remember(where Location) {
+	if known, ok := l.places[where.Identity]; ok && known.Token > where.Token && known.Epoch >= where.Epoch {
+		return
+	}
+	for id := range l.places {
+		if len(l.places) < l.o.Cached {
+			break
+		}
+		delete(l.places, id)
+	}
+	l.places[where.Identity] = where
+}
+
+// askTime bounds what several callers wait for.
+const askTime = 30 * time.Second
+
+// ask looks an identity up.
+func (l *Locator) ask(ctx context.Context, id Identity) (Location, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for try := 0; ; try++ {
+		p, err := l.provider.Lookup(ctx, id.Kind, id.ID, Query{Epoch: l.view.Load().epoch})
+		switch {
+		case errors.Is(err, contracts.CodeStaleEpoch) && try < 5:
+			if err := l.refresh(ctx); err != nil {
+				return Location{}, err
+			}
+			l.settle()
+			if err := l.ready(); err != nil {
+				return Location{}, err
+			}
+		case err != nil:
+			return Location{}, err
+		case p.Owner != nil && p.Activation != nil:
+			where := located(*p.Activation, p.Epoch)
+			where.Address = p.Owner.Address
+			return where, nil
+		case p.Placed != nil:
+			return Location{Identity: id, Member: p.Placed.Member, Incarnation: p.Placed.Incarnation, Address: p.Placed.Address, Epoch: p.Epoch}, nil
+		default:
+			return Location{}, contracts.Errorf(contracts.CodeNoEligibleMember, "no member may host %s/%s", id.Kind, id.ID)
+		}
+	}
+}
+
+// Forget forgets where an identity was said to be, because the member there says that it does not host it. What was found since stays.
+func (l *Locator) Forget(where Location) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.places[where.Identity]; ok && known == where {
+		delete(l.places, where.Identity)
+	}
+}
+
+// Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed, unless it is active
+// already, and waits until that has activated it. If the member could not, the error is ACTIVATION_FAILED, with the reason.
+func (l *Locator) Activate(ctx context.Context, id Identity) (Location, error) {
+	if where, ok := l.Cached(id); ok && where.Token != 0 {
+		return where, nil
+	}
+	request := contracts.ActivationClaimRequest{RequestID: rand.Text()}
+	for try := 0; ; try++ {
+		if err := l.ready(); err != nil {
+			return Location{}, err
+		}
+		o, err := l.provider.Claim(ctx, id.Kind, id.ID, request)
+		pause := waits.Delay(min(try, 2))
+		e, _ := errors.AsType[*contracts.Error](err)
+		switch {
+		case err == nil && o.Activation.Phase != contracts.PhaseLocked:
+			return l.found(o.Activation, o.Epoch), nil
+		case err == nil: // the member is to activate it
+		case errors.Is(err, contracts.CodeActivationExists) && e != nil && e.Activation != nil:
+			return l.found(*e.Activation, e.Epoch), nil
+		case errors.Is(err, contracts.CodeActivationLocked): // another claim is on its way
+			if e != nil && e.RetryAfter > 0 {
+				pause = min(pause, e.RetryAfter)
+			}
+		case errors.Is(err, contracts.CodeActivationFailed):
+			if e != nil && e.Activation != nil && e.Activation.Reason != "" {
+				err = fmt.Errorf("%w: %s", err, e.Activation.Reason)
+			}
+			return Location{}, err
+		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired): // what it obtained has ended meanwhile
+			request.RequestID = rand.Text()
+		case ctx.Err() == nil && final(err):
+			return Location{}, err
+		}
+		if !sleep(ctx, pause) {
+			return Location{}, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// found remembers an activation.
+func (l *Locator) found(a contracts.Activation, epoch int64) Location {
+	where := located(a, cmp.Or(epoch, a.Epoch))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remember(where)
+	return where
+}

@@ -1,0 +1,280 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// TestLocateCostsNoRequest: what the locator knows costs no request, also in later epochs; what it does not know costs one, however many ask.
+func TestLocateCostsNoRequest(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		l, p := w.locator(nil)
+		p.set(func(request string) (error, bool) {
+			if request == "lookup" {
+				time.Sleep(time.Second)
+			}
+			return nil, false
+		})
+		var callers sync.WaitGroup
+		for range 100 {
+			callers.Go(func() {
+				if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "ann" || where.Token == 0 || where.Address != "ann:1" {
+					t.Errorf("%+v, %v", where, err)
+				}
+			})
+		}
+		callers.Wait()
+		other := w.start("bob", nil) // another epoch
+		time.Sleep(5 * time.Second)
+		if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "ann" || p.count("lookup") != 1 {
+			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
+		}
+		w.stop(m) // and another, without the owner
+		time.Sleep(5 * time.Second)
+		if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "bob" || p.count("lookup") != 2 {
+			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
+		}
+		l.Stop()
+		w.stop(other)
+	})
+}
+
+// TestStaleEpoch: an identity that was placed by an epoch that is over is placed again by the current one.
+func TestStaleEpoch(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		l, p := w.locator(&cluster.LocatorOptions{Refresh: time.Hour, MaxStale: 2 * time.Hour})
+		other := w.start("bob", nil)
+		for i := range 20 {
+			id := room(fmt.Sprint(i))
+			where, err := l.Locate(t.Context(), id)
+			want, e := direct.Cluster(w.service, chat).Lookup(t.Context(), id.Kind, id.ID, cluster.Query{})
+			if err != nil || e != nil || where.Member != want.Placed.Member || where.Epoch != want.Epoch || where.Token != 0 {
+				t.Errorf("%+v, %v; want %+v, %v", where, err, want.Placed, e)
+			}
+		}
+		if p.count("lookup") != 21 || p.count("topology") != 2 {
+			t.Errorf("%d lookups, %d topologies: want one of each more than without the new epoch", p.count("lookup"), p.count("topology"))
+		}
+		l.Stop()
+		w.stop(m, other)
+	})
+}
+
+// TestForget: what a member says that it does not host is looked up again; a late report does not undo what was found since.
+func TestForget(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		l, p := w.locator(nil)
+		before, err := l.Locate(t.Context(), room("a"))
+		if err != nil || before.Token != 0 {
+			t.Fatalf("%+v, %v", before, err)
+		}
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		l.Forget(before)
+		after, err := l.Locate(t.Context(), room("a"))
+		if err != nil || after.Token == 0 || p.count("lookup") != 2 {
+			t.Errorf("%+v, %v after %d lookups", after, err, p.count("lookup"))
+		}
+		l.Forget(before)
+		if again, ok := l.Cached(room("a")); !ok || again != after {
+			t.Errorf("%+v", again)
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestStatesOfALocator: nothing is served while nothing can be placed, and the observer is told of every state (PLC-LIFE-3, PLC-LIFE-4).
+func TestStatesOfALocator(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		j := &journal{}
+		p := w.provider()
+		l := cluster.NewLocator(p, &cluster.LocatorOptions{Observe: j.add})
+		refused := func(want error) {
+			t.Helper()
+			if _, err := l.Locate(t.Context(), room("a")); !errors.Is(err, want) {
+				t.Errorf("locate: %v, want %v", err, want)
+			}
+			if _, err := l.Activate(t.Context(), room("a")); !errors.Is(err, want) {
+				t.Errorf("activate: %v, want %v", err, want)
+			}
+			if _, ok := l.Cached(room("a")); ok {
+				t.Error("cached")
+			}
+		}
+		refused(cluster.ErrNotRunning)
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		refused(cluster.ErrNotReady)
+		refused(contracts.CodeTopologyUndetermined)
+		m := w.start("ann", nil)
+		time.Sleep(5 * time.Second)
+		if _, err := l.Locate(t.Context(), room("a")); err != nil || l.Status().State != cluster.Ready {
+			t.Errorf("%v in %+v", err, l.Status())
+		}
+		p.set(func(string) (error, bool) { return errNetwork, false })
+		time.Sleep(20 * time.Second)
+		if _, err := l.Locate(t.Context(), room("a")); err != nil {
+			t.Errorf("for 20 s out of reach: %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		refused(cluster.ErrNotReady)
+		p.set(nil)
+		time.Sleep(5 * time.Second)
+		if _, err := l.Locate(t.Context(), room("a")); err != nil {
+			t.Error(err)
+		}
+		l.Stop()
+		refused(cluster.ErrNotRunning)
+		j.went(t, cluster.Starting, cluster.NotReady, cluster.Ready, cluster.NotReady, cluster.Ready, cluster.Stopped)
+		if len(j.has(cluster.RequestFailed)) == 0 {
+			t.Error("no event of the failures")
+		}
+		w.stop(m)
+	})
+}
+
+// TestCallersOfALocatorThatStops: who waits is told, and no request is left.
+func TestCallersOfALocatorThatStops(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		p := &stuck{Provider: direct.Cluster(w.service, chat)}
+		l := cluster.NewLocator(p, nil)
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() { _, err := l.Locate(t.Context(), room("a")); failed <- err }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Locate(ctx, room("a")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that does not wait: %v", err)
+		}
+		l.Stop()
+		if err := <-failed; err == nil {
+			t.Error("found")
+		}
+		w.stop(m)
+	})
+}
+
+// stuck never responds to lookups.
+type stuck struct{ cluster.Provider }
+
+func (s *stuck) Lookup(ctx context.Context, _, _ string, _ cluster.Query) (contracts.Placement, error) {
+	<-ctx.Done()
+	return contracts.Placement{}, ctx.Err()
+}
+
+// TestForgetsWhenFull: the locator remembers no more than it may.
+func TestForgetsWhenFull(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		l, _ := w.locator(&cluster.LocatorOptions{Cached: 3})
+		known := 0
+		for i := range 10 {
+			if _, err := l.Locate(t.Context(), room(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 10 {
+			if _, ok := l.Cached(room(fmt.Sprint(i))); ok {
+				known++
+			}
+		}
+		if known != 3 {
+			t.Errorf("%d are remembered", known)
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// located is a locator that knows identities, in a cluster of a thousand members.
+func located(tb testing.TB) (l *cluster.Locator, ids []cluster.Identity) {
+	tb.Helper()
+	members := make([]contracts.ClusterMember, 1000)
+	for i := range members {
+		members[i] = contracts.ClusterMember{Member: fmt.Sprintf("member-%04d", i), Incarnation: int64(i + 1)}
+	}
+	service := placement.New(docstore.NewMemory(nil), nil)
+	p := &fixed{Provider: direct.Cluster(service, chat), members: members}
+	l = cluster.NewLocator(p, nil)
+	if err := l.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(l.Stop)
+	for i := range 1000 {
+		id := room(fmt.Sprintf("a-room-of-some-length-%04d", i))
+		if _, err := l.Locate(tb.Context(), id); err != nil {
+			tb.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return l, ids
+}
+
+// fixed is a cluster that does not change.
+type fixed struct {
+	cluster.Provider
+
+	members []contracts.ClusterMember
+}
+
+func (f *fixed) Topology(context.Context) (contracts.Topology, error) {
+	return contracts.Topology{Cluster: "chat", Status: contracts.ClusterReady, Epoch: 1, Members: f.members}, nil
+}
+
+func (f *fixed) Lookup(_ context.Context, kind, id string, _ cluster.Query) (contracts.Placement, error) {
+	m := f.members[len(id)%len(f.members)]
+	return contracts.Placement{
+		Kind: kind, ID: id, Epoch: 1, Owner: &m,
+		Activation: &contracts.Activation{Kind: kind, ID: id, FencingToken: 1, Member: m.Member, Incarnation: m.Incarnation},
+	}, nil
+}
+
+// TestCachedAllocatesNothing: a lookup that is cached costs no memory.
+func TestCachedAllocatesNothing(t *testing.T) {
+	l, ids := located(t)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, ok := l.Cached(ids[7]); !ok {
+			t.Error("not cached")
+		}
+		if _, err := l.Locate(context.Background(), ids[8]); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkCached is a lookup without a request, in a cluster of a thousand members.
+func BenchmarkCached(b *testing.B) {
+	l, ids := located(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, ok := l.Cached(ids[i%len(ids)]); !ok {
+			b.Fatal("not cached")
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
+)
+
+// Activation is an identity that a member serves, or is to serve.
+type Activation struct {
+	Identity
+
+	Token        int64  // the fencing token: higher than all before; pass it on to whatever the activation writes to
+	State        []byte // that owners stored, as far as the member knows
+	StateVersion int64  // how often it was stored
+}
+
+// Host is what a program does with the identities that its member is given. Its methods are called from several goroutines at once, and for one
+// identity one after the other.
+type Host interface {
+	// Activate begins to serve an identity. ctx lasts as long as the activation; when it is lost, it ends with an [ErrLost]. An error, or a
+	// panic, frees the identity, and is the reason that those who wait for it are given. It must return when ctx ends.
+	Activate(ctx context.Context, a Activation) error
+
+	// Deactivate ends what Activate began; the context of Activate has ended. While the identity still belongs to the member, that is
+	// unless reason is an [ErrLost], a last state can be stored with [Member.WriteState].
+	Deactivate(ctx context.Context, a Activation, reason error)
+}
+
+// Options are the settings of [NewMember]. Without Kinds the member hosts nothing.
+type Options struct {
+	Kinds   []string          // of identities that the member hosts
+	Labels  map[string]string // for placements that require or prefer some
+	Weight  int64             // share of the partitions, relative to the other members; 0 means 1
+	Address string            // where the member is reached, for its clients
+
+	// TTL is how long the member's lease lasts after a heartbeat, in whole seconds from 3 s to an hour; 0 means 10 s. A heartbeat is sent every
+	// third of it. Another member can have the identities of a process that died when so much has passed.
+	TTL time.Duration
+
+	// Partitions is what the first member of a cluster sets it up with; 0 means the provider's default.
+	Partitions int64
+
+	// Replaces is an incarnation in whose place the member joins, for rolling deployments: it gets its partitions, and no others. It is used
+	// for the first join.
+	Replaces contracts.Incarnation
+
+	// ServeOnly: the member does not follow the events of the cluster, so that [Member.Serve] alone activates. Every member that follows
+	// them reads all: leave it to the callers in clusters in which hundreds of identities are activated each second.
+	ServeOnly bool
+
+	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
+	Observe func(Event)
+
+	clock func() time.Time // nil means time.Now
+}
+
+// Member hosts identities in a cluster. Its methods may be called from several goroutines at once.
+type Member struct {
+	*component
+
+	provider Provider
+	host     Host
+	o        Options
+
+	mu     sync.Mutex
+	ctx    context.Context //nolint:containedctx // from Start to Stop
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when Stop has released everything
+	life   *life         // nil without an incarnation
+	acts   map[Identity]*act
+}
+
+// NewMember returns a member of this name, which differs from that of every other member. Options may be nil.
+func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) {
+	m := &Member{provider: p, host: host, acts: map[Identity]*act{}}
+	if o != nil {
+		m.o = *o
+	}
+	m.o.TTL = cmp.Or(m.o.TTL, 10*time.Second)
+	if m.o.clock == nil {
+		m.o.clock = time.Now
+	}
+	m.component = newComponent(AsMember, name, m.o.Observe)
+	switch {
+	case p == nil || host == nil:
+		return nil, errors.New("a member needs a Provider and a Host")
+	case name == "":
+		return nil, errors.New("the name of a member must not be empty: take one that no other process has, such as the host's")
+	case m.o.TTL < 3*time.Second || m.o.TTL > time.Hour || m.o.TTL%time.Second != 0:
+		return nil, fmt.Errorf("Options.TTL is %v: must be whole seconds from 3s to 1h", m.o.TTL)
+	}
+	return m, nil
+}
+
+func (m *Member) seconds() int64 { return int64(m.o.TTL / time.Second) }
+
+// Incarnation is under which number the member is in the cluster; 0 if it is not.
+func (m *Member) Incarnation() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life == nil || m.life.check() != nil {
+		return 0
+	}
+	return m.life.number
+}
+
+// Start joins the cluster and serves from then on, until [Member.Stop]. A join that is rejected is an error, and the member is Stopped;
+// MEMBER_EXISTS says for how long the lease of the member that has this name lasts. While the provider cannot be reached, Start tries
+// again until ctx ends.
+func (m *Member) Start(ctx context.Context) error {
+	if !m.change(Starting, 0, nil, Stopped) {
+		return &StateError{m.Status()}
+	}
+	m.mu.Lock()
+	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	m.done = make(chan struct{})
+	joining, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.ctx, func() { cancel(errStopped) })()
+	m.mu.Unlock()
+	l, err := m.join(joining, m.o.Replaces, false)
+	if err != nil {
+		m.cancel(err)
+		m.change(Stopped, 0, err, Starting)
+		close(m.done)
+		return err
+	}
+	m.change(Ready, l.number, nil, Starting)
+	go m.run(l)
+	return nil
+}
+
+// waits are those between the tries of a request.
+var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 50 * time.Millisecond}
+
+// join makes a new incarnation. With again, it waits for the lease of an earlier one to end.
+func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*life, error) {
+	id := rand.Text()
+	for try := 0; ; try++ {
+		asked := m.o.clock()
+		s, err := m.ask(ctx, id, replaces)
+		if err == nil {
+			l := &life{
+				name: s.Member, number: s.Incarnation, clock: m.o.clock, asked: asked,
+				term: served(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond),
+			}
+			l.ctx, l.cancel = context.WithCancelCause(m.ctx)
+			if l.check() == nil {
+				m.mu.Lock()
+				m.life = l
+				m.mu.Unlock()
+				return l, nil
+			}
+			err = contracts.CodeLeaseExpired
+		}
+		pause := waits.Delay(try)
+		switch e, _ := errors.AsType[*contracts.Error](err); {
+		case ctx.Err() != nil:
+			return nil, errors.Join(context.Cause(ctx), err)
+		case errors.Is(err, contracts.CodeLeaseExpired), again && errors.Is(err, contracts.CodeRequestIDReused):
+			id, again = rand.Text(), true // it may have joined, for a moment
+		case again && errors.Is(err, contracts.CodeMemberExists):
+			if e != nil && e.RetryAfter > 0 {
+				pause = e.RetryAfter
+			}
+		case errors.Is(err, contracts.CodeMemberExists), final(err) && !again:
+			return nil, fmt.Errorf("join as %q: %w", m.name, err)
+		}
+		m.emit(Event{What: RequestFailed, Err: fmt.Errorf("join: %w", err)})
+		if !sleep(ctx, pause) {
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnation) (contracts.MemberState, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.o.TTL)
+	defer cancel()
+	if replaces.Member != "" {
+		return m.provider.Replace(ctx, m.name, contracts.MemberReplaceRequest{
+			RequestID: id, Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address, TTLSeconds: m.seconds(), Replaces: replaces,
+		})
+	}
+	return m.provider.Join(ctx, m.name, contracts.MemberJoinRequest{
+		RequestID: id, Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address, TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
+	})
+}
+
+// final reports whether the same request would be rejected again.
+func final(err error) bool {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return !e.Retryable && e.Status < 500
+	}
+	code, ok := errors.AsType[contracts.Code](err)
+	info, _ := code.Info()
+	return ok && !info.Retryable && info.Status < 500
+}
+
+// run keeps the member in the cluster until it stops.
+func (m *Member) run(l *life) {
+	defer func() {
+		m.change(Stopped, 0, nil, Draining, NotReady, Ready)
+		close(m.done)
+	}()
+	for {
+		var keepers sync.WaitGroup
+		keepers.Go(l.watch)
+		keepers.Go(func() { m.beat(l) })
+		if !m.o.ServeOnly {
+			keepers.Go(func() { m.follow(l) })
+		}
+		<-l.ctx.Done()
+		cause := context.Cause(l.ctx)
+		m.change(NotReady, l.number, cause, Ready)
+		for _, a := range m.shut(l) {
+			keepers.Go(func() { m.finish(m.ctx, a, cause) })
+		}
+		keepers.Wait()
+		l.work.Wait() // only then may the identities be activated here again
+		m.mu.Lock()
+		m.life = nil
+		m.mu.Unlock()
+		if m.ctx.Err() != nil {
+			return
+		}
+		// If the cluster still has the old incarnation, its activations are free sooner when it leaves.
+		ctx, cancel := context.WithTimeout(m.ctx, m.o.TTL/3)
+		_, _ = m.provider.Leave(ctx, m.name, contracts.MemberRequest{Incarnation: l.number}) // or its lease ends
+		cancel()
+		var err error
+		if l, err = m.join(m.ctx, contracts.Incarnation{}, true); err != nil {
+			return
+		}
+		m.change(Ready, l.number, nil, NotReady)
+	}
+}
+
+// Stop hands over what the member serves, leaves the cluster and releases everything. When ctx ends first, what is left is dropped: its
+// contexts end, and others have it when the lease of the member ends; the error says so.
+func (m *Member) Stop(ctx context.Context) error {
+	m.mu.Lock()
+	cancel, done := m.cancel, m.done
+	m.mu.Unlock()
+	if m.change(Draining, m.Incarnation(), nil, Ready, NotReady) {
+		go func() {
+			m.drain(ctx)
+			cancel(errStopped)
+		}()
+	} else if m.Status().State == Starting {
+		cancel(errStopped)
+	}
+	if done == nil {
+		return nil
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		cancel(errStopped)
+		return fmt.Errorf("stop %q: what it serves was not handed over: %w", m.name, context.Cause(ctx))
+	}
+	return nil
+}
+
+// handOvers is how many identities a member hands over at a time.
+const handOvers = 16
+
+// drain gives away what the member has, and leaves.
+func (m *Member) drain(ctx context.Context) {
+	m.mu.Lock()
+	l := m.life
+	m.mu.Unlock()
+	if l == nil || l.check() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })()
+	self := contracts.MemberRequest{Incarnation: l.number}
+	if err := m.insist(ctx, func(ctx context.Context) error {
+		_, err := m.provider.Drain(ctx, m.name, self)
+		return err
+	}); err != nil {
+		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("drain: %w", err)})
+	}
+	var hands sync.WaitGroup
+	room := make(chan struct{}, handOvers)
+	for _, a := range m.shut(l) {
+		room <- struct{}{}
+		hands.Go(func() {
+			defer func() { <-room }()
+			m.finish(ctx, a, errStopped)
+		})
+	}
+	hands.Wait()
+	if l.check() != nil || ctx.Err() != nil {
+		return
+	}
+	if err := m.insist(ctx, func(ctx context.Context) error {
+		_, err := m.provider.Leave(ctx, m.name, self)
+		return err
+	}); err != nil {
+		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("leave: %w", err)})
+	}
+}
+
+// insist sends a request until there is a definite response or the context ends. The codes count as definite, too.
+func (m *Member) insist(ctx context.Context, request func(context.Context) error, codes ...contracts.Code) error {
+	for try := 0; ; try++ {
+		err := request(ctx)
+		switch {
+		case err == nil, final(err), slices.ContainsFunc(codes, func(c contracts.Code) bool { return errors.Is(err, c) }):
+			return err
+		case !sleep(ctx, waits.Delay(try)):
+			return errors.Join(context.Cause(ctx), err)
+		}
+		m.emit(Event{What: RequestFailed, Err: err})
+	}
+}
+
+// reason is an error as the text of at most so many bytes that a provider takes.
+func reason(err error) string {
+	const most = 512
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(err.Error(), "?"))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return cmp.Or(text, "no reason was given")
+}

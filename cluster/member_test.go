@@ -1,0 +1,519 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+var errNetwork = errors.New("connection reset")
+
+// TestLifeOfAMember: it serves in Ready and nowhere else, and what changes has an event with its time (PLC-LIFE-1,
+// PLC-LIFE-3, PLC-LIFE-5).
+func TestLifeOfAMember(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.member("ann", nil)
+		refused := func(want error) {
+			t.Helper()
+			if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, want) {
+				t.Errorf("serve: %v, want %v", err, want)
+			}
+			if err := m.Member.Deactivate(t.Context(), room("a"), "x"); !errors.Is(err, want) {
+				t.Errorf("deactivate: %v, want %v", err, want)
+			}
+		}
+		refused(cluster.ErrNotRunning)
+		if s := m.Status(); s.State != cluster.Stopped || s.Since.IsZero() {
+			t.Errorf("%+v before it was started", s)
+		}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(t.Context()); err == nil {
+			t.Error("started twice")
+		}
+		a, err := m.Serve(t.Context(), room("a"))
+		if err != nil || a.Token == 0 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		again, err := m.Serve(t.Context(), room("a"))
+		if given, _ := m.counts(); err != nil || again.Token != a.Token || given != 1 || len(m.Activations()) != 1 {
+			t.Errorf("again: %+v, %v; %d times activated", again, err, given)
+		}
+		time.Sleep(time.Minute) // heartbeats
+		if err := cluster.Check(m.context(room("a"))); err != nil || m.Incarnation() == 0 {
+			t.Errorf("after a minute: %v", err)
+		}
+		if err := m.WriteState(t.Context(), room("a"), []byte("one")); err != nil {
+			t.Error(err)
+		}
+		if err := m.Member.Deactivate(t.Context(), room("a"), "it is empty"); err != nil {
+			t.Error(err)
+		}
+		if r := w.record(room("a")); r.Phase != contracts.PhaseFree || r.Reason != "it is empty" || string(r.State) != "one" {
+			t.Errorf("%+v", r)
+		}
+		if m.context(room("a")).Err() == nil {
+			t.Error("the context of an activation that has ended lives")
+		}
+		if b, err := m.Serve(t.Context(), room("a")); err != nil || b.Token <= a.Token || string(b.State) != "one" || b.StateVersion != 1 {
+			t.Errorf("activated again: %+v, %v", b, err)
+		}
+		w.stop(m)
+		refused(cluster.ErrNotRunning)
+		m.went(t, cluster.Starting, cluster.Ready, cluster.Draining, cluster.Stopped)
+		if n := len(m.has(cluster.Activated)); n != 2 || len(m.has(cluster.ActivationEnded)) != 2 {
+			t.Errorf("%+v", m.events)
+		}
+		if r := w.record(room("a")); r.Phase != contracts.PhaseFree {
+			t.Errorf("after the stop: %+v", r)
+		}
+		if err := m.Start(t.Context()); err != nil { // it can be started again
+			t.Fatal(err)
+		}
+		w.stop(m)
+	})
+}
+
+// TestClaimReachesTheMember: a caller that never speaks to the member has it activate an identity, and waits until it has.
+func TestClaimReachesTheMember(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", func(_ *cluster.Options, h *host) {
+			h.activate = func(context.Context, cluster.Activation) error { time.Sleep(2 * time.Second); return nil }
+		})
+		l, _ := w.locator(nil)
+		where, err := l.Activate(t.Context(), room("a"))
+		if err != nil || where.Member != "ann" || where.Address != "ann:1" || where.Token == 0 {
+			t.Fatalf("%+v, %v", where, err)
+		}
+		if all := m.Activations(); len(all) != 1 || all[0].Token != where.Token || w.record(room("a")).Phase != contracts.PhaseActive {
+			t.Errorf("%+v", all)
+		}
+		time.Sleep(time.Minute)
+		if given, ended := m.counts(); given != 1 || ended != 0 {
+			t.Errorf("activated %d times, ended %d times", given, ended)
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestActivationFailure: the reason reaches those who wait, whichever way they came, and the identity is free (PLC-ONE-4).
+func TestActivationFailure(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		broken := true
+		m := w.start("ann", func(_ *cluster.Options, h *host) {
+			h.activate = func(_ context.Context, a cluster.Activation) error {
+				switch {
+				case !broken:
+					return nil
+				case a.ID == "p":
+					panic("out of range")
+				default:
+					return errors.New("the snapshot cannot be read")
+				}
+			}
+		})
+		l, _ := w.locator(nil)
+		_, err := l.Activate(t.Context(), room("a"))
+		if !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "the snapshot cannot be read") {
+			t.Errorf("the claimant: %v", err)
+		}
+		if _, err := l.Activate(t.Context(), room("p")); !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "out of range") {
+			t.Errorf("a panic: %v", err)
+		}
+		if _, err = m.Serve(t.Context(), room("b")); err == nil || !strings.Contains(err.Error(), "the snapshot cannot be read") {
+			t.Errorf("the caller: %v", err)
+		}
+		for _, id := range []string{"a", "b", "p"} {
+			if r := w.record(room(id)); r.Phase != contracts.PhaseFree || r.Reason == "" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if failures := m.has(cluster.ActivationFailed); len(failures) != 3 || failures[0].Err == nil || failures[0].Identity != room("a") {
+			t.Errorf("%+v", failures)
+		}
+		broken = false
+		if _, err := l.Activate(t.Context(), room("a")); err != nil {
+			t.Error(err)
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestNameIsTaken: a second process under the same name is rejected, and changes nothing.
+func TestNameIsTaken(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		other := w.member("ann", nil)
+		err := other.Start(t.Context())
+		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeMemberExists || e.RetryAfter <= 0 {
+			t.Errorf("%v", err)
+		}
+		if s := other.Status(); s.State != cluster.Stopped || !errors.Is(s.Cause, contracts.CodeMemberExists) {
+			t.Errorf("%+v", s)
+		}
+		if err := other.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Error(err)
+		}
+		w.stop(m)
+	})
+}
+
+// TestLostHeartbeats: a member that cannot extend its lease stops before it ends, and joins again when it can; each step has an event
+// (PLC-LIFE-4).
+func TestLostHeartbeats(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		began, first := time.Now(), m.Incarnation()
+		m.p.set(func(string) (error, bool) { return errNetwork, false })
+		<-m.context(room("a")).Done()
+		if at := time.Since(began); at >= 10*time.Second || at < 8*time.Second || !errors.Is(context.Cause(m.context(room("a"))), cluster.ErrLost) {
+			t.Errorf("lost after %v: %v", at, context.Cause(m.context(room("a"))))
+		}
+		synctest.Wait()
+		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotReady) {
+			t.Errorf("serve without a lease: %v", err)
+		}
+		if _, ended := m.counts(); ended != 1 || !errors.Is(m.ended[0], cluster.ErrLost) || m.Incarnation() != 0 {
+			t.Errorf("%d ended", ended)
+		}
+		if err := m.WriteState(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrLost) {
+			t.Errorf("write without a lease: %v", err)
+		}
+		time.Sleep(time.Minute)
+		m.p.set(nil)
+		time.Sleep(10 * time.Second)
+		if s := m.Status(); s.State != cluster.Ready || m.Incarnation() <= first {
+			t.Errorf("%+v, incarnation %d", s, m.Incarnation())
+		}
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Error(err)
+		}
+		m.went(t, cluster.Starting, cluster.Ready, cluster.NotReady, cluster.Ready)
+		if len(m.has(cluster.RequestFailed)) == 0 || len(m.has(cluster.ActivationLost)) != 1 {
+			t.Errorf("%+v", m.events)
+		}
+		w.stop(m)
+	})
+}
+
+// TestHeartbeatsCountFromTheRequest: the provider may have decided the moment it was asked, however late its response is.
+func TestHeartbeatsCountFromTheRequest(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		began, n := time.Now(), 0
+		m.p.set(func(request string) (error, bool) {
+			if request != "heartbeat" {
+				return nil, false
+			}
+			if n++; n > 1 {
+				return errNetwork, false
+			}
+			time.Sleep(3 * time.Second)
+			return nil, false
+		})
+		<-m.context(room("a")).Done()
+		// The first heartbeat was sent at 3.3 s, and the lease of 10 s is served but for its last tenth.
+		if at := time.Since(began).Round(time.Second / 10); at != 12300*time.Millisecond {
+			t.Errorf("lost after %v", at)
+		}
+		m.p.set(nil)
+		synctest.Wait()
+		w.stop(m)
+	})
+}
+
+// TestFrozen: a process that was stopped for longer than its lease does not take another step when it goes on, although no timer has fired and
+// no one has told it; what it had is another's, with a higher token.
+func TestFrozen(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		a, err := m.Serve(t.Context(), room("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := m.context(room("a"))
+		w.freeze(11 * time.Second)
+		if err := cluster.Check(ctx); !errors.Is(err, cluster.ErrLost) {
+			t.Errorf("the first step after the thaw: %v", err)
+		}
+		if ctx.Err() == nil || m.Incarnation() != 0 {
+			t.Error("the activation lives")
+		}
+		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotReady) {
+			t.Errorf("serve: %v", err)
+		}
+		synctest.Wait()
+		other := w.start("bob", nil)
+		time.Sleep(time.Minute)
+		l, _ := w.locator(nil)
+		where, err := l.Activate(t.Context(), room("a"))
+		if err != nil || where.Token <= a.Token {
+			t.Errorf("%+v, %v; the token was %d", where, err, a.Token)
+		}
+		l.Stop()
+		w.stop(m, other)
+	})
+}
+
+// TestEvicted: a member that is evicted while its own clock says that it may serve learns of it with its next heartbeat, or when it writes.
+func TestEvicted(t *testing.T) {
+	for name, learn := range map[string]func(m joined) error{
+		"by a heartbeat": func(m joined) error { <-m.context(room("a")).Done(); return context.Cause(m.context(room("a"))) },
+		"by a write":     func(m joined) error { return m.WriteState(context.Background(), room("a"), []byte("zombie")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				m := w.start("ann", nil)
+				a, err := m.Serve(t.Context(), room("a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Another process ends the incarnation and has the identity.
+				p := w.provider()
+				if _, err := p.Leave(t.Context(), "ann", contracts.MemberRequest{Incarnation: m.Incarnation()}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "r1", Kinds: []string{"room"}, TTLSeconds: 600}); err != nil {
+					t.Fatal(err)
+				}
+				if o, err := p.Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "r2"}); err != nil || o.Activation.FencingToken <= a.Token {
+					t.Fatalf("%+v, %v", o, err)
+				}
+				if err := learn(m); !errors.Is(err, cluster.ErrLost) {
+					t.Errorf("%v", err)
+				}
+				time.Sleep(20 * time.Second)
+				if r := w.record(room("a")); r.Member != "bob" || r.State != nil {
+					t.Errorf("%+v", r)
+				}
+				if s := m.Status(); s.State != cluster.Ready {
+					t.Errorf("%+v", s)
+				}
+				w.stop(m)
+			})
+		})
+	}
+}
+
+// TestStopHandsOver: what a member serves goes to others in one step each, with its last state; no one else is asked (PLC-LIFE-2).
+func TestStopHandsOver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var m joined
+		m = w.start("ann", func(_ *cluster.Options, h *host) {
+			h.ending = func(a cluster.Activation, reason error) {
+				if err := m.WriteState(context.Background(), a.Identity, []byte("last of "+a.ID)); err != nil || errors.Is(reason, cluster.ErrLost) {
+					w.t.Errorf("%v after %v", err, reason)
+				}
+			}
+		})
+		tokens := map[string]int64{}
+		for i := range 40 {
+			id := fmt.Sprint(i)
+			a, err := m.Serve(t.Context(), room(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens[id] = a.Token
+		}
+		other := w.start("bob", nil)
+		w.stop(m)
+		time.Sleep(20 * time.Second)
+		for id, token := range tokens {
+			if r := w.record(room(id)); r.Phase != contracts.PhaseActive || r.Member != "bob" || r.FencingToken != token+1 || string(r.State) != "last of "+id {
+				t.Errorf("%+v", r)
+			}
+		}
+		if n := len(other.Activations()); n != 40 {
+			t.Errorf("%d are served", n)
+		}
+		for _, a := range other.given {
+			if string(a.State) != "last of "+a.ID {
+				t.Errorf("%+v", a)
+			}
+		}
+		w.stop(other)
+	})
+}
+
+// TestStopWhileActivating: an activation that is not over need not be begun, and those who wait for it are told (PLC-LIFE-2).
+func TestStopWhileActivating(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", func(_ *cluster.Options, h *host) {
+			h.activate = func(ctx context.Context, _ cluster.Activation) error { <-ctx.Done(); return ctx.Err() }
+		})
+		l, _ := w.locator(nil)
+		direct, claimed := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := m.Serve(t.Context(), room("a")); direct <- err }()
+		go func() { _, err := l.Activate(t.Context(), room("b")); claimed <- err }()
+		time.Sleep(3 * time.Second)
+		w.stop(m)
+		if err := <-direct; !errors.Is(err, cluster.ErrNotRunning) && !errors.Is(err, cluster.ErrDraining) {
+			t.Errorf("the caller: %v", err)
+		}
+		if err := <-claimed; !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "the member stops") {
+			t.Errorf("the claimant: %v", err)
+		}
+		for _, id := range []string{"a", "b"} {
+			if r := w.record(room(id)); r.Phase != contracts.PhaseFree {
+				t.Errorf("%+v", r)
+			}
+		}
+		l.Stop()
+	})
+}
+
+// TestStopInTime: a Stop whose context ends drops what is left, and says so; nothing remains (PLC-LIFE-2).
+func TestStopInTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		m.p.set(func(string) (error, bool) { return errNetwork, false })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := m.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+		if s := m.Status(); s.State != cluster.Stopped || m.context(room("a")).Err() == nil {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestStopWhileStarting: a Start that cannot reach the provider ends.
+func TestStopWhileStarting(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.member("ann", nil)
+		m.p.set(func(string) (error, bool) { return errNetwork, false })
+		started := make(chan error, 1)
+		go func() { started <- m.Start(t.Context()) }()
+		time.Sleep(time.Minute)
+		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotRunning) || m.Status().State != cluster.Starting {
+			t.Errorf("serve: %v", err)
+		}
+		w.stop(m)
+		if err := <-started; !errors.Is(err, errNetwork) {
+			t.Errorf("start: %v", err)
+		}
+		m.went(t, cluster.Starting, cluster.Stopped)
+	})
+}
+
+// TestLateDuplicates: events come again and again, and responses get lost after the request was carried out; nothing is activated twice, or freed
+// that was not to be.
+func TestLateDuplicates(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		late := map[string]contracts.PlacementEvent{} // every page has all that ever were, once more
+		m.p.tap = func(page contracts.EventPage) contracts.EventPage {
+			for _, e := range page.Events {
+				e.EventID += "/late"
+				late[e.EventID] = e
+			}
+			for _, e := range late {
+				page.Events = append(page.Events, e)
+			}
+			return page
+		}
+		lost := map[string]int{}
+		m.p.set(func(request string) (error, bool) {
+			if lost[request]++; lost[request] <= 2 && request != "heartbeat" && request != "events" && request != "claim" {
+				return errNetwork, true
+			}
+			return nil, false
+		})
+		l, _ := w.locator(nil)
+		if _, err := l.Activate(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Member.Deactivate(t.Context(), room("a"), "done"); err != nil {
+			t.Fatal(err)
+		}
+		a, err := m.Serve(t.Context(), room("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if given, ended := m.counts(); given != 2 || ended != 1 || len(m.Activations()) != 1 || w.record(room("a")).FencingToken != a.Token {
+			t.Errorf("activated %d times, ended %d times", given, ended)
+		}
+		// A claim that was carried out, and whose response was lost: the next one finds it.
+		m.p.set(func(request string) (error, bool) {
+			if lost[request]++; request == "claim" && lost[request] == 3 {
+				return errNetwork, true
+			}
+			return nil, false
+		})
+		lost["claim"] = 2
+		if _, err := m.Serve(t.Context(), room("b")); !errors.Is(err, errNetwork) {
+			t.Errorf("%v", err)
+		}
+		if b, err := m.Serve(t.Context(), room("b")); err != nil || b.Token != w.record(room("b")).FencingToken {
+			t.Errorf("%+v, %v", b, err)
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestNotHere: a member does not serve what is elsewhere, and says where it is.
+func TestNotHere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+			t.Fatal(err)
+		}
+		other := w.start("bob", nil)
+		_, err := other.Serve(t.Context(), room("a"))
+		if e, ok := errors.AsType[*cluster.NotHereError](err); !ok || e.Where.Member != "ann" || e.Where.Address != "ann:1" || e.Where.Token == 0 {
+			t.Errorf("%v", err)
+		}
+		_, err = other.Serve(t.Context(), cluster.Identity{Kind: "device", ID: "a"})
+		if _, ok := errors.AsType[*cluster.NotHereError](err); !ok || !errors.Is(err, contracts.CodeMemberIneligible) {
+			t.Errorf("a kind that it does not host: %v", err)
+		}
+		w.stop(other, m)
+	})
+}
+
+// TestReplace: a new process takes the place of an old one, which hands over to it.
+func TestReplace(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		for i := range 10 {
+			if _, err := m.Serve(t.Context(), room(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := w.start("ann-2", func(o *cluster.Options, _ *host) {
+			o.Replaces = contracts.Incarnation{Member: "ann", Incarnation: m.Incarnation()}
+		})
+		w.stop(m)
+		time.Sleep(20 * time.Second)
+		if n := len(next.Activations()); n != 10 {
+			t.Errorf("%d were handed over", n)
+		}
+		w.stop(next)
+	})
+}

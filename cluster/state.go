@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// State is what a component does.
+type State int32
+
+// The states of a component.
+const (
+	Stopped  State = iota // it holds no resources
+	Starting              // it has no answer yet
+	NotReady              // it runs, and cannot serve requests
+	Ready                 // it serves requests
+	Draining              // it hands over what it has
+)
+
+// String is the state in words.
+func (s State) String() string {
+	return [...]string{"Stopped", "Starting", "NotReady", "Ready", "Draining"}[s]
+}
+
+// Role is what a component is in the cluster.
+type Role string
+
+// The roles of a component.
+const (
+	AsMember Role = "member" // hosts identities
+	AsClient Role = "client" // finds them
+)
+
+// Status is the state of a component since a time.
+type Status struct {
+	State State
+	Role  Role
+	Since time.Time
+	Cause error // of the state, nil if it is as intended
+}
+
+// What a [StateError] is.
+var (
+	ErrNotRunning = errors.New("the component is not running")
+	ErrNotReady   = errors.New("the component is not ready")
+	ErrDraining   = errors.New("the component is draining")
+)
+
+// StateError is the error of a request that a component in this state does not serve. errors.Is matches one of [ErrNotRunning], [ErrNotReady]
+// and [ErrDraining], and the cause of the state.
+type StateError struct{ Status Status }
+
+func (e *StateError) Error() string {
+	s := fmt.Sprintf("the %s is %v since %s", e.Status.Role, e.Status.State, e.Status.Since.UTC().Format(time.RFC3339))
+	if e.Status.Cause != nil {
+		s += ": " + e.Status.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns what the error is, and the cause of the state.
+func (e *StateError) Unwrap() []error {
+	kind := ErrNotRunning
+	switch e.Status.State {
+	case NotReady:
+		kind = ErrNotReady
+	case Draining:
+		kind = ErrDraining
+	}
+	if e.Status.Cause == nil {
+		return []error{kind}
+	}
+	return []error{kind, e.Status.Cause}
+}
+
+// What happened, as [Event.What] says it.
+const (
+	StateChanged     = "StateChanged"     // from Event.From to Event.To
+	Activated        = "Activated"        // an identity is served
+	ActivationFailed = "ActivationFailed" // Event.Err is why
+	ActivationEnded  = "ActivationEnded"  // an identity is not served any more, as intended
+	ActivationLost   = "ActivationLost"   // an identity is not this member's any more: Event.Err is why
+	RequestFailed    = "RequestFailed"    // and is to be tried again: Event.Err is why
+)
+
+// Event is a change of a component, or something that went wrong.
+type Event struct {
+	At   time.Time
+	What string
+	Role Role
+
+	From, To State // of StateChanged
+
+	Member      string   // its name; empty for a client
+	Incarnation int64    // of the member, if it has one
+	Identity    Identity // of an activation
+	Token       int64    // of an activation
+	Err         error    // the cause
+}
+
+// component is the state of a Member or a Locator, and its events.
+type component struct {
+	role    Role
+	name    string
+	observe func(Event)
+	fast    atomic.Int32 // the state, for requests that must not wait
+
+	mu         sync.Mutex
+	status     Status
+	queue      []Event
+	delivering bool
+}
+
+func newComponent(role Role, name string, observe func(Event)) *component {
+	return &component{role: role, name: name, observe: observe, status: Status{State: Stopped, Role: role, Since: time.Now()}}
+}
+
+// Status returns the state, since when, and why.
+func (c *component) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+// ready is the error of a request unless the component is Ready.
+func (c *component) ready() error {
+	if State(c.fast.Load()) == Ready {
+		return nil
+	}
+	if s := c.Status(); s.State != Ready {
+		return &StateError{s}
+	}
+	return nil
+}
+
+// change goes to a state from one of others, and reports whether it did.
+func (c *component) change(to State, incarnation int64, cause error, from ...State) bool {
+	c.mu.Lock()
+	was := c.status.State
+	ok := false
+	for _, f := range from {
+		ok = ok || was == f
+	}
+	if !ok {
+		c.mu.Unlock()
+		return false
+	}
+	c.status = Status{State: to, Role: c.role, Since: time.Now(), Cause: cause}
+	c.fast.Store(int32(to))
+	c.queue = append(c.queue, Event{
+		At: c.status.Since, What: StateChanged, Role: c.role, From: was, To: to, Member: c.name, Incarnation: incarnation, Err: cause,
+	})
+	c.mu.Unlock()
+	c.deliver()
+	return true
+}
+
+// emit tells the observer.
+func (c *component) emit(e Event) {
+	e.At, e.Role, e.Member = time.Now(), c.role, c.name
+	c.mu.Lock()
+	c.queue = append(c.queue, e)
+	c.mu.Unlock()
+	c.deliver()
+}
+
+// deliver calls the observer with all events in their order, one at a time, and without a lock: it may ask the component.
+func (c *component) deliver() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.delivering {
+		return
+	}
+	c.delivering = true
+	for len(c.queue) > 0 {
+		e := c.queue[0]
+		c.queue = c.queue[1:]
+		if c.observe != nil {
+			c.mu.Unlock()
+			c.observe(e)
+			c.mu.Lock()
+		}
+	}
+	c.delivering = false
+}

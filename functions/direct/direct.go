@@ -1,0 +1,290 @@
+// Package direct gives programs that have a store at hand what others ask a server for: the placement of a cluster, as package cluster needs it.
+//
+//	service := placement.New(store, nil)
+//	provider := direct.Cluster(service, placement.Cluster{Tenant: "acme", Name: "chat"})
+//	member, err := cluster.NewMember(provider, "worker-1", host, options)
+//
+// Who has the store may do everything: there are no tenants to keep apart, and no subjects to whom members belong.
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// Cluster is the placement of a cluster on a store.
+func Cluster(s *placement.Service, c placement.Cluster) cluster.Provider { return provider{s, c} }
+
+type provider struct {
+	service *placement.Service
+	cluster placement.Cluster
+}
+
+var _ cluster.Provider = provider{}
+
+// Join implements [cluster.Provider].
+func (p provider) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error) {
+	return memberState(p.service.Join(ctx, placement.Join{
+		Cluster: p.cluster, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds), Partitions: int(r.Partitions),
+		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+	}))
+}
+
+// Replace implements [cluster.Provider].
+func (p provider) Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+	return memberState(p.service.Join(ctx, placement.Join{
+		Cluster: p.cluster, Member: member, RequestID: r.RequestID, Address: r.Address, TTL: seconds(r.TTLSeconds),
+		Offer:    placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+		Replaces: placement.Incarnation{Member: r.Replaces.Member, Number: r.Replaces.Incarnation},
+	}))
+}
+
+// Heartbeat implements [cluster.Provider].
+func (p provider) Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
+	return memberState(p.service.Heartbeat(ctx, placement.Heartbeat{
+		Cluster: p.cluster, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, Seq: r.Seq, TTL: seconds(r.TTLSeconds),
+	}))
+}
+
+// Drain implements [cluster.Provider].
+func (p provider) Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
+	return memberState(p.service.DrainMember(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation}))
+}
+
+// Leave implements [cluster.Provider].
+func (p provider) Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
+	return memberState(p.service.Leave(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation}))
+}
+
+// Topology implements [cluster.Provider].
+func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
+	t, err := p.service.Topology(ctx, p.cluster)
+	if err != nil {
+		return contracts.Topology{}, judged(err)
+	}
+	status := contracts.ClusterUndetermined
+	if t == nil {
+		t = placement.NewTopology(placement.DefaultPartitions)
+	}
+	if t.Ready() {
+		status = contracts.ClusterReady
+	}
+	members := make([]contracts.ClusterMember, len(t.Members))
+	for i := range t.Members {
+		members[i] = *clusterMember(&t.Members[i])
+	}
+	return contracts.Topology{
+		Cluster: p.cluster.Name, Status: status, Epoch: t.Epoch, ChangedAt: text(t.At), Cause: t.Cause, Members: members,
+		HashVersion: placement.HashVersion, Partitions: int64(t.Partitions()), Table: t.Table(),
+	}, nil
+}
+
+// Lookup implements [cluster.Provider].
+func (p provider) Lookup(ctx context.Context, kind, id string, q cluster.Query) (contracts.Placement, error) {
+	o, err := p.service.Lookup(ctx, placement.Lookup{
+		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}, Need: placement.Need{Labels: q.Labels, Prefer: q.Prefer}, Epoch: q.Epoch,
+	})
+	if err = p.rejected(o.Outcome, err); err != nil {
+		return contracts.Placement{}, err
+	}
+	found := contracts.Placement{Kind: kind, ID: id, Epoch: o.Epoch, Partition: int64(o.Partition), Placed: clusterMember(o.Placed), Owner: clusterMember(o.Owner)}
+	if o.Activation.Token != 0 {
+		a := p.activation(o.Activation)
+		found.Activation = &a
+	}
+	return found, nil
+}
+
+// Activation implements [cluster.Provider].
+func (p provider) Activation(ctx context.Context, kind, id string) (contracts.Activation, error) {
+	o, err := p.service.Lookup(ctx, placement.Lookup{Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}})
+	switch {
+	case err != nil:
+		return contracts.Activation{}, judged(err)
+	case o.Activation.Token == 0:
+		return contracts.Activation{}, contracts.Errorf(contracts.CodeNotFound, "%s/%s was never claimed, or has been free for long", kind, id)
+	default:
+		return p.activation(o.Activation), nil
+	}
+}
+
+// eventPoll is how often a provider that waits for events asks the store.
+const eventPoll = time.Second
+
+// Events implements [cluster.Provider]. Young events are returned again, without waiting.
+func (p provider) Events(ctx context.Context, q cluster.EventQuery) (contracts.EventPage, error) {
+	for left := q.Wait; ; left -= eventPoll {
+		page, err := p.service.Events(ctx, p.cluster, q.After, q.PageSize)
+		if err != nil {
+			return contracts.EventPage{}, judged(err)
+		}
+		if len(page.Events) > 0 || left <= 0 {
+			return events(page), nil
+		}
+		select {
+		case <-ctx.Done():
+			return contracts.EventPage{}, ctx.Err()
+		case <-time.After(min(left, eventPoll)):
+		}
+	}
+}
+
+func events(page placement.EventPage) contracts.EventPage {
+	got := contracts.EventPage{Events: make([]contracts.PlacementEvent, len(page.Events)), Next: page.Next}
+	for i, e := range page.Events {
+		got.Events[i] = contracts.PlacementEvent{
+			EventID: e.ID, At: text(e.At), Member: e.Member.Member, Incarnation: e.Member.Number, Kind: e.Identity.Kind, ID: e.Identity.ID,
+			From: e.From, To: e.To, Epoch: e.Epoch, FencingToken: e.Token, Moved: int64(e.Moved), Reason: e.Reason,
+		}
+	}
+	return got
+}
+
+// Claim implements [cluster.Provider].
+func (p provider) Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error) {
+	return p.outcome(p.service.Claim(ctx, placement.Claim{
+		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}, Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer},
+		RequestID: r.RequestID, LockTTL: seconds(r.LockTTLSeconds), By: placement.Incarnation{Member: r.Member, Number: r.Incarnation}, Epoch: r.Epoch,
+	}))
+}
+
+func (p provider) hold(kind, id, member string, incarnation, token int64) placement.Hold {
+	return placement.Hold{
+		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}, Owner: placement.Incarnation{Member: member, Number: incarnation}, Token: token,
+	}
+}
+
+// Activated implements [cluster.Provider].
+func (p provider) Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error) {
+	return p.outcome(p.service.Activated(ctx, placement.Activated{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken)}))
+}
+
+// Failed implements [cluster.Provider].
+func (p provider) Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error) {
+	return p.outcome(p.service.Fail(ctx, placement.Fail{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason}))
+}
+
+// Deactivate implements [cluster.Provider].
+func (p provider) Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error) {
+	return p.outcome(p.service.Deactivate(ctx, placement.Deactivate{Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Reason: r.Reason}))
+}
+
+// WriteState implements [cluster.Provider].
+func (p provider) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
+	return p.outcome(p.service.WriteState(ctx, placement.WriteState{
+		Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), RequestID: r.RequestID, Version: r.StateVersion, Data: r.State,
+	}))
+}
+
+// Transfer implements [cluster.Provider].
+func (p provider) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
+	return p.outcome(p.service.Transfer(ctx, placement.Transfer{
+		Hold: p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), Need: placement.Need{Labels: r.Labels, Prefer: r.Prefer},
+		RequestID: r.RequestID, LockTTL: seconds(r.LockTTLSeconds), To: r.To,
+	}))
+}
+
+// memberState is the outcome of a command on a member.
+func memberState(o placement.MemberOutcome, err error) (contracts.MemberState, error) {
+	if err != nil {
+		return contracts.MemberState{}, judged(err)
+	}
+	if o.Code == placement.OK {
+		s := contracts.MemberState{
+			Member: o.Incarnation.Member, Incarnation: o.Incarnation.Number, Status: contracts.MemberStatus(o.Status), Epoch: o.Epoch,
+			Moved: int64(o.Moved), ExpiresAt: text(o.ExpiresAt), Replayed: o.Replayed,
+		}
+		if !o.ExpiresAt.IsZero() {
+			s.RemainingMs = max(0, o.ExpiresAt.Sub(o.At).Milliseconds())
+		}
+		return s, nil
+	}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	e.Epoch, e.Incarnation = o.Epoch, o.Incarnation.Number
+	if o.Code == placement.MemberExists {
+		e.ExpiresAt, e.RetryAfter = o.ExpiresAt, o.RetryAfter
+	}
+	return contracts.MemberState{}, e
+}
+
+// outcome is that of a command on an activation.
+func (p provider) outcome(o placement.Outcome, err error) (contracts.ActivationOutcome, error) {
+	if err = p.rejected(o, err); err != nil {
+		return contracts.ActivationOutcome{}, err
+	}
+	got := contracts.ActivationOutcome{Activation: p.activation(o.Activation), Epoch: o.Epoch, Replayed: o.Replayed}
+	if o.Activation.Phase == placement.Locked {
+		got.RemainingMs = max(0, o.Activation.LockUntil.Sub(o.At).Milliseconds())
+	}
+	return got, nil
+}
+
+// rejected is the error of an outcome that is not OK.
+func (p provider) rejected(o placement.Outcome, err error) error {
+	switch {
+	case err != nil:
+		return judged(err)
+	case o.Code == placement.OK:
+		return nil
+	}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	e.Epoch, e.RetryAfter, e.Ineligible = o.Epoch, o.RetryAfter, contracts.Ineligible(o.Ineligible)
+	if o.Activation.Token != 0 {
+		a := p.activation(o.Activation)
+		a.State = nil
+		e.Activation = &a
+	}
+	return e
+}
+
+func (p provider) activation(a placement.Activation) contracts.Activation {
+	address := ""
+	if t := p.service.Cached(p.cluster); t != nil && t.Live(a.Owner) {
+		address = t.Find(a.Owner.Member).Address
+	}
+	return contracts.Activation{
+		Address: address,
+		Kind:    a.Kind, ID: a.ID, Phase: contracts.Phase(a.Phase), FencingToken: a.Token, Member: a.Owner.Member, Incarnation: a.Owner.Number, Epoch: a.Epoch,
+		LockUntil: text(a.LockUntil), ClaimedAt: text(a.ClaimedAt), ActivatedAt: text(a.ActivatedAt), ChangedAt: text(a.ChangedAt),
+		Failed: a.Failed, Reason: a.Reason, State: a.State, StateVersion: a.StateVersion,
+	}
+}
+
+func clusterMember(m *placement.Member) *contracts.ClusterMember {
+	if m == nil {
+		return nil
+	}
+	return &contracts.ClusterMember{
+		Member: m.Member, Incarnation: m.Number, Status: contracts.MemberStatus(m.Status), Kinds: m.Kinds, Labels: m.Labels, Weight: int64(m.Weight),
+		Full: m.Full, Address: m.Address, Since: m.Since, At: text(m.At),
+	}
+}
+
+// text is a time as the contract has it, empty for none.
+func text(t time.Time) contracts.Time {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(contracts.TimeFormat)
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// judged gives errors that a retry would meet again their code: an invalid command, and a document that must be repaired first.
+func judged(err error) error {
+	if _, invalid := errors.AsType[*field.Error](err); invalid {
+		return fmt.Errorf("%w: %w", contracts.CodeInvalidArgument, err)
+	}
+	if errors.Is(err, docstore.ErrDamaged) {
+		return fmt.Errorf("%w: %w", contracts.CodeDocumentDamaged, err)
+	}
+	return err
+}
