@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -186,7 +187,7 @@ func TestRejectionsAreLogged(t *testing.T) {
 				first := make(chan struct{})
 				go func() {
 					defer close(first)
-					d.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1:8080"+deploy, nil))
+					d.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+deploy, nil))
 				}()
 				<-busy.begun
 				defer func() { close(busy.let); <-first }()

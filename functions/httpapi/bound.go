@@ -48,7 +48,7 @@ func (b *bound) enter(ctx context.Context, tenant string, n int64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()
-	admitted := false
+	var admitted bool
 	select {
 	case admitted = <-w.ends:
 	case <-ctx.Done():

@@ -61,7 +61,7 @@ func TestPagesAreWrittenEntryByEntry(t *testing.T) {
 		t.Helper()
 		d.get("/v1/tenants/acme/locks?"+query).wants(t, http.StatusOK, d.get("/v1/tenants/acme/locks?"+query).raw) // as the contract says
 		w := newPieces(nil)
-		httpapi.New(d.store, httpapi.Development{}, nil).ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1:8080/v1/tenants/acme/locks?"+query, nil))
+		httpapi.New(d.store, httpapi.Development{}, nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080/v1/tenants/acme/locks?"+query, nil))
 		var p contracts.LockPage
 		strict := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
 		strict.DisallowUnknownFields()
