@@ -67,7 +67,7 @@ func owns(a map[string]any) string {
 	return fmt.Sprintf(`"member":%q,"incarnation":%v,"fencing_token":%v`, a["member"], a["incarnation"], a["fencing_token"])
 }
 
-// TestPlacementOverHTTP: three members, an identity on one of them, which ends without a word. Another takes over with a higher token and
+// TestPlacementOverHTTP, PLC-ONE-1, PLC-ONE-5: three members, an identity on one of them, which ends without a word. Another takes over with a higher token and
 // the state, and what the first one still sends is rejected. A request that waits for events does not keep the server from stopping.
 func TestPlacementOverHTTP(t *testing.T) {
 	t.Parallel()

@@ -172,7 +172,7 @@ func newWatches(s *placement.Service, timeout time.Duration, stop <-chan struct{
 	return &watches{events: s.Events, timeout: timeout, stop: stop, tenants: map[string]int{}, of: map[placement.Cluster]*watch{}}
 }
 
-// wait sends a page of events, once there is something new or the time is over. send reports errNoNews if it is waiting and there is
+// wait sends a page of events, once there is something new or the wait has ended. send reports errNoNews if it is waiting and there is
 // nothing to send, and whether the page was full: what comes behind it is seen when its events get old.
 func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration, send func(waiting bool) (full bool, err error)) error {
 	w, err := s.enter(c, from)

@@ -87,7 +87,7 @@ func (c counted) List(ctx context.Context, q docstore.Query) (docstore.Page, err
 	return c.Store.List(ctx, q)
 }
 
-// TestEventsAreWaitedFor: a request that waits responds when there is something new, when its time is over, when the server stops or
+// TestEventsAreWaitedFor: a request that waits responds when there is something new, when it has waited long enough, when the server stops or
 // when its caller leaves; many that wait share one look at the store a second; and no more wait than may.
 func TestEventsAreWaitedFor(t *testing.T) {
 	serve := func(t *testing.T, stop chan struct{}) (call func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder, lists *int) {

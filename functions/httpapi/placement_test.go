@@ -66,6 +66,7 @@ func hold(activation answer) string {
 	return fmt.Sprintf(`"member":%q,"incarnation":%s,"fencing_token":%s`, activation.body["member"], activation.number("incarnation"), activation.number("fencing_token"))
 }
 
+// TestLifeOfAPlacement: PLC-PLACE-5, PLC-ONE-1: members and an identity from beginning to end, and what can be seen in every state.
 func TestLifeOfAPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.get(chat+"/members").wants(t, 200, `{"members":[],"cluster":"chat","status":"UNDETERMINED","epoch":0}`)
@@ -204,7 +205,7 @@ func TestTopologyIsCached(t *testing.T) {
 	}
 }
 
-// TestPlacementRejections: each has its code, its status, and what the caller needs next, and nothing is changed.
+// TestPlacementRejections, PLC-PLACE-3, PLC-ONE-2, PLC-ONE-3, PLC-ONE-4: each has its code, its status, and what the caller needs next, and nothing is changed.
 func TestPlacementRejections(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	alice := d.join("alice", `,"labels":{"zone":"a"},"ttl_seconds":3600`)
