@@ -80,7 +80,7 @@ var imports = map[string][]string{
 	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":        {"emulator/internal"},
 
-	"cmd/leasehold": {"adapters", "client", "contracts", "emulator", "functions", "kazahana", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "once", "repo", "github.com/alecthomas/kong"},
 
 	// What only tests import.
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},

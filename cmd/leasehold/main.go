@@ -1,4 +1,4 @@
-// Command leasehold runs a server, and calls one: locks, analyses, IDs.
+// Command leasehold runs a server, and calls one: locks, analyses, placement, IDs.
 package main
 
 import (
@@ -14,18 +14,19 @@ import (
 )
 
 type cli struct {
-	Serve    serveCmd    `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
-	Demo     demoCmd     `cmd:"" help:"Show in ten seconds what Leasehold is for."`
-	Lock     lockCmd     `cmd:"" help:"Acquire, renew, release and list locks of a server."`
-	Fence    fenceCmd    `cmd:"" help:"Check fencing tokens where a resource cannot."`
-	Analysis analysisCmd `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`
-	Once     onceCmd     `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
-	Worker   workerCmd   `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
-	Store    storeCmd    `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
-	ID       idCmd       `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
-	Emulate  emulateCmd  `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
-	Version  versionCmd  `cmd:"" help:"Print the version; so does --version."`
-	Help     helpCmd     `cmd:"" help:"Show the help of a command; so does the command with --help."`
+	Serve     serveCmd     `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
+	Demo      demoCmd      `cmd:"" help:"Show in ten seconds what Leasehold is for."`
+	Lock      lockCmd      `cmd:"" help:"Acquire, renew, release and list locks of a server."`
+	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
+	Analysis  analysisCmd  `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`
+	Once      onceCmd      `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
+	Placement placementCmd `cmd:"" help:"Look at a cluster: its members, where an identity is, what changed; drain a member."`
+	Worker    workerCmd    `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
+	Store     storeCmd     `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
+	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
+	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
+	Version   versionCmd   `cmd:"" help:"Print the version; so does --version."`
+	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
 }

@@ -149,9 +149,9 @@ func withExit(code contracts.Code, err error) error {
 	case contracts.CodeLockHeld:
 		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld,
-		contracts.CodeStaleToken:
+		contracts.CodeStaleToken, contracts.CodeStaleIncarnation:
 		return &exitError{exitGone, err}
-	case contracts.CodeNotFound, contracts.CodeUnknownService:
+	case contracts.CodeNotFound, contracts.CodeUnknownService, contracts.CodeMemberUnknown, contracts.CodeTopologyUndetermined, contracts.CodeNoEligibleMember:
 		return &exitError{exitMissing, err}
 	case contracts.CodeAnalysisNotFailed, contracts.CodeAnalysisChanged:
 		return &exitError{exitNotFailed, err}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+type placementCmd struct {
+	inTenant
+
+	Members membersCmd `cmd:"" help:"List the members of a cluster."`
+	Where   whereCmd   `cmd:"" help:"Say on which member an identity is, or would be."`
+	Drain   drainCmd   `cmd:"" help:"Give a member no new activations, before its process is stopped."`
+	Events  eventsCmd  `cmd:"" help:"Show what changed in a cluster during the last day."`
+}
+
+// Help is the longer help of the command.
+func (placementCmd) Help() string {
+	return `Who is there, where is the room "lobby", and what happens:
+
+  leasehold placement members chat
+  leasehold placement where chat room lobby
+  leasehold placement events chat --follow
+
+Exit codes: 0 done, 4 the incarnation has ended, 5 no such member, or none that may host the identity, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+}
+
+// placements is the client that the commands about a cluster share.
+func (c *placementCmd) placements(name string) (*client.Placements, error) {
+	server, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	return server.Placements(c.Tenant, name), nil
+}
+
+type membersCmd struct {
+	Cluster string `arg:"" help:"The cluster."`
+}
+
+// Run lists members. With --json it prints one member a line.
+func (c *membersCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
+	server, err := p.placements(c.Cluster)
+	if err != nil {
+		return err
+	}
+	list, err := server.Members(ctx)
+	if err != nil {
+		return p.outcome(err)
+	}
+	if p.JSON {
+		for _, m := range list.Members {
+			if err := show(s, true, m, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(list.Members) == 0 {
+		fmt.Fprintf(s.err, "no members of the cluster %s of tenant %s\n", c.Cluster, p.Tenant)
+		return nil
+	}
+	_, err = fmt.Fprint(s.out, memberTable(list))
+	return err
+}
+
+// memberTable is the members of a cluster for people.
+func memberTable(list contracts.MemberList) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, epoch %d since %s\n", list.Cluster, list.Status, list.Epoch, list.ChangedAt)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MEMBER\tSTATUS\tINCARNATION\tSINCE\tADDRESS\tKINDS\tLABELS")
+	for _, m := range list.Members {
+		status := string(m.Status)
+		if m.Full {
+			status += " (full)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", printable(m.Member), status, m.Incarnation, m.At, cmp.Or(printable(m.Address), "-"),
+			cmp.Or(printable(strings.Join(m.Kinds, " ")), "-"), labels(m.Labels))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return trimmed(b.String())
+}
+
+type whereCmd struct {
+	Cluster string            `arg:"" help:"The cluster."`
+	Kind    string            `arg:"" help:"The kind of the identity."`
+	ID      string            `arg:"" help:"The identity."`
+	Label   map[string]string `placeholder:"K=V" help:"A label that the member must have."`
+}
+
+// Run says where an identity is.
+func (c *whereCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
+	server, err := p.placements(c.Cluster)
+	if err != nil {
+		return err
+	}
+	got, err := server.Lookup(ctx, c.Kind, c.ID, cluster.Query{Labels: c.Label})
+	if err != nil {
+		return p.outcome(err)
+	}
+	return show(s, p.JSON, got, "%s", whereText(got))
+}
+
+// whereText is a placement in words.
+func whereText(p contracts.Placement) string {
+	name := printable(p.Kind + "/" + p.ID)
+	at := func(m *contracts.ClusterMember) string {
+		if m.Address == "" {
+			return printable(m.Member)
+		}
+		return printable(m.Member) + " at " + printable(m.Address)
+	}
+	switch {
+	case p.Owner != nil && p.Activation != nil:
+		return fmt.Sprintf("%s is %s on %s, fencing token %d\n", name, p.Activation.Phase, at(p.Owner), p.Activation.FencingToken)
+	case p.Placed == nil:
+		return fmt.Sprintf("%s is not active, and no member may host it\n", name)
+	case p.Activation != nil && p.Activation.Failed:
+		return fmt.Sprintf("%s is not active: %s; a claim places it on %s\n", name, quoted(p.Activation.Reason), at(p.Placed))
+	default:
+		return fmt.Sprintf("%s is not active; a claim places it on %s\n", name, at(p.Placed))
+	}
+}
+
+type drainCmd struct {
+	Cluster     string `arg:"" help:"The cluster."`
+	Member      string `arg:"" help:"The member, as \"placement members\" shows it."`
+	Incarnation int64  `placeholder:"N" help:"Drain only this incarnation; the default is the current one."`
+}
+
+// Run drains a member.
+func (c *drainCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
+	server, err := p.placements(c.Cluster)
+	if err != nil {
+		return err
+	}
+	number := c.Incarnation
+	if number == 0 {
+		list, err := server.Members(ctx)
+		if err != nil {
+			return p.outcome(err)
+		}
+		for _, m := range list.Members {
+			if m.Member == c.Member {
+				number = m.Incarnation
+			}
+		}
+		if number == 0 {
+			return p.outcome(contracts.Errorf(contracts.CodeMemberUnknown, "the cluster %s has no member %q", c.Cluster, c.Member))
+		}
+	}
+	got, err := server.Drain(ctx, c.Member, contracts.MemberRequest{Incarnation: number})
+	if err != nil {
+		return p.outcome(err)
+	}
+	return show(s, p.JSON, got, "%s drains: %d partitions went to others, epoch %d; it keeps what it hosts until it hands that over\n",
+		printable(got.Member), got.Moved, got.Epoch)
+}
+
+type eventsCmd struct {
+	Cluster string `arg:"" help:"The cluster."`
+	After   string `placeholder:"TIME" help:"Only events after this time, such as 2026-01-01T00:00:00.000Z; the default is all that are kept, which is a day."`
+	Follow  bool   `short:"f" help:"Wait for more, until the command is stopped."`
+}
+
+// eventWait is how long one request waits for more events.
+const eventWait = 8 * time.Second
+
+// Run shows events. With --json it prints one event a line.
+func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
+	server, err := p.placements(c.Cluster)
+	if err != nil {
+		return err
+	}
+	const most = 1000
+	q := cluster.EventQuery{After: c.After, PageSize: most}
+	for shown := map[string]bool{}; ; {
+		page, err := server.Events(ctx, q)
+		switch {
+		case c.Follow && ctx.Err() != nil:
+			return nil // it is how the command ends
+		case err != nil:
+			return p.outcome(err)
+		}
+		again, news := map[string]bool{}, false // young events are sent again
+		for _, e := range page.Events {
+			again[e.EventID] = true
+			if shown[e.EventID] {
+				continue
+			}
+			news = true
+			if err := show(s, p.JSON, e, "%s\n", eventText(e)); err != nil {
+				return err
+			}
+		}
+		moved := page.Next != q.After
+		q.After, shown = page.Next, again
+		switch {
+		case c.Follow:
+			q.Wait = eventWait
+		case !news || !moved || len(page.Events) < most:
+			return nil
+		}
+	}
+}
+
+// eventText is an event in one line.
+func eventText(e contracts.PlacementEvent) string {
+	what := "member " + printable(e.Member)
+	if e.Kind != "" {
+		what = printable(e.Kind+"/"+e.ID) + " on " + printable(e.Member)
+	}
+	text := fmt.Sprintf("%s  %s  %s → %s", e.At, what, cmp.Or(e.From, "-"), e.To)
+	if e.FencingToken != 0 {
+		text += fmt.Sprintf("  token %d", e.FencingToken)
+	}
+	if e.Kind == "" && e.Epoch != 0 {
+		text += fmt.Sprintf("  epoch %d, %d partitions moved", e.Epoch, e.Moved)
+	}
+	if e.Reason != "" {
+		text += "  " + quoted(e.Reason)
+	}
+	return text
+}
