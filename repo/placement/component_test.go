@@ -29,7 +29,7 @@ func (r *rooms) Activate(_ context.Context, a placement.Activation) error {
 	defer r.mu.Unlock()
 	r.begun++
 	if a.ID == r.broken {
-		return errors.New("the door\nis stuck")
+		return errors.New("the gate\nis stuck")
 	}
 	r.open[a.ID]++
 	return nil
@@ -182,14 +182,14 @@ func TestFailedActivation(t *testing.T) {
 	}
 	w.clock.Advance(time.Second)
 	o := p.activate(t, "broken")
-	if o.Code != placement.ActivationFailed || o.Activation.Reason != "the door is stuck" || len(p.Hosted()) != 0 {
+	if o.Code != placement.ActivationFailed || o.Activation.Reason != "the gate is stuck" || len(p.Hosted()) != 0 {
 		t.Errorf("%+v", o)
 	}
 	n := p.notices[len(p.notices)-1]
 	if n.Identity != room("broken") || n.Err == nil || !n.At.Equal(w.clock.Now()) || n.From != n.To {
 		t.Errorf("notice %+v", n)
 	}
-	if l := w.lookup(room("broken")); l.Activation.Phase != placement.Free || l.Activation.Reason != "the door is stuck" {
+	if l := w.lookup(room("broken")); l.Activation.Phase != placement.Free || l.Activation.Reason != "the gate is stuck" {
 		t.Errorf("looked up: %+v", l)
 	}
 	// Another caller holds the lock.
