@@ -101,8 +101,8 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true, Entries: apis,
-		Help: "How long a lock is kept after its lease has ended; then the store may remove it. Tokens of a lock that comes back are " +
-			"higher all the same. The value off keeps locks for ever.",
+		Help: "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then " +
+			"the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever.",
 		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](stores.md#what-is-kept-and-for-how-long).",
 		field: func(c *Config) any { return &c.Retention },
 	},
