@@ -256,11 +256,11 @@ func (a *api) lookupPlacement(w http.ResponseWriter, r *http.Request, _ Caller) 
 
 // labelsOf are labels of a query: a JSON object.
 func labelsOf(q map[string]string, name string) (map[string]string, error) {
+	labels := map[string]string{}
 	text, given := q[name]
 	if !given {
-		return nil, nil
+		return labels, nil
 	}
-	labels := map[string]string{}
 	if strings.TrimSpace(text) == "null" || jsonv2.Unmarshal([]byte(text), &labels, noNull) != nil {
 		return nil, field.Errorf(name, `must be a JSON object whose values are text, such as {"zone":"a"}`)
 	}

@@ -195,11 +195,11 @@ func sendMember(w http.ResponseWriter, o placement.MemberOutcome, err error) err
 	}
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	e.Epoch = o.Epoch
-	switch o.Code {
-	case placement.MemberExists:
-		e.Incarnation, e.ExpiresAt, e.RetryAfter = o.Incarnation.Number, o.ExpiresAt, o.RetryAfter
-	case placement.StaleIncarnation:
+	if o.Code == placement.MemberExists || o.Code == placement.StaleIncarnation {
 		e.Incarnation = o.Incarnation.Number
+	}
+	if o.Code == placement.MemberExists {
+		e.ExpiresAt, e.RetryAfter = o.ExpiresAt, o.RetryAfter
 	}
 	return e
 }

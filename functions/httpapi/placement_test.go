@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -572,7 +573,7 @@ func TestClusterIsFull(t *testing.T) {
 			continue
 		}
 		a.refuses(t, 409, "CLUSTER_FULL", "")
-		if a.body["retryable"] != true || a.number("epoch") != fmt.Sprint(i) || d.cluster() != before {
+		if a.body["retryable"] != true || a.number("epoch") != strconv.Itoa(i) || d.cluster() != before {
 			t.Errorf("%s", a.raw)
 		}
 		return
@@ -625,12 +626,12 @@ func FuzzClaimBody(f *testing.F) {
 		d.join("alice", `,"labels":{"zone":"a"}`)
 		before := d.cluster()
 		a := d.post(chat+"/activations/room/lobby/claim", string(body))
-		switch {
-		case a.status == 200:
+		switch a.status {
+		case 200:
 			if d.cluster() == before || !json.Valid(body) {
 				t.Errorf("granted for %q: %s", body, a.raw)
 			}
-		case a.status == 400 || a.status == 409 || a.status == 413:
+		case 400, 409, 413:
 			if name, _ := a.body["field"].(string); a.status == 400 && name == "" || d.cluster() != before {
 				t.Errorf("refused %q without a field, or something was changed: %s", body, a.raw)
 			}
