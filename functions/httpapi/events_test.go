@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,10 +91,10 @@ func (c counted) List(ctx context.Context, q docstore.Query) (docstore.Page, err
 // TestEventsAreWaitedFor: a request that waits responds when there is something new, when it has waited long enough, when the server stops or
 // when its caller leaves; many that wait share one look at the store a second; and no more wait than may.
 func TestEventsAreWaitedFor(t *testing.T) {
-	serve := func(t *testing.T, stop chan struct{}) (call func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder, lists *int) {
+	serve := func(t *testing.T, stop chan struct{}) (call func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder, lists *atomic.Int64) {
 		t.Helper()
-		lists = new(int)
-		store := counted{docstore.NewMemory(nil), func() { *lists++ }}
+		lists = new(atomic.Int64)
+		store := counted{docstore.NewMemory(nil), func() { lists.Add(1) }}
 		h := httpapi.New(store, httpapi.Development{}, &httpapi.Options{Stop: stop})
 		return func(ctx context.Context, method, target, body string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
@@ -171,10 +172,10 @@ func TestEventsAreWaitedFor(t *testing.T) {
 				t.Errorf("a caller that left was kept for %v", took)
 			}
 			synctest.Wait()
-			before := *lists
+			before := lists.Load()
 			time.Sleep(time.Minute)
-			if *lists != before {
-				t.Errorf("%d requests to the store while nobody waits", *lists-before)
+			if lists.Load() != before {
+				t.Errorf("%d requests to the store while nobody waits", lists.Load()-before)
 			}
 		})
 	})
@@ -187,9 +188,9 @@ func TestEventsAreWaitedFor(t *testing.T) {
 				go func() { codes <- call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "").Code }()
 			}
 			synctest.Wait()
-			before := *lists
+			before := lists.Load()
 			time.Sleep(10500 * time.Millisecond)
-			if looks := *lists - before; looks > 11 {
+			if looks := lists.Load() - before; looks > 11 {
 				t.Errorf("%d requests to the store in ten seconds", looks)
 			}
 			if w := call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=1", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "OVERLOADED") || w.Header().Get("Retry-After") == "" {
