@@ -46,7 +46,11 @@ func (m *Member) follow(l *life) {
 // round reads all events from a place on, once.
 func (m *Member) round(l *life, after string, known map[string]bool, room chan struct{}) (seen map[string]bool, news bool, next string, err error) {
 	seen = map[string]bool{}
-	for q := (EventQuery{After: after, Wait: eventWait, PageSize: eventPage}); ; q.Wait = 0 {
+	q := EventQuery{After: after, Wait: eventWait, PageSize: eventPage}
+	if len(known) >= eventPage {
+		q.Wait = 0 // what is new comes behind the first page, for which alone a provider waits
+	}
+	for ; ; q.Wait = 0 {
 		page, err := m.provider.Events(l.ctx, q)
 		if err != nil {
 			return nil, false, "", err
@@ -60,17 +64,21 @@ func (m *Member) round(l *life, after string, known map[string]bool, room chan s
 				m.learn(l, e, room)
 			}
 		}
-		const stamp = len(contracts.TimeFormat) // IDs of events begin with their times
 		if len(page.Events) < eventPage {
 			return seen, news, next, nil
 		}
-		last := page.Events[len(page.Events)-1].EventID
-		if len(last) < stamp || last[:stamp] <= q.After {
+		// A provider that has shown a full page shows nothing until there is another one. By a time alone it shows all again.
+		next = stamp(next)
+		last := stamp(page.Events[len(page.Events)-1].EventID)
+		if last <= q.After {
 			return seen, news, next, nil
 		}
-		q.After = last[:stamp]
+		q.After = last
 	}
 }
+
+// stamp is the time with which the IDs of events, and the places between them, begin.
+func stamp(id string) string { return id[:min(len(id), len(contracts.TimeFormat))] }
 
 // learn acts on one event of an activation.
 func (m *Member) learn(l *life, e contracts.PlacementEvent, room chan struct{}) {

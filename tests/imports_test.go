@@ -80,6 +80,8 @@ var imports = map[string][]string{
 	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":        {"emulator/internal"},
 
+	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
+
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "once", "repo", "github.com/alecthomas/kong"},
 
 	// What only tests import.
