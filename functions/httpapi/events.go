@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -101,8 +102,8 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 	if size == 0 {
 		size = docstore.DefaultLimit
 	}
-	c := clusterOf(r)
-	send := func(waiting bool) (full bool, err error) {
+	c, last := clusterOf(r), from
+	send := func() (full bool, err error) {
 		err = sendList(a, w, r, "events", eventBody, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
@@ -110,23 +111,25 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 			if err != nil {
 				return nil, nil, page.Cost{}, err
 			}
-			full = len(p.Events) == int(size)
+			last, full = from.next(p), len(p.Events) == int(size)
 			if !from.news(p) {
-				if waiting {
-					return nil, nil, page.Cost{}, errNoNews
-				}
-				return nil, nextPlace{from.next(p).String()}, page.Cost{}, nil
+				return nil, nil, page.Cost{}, errNoNews
 			}
 			bytes := len(p.Events) * eventBytes
-			return p.Events, nextPlace{from.next(p).String()}, page.Cost{Kept: bytes, Read: bytes}, nil
+			return p.Events, nextPlace{last.String()}, page.Cost{Kept: bytes, Read: bytes}, nil
 		})
 		return full, err
 	}
 	if wait == 0 {
-		_, err := send(false)
-		return err
+		_, err = send()
+	} else {
+		err = a.watches.wait(r.Context(), c, from, a.eventWait(r.Context(), time.Duration(wait)*time.Second), send)
 	}
-	return a.watches.wait(r.Context(), c, from, a.eventWait(r.Context(), time.Duration(wait)*time.Second), send)
+	if errors.Is(err, errNoNews) {
+		writePage(w, "events", nil, nextPlace{last.String()}, eventBody)
+		return nil
+	}
+	return err
 }
 
 // eventWait is how long a request may wait: as long as it asks for, but for the time that its response needs before the request is ended.
@@ -172,9 +175,11 @@ func newWatches(s *placement.Service, timeout time.Duration, stop <-chan struct{
 	return &watches{events: s.Events, timeout: timeout, stop: stop, tenants: map[string]int{}, of: map[placement.Cluster]*watch{}}
 }
 
-// wait sends a page of events, once there is something new or the wait has ended. send reports errNoNews if it is waiting and there is
-// nothing to send, and whether the page was full: what comes behind it is seen when its events get old.
-func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration, send func(waiting bool) (full bool, err error)) error {
+// wait sends a page of events, once there is something new. It is errNoNews if the wait has ended and there was nothing. send reports
+// errNoNews if there is nothing to send, and whether the page was full: what comes behind it is seen when its events get old.
+//
+// All who wait have something to read at once. Those for whom there is no room then try again.
+func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration, send func() (full bool, err error)) error {
 	w, err := s.enter(c, from)
 	if err != nil {
 		return err
@@ -184,23 +189,22 @@ func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, mos
 	defer over.Stop()
 	for {
 		changed := s.signal(w) // before the page is read: what appears after that is signalled
-		full, err := send(true)
-		if !errors.Is(err, errNoNews) {
+		full, err := send()
+		crowded := errors.Is(err, contracts.CodeOverloaded)
+		if !crowded && !errors.Is(err, errNoNews) {
 			return err
 		}
 		var again <-chan time.Time
-		if full {
-			again = time.After(pollEvents)
+		if full || crowded {
+			again = time.After(pollEvents/2 + rand.N(pollEvents/2))
 		}
 		select {
 		case <-changed:
 		case <-again:
 		case <-over.C:
-			_, err := send(false)
-			return err
+			return errNoNews
 		case <-s.stop:
-			_, err := send(false)
-			return err
+			return errNoNews
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -211,6 +211,32 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			}
 		})
 	})
+	t.Run("many, and something new", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			// One list is read at once, and few may wait for their turn.
+			h := httpapi.New(pausedLists{docstore.NewMemory(nil)}, httpapi.Development{}, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 1, PageBytes: 1}})
+			call := func(method, target, body string) *httptest.ResponseRecorder {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+target, strings.NewReader(body)))
+				return w
+			}
+			const most = 100
+			told := make(chan string, most)
+			for range most {
+				go func() { told <- call(http.MethodGet, chat+"/events?wait_seconds=20", "").Body.String() }()
+			}
+			time.Sleep(5 * time.Second)
+			if w := call(http.MethodPost, chat+"/members/alice/join", join); w.Code != 200 {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			for range most {
+				if body := <-told; !strings.Contains(body, `"member":"alice"`) {
+					t.Errorf("%s", body)
+				}
+			}
+			time.Sleep(time.Second) // for the list that is being read for those who waited
+		})
+	})
 	t.Run("a store that fails", func(t *testing.T) {
 		h := contracttest.Handler(t, httpapi.New(brokenLists{docstore.NewMemory(nil)}, httpapi.Development{}, nil))
 		w := httptest.NewRecorder()
@@ -226,4 +252,12 @@ type brokenLists struct{ docstore.Store }
 
 func (brokenLists) List(context.Context, docstore.Query) (docstore.Page, error) {
 	return docstore.Page{}, fmt.Errorf("%w: no response", docstore.ErrUnavailable)
+}
+
+// pausedLists is a store whose lists take a moment.
+type pausedLists struct{ docstore.Store }
+
+func (s pausedLists) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	time.Sleep(5 * time.Millisecond)
+	return s.Store.List(ctx, q)
 }
