@@ -107,6 +107,10 @@ func (l *Locator) Start(ctx context.Context) error {
 		}
 	}
 	l.mu.Lock()
+	if State(l.fast.Load()) != Starting { // it was stopped meanwhile
+		l.mu.Unlock()
+		return &StateError{l.Status()}
+	}
 	l.ctx, l.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	l.work.Go(func() { l.keep(l.ctx) })
 	l.mu.Unlock()
@@ -116,12 +120,13 @@ func (l *Locator) Start(ctx context.Context) error {
 
 // Stop ends the locator, and the requests that it has sent.
 func (l *Locator) Stop() {
-	l.mu.Lock()
-	if !l.change(Stopped, 0, nil, Starting, Ready, NotReady) || l.stop == nil {
-		l.mu.Unlock()
+	if !l.change(Stopped, 0, nil, Starting, Ready, NotReady) {
 		return
 	}
-	l.stop(errStopped)
+	l.mu.Lock()
+	if l.stop != nil {
+		l.stop(errStopped)
+	}
 	clear(l.places)
 	l.mu.Unlock()
 	l.work.Wait()
