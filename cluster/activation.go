@@ -180,8 +180,9 @@ func (m *Member) claim(a *act) (got contracts.Activation, locked bool, err error
 		return got, false, &NotHereError{where, err}
 	case contracts.CodeMemberIneligible:
 		return got, false, &NotHereError{Location{Identity: a.Identity, Epoch: e.Epoch}, err}
+	default:
+		return got, false, err
 	}
-	return got, false, err
 }
 
 var errNotOurs = fmt.Errorf("%w: the activation is not this member's any more", ErrLost)

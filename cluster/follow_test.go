@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestMoreEventsThanAPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 1100 {
-			if _, err := m.Serve(t.Context(), room(fmt.Sprint(i))); err != nil {
+			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i))); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -61,7 +62,7 @@ func TestStaleEpoch(t *testing.T) {
 		l, p := w.locator(&cluster.LocatorOptions{Refresh: time.Hour, MaxStale: 2 * time.Hour})
 		other := w.start("bob", nil)
 		for i := range 20 {
-			id := room(fmt.Sprint(i))
+			id := room(strconv.Itoa(i))
 			where, err := l.Locate(t.Context(), id)
 			want, e := direct.Cluster(w.service, chat).Lookup(t.Context(), id.Kind, id.ID, cluster.Query{})
 			if err != nil || e != nil || where.Member != want.Placed.Member || where.Epoch != want.Epoch || where.Token != 0 {
@@ -197,12 +198,12 @@ func TestForgetsWhenFull(t *testing.T) {
 		l, _ := w.locator(&cluster.LocatorOptions{Cached: 3})
 		known := 0
 		for i := range 10 {
-			if _, err := l.Locate(t.Context(), room(fmt.Sprint(i))); err != nil {
+			if _, err := l.Locate(t.Context(), room(strconv.Itoa(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i := range 10 {
-			if _, ok := l.Cached(room(fmt.Sprint(i))); ok {
+			if _, ok := l.Cached(room(strconv.Itoa(i))); ok {
 				known++
 			}
 		}

@@ -154,7 +154,7 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 				name: s.Member, number: s.Incarnation, clock: m.o.clock, asked: asked,
 				term: served(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond),
 			}
-			l.ctx, l.cancel = context.WithCancelCause(m.ctx)
+			l.ctx, l.cancel = context.WithCancelCause(m.ctx) //nolint:fatcontext // each life is a new one
 			if l.check() == nil {
 				m.mu.Lock()
 				m.life = l

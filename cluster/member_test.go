@@ -3,7 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -327,7 +327,7 @@ func TestStopHandsOver(t *testing.T) {
 		})
 		tokens := map[string]int64{}
 		for i := range 40 {
-			id := fmt.Sprint(i)
+			id := strconv.Itoa(i)
 			a, err := m.Serve(t.Context(), room(id))
 			if err != nil {
 				t.Fatal(err)
@@ -501,7 +501,7 @@ func TestReplace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
 		for i := range 10 {
-			if _, err := m.Serve(t.Context(), room(fmt.Sprint(i))); err != nil {
+			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i))); err != nil {
 				t.Fatal(err)
 			}
 		}

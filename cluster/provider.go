@@ -13,7 +13,7 @@ import (
 // Its errors carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. An error
 // that is not retryable would come again; after any other the outcome is unknown or nothing was changed, and the same request with the
 // same request_id is sent again.
-type Provider interface {
+type Provider interface { //nolint:interfacebloat // one method for each request of the API that members and locators send
 	Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error)
 	Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error)
 	Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error)

@@ -69,6 +69,7 @@ func (e *StateError) Unwrap() []error {
 		kind = ErrNotReady
 	case Draining:
 		kind = ErrDraining
+	default:
 	}
 	if e.Status.Cause == nil {
 		return []error{kind}

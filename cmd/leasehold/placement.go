@@ -123,7 +123,7 @@ func whereText(p contracts.Placement) string {
 	case p.Owner != nil && p.Activation != nil:
 		return fmt.Sprintf("%s is %s on %s, fencing token %d\n", name, p.Activation.Phase, at(p.Owner), p.Activation.FencingToken)
 	case p.Placed == nil:
-		return fmt.Sprintf("%s is not active, and no member may host it\n", name)
+		return name + " is not active, and no member may host it\n"
 	case p.Activation != nil && p.Activation.Failed:
 		return fmt.Sprintf("%s is not active: %s; a claim places it on %s\n", name, quoted(p.Activation.Reason), at(p.Placed))
 	default:
@@ -187,7 +187,7 @@ func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 		page, err := server.Events(ctx, q)
 		switch {
 		case c.Follow && ctx.Err() != nil:
-			return nil // it is how the command ends
+			return nil //nolint:nilerr // it is how the command ends
 		case err != nil:
 			return p.outcome(err)
 		}

@@ -2,6 +2,7 @@
 // one joins, and that no room is active twice. Run it with
 //
 //	go run ./examples/placement
+//	go run ./examples/placement 200   # rooms
 //
 // It starts a server in memory, and its members as processes of their own.
 package main
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +44,14 @@ func main() {
 		name, server, _ := strings.Cut(m, " ")
 		exit(member(name, server))
 	}
-	exit(show(os.Stdout, 1000))
+	rooms := 1000
+	if len(os.Args) > 1 {
+		var err error
+		if rooms, err = strconv.Atoi(os.Args[1]); err != nil || rooms < 1 {
+			exit(fmt.Errorf("%q is no number of rooms", os.Args[1]))
+		}
+	}
+	exit(show(os.Stdout, rooms))
 }
 
 func exit(err error) {
@@ -116,7 +125,7 @@ func (s *stage) start(ctx context.Context, name string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self)
+	cmd := exec.CommandContext(ctx, self) //nolint:gosec // this program
 	cmd.Env, cmd.Stderr = append(os.Environ(), asMember+"="+name+" "+s.server), os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
