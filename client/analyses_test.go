@@ -286,8 +286,8 @@ func TestCodesOfAHolder(t *testing.T) {
 	}
 }
 
-// TestStrangeAnswers are errors, never grants.
-func TestStrangeAnswers(t *testing.T) {
+// TestStrangeResponses are errors, never grants.
+func TestStrangeResponses(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		media, say string

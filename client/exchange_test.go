@@ -408,8 +408,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestAnswersOfSomethingElse: a server that answers everything with 200 and JSON of its own has granted nothing.
-func TestAnswersOfSomethingElse(t *testing.T) {
+// TestResponsesOfSomethingElse: a server that answers everything with 200 and JSON of its own has granted nothing.
+func TestResponsesOfSomethingElse(t *testing.T) {
 	commands := map[string]bool{"acquire": true, "renew": true, "release": true, "force-release": true}
 	for name, do := range map[string]func(context.Context, *client.Locks) (any, error){
 		"acquire": func(ctx context.Context, c *client.Locks) (any, error) { return c.Acquire(ctx, "acme", "deploy", ask) },

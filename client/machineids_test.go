@@ -74,7 +74,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-func TestAnswersOfOthers(t *testing.T) {
+func TestResponsesOfOthers(t *testing.T) {
 	const asJSON, asProblem = "application/json", "application/problem+json"
 	for _, c := range []struct {
 		name              string
@@ -192,7 +192,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestLostAnswers(t *testing.T) {
+func TestLostResponses(t *testing.T) {
 	gone := errors.New("connection reset")
 	for name, respond := range map[string]func() (*http.Response, error){
 		"lost": func() (*http.Response, error) { return nil, gone },

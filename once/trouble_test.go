@@ -25,8 +25,8 @@ func failing(name string, last int, err error, applied bool) func(context.Contex
 
 const always = 1 << 30
 
-// TestLostAnswerOfAcquire: the gate granted, and the response was lost. The same request ID gets the same lock, not "locked".
-func TestLostAnswerOfAcquire(t *testing.T) {
+// TestLostResponseOfAcquire: the gate granted, and the response was lost. The same request ID gets the same lock, not "locked".
+func TestLostResponseOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("acquire", 1, errNetwork, true)}
 		out := run(t, t.Context(), f, say("done"), nil)
@@ -56,8 +56,8 @@ func TestEachRunHasItsOwnRequestID(t *testing.T) {
 	})
 }
 
-// TestGateThatDoesNotAnswer is an error, because nothing ran: after half a minute, or at once if asking again is no use.
-func TestGateThatDoesNotAnswer(t *testing.T) {
+// TestGateThatDoesNotRespond is an error, because nothing ran: after half a minute, or at once if asking again is no use.
+func TestGateThatDoesNotRespond(t *testing.T) {
 	rejected := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
 	for name, c := range map[string]struct {
 		fault func(context.Context, call) (error, bool)
@@ -172,8 +172,8 @@ func TestCallbackThatHangs(t *testing.T) {
 	})
 }
 
-// TestFinishWithLostAnswer: sent again, and known again.
-func TestFinishWithLostAnswer(t *testing.T) {
+// TestFinishWithLostResponse: sent again, and known again.
+func TestFinishWithLostResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("finish", 2, errNetwork, true)}
 		want(t, "outcome", run(t, t.Context(), f, say("done"), nil), once.Outcome{Status: once.Ready, Token: 1})

@@ -303,9 +303,9 @@ func (g *garbled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w, err
 }
 
-// TestAnswerBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success
+// TestResponseBreaksOff: a rejection whose reason cannot be read changed nothing, and the write is sent again. A success
 // that cannot be read may not be repeated: the outcome is unknown.
-func TestAnswerBreaksOff(t *testing.T) {
+func TestResponseBreaksOff(t *testing.T) {
 	server := dynamodbtest.New(nil)
 	g := &garbled{RoundTripper: server.RoundTripper()}
 	s := open(t, sdk.New(sdk.Options{

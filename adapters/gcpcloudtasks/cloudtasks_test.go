@@ -139,8 +139,8 @@ func TestOnceForEachName(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: the client sends again, meets its own task, and that is a success.
-func TestLostAnswer(t *testing.T) {
+// TestLostResponse: the client sends again, meets its own task, and that is a success.
+func TestLostResponse(t *testing.T) {
 	e := cloudtaskstest.Start(t, &cloudtaskstest.Options{Queues: []string{queue}})
 	var n atomic.Int32
 	worker := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { n.Add(1) }))

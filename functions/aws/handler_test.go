@@ -206,8 +206,8 @@ func problemIn(t *testing.T, response events.LambdaFunctionURLResponse) contract
 	return p
 }
 
-// TestAnswers: what a handler writes is what the platform gets.
-func TestAnswers(t *testing.T) {
+// TestResponses: what a handler writes is what the platform gets.
+func TestResponses(t *testing.T) {
 	type response = events.LambdaFunctionURLResponse
 	const plain = "text/plain; charset=utf-8"
 	for name, c := range map[string]struct {

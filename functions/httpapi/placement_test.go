@@ -581,8 +581,8 @@ func TestClusterIsFull(t *testing.T) {
 	t.Error("a hundred members with all that they can offer")
 }
 
-// TestLateAnswersOfPlacement: a store that takes longer to respond than the lease lasts.
-func TestLateAnswersOfPlacement(t *testing.T) {
+// TestLateResponsesOfPlacement: a store that takes longer to respond than the lease lasts.
+func TestLateResponsesOfPlacement(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	now := time.Now()
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: func() time.Time { now = now.Add(11 * time.Second); return now }}))

@@ -286,8 +286,8 @@ func padded(t *testing.T, key jose.JSONWebKey, size int) string {
 	return string(b) + strings.Repeat(" ", size-len(b))
 }
 
-// TestBadAnswerKeepsTheKeys: what is not a key set does not replace one.
-func TestBadAnswerKeepsTheKeys(t *testing.T) {
+// TestBadResponseKeepsTheKeys: what is not a key set does not replace one.
+func TestBadResponseKeepsTheKeys(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
 	c := newClock()
 	id := i.identity(t, c)

@@ -72,8 +72,8 @@ func wants(t *testing.T, name string, w *httptest.ResponseRecorder, status int, 
 
 const a1 = `{"analysisId":"a1"}`
 
-// TestAnswers: BE-041-ENTRY, BE-041-DOD-4. The response to the queue, for every outcome; afterwards the lock is free.
-func TestAnswers(t *testing.T) {
+// TestResponses: BE-041-ENTRY, BE-041-DOD-4. The response to the queue, for every outcome; afterwards the lock is free.
+func TestResponses(t *testing.T) {
 	locked := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("2000-01-01T00:02:00.000Z")}
 	fails := func(err error) once.Work { return func(context.Context, once.Lock) (string, error) { return "", err } }
 	for name, c := range map[string]struct {
@@ -482,7 +482,7 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 	}
 }
 
-func TestDoorRefusesSettings(t *testing.T) {
+func TestEndpointRefusesSettings(t *testing.T) {
 	gate := tasks.Local(analysis.New(docstore.NewMemory(nil), nil))
 	works := &tasks.Worker{Gate: gate, Work: succeeds}
 	for _, c := range []struct {
@@ -544,8 +544,8 @@ func (q *queueOf) Enqueue(_ context.Context, id analysis.ID, name string) error 
 	return nil
 }
 
-// TestSweepDoor: counts, and which troubles make a sweep one that has to come again.
-func TestSweepDoor(t *testing.T) {
+// TestSweepEndpoint: counts, and which troubles make a sweep one that has to come again.
+func TestSweepEndpoint(t *testing.T) {
 	stale := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3), "lockRuns": docstore.Int(1)}
 	given := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3), "lockRuns": docstore.Int(6)}
 	damaged := docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.String("x")}
@@ -648,7 +648,7 @@ func (s unreadable) Get(context.Context, ...docstore.Key) (docstore.Snapshot, er
 	return docstore.Snapshot{}, s.err
 }
 
-func TestSweepDoorRefusesSettings(t *testing.T) {
+func TestSweepEndpointRefusesSettings(t *testing.T) {
 	all := analysis.New(docstore.NewMemory(nil), nil)
 	for _, c := range []struct {
 		says     string

@@ -308,8 +308,8 @@ func TestRedelivery(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: the analysis is READY, the queue did not get the response, and nothing runs again.
-func TestLostAnswer(t *testing.T) {
+// TestLostResponse: the analysis is READY, the queue did not get the response, and nothing runs again.
+func TestLostResponse(t *testing.T) {
 	var runs atomic.Int32
 	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})

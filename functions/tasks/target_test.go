@@ -89,8 +89,8 @@ func TestTargetRequest(t *testing.T) {
 	}
 }
 
-// TestTargetAnswers: what a run comes to.
-func TestTargetAnswers(t *testing.T) {
+// TestTargetResponses: what a run comes to.
+func TestTargetResponses(t *testing.T) {
 	const (
 		typeJSON = "application/json; charset=utf-8"
 		text     = "text/plain"

@@ -698,8 +698,8 @@ func TestStoreThatRefusesWhatTheRuleGrants(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCameTooLate: a lock that expired before the store responded is no grant.
-func TestAnswersThatCameTooLate(t *testing.T) {
+// TestResponsesThatCameTooLate: a lock that expired before the store responded is no grant.
+func TestResponsesThatCameTooLate(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		age      time.Duration // of ann's lock of 30 s with token 1; negative: there is none

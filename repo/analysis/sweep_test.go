@@ -360,8 +360,8 @@ func TestSweepDies(t *testing.T) {
 	b.queued(q, once(id))
 }
 
-// TestMarkWhoseAnswerIsLost: the store's library sends the mark again, and the sweep knows it for its own.
-func TestMarkWhoseAnswerIsLost(t *testing.T) {
+// TestMarkWhoseResponseIsLost: the store's library sends the mark again, and the sweep knows it for its own.
+func TestMarkWhoseResponseIsLost(t *testing.T) {
 	b := begin(t)
 	b.stale(id)
 	b.store.OnWrite = func(apply func() (docstore.Result, error)) (docstore.Result, error) {

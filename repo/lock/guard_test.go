@@ -246,8 +246,8 @@ func TestGuardAmongMany(t *testing.T) {
 	}
 }
 
-// TestGuardLosesAnAnswer: asking again is harmless, and an older token stays refused.
-func TestGuardLosesAnAnswer(t *testing.T) {
+// TestGuardLosesAResponse: asking again is harmless, and an older token stays refused.
+func TestGuardLosesAResponse(t *testing.T) {
 	store := &watched{Store: docstore.NewMemory(nil)}
 	g := lock.NewGuard(store, nil)
 	store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {

@@ -337,9 +337,9 @@ func TestLeaseIDs(t *testing.T) {
 	}
 }
 
-// TestAnswersThatCameTooLate: a lease that expired before the store responded is no grant. The boundary belongs to the
+// TestResponsesThatCameTooLate: a lease that expired before the store responded is no grant. The boundary belongs to the
 // late side: a lease of 30 s is over after 30 s.
-func TestAnswersThatCameTooLate(t *testing.T) {
+func TestResponsesThatCameTooLate(t *testing.T) {
 	const late = "the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds"
 	cases := []struct {
 		name     string

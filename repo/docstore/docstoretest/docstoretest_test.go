@@ -666,8 +666,8 @@ func TestSoundStoreWithoutFault(t *testing.T) {
 	Run(t, func(*testing.T) docstore.Store { return faulty{Store: docstore.NewMemory(nil)} })
 }
 
-// TestClosedStoreThatAnswers plants faults in the end of a store's life, which the wrapper above leaves alone.
-func TestClosedStoreThatAnswers(t *testing.T) {
+// TestClosedStoreThatResponds plants faults in the end of a store's life, which the wrapper above leaves alone.
+func TestClosedStoreThatResponds(t *testing.T) {
 	if err := checkClosed(t.Context(), immortal{docstore.NewMemory(nil)}); err == nil {
 		t.Error("a store that answers after Close passes")
 	}
