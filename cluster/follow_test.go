@@ -59,7 +59,7 @@ func TestMoreEventsThanAPage(t *testing.T) {
 			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i))); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // each event in a millisecond of its own
 		}
 		time.Sleep(2 * time.Second) // they were all shown
 		l, _ := w.locator(nil)

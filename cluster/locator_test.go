@@ -41,12 +41,12 @@ func TestLocateCostsNoRequest(t *testing.T) {
 		}
 		callers.Wait()
 		other := w.start("bob", nil) // another epoch
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second)  // it reads the epoch every 2 s
 		if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "ann" || p.count("lookup") != 1 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
-		w.stop(m) // and another, without the owner
-		time.Sleep(5 * time.Second)
+		w.stop(m)                   // and another, without the owner
+		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
 		if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "bob" || p.count("lookup") != 2 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
@@ -132,19 +132,19 @@ func TestStatesOfALocator(t *testing.T) {
 		refused(cluster.ErrNotReady)
 		refused(contracts.CodeTopologyUndetermined)
 		m := w.start("ann", nil)
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
 		if _, err := l.Locate(t.Context(), room("a")); err != nil || l.Status().State != cluster.Ready {
 			t.Errorf("%v in %+v", err, l.Status())
 		}
 		p.set(func(string) (error, bool) { return errNetwork, false })
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // less than MaxStale
 		if _, err := l.Locate(t.Context(), room("a")); err != nil {
 			t.Errorf("for 20 s out of reach: %v", err)
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // more than MaxStale
 		refused(cluster.ErrNotReady)
 		p.set(nil)
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // the next reading of the epoch
 		if _, err := l.Locate(t.Context(), room("a")); err != nil {
 			t.Error(err)
 		}

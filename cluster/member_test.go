@@ -96,7 +96,7 @@ func TestClaimReachesTheMember(t *testing.T) {
 		if all := m.Activations(); len(all) != 1 || all[0].Token != where.Token || w.record(room("a")).Phase != contracts.PhaseActive {
 			t.Errorf("%+v", all)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // events of ten seconds are read again
 		if given, ended := m.counts(); given != 1 || ended != 0 {
 			t.Errorf("activated %d times, ended %d times", given, ended)
 		}
@@ -195,9 +195,9 @@ func TestLostHeartbeats(t *testing.T) {
 		if err := m.WriteState(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrLost) {
 			t.Errorf("write without a lease: %v", err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // the old incarnation has ended by then, whatever the cluster knows of it
 		m.p.set(nil)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // tries are 5 s apart at most
 		if s := m.Status(); s.State != cluster.Ready || m.Incarnation() <= first {
 			t.Errorf("%+v, incarnation %d", s, m.Incarnation())
 		}
@@ -227,7 +227,7 @@ func TestHeartbeatsCountFromTheRequest(t *testing.T) {
 			if n++; n > 1 {
 				return errNetwork, false
 			}
-			time.Sleep(3 * time.Second)
+			time.Sleep(3 * time.Second) // the response to a heartbeat is late
 			return nil, false
 		})
 		<-m.context(room("a")).Done()
@@ -263,7 +263,7 @@ func TestFrozen(t *testing.T) {
 		}
 		synctest.Wait()
 		other := w.start("bob", nil)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // the first member's lease has ended
 		l, _ := w.locator(nil)
 		where, err := l.Activate(t.Context(), room("a"))
 		if err != nil || where.Token <= a.Token {
@@ -301,7 +301,7 @@ func TestEvicted(t *testing.T) {
 				if err := learn(m); !errors.Is(err, cluster.ErrLost) {
 					t.Errorf("%v", err)
 				}
-				time.Sleep(20 * time.Second)
+				time.Sleep(20 * time.Second) // it has noticed, and has joined again
 				if r := w.record(room("a")); r.Member != "bob" || r.State != nil {
 					t.Errorf("%+v", r)
 				}
@@ -336,7 +336,7 @@ func TestStopHandsOver(t *testing.T) {
 		}
 		other := w.start("bob", nil)
 		w.stop(m)
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // the next owner has learned of them
 		for id, token := range tokens {
 			if r := w.record(room(id)); r.Phase != contracts.PhaseActive || r.Member != "bob" || r.FencingToken != token+1 || string(r.State) != "last of "+id {
 				t.Errorf("%+v", r)
@@ -364,7 +364,7 @@ func TestStopWhileActivating(t *testing.T) {
 		direct, claimed := make(chan error, 1), make(chan error, 1)
 		go func() { _, err := m.Serve(t.Context(), room("a")); direct <- err }()
 		go func() { _, err := l.Activate(t.Context(), room("b")); claimed <- err }()
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) // the claim has reached the member
 		w.stop(m)
 		if err := <-direct; !errors.Is(err, cluster.ErrNotRunning) && !errors.Is(err, cluster.ErrDraining) {
 			t.Errorf("the caller: %v", err)
@@ -408,7 +408,7 @@ func TestStopWhileStarting(t *testing.T) {
 		m.p.set(func(string) (error, bool) { return errNetwork, false })
 		started := make(chan error, 1)
 		go func() { started <- m.Start(t.Context()) }()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // it tries again and again
 		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotRunning) || m.Status().State != cluster.Starting {
 			t.Errorf("serve: %v", err)
 		}
@@ -453,7 +453,7 @@ func TestLateDuplicates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) // every duplicate has arrived
 		if given, ended := m.counts(); given != 2 || ended != 1 || len(m.Activations()) != 1 || w.record(room("a")).FencingToken != a.Token {
 			t.Errorf("activated %d times, ended %d times", given, ended)
 		}
@@ -509,7 +509,7 @@ func TestReplace(t *testing.T) {
 			o.Replaces = contracts.Incarnation{Member: "ann", Incarnation: m.Incarnation()}
 		})
 		w.stop(m)
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // the next owner has learned of them
 		if n := len(next.Activations()); n != 10 {
 			t.Errorf("%d were handed over", n)
 		}

@@ -29,7 +29,8 @@ type world struct {
 	twice   []string
 }
 
-// inWorld runs a test in a bubble. A goroutine that is left at its end fails the test.
+// inWorld runs a test in a bubble of synctest: sleeping there moves the clock and takes no time, so each sleep is exactly as long as what
+// the test waits for. A goroutine that is left at its end fails the test.
 func inWorld(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

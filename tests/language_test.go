@@ -2,7 +2,6 @@ package tests
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ var words = map[string]string{
 	`doors?`: "endpoint, handler", `steady clock`: "monotonic clock", `time is over`: "expired", `comes? to an end`: "expires",
 	`gives? (it )?back`: "releases", `given back`: "released", `gave back`: "released", `stands? for`: "means",
 	`patien(t|ce|tly)`: "retry timeout", `verdicts?`: "result, status", `planted`: "injected, mutation",
+	`(?-i:[Nn]obody)`: "no one, no caller, only", // http.NoBody is another word
 }
 
 // generated files have their language from their sources.
@@ -24,13 +24,7 @@ var generated = regexp.MustCompile(`\.gen\.go$|/testdata/|(^|/)node_modules/|pac
 // sources calls f with each line of the tracked Go, Markdown and YAML files.
 func sources(t *testing.T, f func(path string, line int, text string)) {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "*.go", "*.md", "*.yaml")
-	list.Dir = ".."
-	out, err := list.Output()
-	if err != nil {
-		t.Skip("the sources are not in a git repository: ", err)
-	}
-	for path := range strings.FieldsSeq(string(out)) {
+	for _, path := range tracked(t, "*.go", "*.md", "*.yaml") {
 		if generated.MatchString(path) || path == "tests/language_test.go" {
 			continue
 		}

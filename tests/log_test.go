@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -50,14 +49,8 @@ func TestCheckLog(t *testing.T) {
 // TestAttributesOfTheLog: no attribute has the name of a member that a log has anyway: those of slog, and those of Cloud Logging.
 func TestAttributesOfTheLog(t *testing.T) {
 	t.Parallel()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "*.go")
-	list.Dir = ".."
-	out, err := list.Output()
-	if err != nil {
-		t.Skip("the sources are not in a git repository: ", err)
-	}
 	calls := 0
-	for path := range strings.FieldsSeq(string(out)) {
+	for _, path := range tracked(t, "*.go") {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}

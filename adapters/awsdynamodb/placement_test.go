@@ -26,12 +26,13 @@ func TestPlacementWithClocksApart(t *testing.T) {
 	}
 }
 
+// placementClocksApart runs in a bubble: sleeping moves the clock and takes no time.
 func placementClocksApart(t *testing.T, off time.Duration, seed uint64) {
 	const ttl = 4 * time.Second
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := dynamodbtest.New(nil)
 	client := dialThrough(slowly{server.RoundTripper(), random})
-	time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
+	time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond) // begin anywhere in a second: a Date header has whole ones
 	// Each command comes from a process that has just begun, and knows its clock only roughly.
 	service := func(i int) *placement.Service {
 		o := []time.Duration{off, -off, 0}[i%3]

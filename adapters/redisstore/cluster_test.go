@@ -52,11 +52,11 @@ func TestCluster(t *testing.T) {
 		says(t, err, []string{server.Addr(), "leave out DB"})
 	})
 	t.Run("a slot that no server has", func(t *testing.T) {
-		slot := admin.ClusterKeySlot(t.Context(), "{nobody}").Val()
+		slot := admin.ClusterKeySlot(t.Context(), "{unknown}").Val()
 		if err := admin.ClusterDelSlots(t.Context(), int(slot)).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr(), Prefix: "nobody"})
+		_, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr(), Prefix: "unknown"})
 		says(t, err, []string{"CLUSTERDOWN", "nothing was changed"})
 	})
 }

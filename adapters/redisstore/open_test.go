@@ -145,7 +145,7 @@ func TestUsers(t *testing.T) {
 		"no password":      {redisstore.Options{}, []string{"NOAUTH", "set a user and a password"}, 0},
 		"wrong password":   {redisstore.Options{Username: "documented", Password: secret + "x"}, []string{"WRONGPASS", "not accepted"}, 0},
 		"no such database": {redisstore.Options{Username: "documented", Password: secret, DB: 99}, []string{"there is no database"}, 0},
-		"unknown user":     {redisstore.Options{Username: "nobody", Password: secret}, []string{"WRONGPASS", "not accepted"}, 0},
+		"unknown user":     {redisstore.Options{Username: "unknown", Password: secret}, []string{"WRONGPASS", "not accepted"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := c.o
@@ -262,14 +262,14 @@ func TestNobodyThere(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nobody.Close(); err != nil {
+	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for addr, want := range map[string]string{nobody.Addr().String(): "nothing was sent", l.Addr().String(): "no answer"} {
+	for addr, want := range map[string]string{closed.Addr().String(): "nothing was sent", l.Addr().String(): "no answer"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err := redisstore.Open(ctx, &redisstore.Options{Addr: addr})
 		cancel()

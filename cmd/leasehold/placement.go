@@ -24,7 +24,7 @@ type placementCmd struct {
 
 // Help is the longer help of the command.
 func (placementCmd) Help() string {
-	return `Who is there, where is the room "lobby", and what happens:
+	return `List the members, look up the identity "lobby" of the kind "room", follow the events:
 
   leasehold placement members chat
   leasehold placement where chat room lobby

@@ -112,7 +112,7 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			begin := time.Now()
 			done := make(chan string)
 			go func() { done <- call(t.Context(), http.MethodGet, chat+"/events?wait_seconds=20", "").Body.String() }()
-			time.Sleep(5500 * time.Millisecond)
+			time.Sleep(5500 * time.Millisecond) // between two looks at the store
 			call(t.Context(), http.MethodPost, chat+"/members/alice/join", join)
 			if body, took := <-done, time.Since(begin); !strings.Contains(body, `"member":"alice"`) || took > 6500*time.Millisecond {
 				t.Errorf("after %v: %s", took, body)
@@ -173,9 +173,9 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			}
 			synctest.Wait()
 			before := lists.Load()
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // longer than any wait
 			if lists.Load() != before {
-				t.Errorf("%d requests to the store while nobody waits", lists.Load()-before)
+				t.Errorf("%d requests to the store while no request waits", lists.Load()-before)
 			}
 		})
 	})
@@ -189,7 +189,7 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			}
 			synctest.Wait()
 			before := lists.Load()
-			time.Sleep(10500 * time.Millisecond)
+			time.Sleep(10500 * time.Millisecond) // ten looks, one a second
 			if looks := lists.Load() - before; looks > 11 {
 				t.Errorf("%d requests to the store in ten seconds", looks)
 			}
@@ -225,7 +225,7 @@ func TestEventsAreWaitedFor(t *testing.T) {
 			for range most {
 				go func() { told <- call(http.MethodGet, chat+"/events?wait_seconds=20", "").Body.String() }()
 			}
-			time.Sleep(5 * time.Second)
+			time.Sleep(5 * time.Second) // all requests wait
 			if w := call(http.MethodPost, chat+"/members/alice/join", join); w.Code != 200 {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
@@ -254,7 +254,7 @@ func (brokenLists) List(context.Context, docstore.Query) (docstore.Page, error) 
 	return docstore.Page{}, fmt.Errorf("%w: no response", docstore.ErrUnavailable)
 }
 
-// pausedLists is a store whose lists take a moment.
+// pausedLists is a store whose lists take 5 ms, of a bubble's time.
 type pausedLists struct{ docstore.Store }
 
 func (s pausedLists) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {

@@ -49,7 +49,7 @@ const (
 	overloadedFor = time.Second
 
 	// maxWait is how long a request waits for its turn at most: long enough for a burst to pass, short enough for a caller to ask
-	// another server. A list, which nobody's lease depends on, waits for a quarter of the time limit of a request, and no other request
+	// another server. A list, on which no lease depends, waits for a quarter of the time limit of a request, and no other request
 	// waits for more than that, so that the rest is left for the work.
 	maxWait = 500 * time.Millisecond
 

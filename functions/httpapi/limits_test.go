@@ -226,7 +226,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // all have been admitted or rejected
 		for i := range 50 {
 			begin := time.Now()
 			status, code, _ := ask(t.Context(), h, "bob@quiet", "/v1/tenants/quiet/locks/k")
@@ -267,7 +267,7 @@ func TestPagesCountForRates(t *testing.T) {
 		if first, second := list(), list(); first != 200 || second != 429 {
 			t.Errorf("pages: %d, %d", first, second)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // a second of the rate
 		if n := small(); n != 0 {
 			t.Errorf("%d requests are left; 11 were owed", n)
 		}
@@ -314,14 +314,14 @@ func TestListsHaveTheirOwnBound(t *testing.T) {
 		if status, code, _ := ask(t.Context(), h, "ann@acme", "/v1/tenants/acme/locks/k"); status != 404 {
 			t.Errorf("beside the lists: %d %s", status, code)
 		}
-		time.Sleep(150 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond) // one list and a half
 		synctest.Wait()
 		reads(2) // those that have waited
 		lists.Wait()
 	})
 }
 
-// slowLists is a store whose lists take 100 ms.
+// slowLists is a store whose lists take 100 ms, of a bubble's time.
 type slowLists struct {
 	docstore.Store
 
@@ -351,7 +351,7 @@ func TestRateThatIsAlmostKept(t *testing.T) {
 	})
 }
 
-// slowReads is a store whose reads take a while.
+// slowReads is a store whose reads take a while, of a bubble's time.
 type slowReads struct {
 	docstore.Store
 

@@ -207,7 +207,7 @@ func TestSweepPages(t *testing.T) {
 			b.stale(ids...)
 			b.put("running", docstore.Doc{"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.FormatTime(b.clock.Now().Add(time.Millisecond))})
 			b.put("finished", docstore.Doc{"status": docstore.String("READY"), "lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.FormatTime(at(0))})
-			b.put("nobody", docstore.Doc{"lockExpiresAt": docstore.FormatTime(at(0))})
+			b.put("no owner", docstore.Doc{"lockExpiresAt": docstore.FormatTime(at(0))})
 			b.put("null", docstore.Doc{"lockOwner": docstore.String("ann"), "lockExpiresAt": docstore.Bool(false)})
 			q := &queue{}
 			b.store.Forget()

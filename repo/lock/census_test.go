@@ -166,11 +166,11 @@ func TestLocksPerTenantOfProcesses(t *testing.T) {
 		want(one, "acme/a", lock.OK, 2, 1)
 		want(two, "acme/b", lock.OK, 2, 1)
 		want(one, "acme/c", lock.OK, 1, 0)
-		time.Sleep(5 * time.Minute)
+		time.Sleep(5 * time.Minute)           // the count is five minutes old: due again
 		want(one, "acme/d", lock.OK, 1, 1)    // counts beside it
 		want(two, "acme/e", lock.OK, 1, 1)    // has counted 2 and sees 4 when it is too late
 		want(two, "acme/f", lock.Limit, 1, 0) // and then no more
-		time.Sleep(5 * time.Minute)
+		time.Sleep(5 * time.Minute)           // due again
 		want(one, "acme/f", lock.Limit, 1, 1)
 	})
 }

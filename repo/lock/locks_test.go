@@ -1108,7 +1108,7 @@ func TestList(t *testing.T) {
 	}{
 		{"all", lock.List{Tenant: "acme"}, [][]string{{"a", "b/1", "b/2", "b/3", "b/ü", "c"}}},
 		{"of another tenant", lock.List{Tenant: "other"}, [][]string{{"b/0"}}},
-		{"of a tenant without locks", lock.List{Tenant: "nobody"}, [][]string{nil}},
+		{"of a tenant without locks", lock.List{Tenant: "unknown"}, [][]string{nil}},
 		{"prefix", lock.List{Tenant: "acme", Prefix: "b/"}, [][]string{{"b/1", "b/2", "b/3", "b/ü"}}},
 		{"prefix that is a whole key", lock.List{Tenant: "acme", Prefix: "b/3"}, [][]string{{"b/3"}}},
 		{"ACTIVE", lock.List{Tenant: "acme", Phase: lock.Active}, [][]string{{"a", "b/1", "b/ü"}}},

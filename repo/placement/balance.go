@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// balance gives each partition an owner. owners are those that the partitions have (nobody: none), weights the members' shares; a
+// balance gives each partition an owner. owners are those that the partitions have (noMember: none), weights the members' shares; a
 // member of weight 0 gets nothing. It is a pure function: the same table and members make the same table, wherever it runs.
 //
 // A member's quota is its share, rounded up or down. Who owns more than its quota gives the partitions away for which it scores
@@ -16,8 +16,8 @@ func balance(owners []uint16, weights []int, seeds []uint64) []uint16 {
 	owned := make([][]int, len(weights)) // the partitions of each member
 	var free []int
 	for p, m := range table {
-		if m == nobody || weights[m] == 0 {
-			table[p] = nobody
+		if m == noMember || weights[m] == 0 {
+			table[p] = noMember
 			free = append(free, p)
 			continue
 		}

@@ -119,7 +119,7 @@ func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
 	}
 	for p := range t.table {
 		t.table[p] = binary.BigEndian.Uint16(table[2*p:])
-		if m := int(t.table[p]); m != nobody && m >= len(t.Members) {
+		if m := int(t.table[p]); m != noMember && m >= len(t.Members) {
 			r.fail(fTable, "a table of its members")
 		}
 	}

@@ -107,12 +107,12 @@ type Topology struct {
 	Cause   string    // what began it, for people
 	Members []Member  // by ascending name
 
-	table []uint16 // of each partition, the index of its member; nobody without one
+	table []uint16 // of each partition, the index of its member; noMember without one
 	seeds []uint64 // of each member
 }
 
-// nobody marks a partition without a member: no member is active.
-const nobody = 1<<16 - 1
+// noMember marks a partition without a member: no member is active.
+const noMember = 1<<16 - 1
 
 // Partitions is how many partitions the cluster has.
 func (t *Topology) Partitions() int { return len(t.table) }
@@ -124,7 +124,7 @@ func (t *Topology) Partition(i Identity) int {
 
 // Primary is the member that has a partition, nil if no member is active.
 func (t *Topology) Primary(partition int) *Member {
-	if m := t.table[partition]; m != nobody {
+	if m := t.table[partition]; m != noMember {
 		return &t.Members[m]
 	}
 	return nil
@@ -181,14 +181,14 @@ func (t *Topology) search(member string) (int, bool) {
 }
 
 // Ready reports whether the epoch places anything: it has an active member.
-func (t *Topology) Ready() bool { return t != nil && t.table[0] != nobody }
+func (t *Topology) Ready() bool { return t != nil && t.table[0] != noMember }
 
 // Table is, for each partition, the index of its member in Members, -1 if no member is active.
 func (t *Topology) Table() []int {
 	table := make([]int, len(t.table))
 	for p, m := range t.table {
 		table[p] = int(m)
-		if m == nobody {
+		if m == noMember {
 			table[p] = -1
 		}
 	}
@@ -199,7 +199,7 @@ func (t *Topology) Table() []int {
 func NewTopology(partitions int) *Topology {
 	t := &Topology{table: make([]uint16, partitions)}
 	for p := range t.table {
-		t.table[p] = nobody
+		t.table[p] = noMember
 	}
 	return t
 }
@@ -220,7 +220,7 @@ func LoadTopology(epoch int64, at time.Time, cause string, members []Member, tab
 		if m < -1 || m >= len(members) {
 			return nil, field.Errorf("table", "names member %d of %d for partition %d", m, len(members), p)
 		}
-		t.table[p] = nobody
+		t.table[p] = noMember
 		if m >= 0 {
 			t.table[p] = uint16(m) //nolint:gosec // there are MaxMembers at most
 		}
@@ -249,21 +249,21 @@ func (t *Topology) Next(members []Member, heir map[string]string, cause string) 
 		if h := heir[name]; h != "" {
 			name = h
 		}
-		index[i] = nobody
+		index[i] = noMember
 		if n, ok := after.search(name); ok {
 			index[i] = uint16(n) //nolint:gosec // there are MaxMembers at most
 		}
 	}
 	owners := make([]uint16, len(t.table))
 	for p, m := range t.table {
-		owners[p] = nobody
-		if m != nobody {
+		owners[p] = noMember
+		if m != noMember {
 			owners[p] = index[m]
 		}
 	}
 	after.table = balance(owners, after.weights(), after.seeds)
 	for p, m := range t.table {
-		if (m == nobody) != (after.table[p] == nobody) || m != nobody && t.Members[m].Member != after.Members[after.table[p]].Member {
+		if (m == noMember) != (after.table[p] == noMember) || m != noMember && t.Members[m].Member != after.Members[after.table[p]].Member {
 			moved++
 		}
 	}

@@ -252,7 +252,7 @@ func TestPlace(t *testing.T) {
 		switch primary := top.Primary(top.Partition(id)); {
 		case got == nil:
 			if best != nil {
-				r.Fatalf("nobody, want one of %v", best)
+				r.Fatalf("placed on no member, want one of %v", best)
 			}
 		case !slices.Contains(best, got.Member):
 			r.Fatalf("%s, want one of %v", got.Member, best)
@@ -363,7 +363,7 @@ func BenchmarkPlace(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if c.place(ids[i%len(ids)]) == nil {
-					b.Fatal("nobody")
+					b.Fatal("placed on no member")
 				}
 			}
 		})

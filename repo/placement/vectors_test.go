@@ -90,7 +90,7 @@ func TestLoadTopology(t *testing.T) {
 		"too few partitions":   {two, make([]int, 8)},
 		"not a power of two":   {two, make([]int, 17)},
 		"no such member":       {two, append(make([]int, 15), 2)},
-		"below nobody":         {two, append(make([]int, 15), -2)},
+		"below no member":      {two, append(make([]int, 15), -2)},
 		"members out of order": {[]Member{two[1], two[0]}, make([]int, 16)},
 		"a member twice":       {[]Member{two[0], two[0]}, make([]int, 16)},
 	} {

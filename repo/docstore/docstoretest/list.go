@@ -211,7 +211,7 @@ func checkListApart(ctx context.Context, s docstore.Store) error {
 		f.expectList(ctx, s, docstore.Query{Kind: p.kind, Tenant: p.tenant, Prefix: "x/"}, []string{"x/shared"})
 		f.expectList(ctx, s, docstore.Query{Kind: p.kind, Tenant: p.tenant, Limit: 1}, []string{own, "shared", "x/shared"})
 	}
-	f.expectList(ctx, s, docstore.Query{Kind: "locks", Tenant: "nobody"}, nil)
+	f.expectList(ctx, s, docstore.Query{Kind: "locks", Tenant: "unknown"}, nil)
 	f.expectList(ctx, s, docstore.Query{Kind: "nothing", Tenant: "acme"}, nil)
 	return f.err()
 }
