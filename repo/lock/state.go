@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -86,86 +85,30 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil
 	}
-	r := reader{key: id.key(), doc: d}
+	r := rule.Read(id.key(), d)
 	s := State{
-		Token:      r.number(fToken),
-		Phase:      Phase(r.text(fState)),
-		Owner:      r.text(fOwner),
-		LeaseID:    r.text(fLease),
-		AcquiredAt: r.time(fAcquiredAt),
-		ExpiresAt:  r.time(fExpiresAt),
-		ReleasedAt: r.time(fReleasedAt),
-		TTLSeconds: r.number(fTTL),
-		Metadata:   r.table(fMetadata),
-		Acquires:   r.requests(acquires),
-		Renewals:   r.requests(renewals),
-		Forces:     r.requests(forces),
-		Forced:     Forced{By: r.text(fForcedBy), Reason: r.text(fForcedReason), At: r.time(fForcedAt)},
+		Token:      r.Number(fToken),
+		Phase:      Phase(r.Text(fState)),
+		Owner:      r.Text(fOwner),
+		LeaseID:    r.Text(fLease),
+		AcquiredAt: r.Time(fAcquiredAt),
+		ExpiresAt:  r.Time(fExpiresAt),
+		ReleasedAt: r.Time(fReleasedAt),
+		TTLSeconds: r.Number(fTTL),
+		Metadata:   r.Table(fMetadata),
+		Acquires:   r.Requests(acquires),
+		Renewals:   r.Requests(renewals),
+		Forces:     r.Requests(forces),
+		Forced:     Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
 	}
 	for token := range s.Releases {
-		s.Releases[token] = r.text(released(int64(token)))
+		s.Releases[token] = r.Text(released(int64(token)))
 	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {
-		r.fail(fExpiresAt, "a time")
+		r.Fail(fExpiresAt, "a time")
 	}
 	if s.Phase != None && s.Phase != Active && s.Phase != Released {
-		r.fail(fState, "ACTIVE or RELEASED")
+		r.Fail(fState, "ACTIVE or RELEASED")
 	}
-	return s, r.err
-}
-
-// reader takes fields out of a document and remembers the first that is not what it should be. Missing fields are zero.
-type reader struct {
-	key docstore.Key
-	doc docstore.Doc
-	err error
-}
-
-func (r *reader) fail(field, want string) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s: field %q is not %s", docstore.ErrDamaged, r.key, field, want)
-	}
-}
-
-func (r *reader) requests(fields rule.Register) (entries rule.Requests) {
-	for i, f := range fields {
-		entries[i] = r.text(f)
-	}
-	return entries
-}
-
-func (r *reader) text(field string) string {
-	v, ok := r.doc[field].(docstore.String)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "text")
-	}
-	return string(v)
-}
-
-func (r *reader) number(field string) int64 {
-	v, ok := r.doc[field].(docstore.Int)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "a whole number")
-	}
-	return int64(v)
-}
-
-func (r *reader) table(field string) map[string]string {
-	v, ok := r.doc[field].(docstore.Map)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "a table of text")
-	}
-	return v
-}
-
-func (r *reader) time(field string) time.Time {
-	s := r.text(field)
-	if s == "" {
-		return time.Time{}
-	}
-	t, err := docstore.ParseTime(docstore.String(s))
-	if err != nil {
-		r.fail(field, "a time")
-	}
-	return t
+	return s, r.Err()
 }

@@ -82,13 +82,6 @@ var (
 	writes = rule.Register{"w1", "w2", "w3", "w4"}
 )
 
-func (r *reader) requests(fields rule.Register) (entries rule.Requests) {
-	for i, f := range fields {
-		entries[i] = r.text(f)
-	}
-	return entries
-}
-
 // subject is the identity of a cluster that a command is about.
 type subject struct {
 	Cluster
@@ -107,21 +100,21 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	if d == nil {
 		return Activation{Identity: s.Identity, Phase: Free}, nil
 	}
-	r := reader{key: s.key(), doc: d}
+	r := rule.Read(s.key(), d)
 	a := Activation{
-		Identity: s.Identity, Phase: Phase(r.text(fPhase)), Token: r.number(fToken), Epoch: r.number(fEpoch),
-		Owner:     Incarnation{Member: r.text(fMember), Number: r.number(fIncarnation)},
-		LockUntil: r.time(fLockUntil), ClaimedAt: r.time(fClaimedAt), ActivatedAt: r.time(fActivatedAt), ChangedAt: r.time(fChangedAt),
-		Failed: r.flag(fFailed), Reason: r.text(fReason), State: r.bytes(fState), StateVersion: r.number(fVersion),
-		rev: r.number(fRev), claims: r.requests(claims), writes: r.requests(writes),
+		Identity: s.Identity, Phase: Phase(r.Text(fPhase)), Token: r.Number(fToken), Epoch: r.Number(fEpoch),
+		Owner:     Incarnation{Member: r.Text(fMember), Number: r.Number(fIncarnation)},
+		LockUntil: r.Time(fLockUntil), ClaimedAt: r.Time(fClaimedAt), ActivatedAt: r.Time(fActivatedAt), ChangedAt: r.Time(fChangedAt),
+		Failed: r.Flag(fFailed), Reason: r.Text(fReason), State: r.Bytes(fState), StateVersion: r.Number(fVersion),
+		rev: r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
 	}
 	if !slices.Contains([]Phase{Free, Locked, Active, Draining}, a.Phase) {
-		r.fail(fPhase, "FREE, LOCKED, ACTIVE or DRAINING")
+		r.Fail(fPhase, "FREE, LOCKED, ACTIVE or DRAINING")
 	}
 	if a.Phase == Locked && a.LockUntil.IsZero() {
-		r.fail(fLockUntil, "a time")
+		r.Fail(fLockUntil, "a time")
 	}
-	return a, r.err
+	return a, r.Err()
 }
 
 // grant gives an activation to an owner, with a token that is higher than all before. It is decided on the document that was read,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 const eventKind = "placement_events"
@@ -77,12 +78,12 @@ func (e Event) write(c Cluster, at time.Time) docstore.Write {
 }
 
 func eventOf(k docstore.Key, d docstore.Doc) (Event, error) {
-	r := reader{key: k, doc: d}
+	r := rule.Read(k, d)
 	e := Event{
-		ID: k.ID, At: r.time(fAt), Member: Incarnation{r.text(fMember), r.number(fIncarnation)}, Identity: Identity{r.text(fKind), r.text(fID)},
-		From: r.text(fFrom), To: r.text(fTo), Epoch: r.number(fEpoch), Token: r.number(fToken), Moved: int(r.number(fMoved)), Reason: r.text(fReason),
+		ID: k.ID, At: r.Time(fAt), Member: Incarnation{r.Text(fMember), r.Number(fIncarnation)}, Identity: Identity{r.Text(fKind), r.Text(fID)},
+		From: r.Text(fFrom), To: r.Text(fTo), Epoch: r.Number(fEpoch), Token: r.Number(fToken), Moved: int(r.Number(fMoved)), Reason: r.Text(fReason),
 	}
-	return e, r.err
+	return e, r.Err()
 }
 
 // EventPage is the result of [Service.Events].

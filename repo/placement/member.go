@@ -68,17 +68,17 @@ type head struct {
 }
 
 func (c Cluster) headOf(d docstore.Doc) (head, error) {
-	r := reader{key: c.head(), doc: d}
+	r := rule.Read(c.head(), d)
 	h := head{
-		epoch: r.number(fEpoch), partitions: int(r.number(fPartitions)), hashVersion: r.number(fHashVersion), changedAt: r.time(fChangedAt),
+		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion), changedAt: r.Time(fChangedAt),
 	}
-	if r.err == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
-		r.fail(fEpoch, "an epoch, or its number of partitions is not one")
+	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
+		r.Fail(fEpoch, "an epoch, or its number of partitions is not one")
 	}
-	if r.err == nil && h.hashVersion != HashVersion {
+	if r.Err() == nil && h.hashVersion != HashVersion {
 		return h, fmt.Errorf("cluster %q places by version %d of the hash, and this program by %d: update the program", c.Name, h.hashVersion, HashVersion)
 	}
-	return h, r.err
+	return h, r.Err()
 }
 
 // write is the epoch as its document: created once, never changed.
@@ -108,23 +108,23 @@ func (t *Topology) write(c Cluster) (docstore.Write, error) {
 
 // topologyOf reads the document of an epoch.
 func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
-	r := reader{key: c.epoch(epoch), doc: d}
-	members, table := r.text(fMembers), r.bytes(fTable)
-	t := &Topology{Epoch: r.number(fEpoch), At: r.time(fChangedAt), Cause: r.text(fCause), table: make([]uint16, len(table)/2)}
+	r := rule.Read(c.epoch(epoch), d)
+	members, table := r.Text(fMembers), r.Bytes(fTable)
+	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), table: make([]uint16, len(table)/2)}
 	if err := json.Unmarshal([]byte(members), &t.Members); err != nil {
-		r.fail(fMembers, "a list of members")
+		r.Fail(fMembers, "a list of members")
 	}
-	if len(t.table) != int(r.number(fPartitions)) || checkPartitions(len(t.table)) != nil || t.Epoch != epoch {
-		r.fail(fTable, "a table of as many partitions as the cluster has")
+	if len(t.table) != int(r.Number(fPartitions)) || checkPartitions(len(t.table)) != nil || t.Epoch != epoch {
+		r.Fail(fTable, "a table of as many partitions as the cluster has")
 	}
 	for p := range t.table {
 		t.table[p] = binary.BigEndian.Uint16(table[2*p:])
 		if m := int(t.table[p]); m != noMember && m >= len(t.Members) {
-			r.fail(fTable, "a table of its members")
+			r.Fail(fTable, "a table of its members")
 		}
 	}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	return t.dated().seal(), nil
 }
@@ -151,12 +151,12 @@ type seat struct {
 func (s seat) live() bool { return s.status == MemberActive || s.status == MemberDraining }
 
 func (c Cluster) seatOf(name string, d docstore.Doc) (seat, error) {
-	r := reader{key: c.member(name), doc: d}
-	s := seat{number: r.number(fIncarnation), status: Status(r.text(fStatus)), since: r.number(fSince), joins: r.requests(joins), offers: r.requests(offers)}
+	r := rule.Read(c.member(name), d)
+	s := seat{number: r.Number(fIncarnation), status: Status(r.Text(fStatus)), since: r.Number(fSince), joins: r.Requests(joins), offers: r.Requests(offers)}
 	if d != nil && !slices.Contains([]Status{MemberActive, MemberDraining, MemberLeft, MemberDead}, s.status) {
-		r.fail(fStatus, "ACTIVE, DRAINING, LEFT or DEAD")
+		r.Fail(fStatus, "ACTIVE, DRAINING, LEFT or DEAD")
 	}
-	return s, r.err
+	return s, r.Err()
 }
 
 // seatWrite changes the document of a member in the state in which it was read. What is written holds from the epoch on.
@@ -203,9 +203,9 @@ type LeaseState struct {
 func (l LeaseState) held(at time.Time) bool { return !l.ExpiresAt.IsZero() && at.Before(l.ExpiresAt) }
 
 func (c Cluster) leaseOf(name string, d docstore.Doc) (LeaseState, error) {
-	r := reader{key: c.lease(name), doc: d}
-	l := LeaseState{Number: r.number(fIncarnation), Seq: r.number(fSeq), ExpiresAt: r.time(fExpiresAt)}
-	return l, r.err
+	r := rule.Read(c.lease(name), d)
+	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt)}
+	return l, r.Err()
 }
 
 // leaseWrite begins the lease of a new incarnation. found is the lease as it was read, which must have ended.

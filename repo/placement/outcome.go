@@ -1,11 +1,6 @@
 package placement
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/leasehold-dev/leasehold/repo/docstore"
-)
+import "time"
 
 // Code says how a command ended. Rejections are outcomes, not errors, and change nothing.
 type Code string
@@ -69,64 +64,4 @@ type MemberOutcome struct {
 	At         time.Time     // the store's time of the decision
 	RetryAfter time.Duration // for MemberExists
 	Detail     string        // a sentence for people, may be empty
-}
-
-// reader takes fields out of a document and remembers the first that is not what it should be. Missing fields are zero.
-type reader struct {
-	key docstore.Key
-	doc docstore.Doc
-	err error
-}
-
-func (r *reader) fail(field, want string) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s: field %q is not %s", docstore.ErrDamaged, r.key, field, want)
-	}
-}
-
-func (r *reader) text(field string) string {
-	v, ok := r.doc[field].(docstore.String)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "text")
-	}
-	return string(v)
-}
-
-func (r *reader) bytes(field string) []byte {
-	v, ok := r.doc[field].(docstore.Bytes)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "bytes")
-	}
-	if v == "" {
-		return nil
-	}
-	return []byte(v)
-}
-
-func (r *reader) number(field string) int64 {
-	v, ok := r.doc[field].(docstore.Int)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "a whole number")
-	}
-	return int64(v)
-}
-
-func (r *reader) flag(field string) bool {
-	v, ok := r.doc[field].(docstore.Bool)
-	if !ok && r.doc[field] != nil {
-		r.fail(field, "true or false")
-	}
-	return bool(v)
-}
-
-func (r *reader) time(field string) time.Time {
-	s := r.text(field)
-	if s == "" {
-		return time.Time{}
-	}
-	t, err := docstore.ParseTime(docstore.String(s))
-	if err != nil {
-		r.fail(field, "a time")
-	}
-	return t
 }
