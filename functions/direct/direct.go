@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -70,50 +71,38 @@ func (p provider) Topology(ctx context.Context) (contracts.Topology, error) {
 	if err != nil {
 		return contracts.Topology{}, judged(err)
 	}
-	status := contracts.ClusterUndetermined
 	if t == nil {
 		t = placement.NewTopology(placement.DefaultPartitions)
 	}
-	if t.Ready() {
-		status = contracts.ClusterReady
-	}
 	members := make([]contracts.ClusterMember, len(t.Members))
 	for i := range t.Members {
-		members[i] = *clusterMember(&t.Members[i])
+		members[i] = wire.Member(t.Members[i])
 	}
 	return contracts.Topology{
-		Cluster: p.cluster.Name, Status: status, Epoch: t.Epoch, ChangedAt: text(t.At), Cause: t.Cause, Members: members,
+		Cluster: p.cluster.Name, Status: wire.Status(t), Epoch: t.Epoch, ChangedAt: wire.Time(t.At), Cause: t.Cause, Members: members,
 		HashVersion: placement.HashVersion, Partitions: int64(t.Partitions()), Table: t.Table(),
 	}, nil
 }
 
 // Lookup implements [cluster.Provider].
 func (p provider) Lookup(ctx context.Context, kind, id string, q cluster.Query) (contracts.Placement, error) {
-	o, err := p.service.Lookup(ctx, placement.Lookup{
-		Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}, Need: placement.Need{Labels: q.Labels, Prefer: q.Prefer}, Epoch: q.Epoch,
+	i := placement.Identity{Kind: kind, ID: id}
+	found, err := p.service.Lookup(ctx, placement.Lookup{
+		Cluster: p.cluster, Identity: i, Need: placement.Need{Labels: q.Labels, Prefer: q.Prefer}, Epoch: q.Epoch,
 	})
-	if err = p.rejected(o.Outcome, err); err != nil {
-		return contracts.Placement{}, err
+	if err != nil {
+		return contracts.Placement{}, judged(err)
 	}
-	found := contracts.Placement{Kind: kind, ID: id, Epoch: o.Epoch, Partition: int64(o.Partition), Placed: clusterMember(o.Placed), Owner: clusterMember(o.Owner)}
-	if o.Activation.Token != 0 {
-		a := p.activation(o.Activation)
-		found.Activation = &a
-	}
-	return found, nil
+	return wire.Placement(p.latest(), i, found)
 }
 
 // Activation implements [cluster.Provider].
 func (p provider) Activation(ctx context.Context, kind, id string) (contracts.Activation, error) {
-	o, err := p.service.Lookup(ctx, placement.Lookup{Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}})
-	switch {
-	case err != nil:
+	found, err := p.service.Lookup(ctx, placement.Lookup{Cluster: p.cluster, Identity: placement.Identity{Kind: kind, ID: id}})
+	if err != nil {
 		return contracts.Activation{}, judged(err)
-	case o.Activation.Token == 0:
-		return contracts.Activation{}, contracts.Errorf(contracts.CodeNotFound, "%s/%s was never claimed, or has been free for long", kind, id)
-	default:
-		return p.activation(o.Activation), nil
 	}
+	return wire.Recorded(p.latest(), found.Activation)
 }
 
 // eventPoll is how often a provider that waits for events asks the store.
@@ -140,10 +129,7 @@ func (p provider) Events(ctx context.Context, q cluster.EventQuery) (contracts.E
 func events(page placement.EventPage) contracts.EventPage {
 	got := contracts.EventPage{Events: make([]contracts.PlacementEvent, len(page.Events)), Next: page.Next}
 	for i, e := range page.Events {
-		got.Events[i] = contracts.PlacementEvent{
-			EventID: e.ID, At: text(e.At), Member: e.Member.Member, Incarnation: e.Member.Number, Kind: e.Identity.Kind, ID: e.Identity.ID,
-			From: e.From, To: e.To, Epoch: e.Epoch, FencingToken: e.Token, Moved: int64(e.Moved), Reason: e.Reason,
-		}
+		got.Events[i] = wire.Event(e)
 	}
 	return got
 }
@@ -197,84 +183,19 @@ func memberState(o placement.MemberOutcome, err error) (contracts.MemberState, e
 	if err != nil {
 		return contracts.MemberState{}, judged(err)
 	}
-	if o.Code == placement.OK {
-		s := contracts.MemberState{
-			Member: o.Incarnation.Member, Incarnation: o.Incarnation.Number, Status: contracts.MemberStatus(o.Status), Epoch: o.Epoch,
-			Moved: int64(o.Moved), ExpiresAt: text(o.ExpiresAt), Replayed: o.Replayed,
-		}
-		if !o.ExpiresAt.IsZero() {
-			s.RemainingMs = max(0, o.ExpiresAt.Sub(o.At).Milliseconds())
-		}
-		return s, nil
-	}
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	e.Epoch, e.Incarnation = o.Epoch, o.Incarnation.Number
-	if o.Code == placement.MemberExists {
-		e.ExpiresAt, e.RetryAfter = o.ExpiresAt, o.RetryAfter
-	}
-	return contracts.MemberState{}, e
+	return wire.MemberState(o)
 }
 
 // outcome is that of a command on an activation.
 func (p provider) outcome(o placement.Outcome, err error) (contracts.ActivationOutcome, error) {
-	if err = p.rejected(o, err); err != nil {
-		return contracts.ActivationOutcome{}, err
+	if err != nil {
+		return contracts.ActivationOutcome{}, judged(err)
 	}
-	got := contracts.ActivationOutcome{Activation: p.activation(o.Activation), Epoch: o.Epoch, Replayed: o.Replayed}
-	if o.Activation.Phase == placement.Locked {
-		got.RemainingMs = max(0, o.Activation.LockUntil.Sub(o.At).Milliseconds())
-	}
-	return got, nil
+	return wire.ActivationOutcome(p.latest(), o)
 }
 
-// rejected is the error of an outcome that is not OK.
-func (p provider) rejected(o placement.Outcome, err error) error {
-	switch {
-	case err != nil:
-		return judged(err)
-	case o.Code == placement.OK:
-		return nil
-	}
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	e.Epoch, e.RetryAfter, e.Ineligible = o.Epoch, o.RetryAfter, contracts.Ineligible(o.Ineligible)
-	if o.Activation.Token != 0 {
-		a := p.activation(o.Activation)
-		a.State = nil
-		e.Activation = &a
-	}
-	return e
-}
-
-func (p provider) activation(a placement.Activation) contracts.Activation {
-	address := ""
-	if t := p.service.Cached(p.cluster); t != nil && t.Live(a.Owner) {
-		address = t.Find(a.Owner.Member).Address
-	}
-	return contracts.Activation{
-		Address: address,
-		Kind:    a.Kind, ID: a.ID, Phase: contracts.Phase(a.Phase), FencingToken: a.Token, Member: a.Owner.Member, Incarnation: a.Owner.Number, Epoch: a.Epoch,
-		LockUntil: text(a.LockUntil), ClaimedAt: text(a.ClaimedAt), ActivatedAt: text(a.ActivatedAt), ChangedAt: text(a.ChangedAt),
-		Failed: a.Failed, Reason: a.Reason, State: a.State, StateVersion: a.StateVersion,
-	}
-}
-
-func clusterMember(m *placement.Member) *contracts.ClusterMember {
-	if m == nil {
-		return nil
-	}
-	return &contracts.ClusterMember{
-		Member: m.Member, Incarnation: m.Number, Status: contracts.MemberStatus(m.Status), Kinds: m.Kinds, Labels: m.Labels, Weight: int64(m.Weight),
-		Full: m.Full, Address: m.Address, Since: m.Since, At: text(m.At),
-	}
-}
-
-// text is a time as the contract has it, empty for none.
-func text(t time.Time) contracts.Time {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(contracts.TimeFormat)
-}
+// latest is the latest epoch that was seen here.
+func (p provider) latest() *placement.Topology { return p.service.Cached(p.cluster) }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 

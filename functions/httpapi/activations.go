@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -153,67 +154,16 @@ func (a *api) writeState(w http.ResponseWriter, r *http.Request, c Caller) error
 	return a.sendActivation(w, hold.Cluster, o, err)
 }
 
-// details say what to do after rejections for which the rules have no sentence.
-var details = map[placement.Code]string{
-	placement.Undetermined:     "the cluster has no active member: try again when one has joined",
-	placement.MemberIneligible: "the member may not host the identity",
-	placement.StaleEpoch:       "get the topology, and place the identity again",
-	placement.Exists:           "the identity is active: go to its owner",
-	placement.Locking:          "another claim is being carried out",
-}
-
 // sendActivation sends the outcome of a command on an activation.
 func (a *api) sendActivation(w http.ResponseWriter, c placement.Cluster, o placement.Outcome, err error) error {
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case o.Code != placement.OK:
-		return a.rejected(c, o)
 	}
-	body := contracts.ActivationOutcome{Activation: a.activationBody(c, o.Activation), Epoch: o.Epoch, Replayed: o.Replayed}
-	if o.Activation.Phase == placement.Locked {
-		body.RemainingMs = remaining(o.Activation.LockUntil, o.At)
+	body, err := wire.ActivationOutcome(a.placement.Cached(c), o)
+	if err != nil {
+		return err
 	}
 	return send(w, body)
-}
-
-// rejected is the error of an outcome that is a rejection.
-func (a *api) rejected(c placement.Cluster, o placement.Outcome) error {
-	detail := o.Detail
-	switch {
-	case detail != "":
-	case o.Code == placement.ActivationFailed:
-		detail = o.Activation.Reason
-	default:
-		detail = details[o.Code]
-	}
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", detail)
-	e.Epoch, e.Ineligible, e.RetryAfter = o.Epoch, contracts.Ineligible(o.Ineligible), o.RetryAfter
-	if o.Code == placement.StaleToken {
-		e.HighestToken = o.Activation.Token
-	}
-	if o.Activation.Token != 0 {
-		seen := a.activationBody(c, o.Activation)
-		seen.State = nil
-		e.Activation = &seen
-	}
-	return e
-}
-
-// activationBody is an activation in the words of the contract. The address of its owner is known if the latest epoch that was seen here has
-// that incarnation.
-func (a *api) activationBody(c placement.Cluster, s placement.Activation) contracts.Activation {
-	b := contracts.Activation{
-		Kind: s.Kind, ID: s.ID, Phase: contracts.Phase(s.Phase), FencingToken: s.Token, Member: s.Owner.Member, Incarnation: s.Owner.Number,
-		Epoch: s.Epoch, LockUntil: text(s.LockUntil), ClaimedAt: text(s.ClaimedAt), ActivatedAt: text(s.ActivatedAt), ChangedAt: text(s.ChangedAt),
-		Failed: s.Failed, Reason: s.Reason, StateVersion: s.StateVersion, State: s.State,
-	}
-	if t := a.placement.Cached(c); t != nil && s.Phase != placement.Free {
-		if m := t.Find(s.Owner.Member); m != nil && m.Number == s.Owner.Number {
-			b.Address = m.Address
-		}
-	}
-	return b
 }
 
 func (a *api) lookupPlacement(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -232,24 +182,12 @@ func (a *api) lookupPlacement(w http.ResponseWriter, r *http.Request, _ Caller) 
 		return err
 	}
 	p, err := a.placement.Lookup(r.Context(), lookup)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case p.Code != placement.OK:
-		return a.rejected(lookup.Cluster, p.Outcome)
 	}
-	body := contracts.Placement{Kind: lookup.Kind, ID: lookup.ID, Epoch: p.Epoch, Partition: int64(p.Partition)}
-	if p.Placed != nil {
-		m := memberBody(*p.Placed)
-		body.Placed = &m
-	}
-	if p.Owner != nil {
-		m := memberBody(*p.Owner)
-		body.Owner = &m
-	}
-	if p.Activation.Token != 0 {
-		s := a.activationBody(lookup.Cluster, p.Activation)
-		body.Activation = &s
+	body, err := wire.Placement(a.placement.Cached(lookup.Cluster), lookup.Identity, p)
+	if err != nil {
+		return err
 	}
 	return send(w, body)
 }
@@ -286,10 +224,11 @@ func (a *api) getActivation(w http.ResponseWriter, r *http.Request, _ Caller) er
 	if err != nil {
 		return err
 	}
-	if p.Activation.Token == 0 {
-		return contracts.Errorf(contracts.CodeNotFound, "the identity was never claimed, or has been free for long")
+	body, err := wire.Recorded(a.placement.Cached(c), p.Activation)
+	if err != nil {
+		return err
 	}
-	return send(w, a.activationBody(c, p.Activation))
+	return send(w, body)
 }
 
 // maxActivations is how many activations a page has at most: their states are read, too.
@@ -313,7 +252,7 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 		return err // without waiting
 	}
 	c := clusterOf(r)
-	show := func(s placement.Activation) contracts.Activation { return a.activationBody(c, s) }
+	show := func(s placement.Activation) contracts.Activation { return wire.Activation(a.placement.Cached(c), s) }
 	return sendList(a, w, r, "activations", show, func(ctx context.Context) ([]placement.Activation, any, page.Cost, error) {
 		s, err := a.placement.Snapshot(ctx, c, list)
 		if err != nil {
@@ -325,7 +264,7 @@ func (a *api) listActivations(w http.ResponseWriter, r *http.Request, _ Caller) 
 			cost.Read += activationBytes + len(s.Activations[i].State)
 			s.Activations[i].State = nil
 		}
-		rest := pageOfEpoch{Status: statusOf(s.Topology), Epoch: s.Topology.Epoch}
+		rest := pageOfEpoch{Status: wire.Status(s.Topology), Epoch: s.Topology.Epoch}
 		if s.Next != "" {
 			rest.Token = base64.RawURLEncoding.EncodeToString([]byte(s.Next))
 		}

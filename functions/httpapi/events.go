@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -104,7 +105,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 	}
 	c, last := clusterOf(r), from
 	send := func() (full bool, err error) {
-		err = sendList(a, w, r, "events", eventBody, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
+		err = sendList(a, w, r, "events", wire.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
 			p, err := a.placement.Events(ctx, c, from.after, int(size))
@@ -126,7 +127,7 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 		err = a.watches.wait(r.Context(), c, from, a.eventWait(r.Context(), time.Duration(wait)*time.Second), send)
 	}
 	if errors.Is(err, errNoNews) {
-		writePage(w, "events", nil, nextPlace{last.String()}, eventBody)
+		writePage(w, "events", nil, nextPlace{last.String()}, wire.Event)
 		return nil
 	}
 	return err
@@ -143,13 +144,6 @@ func (a *api) eventWait(ctx context.Context, asked time.Duration) time.Duration 
 // nextPlace is what follows the events of a page.
 type nextPlace struct {
 	Next string `json:"next"`
-}
-
-func eventBody(e placement.Event) contracts.PlacementEvent {
-	return contracts.PlacementEvent{
-		EventID: e.ID, At: text(e.At), Member: e.Member.Member, Incarnation: e.Member.Number, Kind: e.Identity.Kind, ID: e.Identity.ID,
-		From: e.From, To: e.To, Epoch: e.Epoch, FencingToken: e.Token, Moved: int64(e.Moved), Reason: e.Reason,
-	}
 }
 
 // watches are what requests wait with for events: one watch for each cluster for which some do.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -187,29 +188,11 @@ func sendMember(w http.ResponseWriter, o placement.MemberOutcome, err error) err
 	if err != nil {
 		return err
 	}
-	if o.Code == placement.OK {
-		return send(w, contracts.MemberState{
-			Member: o.Incarnation.Member, Incarnation: o.Incarnation.Number, Status: contracts.MemberStatus(o.Status), Epoch: o.Epoch,
-			Moved: int64(o.Moved), ExpiresAt: text(o.ExpiresAt), RemainingMs: remaining(o.ExpiresAt, o.At), Replayed: o.Replayed,
-		})
+	body, err := wire.MemberState(o)
+	if err != nil {
+		return err
 	}
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	e.Epoch = o.Epoch
-	if o.Code == placement.MemberExists || o.Code == placement.StaleIncarnation {
-		e.Incarnation = o.Incarnation.Number
-	}
-	if o.Code == placement.MemberExists {
-		e.ExpiresAt, e.RetryAfter = o.ExpiresAt, o.RetryAfter
-	}
-	return e
-}
-
-// remaining is how long something lasts, in milliseconds; 0, which the contract leaves out, for no time.
-func remaining(end, now time.Time) int64 {
-	if end.IsZero() {
-		return 0
-	}
-	return max(0, end.Sub(now).Milliseconds())
+	return send(w, body)
 }
 
 // epochBody is what a response says about an epoch beside its members.
@@ -221,14 +204,7 @@ type epochBody struct {
 }
 
 func bodyOf(c placement.Cluster, t *placement.Topology) epochBody {
-	return epochBody{Cluster: c.Name, Status: statusOf(t), Epoch: t.Epoch, ChangedAt: text(t.At)}
-}
-
-func statusOf(t *placement.Topology) contracts.ClusterStatus {
-	if t.Ready() {
-		return contracts.ClusterReady
-	}
-	return contracts.ClusterUndetermined
+	return epochBody{Cluster: c.Name, Status: wire.Status(t), Epoch: t.Epoch, ChangedAt: wire.Time(t.At)}
 }
 
 // tableBody is what follows the members of a topology.
@@ -242,7 +218,7 @@ type tableBody struct {
 }
 
 func (a *api) listMembers(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	return sendList(a, w, r, "members", memberBody, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	return sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
 		t, err := a.topology(ctx, clusterOf(r))
 		if err != nil {
 			return nil, nil, page.Cost{}, err
@@ -258,7 +234,7 @@ const memberBytes = 256
 var errNotModified = errors.New("not modified")
 
 func (a *api) getTopology(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	err := sendList(a, w, r, "members", memberBody, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	err := sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
 		c := clusterOf(r)
 		t, err := a.topology(ctx, c)
 		if err != nil {
@@ -306,15 +282,4 @@ func hasTag(header, tag string) bool {
 		}
 	}
 	return false
-}
-
-func memberBody(m placement.Member) contracts.ClusterMember {
-	kinds := m.Kinds
-	if kinds == nil {
-		kinds = []string{} // the contract promises a list
-	}
-	return contracts.ClusterMember{
-		Member: m.Member, Incarnation: m.Number, Status: contracts.MemberStatus(m.Status), Kinds: kinds, Labels: m.Labels, Weight: int64(m.Weight),
-		Full: m.Full, Address: m.Address, Since: m.Since, At: text(m.At),
-	}
 }

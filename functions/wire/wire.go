@@ -1,0 +1,160 @@
+// Package wire puts what the rules of placement say into the types of the contract: for the HTTP API, and for programs that use the rules
+// on a store of their own. So both say the same, in the same words.
+package wire
+
+import (
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// Time is a time as the contract has it, empty for none.
+func Time(t time.Time) contracts.Time {
+	if t.IsZero() {
+		return ""
+	}
+	return string(docstore.FormatTime(t))
+}
+
+// remaining is how long something lasts, in milliseconds; 0, which the contract leaves out, for no time.
+func remaining(end, now time.Time) int64 {
+	if end.IsZero() {
+		return 0
+	}
+	return max(0, end.Sub(now).Milliseconds())
+}
+
+// MemberState is the outcome of a command on a member, or its rejection as a [contracts.Error].
+func MemberState(o placement.MemberOutcome) (contracts.MemberState, error) {
+	if o.Code == placement.OK {
+		return contracts.MemberState{
+			Member: o.Incarnation.Member, Incarnation: o.Incarnation.Number, Status: contracts.MemberStatus(o.Status), Epoch: o.Epoch,
+			Moved: int64(o.Moved), ExpiresAt: Time(o.ExpiresAt), RemainingMs: remaining(o.ExpiresAt, o.At), Replayed: o.Replayed,
+		}, nil
+	}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	e.Epoch = o.Epoch
+	if o.Code == placement.MemberExists || o.Code == placement.StaleIncarnation {
+		e.Incarnation = o.Incarnation.Number
+	}
+	if o.Code == placement.MemberExists {
+		e.ExpiresAt, e.RetryAfter = o.ExpiresAt, o.RetryAfter
+	}
+	return contracts.MemberState{}, e
+}
+
+// Member is a member of an epoch.
+func Member(m placement.Member) contracts.ClusterMember {
+	kinds := m.Kinds
+	if kinds == nil {
+		kinds = []string{} // the contract promises a list
+	}
+	return contracts.ClusterMember{
+		Member: m.Member, Incarnation: m.Number, Status: contracts.MemberStatus(m.Status), Kinds: kinds, Labels: m.Labels, Weight: int64(m.Weight),
+		Full: m.Full, Address: m.Address, Since: m.Since, At: Time(m.At),
+	}
+}
+
+// Status says whether an epoch places identities.
+func Status(t *placement.Topology) contracts.ClusterStatus {
+	if t.Ready() {
+		return contracts.ClusterReady
+	}
+	return contracts.ClusterUndetermined
+}
+
+// details say what to do after rejections for which the rules have no sentence.
+var details = map[placement.Code]string{
+	placement.Undetermined:     "the cluster has no active member: try again when one has joined",
+	placement.MemberIneligible: "the member may not host the identity",
+	placement.StaleEpoch:       "get the topology, and place the identity again",
+	placement.Exists:           "the identity is active: go to its owner",
+	placement.Locking:          "another claim is being carried out",
+}
+
+// ActivationOutcome is the outcome of a command on an activation, or its rejection as a [contracts.Error]. latest is as for [Activation].
+func ActivationOutcome(latest *placement.Topology, o placement.Outcome) (contracts.ActivationOutcome, error) {
+	if o.Code != placement.OK {
+		return contracts.ActivationOutcome{}, rejected(latest, o)
+	}
+	body := contracts.ActivationOutcome{Activation: Activation(latest, o.Activation), Epoch: o.Epoch, Replayed: o.Replayed}
+	if o.Activation.Phase == placement.Locked {
+		body.RemainingMs = remaining(o.Activation.LockUntil, o.At)
+	}
+	return body, nil
+}
+
+func rejected(latest *placement.Topology, o placement.Outcome) error {
+	detail := o.Detail
+	switch {
+	case detail != "":
+	case o.Code == placement.ActivationFailed:
+		detail = o.Activation.Reason
+	default:
+		detail = details[o.Code]
+	}
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", detail)
+	e.Epoch, e.Ineligible, e.RetryAfter = o.Epoch, contracts.Ineligible(o.Ineligible), o.RetryAfter
+	if o.Code == placement.StaleToken {
+		e.HighestToken = o.Activation.Token
+	}
+	if o.Activation.Token != 0 {
+		seen := Activation(latest, o.Activation)
+		seen.State = nil
+		e.Activation = &seen
+	}
+	return e
+}
+
+// Placement is the result of a lookup, or its rejection as a [contracts.Error]. latest is as for [Activation].
+func Placement(latest *placement.Topology, i placement.Identity, p placement.Placement) (contracts.Placement, error) {
+	if p.Code != placement.OK {
+		return contracts.Placement{}, rejected(latest, p.Outcome)
+	}
+	body := contracts.Placement{Kind: i.Kind, ID: i.ID, Epoch: p.Epoch, Partition: int64(p.Partition)}
+	if p.Placed != nil {
+		m := Member(*p.Placed)
+		body.Placed = &m
+	}
+	if p.Owner != nil {
+		m := Member(*p.Owner)
+		body.Owner = &m
+	}
+	if p.Activation.Token != 0 {
+		s := Activation(latest, p.Activation)
+		body.Activation = &s
+	}
+	return body, nil
+}
+
+// Activation is an activation. The address of its owner is known if latest, the latest epoch that was seen here, has that incarnation; nil
+// has none.
+func Activation(latest *placement.Topology, a placement.Activation) contracts.Activation {
+	b := contracts.Activation{
+		Kind: a.Kind, ID: a.ID, Phase: contracts.Phase(a.Phase), FencingToken: a.Token, Member: a.Owner.Member, Incarnation: a.Owner.Number,
+		Epoch: a.Epoch, LockUntil: Time(a.LockUntil), ClaimedAt: Time(a.ClaimedAt), ActivatedAt: Time(a.ActivatedAt), ChangedAt: Time(a.ChangedAt),
+		Failed: a.Failed, Reason: a.Reason, StateVersion: a.StateVersion, State: a.State,
+	}
+	if latest != nil && a.Phase != placement.Free && latest.Live(a.Owner) {
+		b.Address = latest.Find(a.Owner.Member).Address
+	}
+	return b
+}
+
+// Recorded is an activation that was looked up, NOT_FOUND if nothing is known of it. latest is as for [Activation].
+func Recorded(latest *placement.Topology, a placement.Activation) (contracts.Activation, error) {
+	if a.Token == 0 {
+		return contracts.Activation{}, contracts.Errorf(contracts.CodeNotFound, "the identity was never claimed, or has been free for long")
+	}
+	return Activation(latest, a), nil
+}
+
+// Event is a change of a member or of an activation.
+func Event(e placement.Event) contracts.PlacementEvent {
+	return contracts.PlacementEvent{
+		EventID: e.ID, At: Time(e.At), Member: e.Member.Member, Incarnation: e.Member.Number, Kind: e.Identity.Kind, ID: e.Identity.ID,
+		From: e.From, To: e.To, Epoch: e.Epoch, FencingToken: e.Token, Moved: int64(e.Moved), Reason: e.Reason,
+	}
+}
