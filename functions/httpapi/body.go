@@ -157,6 +157,9 @@ func explain(err error, body []byte) error {
 	if semantic.JSONKind == '0' && len(bytes.Trim(semantic.JSONValue, "-0123456789")) == 0 && semantic.GoType.Kind() == reflect.Int64 {
 		return field.Errorf(member(semantic.JSONPointer), "has too many digits: numbers go up to %d", int64(docstore.MaxInt))
 	}
+	if semantic.JSONKind == '"' && semantic.GoType == reflect.TypeFor[[]byte]() {
+		return field.Errorf(member(semantic.JSONPointer), `is not base64: use the standard alphabet (A-Z, a-z, 0-9, "+", "/"), and "=" at the end`)
+	}
 	got := kindName(semantic.JSONKind)
 	if len(semantic.JSONValue) > 0 && len(semantic.JSONValue) <= 32 {
 		got = string(semantic.JSONValue)

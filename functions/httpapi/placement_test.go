@@ -549,6 +549,10 @@ func TestBadPlacementInput(t *testing.T) {
 	d.get("/v1/tenants/acme/clusters/a%20b/members").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
 	d.get("/v1/tenants/acme/clusters/"+strings.Repeat("c", 64)+"/topology").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
 	d.get("/v1/tenants/acme/clusters//topology").refuses(t, 400, "INVALID_ARGUMENT", "cluster")
+	if w := d.post(chat+"/activations/room/lobby/state", `{`+own+`,"request_id":"s","state_version":0,"state":"%%"}`); w.body["detail"] !=
+		`state is not base64: use the standard alphabet (A-Z, a-z, 0-9, "+", "/"), and "=" at the end` {
+		t.Errorf("text that is not base64: %s", w.raw)
+	}
 	d.post(chat+"/activations/room/lobby/state", `{`+own+`,"request_id":"s","state_version":0,"state":"`+strings.Repeat("A", 1<<17)+`"}`).refuses(t, 413, "PAYLOAD_TOO_LARGE", "")
 	if after := d.cluster(); after != before {
 		t.Errorf("something was changed:\n%s\n%s", before, after)
