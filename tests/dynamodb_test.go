@@ -2,6 +2,7 @@ package tests
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -15,8 +16,10 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/dynoxide"
 	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
 // dynamoClient is the real SDK, with its own rules for trying again switched on, as a program has it.
@@ -113,6 +116,42 @@ func TestMachineIDsOnDynamoDB(t *testing.T) {
 		_, client := overNetwork(t)
 		return openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: now})
 	})
+}
+
+// TestMachineIDRequestsOnDynamoDB: what a lease costs, in requests and in units that are billed, on a page with none leased and with all but one.
+func TestMachineIDRequestsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	server, client := overNetwork(t)
+	clock := suite.NewClock()
+	config := machineid.DefaultService()
+	config.BitTs, config.BitID = config.BitTs+6, config.BitID-6 // one page
+	store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
+	s, err := machineid.New(store, []machineid.ServiceConfig{config}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := func() string {
+		server.ResetCounts()
+		before := server.Consumed()
+		if r, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil || len(r.Leases) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		now := server.Consumed()
+		return fmt.Sprintf("%v, %v read and %v write units", server.Requests(), now.Read-before.Read, now.Write-before.Write)
+	}
+	lease() // it sets the space up
+	if got, want := lease(), "map[GetItem:1 UpdateItem:1], 1 read and 1 write units"; got != want {
+		t.Errorf("a page with one lease: %s, want %s", got, want)
+	}
+	for range 125 {
+		lease()
+	}
+	if got, want := lease(), "map[GetItem:1 UpdateItem:1], 1 read and 4 write units"; got != want {
+		t.Errorf("a page with one machine ID left: %s, want %s", got, want)
+	}
+	if _, err := s.Acquire(t.Context(), kazahana.AcquireOptions{}); !errors.As(err, new(*kazahana.ExhaustedError)) {
+		t.Errorf("the page was not full: %v", err)
+	}
 }
 
 // TestPlacementsOnDynamoDB: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.

@@ -1,7 +1,6 @@
 package machineid
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -16,7 +15,7 @@ const Kind = "machine_ids"
 
 const (
 	unitBits    = 8  // of sequence in a unit, unless the configuration asks for others
-	slotBits    = 7  // 128 slots in a page: four kilobytes while three quarters of them are leased
+	slotBits    = 7  // 128 slots in a page: below four kilobytes even while all of them are leased
 	maxUnitBits = 15 // see maxUnits
 	splitBits   = 4  // a page divides each of its units into 16 slots at most
 )
@@ -98,7 +97,7 @@ func (p page) fit(size int) page {
 // live reports whether the lease lasts at the time now.
 func (p page) live(l lease, now int64) bool { return p.notBefore[l.slot] > now }
 
-// Fields of a page's document. The lists are base64url of records of a fixed width with numbers in big endian:
+// Fields of a page's document. The lists are bytes: records of a fixed width with numbers in big endian:
 //
 //	not_before  for each slot: 6 bytes, Unix milliseconds
 //	leases      for each lease: slot, 1 byte bits, service, 5 bytes expired-created, 16 bytes secret; slot and service
@@ -121,8 +120,6 @@ func indexBytes(slots int) (index, record int) {
 	}
 	return 1, leaseBytes
 }
-
-var encoding = base64.RawURLEncoding.Strict()
 
 // pageOf reads a page's document (nil: none). The error is [docstore.ErrDamaged].
 func pageOf(g geometry, k docstore.Key, d docstore.Doc) (page, error) {
@@ -212,20 +209,16 @@ func (p page) fields() map[string]docstore.Value {
 		leases = append(leases, l.secret[:]...)
 	}
 	return map[string]docstore.Value{
-		fNotBefore: docstore.String(encoding.EncodeToString(notBefore)),
-		fLeases:    docstore.String(encoding.EncodeToString(leases)),
+		fNotBefore: docstore.Bytes(notBefore),
+		fLeases:    docstore.Bytes(leases),
 		fServices:  docstore.String(strings.Join(names, "\n")),
 	}
 }
 
 // records are the bytes of a field that is a list of records of a width.
 func records(v docstore.Value, width int) ([]byte, bool) {
-	s, ok := v.(docstore.String)
-	if !ok {
-		return nil, false
-	}
-	b, err := encoding.DecodeString(string(s))
-	return b, err == nil && len(b)%width == 0
+	b, ok := v.(docstore.Bytes)
+	return []byte(b), ok && len(b)%width == 0
 }
 
 // number reads up to 8 bytes.

@@ -159,8 +159,8 @@ func TestPageThatIsDamaged(t *testing.T) {
 		free, _ := page{notBefore: make([]int64, 8)}.runs(0, 0, 1000)
 		return stored(page{notBefore: make([]int64, 8)}.grant(free[:1], []secret{signed(1)}, 0, "ids", 1000, 2000))
 	}
-	lease := func(slot, bits, name byte) docstore.String {
-		return docstore.String(encoding.EncodeToString(append([]byte{slot, bits, name}, make([]byte, leaseBytes-3)...)))
+	lease := func(slot, bits, name byte) docstore.Bytes {
+		return docstore.Bytes(append([]byte{slot, bits, name}, make([]byte, leaseBytes-3)...))
 	}
 	for name, c := range map[string]struct {
 		field string
@@ -169,10 +169,13 @@ func TestPageThatIsDamaged(t *testing.T) {
 		"no revision":              {fRev, nil},
 		"revision 0":               {fRev, docstore.Int(0)},
 		"no notBefore":             {fNotBefore, nil},
-		"notBefore of other pages": {fNotBefore, docstore.String(strings.Repeat("A", 16))},
-		"notBefore no base64":      {fNotBefore, docstore.String(strings.Repeat("=", 64))},
+		"notBefore of other pages": {fNotBefore, docstore.Bytes(make([]byte, 12))},
+		"half a time":              {fNotBefore, docstore.Bytes(make([]byte, 8*timeBytes+3))},
+		"notBefore as text":        {fNotBefore, docstore.String(strings.Repeat("A", 64))}, // as early builds stored it
+		"no notBefore in text":     {fNotBefore, docstore.String("")},
+		"leases as text":           {fLeases, docstore.String("")},
 		"no leases":                {fLeases, docstore.Int(1)},
-		"half a lease":             {fLeases, docstore.String("AAAA")},
+		"half a lease":             {fLeases, docstore.Bytes("\x00\x00\x00")},
 		"slot beyond the page":     {fLeases, lease(8, 0, 0)},
 		"run beyond the page":      {fLeases, lease(4, 3, 0)},
 		"run not aligned":          {fLeases, lease(1, 1, 0)},
@@ -560,11 +563,11 @@ func TestPlaces(t *testing.T) {
 }
 
 func FuzzPage(f *testing.F) {
-	f.Add(int64(1), strings.Repeat("A", 64), "", "")
-	f.Add(int64(7), strings.Repeat("AAAAAAPo", 8), strings.Repeat("A", 32), "ids")
+	f.Add(int64(1), strings.Repeat("\x00", 8*timeBytes), "", "")
+	f.Add(int64(7), strings.Repeat("\x00\x00\x00\x00\x03\xe8", 8), strings.Repeat("\x00", leaseBytes), "ids")
 	f.Fuzz(func(_ *testing.T, rev int64, notBefore, leases, services string) {
 		p, err := pageOf(small, pageKey, docstore.Doc{
-			fRev: docstore.Int(rev), fNotBefore: docstore.String(notBefore), fLeases: docstore.String(leases), fServices: docstore.String(services),
+			fRev: docstore.Int(rev), fNotBefore: docstore.Bytes(notBefore), fLeases: docstore.Bytes(leases), fServices: docstore.String(services),
 		})
 		if err != nil {
 			return
