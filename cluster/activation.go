@@ -49,8 +49,8 @@ func (m *Member) open(l *life, id Identity, token int64, begin func(*act)) *act 
 		return a
 	}
 	a := &act{life: l, began: make(chan struct{}), over: make(chan struct{}), Activation: Activation{Identity: id, Token: token}}
-	ctx, cancel := context.WithCancelCause(l.ctx)
-	a.ctx, a.cancel = guarded{ctx, l}, cancel
+	ctx, cancel := context.WithCancelCause(l.Context())
+	a.ctx, a.cancel = l.Guard(ctx), cancel
 	m.acts[id] = a
 	l.work.Go(func() { begin(a) })
 	return a
@@ -125,7 +125,7 @@ func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
 		m.mu.Lock()
 		l := m.life
 		m.mu.Unlock()
-		if l == nil || l.check() != nil {
+		if l == nil || l.Check() != nil {
 			return Activation{}, &StateError{Status{NotReady, AsMember, time.Now(), ErrLost}}
 		}
 		a := m.open(l, id, 0, func(a *act) { m.begin(a, m.claim) })
@@ -214,7 +214,7 @@ func (m *Member) begin(a *act, obtain func(*act) (contracts.Activation, bool, er
 	known := a.Activation
 	m.mu.Unlock()
 	err = m.activate(a, known)
-	lost := a.life.check() != nil
+	lost := a.life.Check() != nil
 	if err == nil && locked && !lost {
 		if err = m.insist(a.ctx, func(ctx context.Context) error {
 			_, err := m.provider.Activated(ctx, a.Kind, a.ID, m.hold(a))
@@ -252,7 +252,7 @@ func because(a *act, err error) error {
 // fail says that an activation failed. Its context may have ended, because the member stops: the incarnation still lives.
 func (m *Member) fail(a *act, locked bool, cause error) {
 	h := m.hold(a)
-	if err := m.insist(guarded{a.life.ctx, a.life}, func(ctx context.Context) error {
+	if err := m.insist(a.life.Context(), func(ctx context.Context) error {
 		if locked {
 			_, err := m.provider.Failed(ctx, a.Kind, a.ID, contracts.ActivationFailedRequest{
 				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(cause),
@@ -324,7 +324,7 @@ func (m *Member) finish(ctx context.Context, a *act, why error) {
 	}
 	m.deactivate(a, why)
 	e := Event{What: ActivationEnded, Incarnation: a.life.number, Identity: a.Identity, Token: m.seen(a).Token}
-	switch err := a.life.check(); {
+	switch err := a.life.Check(); {
 	case errors.Is(why, ErrLost):
 		e.What, e.Err = ActivationLost, why
 	case err != nil:
@@ -368,7 +368,7 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 		return nil
 	}
 	// What was begun is ended also when the caller does not wait for it: no request may come late that frees a later activation.
-	m.spawn(a.life, func() { m.finish(a.life.ctx, a, errors.New(why)) }) //nolint:err113 // the text is the caller's
+	m.spawn(a.life, func() { m.finish(a.life.Context(), a, errors.New(why)) }) //nolint:err113 // the text is the caller's
 	select {
 	case <-a.over:
 		return nil
@@ -383,7 +383,7 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 	m.mu.Lock()
 	a := m.acts[id]
 	m.mu.Unlock()
-	if a == nil || a.life.check() != nil {
+	if a == nil || a.life.Check() != nil {
 		return fmt.Errorf("%w: %s/%s is not active here", ErrLost, id.Kind, id.ID)
 	}
 	h := m.hold(a)
@@ -408,5 +408,5 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 // lose ends an activation that another member has.
 func (m *Member) lose(a *act, cause error) {
 	a.cancel(cause)
-	m.spawn(a.life, func() { m.finish(a.life.ctx, a, cause) })
+	m.spawn(a.life, func() { m.finish(a.life.Context(), a, cause) })
 }

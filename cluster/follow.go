@@ -17,8 +17,8 @@ const (
 
 // follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
 func (m *Member) follow(l *life) {
-	began := l.clock().UTC().Add(-time.Minute) // clocks of members and stores differ a little; older claims are of other incarnations
-	if s, err := m.provider.Topology(l.ctx); err == nil && s.ChangedAt != "" {
+	began := l.clock().Time().UTC().Add(-time.Minute) // clocks of members and stores differ a little; older claims are of other incarnations
+	if s, err := m.provider.Topology(l.Context()); err == nil && s.ChangedAt != "" {
 		if at, err := time.Parse(contracts.TimeFormat, s.ChangedAt); err == nil {
 			began = at.Add(-time.Minute)
 		}
@@ -26,18 +26,18 @@ func (m *Member) follow(l *life) {
 	after := began.Format(contracts.TimeFormat)
 	var known map[string]bool // the events of the round before
 	room := make(chan struct{}, readers)
-	for try := 0; l.check() == nil && l.ctx.Err() == nil; {
+	for try := 0; l.Check() == nil && l.Context().Err() == nil; {
 		seen, news, next, err := m.round(l, after, known, room)
 		switch {
-		case l.ctx.Err() != nil:
+		case l.Context().Err() != nil:
 			return
 		case err != nil:
 			m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("events: %w", err)})
-			sleep(l.ctx, waits.Delay(try))
+			sleep(l.Context(), waits.Delay(try))
 			try++
 			continue
 		case !news:
-			sleep(l.ctx, eventPause)
+			sleep(l.Context(), eventPause)
 		}
 		after, known, try = next, seen, 0
 	}
@@ -51,7 +51,7 @@ func (m *Member) round(l *life, after string, known map[string]bool, room chan s
 		q.Wait = 0 // what is new comes behind the first page, for which alone a provider waits
 	}
 	for ; ; q.Wait = 0 {
-		page, err := m.provider.Events(l.ctx, q)
+		page, err := m.provider.Events(l.Context(), q)
 		if err != nil {
 			return nil, false, "", err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // Activation is an identity that a member serves, or is to serve.
@@ -61,7 +62,7 @@ type Options struct {
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
 	Observe func(Event)
 
-	clock func() time.Time // nil means time.Now
+	clock term.Clock // nil means the process's clocks
 }
 
 // Member hosts identities in a cluster. Its methods may be called from several goroutines at once.
@@ -88,7 +89,7 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 	}
 	m.o.TTL = cmp.Or(m.o.TTL, 10*time.Second)
 	if m.o.clock == nil {
-		m.o.clock = time.Now
+		m.o.clock = term.Now
 	}
 	m.component = newComponent(AsMember, name, m.o.Observe)
 	switch {
@@ -108,7 +109,7 @@ func (m *Member) seconds() int64 { return int64(m.o.TTL / time.Second) }
 func (m *Member) Incarnation() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.life == nil || m.life.check() != nil {
+	if m.life == nil || m.life.Check() != nil {
 		return 0
 	}
 	return m.life.number
@@ -150,12 +151,8 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 		asked := m.o.clock()
 		s, err := m.ask(ctx, id, replaces)
 		if err == nil {
-			l := &life{
-				name: s.Member, number: s.Incarnation, clock: m.o.clock, asked: asked,
-				term: served(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond),
-			}
-			l.ctx, l.cancel = context.WithCancelCause(m.ctx) //nolint:fatcontext // each life is a new one
-			if l.check() == nil {
+			l := m.live(s, asked)
+			if l.Check() == nil {
 				m.mu.Lock()
 				m.life = l
 				m.mu.Unlock()
@@ -214,13 +211,13 @@ func (m *Member) run(l *life) {
 	}()
 	for {
 		var keepers sync.WaitGroup
-		keepers.Go(l.watch)
+		keepers.Go(func() { l.Watch(l.Context()) })
 		keepers.Go(func() { m.beat(l) })
 		if !m.o.ServeOnly {
 			keepers.Go(func() { m.follow(l) })
 		}
-		<-l.ctx.Done()
-		cause := context.Cause(l.ctx)
+		<-l.Context().Done()
+		cause := context.Cause(l.Context())
 		m.change(NotReady, l.number, cause, Ready)
 		for _, a := range m.shut(l) {
 			keepers.Go(func() { m.finish(m.ctx, a, cause) })
@@ -279,12 +276,12 @@ func (m *Member) drain(ctx context.Context) {
 	m.mu.Lock()
 	l := m.life
 	m.mu.Unlock()
-	if l == nil || l.check() != nil {
+	if l == nil || l.Check() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })()
+	defer context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })()
 	self := contracts.MemberRequest{Incarnation: l.number}
 	if err := m.insist(ctx, func(ctx context.Context) error {
 		_, err := m.provider.Drain(ctx, m.name, self)
@@ -302,7 +299,7 @@ func (m *Member) drain(ctx context.Context) {
 		})
 	}
 	hands.Wait()
-	if l.check() != nil || ctx.Err() != nil {
+	if l.Check() != nil || ctx.Err() != nil {
 		return
 	}
 	if err := m.insist(ctx, func(ctx context.Context) error {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // PanicError is a panic of the work, or the end of its goroutine by runtime.Goexit.
@@ -78,7 +80,7 @@ func perform(ctx context.Context, work Work, l Lock) (result string, err error) 
 }
 
 // ready stores the result of a work that succeeded.
-func (r *run) ready(ctx context.Context, t *term, result string) Outcome {
+func (r *run) ready(ctx context.Context, t *term.Term, result string) Outcome {
 	switch {
 	case len(result) > MaxResultBytes:
 		return r.failed(ctx, t, Permanent(fmt.Errorf("the result has %d bytes, %d at most: keep it elsewhere and return where it is",
@@ -90,7 +92,7 @@ func (r *run) ready(ctx context.Context, t *term, result string) Outcome {
 }
 
 // failed counts an attempt that failed, or ends the analysis if that was the last one.
-func (r *run) failed(ctx context.Context, t *term, err error) Outcome {
+func (r *run) failed(ctx context.Context, t *term.Term, err error) Outcome {
 	if errors.As(err, new(uncounted)) {
 		r.release(ctx, "")
 		return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
@@ -105,7 +107,7 @@ func (r *run) failed(ctx context.Context, t *term, err error) Outcome {
 
 // timeOver ends a run that took longer than the caller's context lasts. It counts as one that failed: work that never fits
 // would be retried for ever.
-func (r *run) timeOver(ctx context.Context, t *term, err error) Outcome {
+func (r *run) timeOver(ctx context.Context, t *term.Term, err error) Outcome {
 	out := r.failed(ctx, t, fmt.Errorf("the run exceeded its time: %w", because(context.Cause(ctx), err)))
 	if out.Status == Retry {
 		out.Status = Stopped
@@ -121,8 +123,8 @@ func (r *run) stopped(ctx context.Context, err error) Outcome {
 
 // finish writes the end of the analysis. It is retried until the lock expires, and for a while at least: the gate
 // accepts a late end as long as no other worker took over.
-func (r *run) finish(ctx context.Context, t *term, result Result, done Outcome) Outcome {
-	late, cancel := graced(ctx, max(t.left(), endingTime))
+func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outcome) Outcome {
+	late, cancel := graced(ctx, max(t.Left(), endingTime))
 	defer cancel()
 	err := insist(late, tryTime, ended, func(ctx context.Context) error { return r.gate.Finish(ctx, r.lock, result) })
 	switch {

@@ -1,11 +1,12 @@
 package once
 
-import "time"
+import (
+	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/term"
+)
 
 // SetClock gives a run two clocks of its own.
 func (o *Options) SetClock(read func() (monotonic, wall time.Time)) {
-	o.clock = func() moment {
-		monotonic, wall := read()
-		return moment{monotonic, wall}
-	}
+	o.clock = func() term.Moment { return term.On(read()) }
 }

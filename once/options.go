@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // Bounds: the gate's own, and that of the heartbeat.
@@ -38,8 +40,8 @@ type Options struct {
 	// may be called from another goroutine than Run's, never after Run has returned.
 	Warn func(err error)
 
-	clock  clock // nil means the process's clocks
-	madeUp bool  // RequestID
+	clock  term.Clock // nil means the process's clocks
+	madeUp bool       // RequestID
 }
 
 // settings are Options with their defaults.
@@ -67,7 +69,7 @@ func (o *Options) settings() (Options, error) {
 		s.OnRefresh = func(context.Context, time.Time) {}
 	}
 	if s.clock == nil {
-		s.clock = now
+		s.clock = term.Now
 	}
 	switch {
 	case s.TTL < time.Second || s.TTL > MaxTTL || s.TTL%time.Second != 0:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // Status says how a [Run] ended.
@@ -104,7 +105,7 @@ type run struct {
 }
 
 // acquire retries until there is a response. asked is the time before the request that got it.
-func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
+func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err error) {
 	ctx, cancel := graced(ctx, acquireTime)
 	defer cancel()
 	// A lock that expired before the response arrived was never held: that is no loss, and asked again. The request that got it is
@@ -119,7 +120,7 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 		var err error
 		asked = r.clock()
 		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL, MaxFailures: r.MaxFailures})
-		if err == nil && g.Acquired && r.clock().until(asked.end(g.Remaining)) <= 0 {
+		if err == nil && g.Acquired && r.clock().Until(asked.End(g.Remaining)) <= 0 {
 			err = fmt.Errorf("%w: before the gate's response arrived", contracts.CodeLeaseExpired)
 		}
 		if r.madeUp && spent(err) {
@@ -131,21 +132,20 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked moment, err error) {
 }
 
 // hold runs the work under a granted lock.
-func (r *run) hold(ctx context.Context, g Grant, asked moment, work Work) Outcome {
-	working, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	t := &term{clock: r.clock, cancel: cancel, end: asked.end(g.Remaining)}
+func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) Outcome {
+	t := term.New(ctx, r.clock, asked.End(g.Remaining), expired)
+	defer t.Cancel(nil)
 
 	// The lock is kept as long as the work runs, also when the caller's context has ended and the work winds up.
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var keepers sync.WaitGroup
-	keepers.Go(func() { t.watch(keeping) })
-	keepers.Go(func() { r.beat(keeping, t, asked.add(r.firstBeat(g.Remaining))) })
+	keepers.Go(func() { t.Watch(keeping) })
+	keepers.Go(func() { r.beat(keeping, t, asked.Add(r.firstBeat(g.Remaining))) })
 
-	result, err := perform(guarded{working, t}, work, r.lock)
+	result, err := perform(t.Context(), work, r.lock)
 
-	lost := t.settle()
+	lost := t.Settle()
 	stop()
 	keepers.Wait()
 	switch {

@@ -28,10 +28,11 @@ var imports = map[string][]string{
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
 	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
 	"internal/backoff":              {},
+	"internal/term":                 {},
 	"kazahana":                      {"internal/backoff"},
-	"once":                          {"contracts", "internal/backoff"},
+	"once":                          {"contracts", "internal/backoff", "internal/term"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "once"},
-	"cluster":                       {"contracts", "internal/backoff"},
+	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":                {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
