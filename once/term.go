@@ -7,7 +7,7 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// expired is the loss of a lock whose time is over. trouble is why the latest refresh did not succeed.
+// expired is the loss of a lock that expired. trouble is why the latest refresh did not succeed.
 func expired(trouble error) error {
 	if trouble != nil {
 		return fmt.Errorf("%w: it expired, after refreshes that failed: %w", ErrLost, trouble)
