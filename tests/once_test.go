@@ -165,6 +165,37 @@ func TestOnceCommand(t *testing.T) {
 	})
 }
 
+// TestOnceKilled: on Linux the command is killed when its supervisor is, so that the next step of a script is not taken without the lock.
+func TestOnceKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills a process with its parent")
+	}
+	p, _ := ordered(t, "a1")
+	c := exec.CommandContext(t.Context(), binary(t), "once", "--server", p.url, "a1", "--", "sh", "-c", "echo $$; while :; do sleep 0.1; done")
+	c.Env = environment()
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	line := bufio.NewScanner(stdout)
+	line.Scan()
+	child, err := strconv.Atoi(line.Text())
+	if err != nil {
+		t.Fatalf("the command said %q", line.Text())
+	}
+	killAtEnd(t, child)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	waitUntilGone(t, child)
+}
+
 // killAtEnd ends a process with the test, whatever came of it.
 func killAtEnd(t *testing.T, pid int) {
 	t.Helper()

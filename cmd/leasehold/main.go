@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // usageCode is the exit code of arguments that cannot be read: "once" leaves the low ones to the command that it runs.
 func usageCode(args []string) int {
 	if len(args) > 0 && args[0] == "once" {
-		return exitOnceTrouble
+		return exitTrouble
 	}
 	return exitUsage
 }

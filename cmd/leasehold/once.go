@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -39,7 +35,7 @@ func (onceCmd) Help() string {
 
   leasehold once a-1024 -- ./analyze.sh --input s3://bucket/a-1024
 
-The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, nothing kills the command: then the token protects.
+The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_TOKEN (the fencing token: pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, Linux kills the command, but not what it started; elsewhere nothing does. Then the token protects.
 
 An analysis that is finished does not run again. For work that comes round again, --every runs the command once in each window: with "--every 24h nightly" the analysis is nightly@2026-11-22T00:00Z, all day long by UTC. Windows of whole days begin at midnight, those of weeks on Monday. The name of the window is taken by the clock of this machine: do not start the command just at the turn.
 
@@ -47,11 +43,12 @@ Exit codes, as those of env and timeout:
 
     0        the analysis is READY now, or was READY before
     1 to 255 the command's own: it failed, and may be tried again, or not
+    118      the server could not be reached, or failed: try again later
     120      another worker runs the analysis: try again later
     121      the lock was lost during the run, and the command was killed
     122      there is no such analysis; --create makes it
     123      the analysis was FAILED before: "leasehold analysis retry"
-    125      an error of Leasehold: usage, server, a result that was not stored
+    125      another error of Leasehold: usage, a rejected request, a result that was not stored
     126      the command cannot be run
     127      the command was not found
     128+N    signal N killed the command
@@ -59,18 +56,6 @@ Exit codes, as those of env and timeout:
 
 Whatever is not the command's own is said on standard error in a line that begins with "leasehold:", and so is an exit code of the command that is one of the above.`
 }
-
-// Exit codes of the command, beside those of what it runs. 120 and up is where env and timeout have theirs; 124 is left to timeout.
-const (
-	exitOnceHeld    = 120 // another worker runs the analysis
-	exitOnceLost    = 121 // the lock was lost
-	exitOnceMissing = 122 // there is no such analysis
-	exitOnceDead    = 123 // the analysis was FAILED before
-	exitOnceTrouble = 125 // what has no other code, and is not the command's
-	exitNoExec      = 126 // the command cannot be run
-	exitNoCommand   = 127 // the command was not found
-	exitSignal      = 128 // and the number of the signal that killed the command
-)
 
 // Bounds of --every: a window has a name in whole minutes, and the longest has a leap year.
 const (
@@ -126,10 +111,7 @@ func (c *onceCmd) prepare() (path string, err error) {
 	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery || c.Every%time.Minute != 0):
 		return "", usage("--every %v: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h", c.Every)
 	}
-	if path, err = exec.LookPath(c.Command[0]); err != nil {
-		return "", notStarted(err)
-	}
-	return path, nil
+	return find(c.Command[0])
 }
 
 // windowName is the name of an analysis that runs once in each window: with the window's begin. Windows are counted from the zero time,
@@ -144,22 +126,17 @@ func windowName(analysis string, every time.Duration, now time.Time) string {
 // windowTime is a time as the names of windows have it.
 func windowTime(t time.Time) string { return t.Format("2006-01-02T15:04Z") }
 
-// notStarted is the error of a command that did not begin.
-func notStarted(err error) error {
-	code := exitNoExec
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		code = exitNoCommand
-	}
-	return &exitError{code, err}
-}
-
 // trouble gives an error the exit code of Leasehold's own errors, unless it is an interruption, or the command did not begin.
 func trouble(err error) error {
 	e, ok := errors.AsType[*exitError](err)
-	if ok && e.code != exitUsage || errors.Is(err, context.Canceled) {
+	switch {
+	case ok && e.code != exitUsage, errors.Is(err, context.Canceled):
 		return err
+	case unavailable(err):
+		return &exitError{exitUnavailable, err}
+	default:
+		return &exitError{exitTrouble, err}
 	}
-	return &exitError{exitOnceTrouble, err}
 }
 
 // skipped says that the analysis was finished before: when and why, as far as the server tells.
@@ -176,7 +153,7 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.
 		if a.FailureReason != "" {
 			why = ": " + printable(a.FailureReason)
 		}
-		return &exitError{exitOnceDead, fmt.Errorf("%s is FAILED already%s%s; it does not run again before: leasehold analysis retry %s --reason WHY",
+		return &exitError{exitFailedBefore, fmt.Errorf("%s is FAILED already%s%s; it does not run again before: leasehold analysis retry %s --reason WHY",
 			c.Analysis, since, why, c.Analysis)}
 	}
 	next := "to run it once a day: leasehold once --every 24h " + c.Analysis + " -- COMMAND"
@@ -196,11 +173,11 @@ func (c *onceCmd) exit(out once.Outcome) error {
 	case once.Ready:
 		return nil
 	case once.Locked:
-		return &exitError{exitOnceHeld, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
+		return &exitError{exitOtherHolds, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed", c.Analysis, out.RetryAfter)}
 	case once.Unknown:
-		return &exitError{exitOnceMissing, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
+		return &exitError{exitNoAnalysis, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
 	case once.Lost:
-		return &exitError{exitOnceLost, out.Err}
+		return &exitError{exitLost, out.Err}
 	case once.Failed:
 		return failedRun(fmt.Errorf("%s is FAILED: %w", c.Analysis, out.Err))
 	case once.Retry:
@@ -212,18 +189,11 @@ func (c *onceCmd) exit(out once.Outcome) error {
 
 // failedRun gives the error of a run the exit code of the command, if the command is what failed.
 func failedRun(err error) error {
-	ended, ok := errors.AsType[*exec.ExitError](err)
+	code, ok := exitCode(err)
 	if !ok {
 		return trouble(err)
 	}
-	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return &exitError{exitSignal + int(status.Signal()), err}
-	}
-	code := ended.ExitCode()
-	if code >= exitOnceHeld {
-		err = fmt.Errorf("%w (the command's own; see \"leasehold once --help\" for what Leasehold means by it)", err)
-	}
-	return &exitError{code, err}
+	return &exitError{code, itsOwn(err, code, "once")}
 }
 
 // perform is the work: the command, with the result that it left in a file.
@@ -235,65 +205,28 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	defer os.RemoveAll(dir) //nolint:errcheck // the system's folder for what is left behind
 	result := filepath.Join(dir, "result")
 
-	command := exec.Command(path, c.Command[1:]...) //nolint:gosec,noctx // what the user asked to run; ended below, as a group
-	command.Args[0] = c.Command[0]
-	command.Stdout, command.Stderr = s.out, s.err
-	if in, err := os.Stdin.Stat(); err == nil && in.Mode()&os.ModeCharDevice == 0 {
-		command.Stdin = os.Stdin // a terminal belongs to this process's group: reading from it would stop the command
-	}
-	command.Env = append(settings.WithoutSecrets(os.Environ()),
-		"LEASEHOLD_ANALYSIS_ID="+l.AnalysisID, "LEASEHOLD_TOKEN="+strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT="+result)
-	inGroup(command)
 	if err := once.Check(ctx); err != nil {
 		return "", err
 	}
-	if err := command.Start(); err != nil {
-		return "", once.Uncounted(notStarted(err)) // that says nothing about the analysis
+	p, err := begin(path, c.Command, []string{
+		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT=" + result,
+	}, s)
+	if err != nil {
+		return "", once.Uncounted(err) // that says nothing about the analysis
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		err = command.Wait()
-	}()
 	select {
-	case <-ended:
-		kill(command) // what it left behind: it must not work on when another run begins
+	case <-p.ended:
 	case <-ctx.Done():
-		c.end(ctx, command, ended)
+		// At once if the lock is lost, else after a time of grace, during which the lock is still refreshed, and may be lost.
+		p.end(c.Grace, func() bool { return errors.Is(once.Check(ctx), once.ErrLost) })
 		return "", context.Cause(ctx)
 	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", c.Command[0], err)
+	if err := p.outcome(); err != nil {
+		return "", err
 	}
 	text, err := os.ReadFile(result)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
-}
-
-// end ends the command and all that it started: at once if the lock is lost, else after a time of grace, during which the
-// lock is still refreshed, and may be lost.
-func (c *onceCmd) end(ctx context.Context, command *exec.Cmd, ended <-chan struct{}) {
-	grace := time.NewTimer(c.Grace)
-	defer grace.Stop()
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
-	for asked := false; !errors.Is(once.Check(ctx), once.ErrLost); asked = true {
-		if !asked {
-			terminate(command)
-		}
-		select {
-		case <-ended:
-			kill(command) // what it left behind
-			return
-		case <-grace.C:
-			kill(command)
-			<-ended
-			return
-		case <-look.C:
-		}
-	}
-	kill(command)
-	<-ended
 }

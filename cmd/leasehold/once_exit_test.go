@@ -47,7 +47,11 @@ func TestExitCodesOfOnce(t *testing.T) {
 	}{
 		"a setting":      {usage("--ttl"), 125},
 		"the server":     {contracts.Errorf(contracts.CodePermissionDenied, "no"), 125},
-		"unreachable":    {&unreachableError{"gone", errors.New("refused")}, 125},
+		"unreachable":    {&unreachableError{"gone", errors.New("refused")}, 118},
+		"overloaded":     {contracts.Errorf(contracts.CodeOverloaded, "later"), 118},
+		"rate limited":   {contracts.Errorf(contracts.CodeRateLimited, "later"), 118},
+		"internal error": {contracts.Errorf(contracts.CodeInternal, "no"), 118},
+		"damaged":        {contracts.Errorf(contracts.CodeDocumentDamaged, "no"), 125},
 		"no command":     {notStarted(&exec.Error{Name: "x", Err: exec.ErrNotFound}), 127},
 		"no program":     {notStarted(&exec.Error{Name: "x", Err: fs.ErrPermission}), 126},
 		"here, not PATH": {notStarted(&exec.Error{Name: "x", Err: exec.ErrDot}), 126},

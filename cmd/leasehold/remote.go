@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -104,6 +105,15 @@ func (r remote) explain(err error) error {
 	default:
 		return &unreachableError{fmt.Sprintf("request to %s: %v", server, failed.Err), err}
 	}
+}
+
+// unavailable reports whether an error says that the server could not be reached, or that it failed: the same may succeed later.
+func unavailable(err error) bool {
+	if _, ok := errors.AsType[*unreachableError](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*contracts.Error](err)
+	return ok && (e.Code == contracts.CodeInternal || e.Retryable && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests))
 }
 
 // reason says in short why an address cannot be reached.

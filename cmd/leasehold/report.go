@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Exit codes, for scripts; "once" has its own. They are part of what the command promises; --help and docs/cli.md list them.
+// Exit codes, for scripts; "once" and "lock run" have others. They are part of what the command promises; --help and docs/cli.md list them.
 const (
 	exitOK          = 0
 	exitFailed      = 1   // an error of the server, the network or the store
@@ -20,6 +20,21 @@ const (
 	exitMissing     = 5   // the lock, the analysis, the member or the service does not exist, or no member may host the identity
 	exitNotFailed   = 6   // the analysis is not FAILED, or failed again: nothing was retried
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
+)
+
+// Exit codes of "once" and "lock run", beside those of the command that they run and exitInterrupted. They are where env and timeout have
+// theirs, as commands seldom do; 124 is left to timeout.
+const (
+	exitUnavailable  = 118 // the server or the store could not be reached, or failed
+	exitWaited       = 119 // the lock was held until the wait was over
+	exitOtherHolds   = 120 // another holds the lock, or runs the analysis
+	exitLost         = 121 // the lock was lost
+	exitNoAnalysis   = 122 // there is no such analysis
+	exitFailedBefore = 123 // the analysis was FAILED before
+	exitTrouble      = 125 // what has no other code, and is not the command's
+	exitNoExec       = 126 // the command cannot be run
+	exitNoCommand    = 127 // the command was not found
+	exitSignal       = 128 // and the number of the signal that killed the command
 )
 
 // exitError is an error with its exit code.
@@ -78,7 +93,7 @@ func problem(err error, code int) contracts.Problem {
 		p := contracts.Errorf(contracts.CodeUnavailable, "%v", err).Problem()
 		p.Title = "the server cannot be reached"
 		return p
-	case code == exitUsage, code == exitOnceTrouble: // "once" has no --json: what it says as JSON is about its arguments
+	case code == exitUsage, code == exitTrouble: // "once" has no --json: what it says as JSON is about its arguments
 		return contracts.Errorf(contracts.CodeInvalidArgument, "%v", err).Problem()
 	case code == exitInterrupted:
 		const clientClosed = 499 // nginx's: the client ended the request
