@@ -161,6 +161,9 @@ func (m *Member) claim(a *act) (got contracts.Activation, locked bool, err error
 	id := rand.Text()
 	o, err := m.provider.Claim(a.ctx, a.Kind, a.ID, contracts.ActivationClaimRequest{RequestID: id, Member: m.name, Incarnation: a.life.number})
 	if err == nil {
+		if o.Activation.StateVersion > 0 { // a Locker need not know the states
+			return m.record(a)
+		}
 		return o.Activation, o.Activation.Phase == contracts.PhaseLocked, nil
 	}
 	e, ok := errors.AsType[*contracts.Error](err)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 var errNetwork = errors.New("connection reset")
@@ -66,8 +69,11 @@ func TestLifeOfAMember(t *testing.T) {
 		if b, err := m.Serve(t.Context(), room("a")); err != nil || b.Token <= a.Token || string(b.State) != "one" || b.StateVersion != 1 {
 			t.Errorf("activated again: %+v, %v", b, err)
 		}
-		w.stop(m)
+		w.stop(m, m) // the second time it does nothing
 		refused(cluster.ErrNotRunning)
+		if top, err := m.p.Topology(t.Context()); err != nil || len(top.Members) != 0 {
+			t.Errorf("after the stop the cluster has %+v, %v", top.Members, err)
+		}
 		m.went(t, cluster.Starting, cluster.Ready, cluster.Draining, cluster.Stopped)
 		if n := len(m.has(cluster.Activated)); n != 2 || len(m.has(cluster.ActivationEnded)) != 2 {
 			t.Errorf("%+v", m.events)
@@ -80,6 +86,99 @@ func TestLifeOfAMember(t *testing.T) {
 		}
 		w.stop(m)
 	})
+}
+
+// TestNothingWithoutTheLock: while another has the lock of an identity, or no one can be asked for it, the host is not called (PLC-LOCK-2).
+func TestNothingWithoutTheLock(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", func(_ *cluster.Options, h *host) {
+			h.activate = func(ctx context.Context, _ cluster.Activation) error { <-ctx.Done(); return ctx.Err() }
+		})
+		other := w.start("bob", nil)
+		mine := ""
+		for i := 0; mine == ""; i++ { // an identity that is placed on the first
+			where, err := m.p.Lookup(t.Context(), "room", strconv.Itoa(i), cluster.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if where.Placed.Member == "ann" {
+				mine = where.ID
+			}
+		}
+		waiting := make(chan error, 1)
+		go func() { _, err := m.Serve(t.Context(), room(mine)); waiting <- err }()
+		synctest.Wait()
+		if o, err := m.p.Claim(t.Context(), "room", mine, contracts.ActivationClaimRequest{RequestID: "r"}); err == nil {
+			t.Errorf("it was claimed twice: %+v", o)
+		}
+		if _, err := other.Serve(t.Context(), room(mine)); err == nil {
+			t.Error("served on a member on which it is not placed")
+		}
+		other.p.set(func(request string) (error, bool) { return errNetwork, request == "events" })
+		if _, err := other.Serve(t.Context(), room("b")); !errors.Is(err, errNetwork) {
+			t.Errorf("without a response: %v", err)
+		}
+		other.p.set(nil)
+		if given, _ := other.counts(); given != 0 {
+			t.Errorf("%d were activated without a lock", given)
+		}
+		w.stop(m, other)
+		if err := <-waiting; err == nil {
+			t.Error("served")
+		}
+	})
+}
+
+// TestServedAtTheSameTime: of callers that come at the same time one has the identity activated; the others wait for that.
+func TestServedAtTheSameTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", func(_ *cluster.Options, h *host) {
+			h.activate = func(context.Context, cluster.Activation) error { time.Sleep(2 * time.Second); return nil }
+		})
+		tokens := make(chan int64)
+		for range 10 {
+			go func() {
+				a, err := m.Serve(t.Context(), room("a"))
+				if err != nil {
+					t.Error(err)
+				}
+				tokens <- a.Token
+			}()
+		}
+		first := <-tokens
+		for range 9 {
+			if token := <-tokens; token != first || token == 0 {
+				t.Errorf("token %d and %d", first, token)
+			}
+		}
+		if given, _ := m.counts(); given != 1 || m.p.count("claim") != 1 {
+			t.Errorf("activated %d times, after %d claims", given, m.p.count("claim"))
+		}
+		w.stop(m)
+	})
+}
+
+// TestMembersThatCannotBe: what cannot work is refused before it begins, and the error names it.
+func TestMembersThatCannotBe(t *testing.T) {
+	p := direct.Cluster(placement.New(docstore.NewMemory(nil), nil), chat)
+	for want, make := range map[string]func() (*cluster.Member, error){
+		"Provider":         func() (*cluster.Member, error) { return cluster.NewMember(nil, "ann", &host{}, nil) },
+		"Host":             func() (*cluster.Member, error) { return cluster.NewMember(p, "ann", nil, nil) },
+		"name of a member": func() (*cluster.Member, error) { return cluster.NewMember(p, "", &host{}, nil) },
+		"Options.TTL is 2s: must be whole seconds": func() (*cluster.Member, error) {
+			return cluster.NewMember(p, "ann", &host{}, &cluster.Options{TTL: 2 * time.Second})
+		},
+		"Options.TTL is 3.5s: must be whole seconds": func() (*cluster.Member, error) {
+			return cluster.NewMember(p, "ann", &host{}, &cluster.Options{TTL: 3500 * time.Millisecond})
+		},
+		"Options.TTL is 2h0m0s: must be whole second": func() (*cluster.Member, error) {
+			return cluster.NewMember(p, "ann", &host{}, &cluster.Options{TTL: 2 * time.Hour})
+		},
+	} {
+		if _, err := make(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 }
 
 // TestClaimReachesTheMember: a caller that never speaks to the member has it activate an identity, and waits until it has.

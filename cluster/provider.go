@@ -7,30 +7,64 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// Provider is the placement of one cluster: a client of a server, or the rules themselves on a store. Its methods may be called from several
-// goroutines at once, and return soon after their context ends.
+// Provider is the placement of one cluster: a client of a server, or the rules themselves on a store. Its parts can come from several
+// implementations, as fields of one struct:
 //
-// Its errors carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. An error
-// that is not retryable would come again; after any other the outcome is unknown or nothing was changed, and the same request with the
-// same request_id is sent again.
-type Provider interface { //nolint:interfacebloat // one method for each request of the API that members and locators send
+//	struct {
+//		cluster.Membership
+//		cluster.Directory
+//		cluster.Locker
+//		cluster.Storage
+//	}{server, server, myLocker, server}
+//
+// Package clustertest tests implementations of a [Locker], a [Storage] and a [Host].
+//
+// The methods may be called from several goroutines at once, and return soon after their context ends. Their errors carry a
+// [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. An error that is not
+// retryable would come again; after any other the outcome is unknown or nothing was changed, and the same request with the same request_id
+// is sent again.
+type Provider interface {
+	Membership
+	Directory
+	Locker
+	Storage
+}
+
+// Membership keeps members in the cluster: each incarnation has a lease, which its heartbeats extend.
+type Membership interface {
 	Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error)
 	Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error)
 	Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error)
 	Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error)
 	Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error)
+}
 
+// Directory says who the members are, where an identity is, or would be, and what changed.
+type Directory interface {
 	Topology(ctx context.Context) (contracts.Topology, error)
 	Lookup(ctx context.Context, kind, id string, q Query) (contracts.Placement, error)
-	Activation(ctx context.Context, kind, id string) (contracts.Activation, error)
 	Events(ctx context.Context, q EventQuery) (contracts.EventPage, error)
+}
 
+// Locker is the lock under which an activation begins. Claim obtains it, or Transfer for another member; it ends with Activated or Failed, or
+// when it expires. At most one is granted for an identity at a time, and each has a higher fencing token than all before. Without one
+// nothing is activated.
+//
+// What a Locker grants, the [Storage] shows. One that keeps its locks elsewhere obtains the lock there, and then passes the request on to
+// the Locker of the storage. States are asked of the Storage alone.
+type Locker interface {
 	Claim(ctx context.Context, kind, id string, r contracts.ActivationClaimRequest) (contracts.ActivationOutcome, error)
+	Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error)
 	Activated(ctx context.Context, kind, id string, r contracts.ActivationHoldRequest) (contracts.ActivationOutcome, error)
 	Failed(ctx context.Context, kind, id string, r contracts.ActivationFailedRequest) (contracts.ActivationOutcome, error)
-	Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error)
+}
+
+// Storage keeps the owner of an identity, from the grant of the lock to the end of the activation, and its state. It takes a state from the
+// owner alone, under the current fencing token.
+type Storage interface {
+	Activation(ctx context.Context, kind, id string) (contracts.Activation, error)
 	WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error)
-	Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error)
+	Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error)
 }
 
 // Identity names what is activated at most once.
@@ -39,7 +73,7 @@ type Identity struct {
 	ID   string
 }
 
-// Query says for whom [Provider.Lookup] asks. The zero value asks for anyone.
+// Query says for whom [Directory.Lookup] asks. The zero value asks for anyone.
 type Query struct {
 	Labels map[string]string // the member must have all of them
 	Prefer map[string]string // members that have more of them come first

@@ -50,8 +50,7 @@
 //
 // Every change of a member or an activation writes its [Event] in the same step.
 //
-// # In one process
+// # In a program
 //
-// [Service] carries out commands, and keeps nothing but epochs. [Component] is a member or a client with a lifecycle, over the contracts
-// [Membership], [Locker], [Storage] and [Activator].
+// [Service] carries out commands, and keeps nothing but epochs. What joins, sends heartbeats and activates is package cluster.
 package placement

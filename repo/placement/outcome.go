@@ -9,7 +9,6 @@ type Code string
 const (
 	OK Code = "OK"
 
-	NotRunning       Code = "NOT_RUNNING"           // the component is not started
 	Undetermined     Code = "TOPOLOGY_UNDETERMINED" // the cluster has no active member: nothing is placed
 	NoEligibleMember Code = "NO_ELIGIBLE_MEMBER"    // no member may host the identity
 	MemberIneligible Code = "MEMBER_INELIGIBLE"     // the member that was named may not host it: Outcome.Ineligible says why
