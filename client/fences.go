@@ -18,8 +18,24 @@ func (c *Client) Fences() *Fences { return &Fences{c} }
 // Check passes a fencing token by the resource's fence. The error STALE_TOKEN means that a higher token was seen and that the
 // holder of this one must stop; it has the highest token.
 func (f *Fences) Check(ctx context.Context, tenant, resource string, token int64) (contracts.FencePassed, error) {
-	path := "/v1/tenants/" + url.PathEscape(tenant) + "/fences/" + url.PathEscape(resource) + "/check"
-	return call(ctx, f.client, http.MethodPost, path, contracts.FenceRequest{FencingToken: token}, isFencePassed(tenant, resource, token))
+	return call(ctx, f.client, http.MethodPost, fencePath(tenant, resource)+"/check", contracts.FenceRequest{FencingToken: token}, isFencePassed(tenant, resource, token))
+}
+
+// Reset makes the resource's fence forget its highest token, if that still is HighestToken: an administrator's tool for a fence that a
+// wrong token has closed. Until a current token has been checked again, old ones pass. Sending it again has no second effect.
+// Errors: PERMISSION_DENIED without the administrator's scope; STALE_TOKEN, with the highest token, if it is another one by now; NOT_FOUND if the
+// fence has seen no token.
+func (f *Fences) Reset(ctx context.Context, tenant, resource string, r contracts.FenceResetRequest) (contracts.FenceReset, error) {
+	return call(ctx, f.client, http.MethodPost, fencePath(tenant, resource)+"/reset", r, func(got contracts.FenceReset) error {
+		if got.TenantID != tenant || got.Resource != resource || got.ResetToken != r.HighestToken {
+			return fmt.Errorf("it is about token %d of the fence of %q of tenant %q, which was not asked for", got.ResetToken, got.Resource, got.TenantID)
+		}
+		return nil
+	})
+}
+
+func fencePath(tenant, resource string) string {
+	return "/v1/tenants/" + url.PathEscape(tenant) + "/fences/" + url.PathEscape(resource)
 }
 
 func isFencePassed(tenant, resource string, token int64) func(contracts.FencePassed) error {

@@ -34,11 +34,51 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// TestFenceReset: a fence that a wrong token has closed forgets it, once, and only the token that was named.
+func TestFenceReset(t *testing.T) {
+	base, _ := serve(t)
+	c, err := client.New(base, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const resource = "orders/ü db"
+	check := func(token int64) error {
+		_, err := c.Fences().Check(t.Context(), "acme", resource, token)
+		return err
+	}
+	reset := func(highest int64, reason string) (contracts.FenceReset, error) {
+		return c.Fences().Reset(t.Context(), "acme", resource, contracts.FenceResetRequest{OwnerID: "ann", HighestToken: highest, Reason: reason})
+	}
+	if _, err := reset(9, "typo"); !errors.Is(err, contracts.CodeNotFound) {
+		t.Errorf("no fence: %v", err)
+	}
+	if err := check(9); err != nil {
+		t.Fatal(err)
+	}
+	_, err = reset(8, "typo")
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeStaleToken || e.HighestToken != 9 {
+		t.Errorf("another token: %v", err)
+	}
+	if _, err := reset(9, ""); !errors.Is(err, contracts.CodeInvalidArgument) {
+		t.Errorf("no reason: %v", err)
+	}
+	for _, replayed := range []bool{false, true} {
+		got, err := reset(9, "typo")
+		if want := (contracts.FenceReset{TenantID: "acme", Resource: resource, ResetToken: 9, Replayed: replayed}); err != nil || got != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if err := check(3); err != nil {
+		t.Errorf("after the reset: %v", err)
+	}
+}
+
 // TestFenceOfAnother: a response about another fence is none.
 func TestFenceOfAnother(t *testing.T) {
 	for _, body := range []string{
 		`{}`, `{"tenant_id":"acme","resource":"other","fencing_token":7}`, `{"tenant_id":"other","resource":"db","fencing_token":7}`,
 		`{"tenant_id":"acme","resource":"db","fencing_token":8}`,
+		`{"tenant_id":"acme","resource":"db","reset_token":8,"replayed":false}`, `{"tenant_id":"acme","resource":"x","reset_token":7,"replayed":false}`,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -49,6 +89,9 @@ func TestFenceOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p, err := c.Fences().Check(t.Context(), "acme", "db", 7); err == nil {
+			t.Errorf("%s: %+v", body, p)
+		}
+		if p, err := c.Fences().Reset(t.Context(), "acme", "db", contracts.FenceResetRequest{HighestToken: 7, Reason: "typo"}); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
 		server.Close()

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leasehold-dev/leasehold/contracts"
 )
 
 type fenceCmd struct {
 	inTenant
 
 	Check fenceCheckCmd `cmd:"" help:"Pass a fencing token by a resource's fence, which rejects lower ones from then on."`
+	Reset fenceResetCmd `cmd:"" help:"Make a fence forget a wrong token that has closed it (administrators)."`
 }
 
 // Help is the longer help of the command.
@@ -16,12 +21,14 @@ func (fenceCmd) Help() string {
 
   leasehold fence check orders-db --token "$token" && psql -f orders.sql
 
-Exit codes: 0 the token is the highest so far, 4 a higher one was seen: the lease is lost, stop the work.`
+Under "leasehold lock run" the token is that of the lease, without --token.
+
+Exit codes: 0 the token is the highest so far, 4 a higher one was seen: the lease is lost, stop the work; 5 there is no token to forget.`
 }
 
 type fenceCheckCmd struct {
 	Resource string `arg:"" help:"What the token protects."`
-	Token    int64  `required:"" placeholder:"N" help:"The fencing token of the lease."`
+	Token    int64  `required:"" env:"LEASEHOLD_FENCING_TOKEN" placeholder:"N" help:"The fencing token of the lease (${env})."`
 }
 
 // Run checks the token.
@@ -35,4 +42,40 @@ func (c *fenceCheckCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error 
 		return f.outcome(err)
 	}
 	return show(s, f.JSON, passed, "%s of tenant %s accepts fencing token %d\n", passed.Resource, passed.TenantID, passed.FencingToken)
+}
+
+type fenceResetCmd struct {
+	Resource string `arg:"" help:"What the fence protects."`
+	Token    int64  `required:"" placeholder:"N" help:"The token to forget: the highest one, which a rejected check shows. Nothing is done if it is another by now."`
+	Reason   string `required:"" help:"Why: kept with the fence, and in the server's log."`
+	owner
+}
+
+// Help is the longer help of the command.
+func (fenceResetCmd) Help() string {
+	return `For a fence that was checked with a token that no lock has given, such as one mistyped: it rejects the tokens of all holders since.
+
+  leasehold fence reset orders-db --token 1797000000000000 --reason "a script sent nanoseconds"
+
+Until a current token has been checked again, those of holders that have lost their lease pass, too: stop them first.`
+}
+
+// Run resets the fence.
+func (c *fenceResetCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error {
+	server, err := f.connect()
+	if err != nil {
+		return err
+	}
+	done, err := server.Fences().Reset(ctx, f.Tenant, c.Resource, contracts.FenceResetRequest{OwnerID: c.id(f.remote), HighestToken: c.Token, Reason: c.Reason})
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStaleToken {
+		err = fmt.Errorf("%w: the highest is %d", err, e.HighestToken)
+	}
+	if err != nil {
+		return f.outcome(err)
+	}
+	words := "%s of tenant %s has forgotten fencing token %d; the next one that is checked passes, whichever it is\n"
+	if done.Replayed {
+		words = "%s of tenant %s had forgotten fencing token %d before\n"
+	}
+	return show(s, f.JSON, done, words, done.Resource, done.TenantID, done.ResetToken)
 }

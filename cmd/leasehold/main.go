@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -25,7 +24,7 @@ type cli struct {
 	Store     storeCmd     `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
 	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
 	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
-	Version   versionCmd   `cmd:"" help:"Print the version; so does --version."`
+	Version   versionCmd   `cmd:"" help:"Print the version, the commit and its date; so does --version."`
 	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
@@ -107,26 +106,3 @@ type helpCmd struct {
 
 // Run has nothing to do: "help lock" is "lock --help" before it is parsed.
 func (helpCmd) Run() error { return nil }
-
-type versionCmd struct{}
-
-// version is set by release builds with -ldflags "-X main.version=v1.2.3".
-var version string
-
-// Run prints the version: the one set at build time, else the module's, else the commit.
-func (versionCmd) Run(s *streams) error {
-	v := version
-	if info, ok := debug.ReadBuildInfo(); ok && v == "" {
-		v = info.Main.Version
-		for _, set := range info.Settings {
-			if set.Key == "vcs.revision" && (v == "" || v == "(devel)") {
-				v = "commit " + set.Value
-			}
-		}
-	}
-	if v == "" || v == "(devel)" {
-		v = "development build"
-	}
-	_, err := fmt.Fprintln(s.out, "leasehold", v)
-	return err
-}

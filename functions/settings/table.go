@@ -434,6 +434,8 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_EXTERNAL_ID_KEY", Help: "Number of the secret of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET", Secret: true, Help: "Secret of public IDs."},
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of public IDs."},
+	{Name: "LEASEHOLD_KEY", Help: "Set by leasehold lock run for its command: the lock."},
+	{Name: "LEASEHOLD_FENCING_TOKEN", Help: "Set by leasehold lock run for its command: the fencing token. leasehold fence check takes it."},
 	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
 	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},
 	{Name: "LEASEHOLD_RESULT", Help: "Set by leasehold once for its command: the file for the result."},
