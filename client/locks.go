@@ -12,11 +12,47 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/locks"
 )
 
 // Locks is the client of a server's locks. Each method is one operation of the contract. A response that is not about the lock,
 // the owner and the token of the request is an error.
 type Locks struct{ client *Client }
+
+// For returns the locks of a tenant as package locks needs them: each request is sent once, because that package retries by itself.
+func (l *Locks) For(tenant string) locks.Provider {
+	once := *l.client
+	once.tries = 1
+	return tenantLocks{&Locks{&once}, tenant}
+}
+
+// tenantLocks are the locks of a tenant.
+type tenantLocks struct {
+	locks  *Locks
+	tenant string
+}
+
+// Acquire implements [locks.Provider].
+func (t tenantLocks) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+	lease, err := t.locks.Acquire(ctx, t.tenant, key, r)
+	return lease.Lease, err
+}
+
+// Renew implements [locks.Provider].
+func (t tenantLocks) Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error) {
+	lease, err := t.locks.Renew(ctx, t.tenant, key, r)
+	return lease.Lease, err
+}
+
+// Release implements [locks.Provider].
+func (t tenantLocks) Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
+	return t.locks.Release(ctx, t.tenant, key, r)
+}
+
+// Get implements [locks.Provider].
+func (t tenantLocks) Get(ctx context.Context, key string) (contracts.Lock, error) {
+	return t.locks.Get(ctx, t.tenant, key)
+}
 
 // Lease is a lease of a lock, with the time that is left of it.
 type Lease struct {

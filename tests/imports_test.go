@@ -31,8 +31,9 @@ var imports = map[string][]string{
 	"internal/term":                 {},
 	"kazahana":                      {"internal/backoff"},
 	"once":                          {"contracts", "internal/backoff", "internal/term"},
-	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "once"},
+	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
+	"locks":                         {"contracts", "internal/backoff", "internal/term"},
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
@@ -58,7 +59,7 @@ var imports = map[string][]string{
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
-	"functions/direct":       {"cluster", "contracts", "functions/wire", "repo"},
+	"functions/direct":       {"cluster", "contracts", "functions/wire", "locks", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
 		"repo/docstore", "repo/machineid",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -33,7 +34,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		ID: lockID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, Metadata: body.Metadata,
 	})
 	auditNote(r, slog.String("owner", owner))
-	return sendOutcome(w, o, err, func() any { return leaseBody(o) })
+	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 }
 
 func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -54,7 +55,7 @@ func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
 		}
 	}
 	o, err := a.locks.Renew(r.Context(), command)
-	return sendOutcome(w, o, err, func() any { return leaseBody(o) })
+	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 }
 
 func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -69,7 +70,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
 	o, err := a.locks.Release(r.Context(), lock.Release{
 		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken,
 	})
-	return sendOutcome(w, o, err, func() any { return endedBody(o) })
+	return sendOutcome(w, o, err, func() any { return wire.EndedLease(o) })
 }
 
 func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -97,9 +98,9 @@ func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		return err
 	}
 	if !found {
-		return contracts.Errorf(contracts.CodeNotFound, "there is no record of this lock: it was never held, or not for long")
+		return wire.NoLock()
 	}
-	return send(w, lockBody(s))
+	return send(w, wire.Lock(s))
 }
 
 func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -116,7 +117,7 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}
-	return sendList(a, w, r, "locks", lockBody, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
+	return sendList(a, w, r, "locks", wire.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
 		return p.Locks, nextPage{p.Next}, p.Cost, err
 	})
@@ -186,43 +187,7 @@ func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() a
 	case o.Code == lock.OK:
 		return send(w, body())
 	}
-	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
-	if o.Code == lock.Held {
-		e.Owner, e.ExpiresAt, e.RetryAfter = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter
-	}
-	if o.Code == lock.Limit {
-		e.RetryAfter = o.RetryAfter
-	}
-	if o.Code == lock.LeaseChanged {
-		e.ExpiresAt = o.Lease.ExpiresAt
-	}
-	return e
-}
-
-func leaseBody(o lock.Outcome) contracts.Lease {
-	l := o.Lease
-	return contracts.Lease{
-		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
-		State: contracts.State(l.Phase), AcquiredAt: text(l.AcquiredAt), ExpiresAt: text(l.ExpiresAt),
-		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
-	}
-}
-
-func endedBody(o lock.Outcome) contracts.EndedLease {
-	l := o.Lease
-	return contracts.EndedLease{
-		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
-		State: contracts.State(l.Phase), AcquiredAt: text(l.AcquiredAt), ExpiresAt: text(l.ExpiresAt), ReleasedAt: text(l.ReleasedAt),
-		TTLSeconds: l.TTLSeconds, Metadata: l.Metadata, Replayed: o.Replayed,
-	}
-}
-
-func lockBody(s lock.Status) contracts.Lock {
-	return contracts.Lock{
-		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
-		State: contracts.State(s.Phase), AcquiredAt: text(s.AcquiredAt), ExpiresAt: text(s.ExpiresAt), ReleasedAt: text(s.ReleasedAt),
-		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata), ForceRelease: forced(s),
-	}
+	return wire.LockRejection(o)
 }
 
 func forcedBody(o lock.Outcome) contracts.ForceReleased {
@@ -230,16 +195,8 @@ func forcedBody(o lock.Outcome) contracts.ForceReleased {
 	return contracts.ForceReleased{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
 		State: contracts.State(s.Phase), AcquiredAt: text(s.AcquiredAt), ExpiresAt: text(s.ExpiresAt), ReleasedAt: text(s.ReleasedAt),
-		TTLSeconds: s.TTLSeconds, Metadata: s.Metadata, ForceRelease: forced(s), Replayed: o.Replayed,
+		TTLSeconds: s.TTLSeconds, Metadata: s.Metadata, ForceRelease: wire.Forced(s), Replayed: o.Replayed,
 	}
-}
-
-// forced is how an administrator ended the lease, nil if none did.
-func forced(s lock.Status) *contracts.ForcedRelease {
-	if s.Forced == (lock.Forced{}) {
-		return nil
-	}
-	return &contracts.ForcedRelease{By: s.Forced.By, Reason: s.Forced.Reason, At: text(s.Forced.At)}
 }
 
 // text is a time as the contract writes it; the zero time, which means none, is left out.
@@ -248,14 +205,6 @@ func text(t time.Time) string {
 		return ""
 	}
 	return string(docstore.FormatTime(t))
-}
-
-// labels makes a missing table an empty one, because the contract promises an object.
-func labels(m map[string]string) contracts.Metadata {
-	if m == nil {
-		return contracts.Metadata{}
-	}
-	return m
 }
 
 // pageSize is the page_size of a query, 0 if it has none.

@@ -1,4 +1,4 @@
-// Package wire puts what the rules of placement say into the types of the contract: for the HTTP API, and for programs that use the rules
+// Package wire puts what the rules of locks and placement say into the types of the contract: for the HTTP API, and for programs that use the rules
 // on a store of their own. So both say the same, in the same words.
 package wire
 

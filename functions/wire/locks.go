@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// NoLock is the rejection of a request for a lock of which there is no record.
+func NoLock() error {
+	return contracts.Errorf(contracts.CodeNotFound, "there is no record of this lock: it was never held, or not for long")
+}
+
+// LockRejection is the outcome of a command of locks that is not OK, as a [contracts.Error].
+func LockRejection(o lock.Outcome) error {
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	if o.Code == lock.Held {
+		e.Owner, e.ExpiresAt, e.RetryAfter = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter
+	}
+	if o.Code == lock.Limit {
+		e.RetryAfter = o.RetryAfter
+	}
+	if o.Code == lock.LeaseChanged {
+		e.ExpiresAt = o.Lease.ExpiresAt
+	}
+	return e
+}
+
+// Lease is the lease of an acquire or a renewal that is OK.
+func Lease(o lock.Outcome) contracts.Lease {
+	l := o.Lease
+	return contracts.Lease{
+		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
+		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
+		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
+	}
+}
+
+// EndedLease is the lease of a release that is OK.
+func EndedLease(o lock.Outcome) contracts.EndedLease {
+	l := o.Lease
+	return contracts.EndedLease{
+		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
+		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt), ReleasedAt: Time(l.ReleasedAt),
+		TTLSeconds: l.TTLSeconds, Metadata: l.Metadata, Replayed: o.Replayed,
+	}
+}
+
+// Lock is a lock as anyone may see it: without its token.
+func Lock(s lock.Status) contracts.Lock {
+	return contracts.Lock{
+		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
+		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
+		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata), ForceRelease: Forced(s),
+	}
+}
+
+// Forced is how an administrator ended the lease, nil if none did.
+func Forced(s lock.Status) *contracts.ForcedRelease {
+	if s.Forced == (lock.Forced{}) {
+		return nil
+	}
+	return &contracts.ForcedRelease{By: s.Forced.By, Reason: s.Forced.Reason, At: Time(s.Forced.At)}
+}
+
+// labels makes a missing table an empty one, because the contract promises an object.
+func labels(m map[string]string) contracts.Metadata {
+	if m == nil {
+		return contracts.Metadata{}
+	}
+	return m
+}

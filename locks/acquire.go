@@ -1,0 +1,231 @@
+package locks
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/term"
+)
+
+// waits are those before a request is sent again to which there was no definite response.
+var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 10 * time.Millisecond}
+
+// errWaited ends the wait for a lock.
+var errWaited = errors.New("LockOptions.Wait is over")
+
+// acquire is what the methods of a client have in common. working: the lock's work ends when Do says so.
+func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, working bool) (*Lock, error) {
+	s, err := c.settings(key, o)
+	if err != nil {
+		return nil, fmt.Errorf("lock %q: %w", key, err)
+	}
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if c.ctx.Err() != nil {
+		cancel(ErrClosed)
+	}
+	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
+	if s.Wait > 0 {
+		defer time.AfterFunc(s.Wait, func() { cancel(errWaited) }).Stop()
+	}
+	if waiting.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", key, context.Cause(waiting))
+	}
+	leave, ok := c.queues.enter(waiting, key, false)
+	if !ok {
+		taken := contracts.Errorf(contracts.CodeLockHeld, "another goroutine of this client has the lock, or waits for it")
+		taken.Owner = c.o.Owner
+		if s.NoWait {
+			return nil, fmt.Errorf("lock %q: %w", key, taken)
+		}
+		c.events.emit(Event{What: Waiting, Key: key, Err: taken})
+		if leave, ok = c.queues.enter(waiting, key, true); !ok {
+			return nil, ended(key, s, waiting, taken)
+		}
+	}
+	a := &acquisition{client: c, key: key, o: s, request: contracts.AcquireRequest{
+		OwnerID: c.o.Owner, RequestID: rand.Text(), TTLSeconds: int64(s.TTL / time.Second), Metadata: s.Metadata,
+	}}
+	asked, lease, err := a.ask(waiting)
+	if err == nil {
+		var l *Lock
+		if l, err = c.hold(ctx, waiting, a, asked, lease, leave, working); err == nil {
+			return l, nil
+		}
+	} else if a.open {
+		c.abandon(a)
+	}
+	leave()
+	if waiting.Err() != nil {
+		return nil, ended(key, s, waiting, a.last)
+	}
+	return nil, fmt.Errorf("lock %q: %w", key, err)
+}
+
+// ended is the error of a wait that ended. last is what was heard last, nil if nothing was.
+func ended(key string, s LockOptions, waiting context.Context, last error) error { //nolint:revive // the context is what has ended
+	cause := context.Cause(waiting)
+	switch {
+	case errors.Is(cause, errWaited) && last != nil:
+		return fmt.Errorf("lock %q: not acquired within %v: %w", key, s.Wait, last)
+	case errors.Is(cause, errWaited):
+		return fmt.Errorf("lock %q: no response within %v: %w", key, s.Wait, contracts.CodeDeadlineExceeded)
+	case last != nil:
+		return fmt.Errorf("lock %q: %w, while waiting: %w", key, cause, last)
+	default:
+		return fmt.Errorf("lock %q: %w", key, cause)
+	}
+}
+
+// acquisition is one intention to have a lock. Its tries have one request_id, so that one that is carried out late is not another.
+type acquisition struct {
+	client  *Client
+	key     string
+	o       LockOptions
+	request contracts.AcquireRequest
+	open    bool  // a try may have been carried out, or may still be
+	last    error // of the last try to which there was a response
+}
+
+// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. asked is the time before the request that
+// the lease is the response to.
+func (a *acquisition) ask(waiting context.Context) (asked term.Moment, lease contracts.Lease, err error) {
+	c := a.client
+	var failed int
+	since := c.o.clock() // when there was no definite response for the first time
+	for {
+		asked = c.o.clock()
+		lease, err = bounded(waiting, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
+			return c.provider.Acquire(ctx, a.key, a.request)
+		})
+		if err == nil {
+			err = checkLease(lease, a.key, a.request.OwnerID, 0)
+		}
+		if err == nil && c.o.clock().Until(asked.End(a.lasts(lease)).Add(-a.o.Margin)) <= 0 {
+			err = a.late(asked, lease)
+		}
+		a.open = err != nil && (unsettled(err) || a.open && !settles(err))
+		if err == nil || waiting.Err() != nil {
+			return asked, lease, err
+		}
+		a.last = err
+		pause := max(waits.Delay(failed), retryAfter(err))
+		switch {
+		case errors.Is(err, contracts.CodeLockHeld):
+			if a.o.NoWait {
+				return asked, lease, err
+			}
+			failed, since = 0, c.o.clock()
+			pause = a.pause(retryAfter(err))
+		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired):
+			a.request.RequestID = rand.Text() // what it obtained has ended
+			failed++
+		case rejected(err):
+			return asked, lease, err
+		default:
+			failed++
+		}
+		if failed > 0 && c.o.clock().Add(pause).Until(since.Add(c.o.RetryFor)) <= 0 {
+			return asked, lease, err
+		}
+		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: err})
+		if backoff.Sleep(waiting, pause) != nil {
+			return asked, lease, err
+		}
+	}
+}
+
+// settles reports whether an error says what became of earlier tries of the same request: the lock was looked at.
+func settles(err error) bool {
+	e, ok := errors.AsType[*contracts.Error](err)
+	if !ok {
+		code, _ := errors.AsType[contracts.Code](err)
+		e = contracts.Errorf(code, "")
+	}
+	return e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests
+}
+
+// pause is how long to wait for a lock that is held. The holder's lease may be renewed, or end earlier.
+func (a *acquisition) pause(holder time.Duration) time.Duration {
+	poll := a.o.Poll/2 + mathrand.N(a.o.Poll/2) + 1
+	if holder <= 0 {
+		return poll
+	}
+	return min(poll, max(holder, shortPause/2)+mathrand.N(shortPause)) // not all who wait at the same time
+}
+
+// lasts is how long a lease lasts from when it was asked for.
+func (a *acquisition) lasts(l contracts.Lease) time.Duration {
+	return min(time.Duration(l.RemainingMs)*time.Millisecond, a.o.TTL)
+}
+
+// late releases a lease whose response took so long that no work can be begun under it.
+func (a *acquisition) late(asked term.Moment, lease contracts.Lease) error {
+	a.client.discard(a, asked, lease)
+	return contracts.Errorf(contracts.CodeLeaseExpired, "the response arrived when the lease was about to end: use a longer ttl than %v", a.o.TTL)
+}
+
+// discard releases in the background a lease that no one wants.
+func (c *Client) discard(a *acquisition, asked term.Moment, lease contracts.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.o.clock().Until(asked.End(a.lasts(lease))))
+	c.background.Go(func() {
+		defer cancel()
+		c.events.emit(Event{What: Abandoned, Key: a.key, Token: lease.FencingToken, Err: c.free(ctx, a.key, lease)})
+	})
+}
+
+// abandon releases in the background what an acquire that was given up may have obtained. Its request is sent again: if it had obtained the
+// lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late obtains another.
+func (c *Client) abandon(a *acquisition) {
+	ctx, cancel := context.WithTimeout(context.Background(), min(a.o.TTL, 30*time.Second))
+	c.background.Go(func() {
+		defer cancel()
+		for retry := 0; ; retry++ {
+			lease, err := bounded(ctx, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
+				return c.provider.Acquire(ctx, a.key, a.request)
+			})
+			if err == nil {
+				err = checkLease(lease, a.key, a.request.OwnerID, 0)
+			}
+			if err == nil {
+				err = c.free(ctx, a.key, lease)
+			} else if settles(err) {
+				err = nil // another has it, or the lease has ended
+			}
+			if err == nil || waits.Sleep(ctx, retry) != nil {
+				c.events.emit(Event{What: Abandoned, Key: a.key, Token: lease.FencingToken, Err: err})
+				return
+			}
+		}
+	})
+}
+
+// free releases a lease that no one holds, until ctx ends.
+func (c *Client) free(ctx context.Context, key string, lease contracts.Lease) error {
+	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: lease.FencingToken, RequestID: rand.Text()}
+	for retry := 0; ; retry++ {
+		err := c.release(ctx, tryTime, key, r)
+		if gone(err) {
+			return nil
+		}
+		if err == nil || rejected(err) || waits.Sleep(ctx, retry) != nil {
+			return err
+		}
+	}
+}
+
+// release is one try.
+func (c *Client) release(ctx context.Context, each time.Duration, key string, r contracts.ReleaseRequest) error {
+	ended, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease, error) { return c.provider.Release(ctx, key, r) })
+	if err == nil {
+		err = checkEnded(ended, key, r.OwnerID, r.FencingToken)
+	}
+	return err
+}

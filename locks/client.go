@@ -1,0 +1,201 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
+)
+
+// Why a lock's context ends, beside the end of the context that it was made of. [context.Cause] wraps one of them.
+var (
+	// ErrLost marks a lock that is, or very soon will be, another's: its lease was not renewed in time, the provider says that it is over, or it
+	// was held for as long as it may be ([ErrMaxHold]). The error also has what the provider said: the code of the rejection, or why the
+	// renewals failed.
+	ErrLost = errors.New("the lock is lost")
+
+	// ErrMaxHold is an ErrLost as well: LockOptions.MaxHold is over.
+	ErrMaxHold = errors.New("it was held for as long as it may be")
+
+	// ErrUnlocked says that the lock was released by its holder.
+	ErrUnlocked = errors.New("the lock was released")
+
+	// ErrClosed says that its client was closed. It is the error of what a closed client is asked, too.
+	ErrClosed = errors.New("the client of locks is closed")
+)
+
+// ErrNotReleased marks the error of a lock that could not be released: it is free when its lease expires.
+var ErrNotReleased = errors.New("the lock was not released")
+
+// Client holds locks. Its methods may be called from several goroutines at once.
+type Client struct {
+	provider Provider
+	o        Options
+	events   events
+	queues   queues
+	ctx      context.Context //nolint:containedctx // it ends when Close begins
+	cancel   context.CancelCauseFunc
+
+	mu         sync.Mutex
+	held       map[*Lock]struct{} // until they are released, or lost, or their work has returned
+	background sync.WaitGroup     // releases of what no one holds
+}
+
+// New returns a client of a provider's locks. Options may be nil.
+func New(p Provider, o *Options) (*Client, error) {
+	s, err := o.settings()
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		return nil, errors.New("the provider of locks is nil")
+	}
+	c := &Client{provider: p, o: s, events: events{observe: s.Observe}, held: map[*Lock]struct{}{}}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// Owner is under which name the client holds locks, as it tells the provider.
+func (c *Client) Owner() string { return c.o.Owner }
+
+// Do runs the work while it holds the lock: it waits for the lock, renews it until the work returns, and releases it. LockOptions may be nil.
+//
+// The context of the work is derived from ctx and ends with an [ErrLost] if the lock is lost. The error is that of the work, with that of the
+// loss if the lock was lost before the work returned; then work that returned no error has not failed, but was not protected until its
+// end. An [ErrNotReleased] says that the work was done, and others wait until the lease expires. A panic of the work releases
+// the lock and goes on.
+func (c *Client) Do(ctx context.Context, key string, o *LockOptions, work func(ctx context.Context, l *Lock) error) error {
+	if work == nil {
+		return errors.New("the work is nil")
+	}
+	l, err := c.acquire(ctx, key, o, true)
+	if err != nil {
+		return err
+	}
+	defer l.finish()
+	returned := false
+	defer func() {
+		if !returned { // it panicked, or ended its goroutine
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+			defer cancel()
+			_ = l.Unlock(late)
+		}
+	}()
+	err = work(l.Context(), l)
+	returned = true
+	if cause := context.Cause(l.Context()); errors.Is(err, context.Canceled) && cause != nil && !errors.Is(cause, ErrUnlocked) {
+		err = cause // which is what it was cancelled by
+	}
+	unlocked := l.Unlock(ctx)
+	if errors.Is(err, ErrLost) && errors.Is(unlocked, ErrLost) {
+		return err
+	}
+	return errors.Join(err, unlocked)
+}
+
+// TryLock acquires a lock unless it is held: then the error is LOCK_HELD, at once. See [Client.Lock].
+func (c *Client) TryLock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
+	s := LockOptions{}
+	if o != nil {
+		s = *o
+	}
+	s.NoWait = true
+	return c.acquire(ctx, key, &s, false)
+}
+
+// Lock acquires a lock, and waits for it if it is held: see LockOptions.Wait. It is renewed until [Lock.Unlock], or until ctx ends: then it is held
+// until its lease expires, so that the work can stop and Unlock it. LockOptions may be nil.
+//
+// ctx is that of the work, not of the acquire alone: do not cancel it before Unlock. If it ends before the lock is acquired, nothing is held
+// afterwards: what a request that is under way may obtain is released in the background.
+//
+// Goroutines that ask one client for the same key are served in their order, and one at a time asks the provider.
+func (c *Client) Lock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
+	return c.acquire(ctx, key, o, false)
+}
+
+// Get reads a lock: who holds it. The error NOT_FOUND means that there is no record of it.
+func (c *Client) Get(ctx context.Context, key string) (contracts.Lock, error) {
+	got, err := bounded(ctx, tryTime, func(ctx context.Context) (contracts.Lock, error) { return c.provider.Get(ctx, key) })
+	if err == nil && got.LockKey != key {
+		err = fmt.Errorf("invalid response: it is about the lock %q, not %q", got.LockKey, key)
+	}
+	return got, err
+}
+
+// Close ends the client: it acquires nothing more, and the contexts of the locks that it holds end with [ErrClosed]. It waits until they are
+// unlocked and the works of [Client.Do] have returned, or until ctx ends. Then it releases what is left, within 2 s, except for locks whose work
+// still runs: those expire. The error says which locks that concerns, and which could not be released.
+func (c *Client) Close(ctx context.Context) error {
+	c.cancel(ErrClosed)
+	c.mu.Lock()
+	held := make([]*Lock, 0, len(c.held))
+	for l := range c.held {
+		held = append(held, l)
+	}
+	c.mu.Unlock()
+	for _, l := range held {
+		l.term.Cancel(ErrClosed)
+	}
+	late, cancel := graced(ctx, closeTime)
+	defer cancel()
+	errs := make([]error, len(held))
+	var all sync.WaitGroup
+	for i, l := range held {
+		all.Go(func() { errs[i] = l.closed(ctx, late) })
+	}
+	all.Wait()
+	idle := make(chan struct{})
+	go func() {
+		c.background.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-late.Done():
+		errs = append(errs, fmt.Errorf("%w: what an acquire that was given up may have obtained", ErrNotReleased))
+	}
+	c.events.flush(late)
+	return errors.Join(errs...)
+}
+
+// closed waits until a lock is not held any more. ctx is that of Close, late the one in which it must return.
+func (l *Lock) closed(ctx, late context.Context) error {
+	select {
+	case <-l.finished:
+		return l.closingError()
+	default:
+	}
+	select {
+	case <-l.finished:
+		return l.closingError()
+	case <-ctx.Done():
+	}
+	if l.working {
+		l.renewing.stop()
+		return fmt.Errorf("lock %q: %w: its work still runs, and it expires", l.key, ErrNotReleased)
+	}
+	return l.Unlock(late)
+}
+
+// graced returns a context that outlives ctx by a time.
+func graced(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-late.Done():
+		case <-time.After(d):
+			cancel()
+		}
+	})
+	return late, func() { stop(); cancel() }
+}
+
+// Check reports whether work under a lock may take its next step: nil while its context lives and the lease lasts. Otherwise the error is the cause
+// with which the context was, or is to be, cancelled; [ErrLost] if the lock is lost. ctx is [Lock.Context] or one that was made of it. It
+// consults the clocks at the time of the call and costs no request.
+func Check(ctx context.Context) error { return term.Check(ctx) }

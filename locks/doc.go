@@ -1,0 +1,45 @@
+// Package locks holds locks while a program works: it waits for a lock, renews it, says at once when it is lost, and releases it. It needs the standard
+// library and the libraries of this module only.
+//
+// What decides is a [Provider]: client.Locks.For over HTTP, or functions/direct on a store.
+//
+//	server, err := client.New("http://127.0.0.1:8080", nil)
+//	c, err := locks.New(server.Locks().For("default"), nil)
+//	defer c.Close(ctx)
+//
+//	err = c.Do(ctx, "deploy-prod", nil, func(ctx context.Context, l *locks.Lock) error {
+//		return deploy(ctx, l.Token()) // ctx ends before another can have the lock
+//	})
+//
+// [Client.TryLock] and [Client.Lock] return a [Lock] instead, which is to be unlocked.
+//
+// # States
+//
+//	        Lock, Do                 Unlock, or the work returns
+//	free ───────────────▶ held ──────────────────────────────────▶ released
+//	       (Waiting)      │  ▲ │
+//	                      └──┘ │ not renewed in time, taken or forced, MaxHold
+//	                   Renewed │
+//	                           └─────▶ lost: the context ends with ErrLost
+//
+// # Who decides
+//
+// The provider decides who has the lock, by its own clock. This package decides when to stop: it counts the lease from before the request
+// that granted or extended it was sent, on the monotonic clock and on the wall clock, and the first of the two to reach the end counts. The lock's context
+// ends a tenth of the lease earlier (LockOptions.Margin), so that the work can stop while no one else has the lock. A response that
+// comes late extends nothing.
+//
+// # A process that was stopped
+//
+// A process can be stopped (SIGSTOP, a debugger, a frozen Lambda, a closed laptop) for longer than its lease. When it continues, the next
+// statement of the work may run before any timer does. So the context of the lock reads the clocks at each call of Err and Done. Contexts
+// derived from it end within a second; where that is too late, [Check] works with them. What was already sent cannot be stopped: that is
+// what [Lock.Token] is for. Pass it on to whatever the work writes to, which rejects a lower one than it has seen.
+//
+// # What can go wrong
+//
+// A request whose response was lost is sent again with the same request_id; each takes effect once. While the provider cannot be reached, the work goes on
+// until the context ends, and each renewal that fails is an [Event]. If a lock cannot be released, that is tried again until its lease
+// ends. An acquire that is given up leaves nothing held: its request is sent again in the background, and what it obtained is released. A provider
+// that hangs delays no other lock, and one that sends anything but the lease that was asked for has granted nothing.
+package locks

@@ -1,0 +1,349 @@
+package locks
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/term"
+)
+
+// Lock is a lock that is held, until [Lock.Unlock] or until its context ends. Its methods may be called from several goroutines at once.
+type Lock struct {
+	client  *Client
+	key     string
+	o       LockOptions
+	token   int64
+	working bool // Do knows when its work ends
+	most    term.Moment
+	term    *term.Term
+
+	watching ending // of the lease
+	renewing ending
+	finished chan struct{} // closed when the lock is released or lost, and with Do when the work has returned
+	finish   func()
+	leave    func() // lets the next goroutine ask for the key
+	announce func(error)
+
+	mu        sync.Mutex
+	expiresAt string      // as the provider knows it
+	end       term.Moment // of the lease
+	release   contracts.ReleaseRequest
+	releasing *releasing // under way, or the last
+}
+
+// ending is the context of a goroutine.
+type ending struct {
+	ctx  context.Context //nolint:containedctx // it lasts as long as the goroutine
+	stop context.CancelFunc
+}
+
+// hold makes a lock of a lease, unless it is not wanted any more.
+func (c *Client) hold(
+	ctx, waiting context.Context, a *acquisition, asked term.Moment, lease contracts.Lease, leave func(), working bool,
+) (*Lock, error) {
+	l := &Lock{
+		client: c, key: a.key, o: a.o, token: lease.FencingToken, working: working, finished: make(chan struct{}), leave: leave,
+		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: lease.ExpiresAt, end: asked.End(a.lasts(lease)),
+		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: lease.FencingToken, RequestID: rand.Text()},
+	}
+	if a.o.MaxHold > 0 {
+		l.most = c.o.clock().Add(a.o.MaxHold)
+	}
+	c.mu.Lock()
+	if waiting.Err() != nil || c.ctx.Err() != nil {
+		c.mu.Unlock()
+		c.discard(a, asked, lease)
+		return nil, context.Cause(waiting)
+	}
+	c.held[l] = struct{}{}
+	l.finish = sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.held, l)
+		close(l.finished)
+	})
+	var once sync.Once
+	l.announce = func(err error) {
+		once.Do(func() {
+			c.events.emit(Event{What: Lost, Key: l.key, Token: l.token, Err: err})
+			l.leave()
+			if !l.working {
+				l.finish()
+			}
+		})
+	}
+	l.watching.ctx, l.watching.stop = context.WithCancel(context.WithoutCancel(ctx))
+	l.renewing.ctx, l.renewing.stop = context.WithCancel(l.watching.ctx)
+	l.term = term.New(ctx, c.o.clock, l.served(l.end), l.expired)
+	c.mu.Unlock()
+	c.events.emit(Event{What: Acquired, Key: l.key, Token: l.token})
+	if !working { // no one knows when the work ends, but with its context
+		context.AfterFunc(l.term.Context(), l.renewing.stop)
+	}
+	go func() {
+		l.term.Watch(l.watching.ctx)
+		if err := l.term.Check(); err != nil {
+			l.announce(err)
+		}
+	}()
+	go l.renewals(l.due(asked, a.lasts(lease)))
+	return l, nil
+}
+
+// Key is that of the lock.
+func (l *Lock) Key() string { return l.key }
+
+// Token is the fencing token: higher than that of every earlier holder. Pass it on to whatever the work writes to, which rejects a lower one.
+func (l *Lock) Token() int64 { return l.token }
+
+// Context is the context of the work. It ends with an [ErrLost] so much before the lease as LockOptions.Margin says, with [ErrUnlocked], with
+// [ErrClosed], or when the context ends that was passed to the acquire. Err, Done and [context.Cause] consult the clocks at each call, and so notice that
+// the process was stopped for longer than the lease before its next step is taken; for contexts derived from it [Check] does.
+func (l *Lock) Context() context.Context { return l.term.Context() }
+
+// Remaining is after how long Context ends unless the lease is renewed; 0 if it has ended.
+func (l *Lock) Remaining() time.Duration {
+	if Check(l.Context()) != nil {
+		return 0
+	}
+	return max(0, l.term.Left())
+}
+
+// served is when the lock's context ends if its lease ends at end.
+func (l *Lock) served(end term.Moment) term.Moment {
+	end = end.Add(-l.o.Margin)
+	if now := l.client.o.clock(); now.Until(end) > now.Until(l.most) {
+		return l.most
+	}
+	return end
+}
+
+// expired is the cause of the end of the lock's context. It is called with the term's lock held.
+func (l *Lock) expired(trouble error) error {
+	defer l.watching.stop()
+	l.mu.Lock()
+	end := l.end
+	l.mu.Unlock()
+	now := l.client.o.clock()
+	switch {
+	case now.Until(l.most) <= 0 && now.Until(end.Add(-l.o.Margin)) > 0:
+		return fmt.Errorf("%w: %w: %v", ErrLost, ErrMaxHold, l.o.MaxHold)
+	case trouble != nil:
+		return fmt.Errorf("%w: its lease expires, after renewals that failed: %w", ErrLost, trouble)
+	default:
+		return fmt.Errorf("%w: its lease expires, and was not renewed in time", ErrLost)
+	}
+}
+
+// lose ends the lock because the provider says that it is another's.
+func (l *Lock) lose(err error) {
+	l.term.Lose(fmt.Errorf("%w: %w", ErrLost, err))
+	l.watching.stop()
+}
+
+// left is how long the lease lasts.
+func (l *Lock) left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client.o.clock().Until(l.end)
+}
+
+// due is when a lease is to be renewed that was asked for at a time and lasted so long then: when a third of its ttl is over.
+func (l *Lock) due(asked term.Moment, lasts time.Duration) term.Moment {
+	return asked.Add(lasts - l.o.TTL*2/3)
+}
+
+// renewals renews the lease until the lock is lost, or is to be released.
+func (l *Lock) renewals(due term.Moment) {
+	ctx, clock := l.renewing.ctx, l.client.o.clock
+	soon := min(time.Second, l.o.TTL/24)
+	waits := backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6), Min: soon / 2}
+	l.mu.Lock()
+	r := contracts.RenewRequest{
+		OwnerID: l.release.OwnerID, FencingToken: l.token, TTLSeconds: int64(l.o.TTL / time.Second), RequestID: rand.Text(), ExpiresAt: l.expiresAt,
+	}
+	l.mu.Unlock()
+	for failed := 0; clock.Sleep(ctx, due) == nil && l.term.Check() == nil; {
+		if left := l.left(); l.client.o.clock().Until(l.most) <= left-l.o.Margin {
+			return // it lasts for as long as it may be held
+		}
+		asked := clock()
+		lease, err := bounded(ctx, min(tryTime, max(l.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context) (contracts.Lease, error) {
+			return l.client.provider.Renew(ctx, l.key, r)
+		})
+		if err == nil {
+			err = checkLease(lease, l.key, r.OwnerID, l.token)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		changed, _ := errors.AsType[*contracts.Error](err)
+		switch {
+		case err == nil:
+			lasts := min(time.Duration(lease.RemainingMs)*time.Millisecond, l.o.TTL)
+			if !l.extend(lease, asked.End(lasts)) {
+				return
+			}
+			l.client.events.emit(Event{What: Renewed, Key: l.key, Token: l.token})
+			r.RequestID, r.ExpiresAt, failed = rand.Text(), lease.ExpiresAt, 0
+			due = l.due(asked, lasts)
+			if clock().Until(due) < soon {
+				due = clock().Add(soon)
+			}
+			continue
+		case gone(err):
+			l.lose(err)
+			return
+		case changed != nil && changed.Code == contracts.CodeLeaseChanged && !changed.ExpiresAt.IsZero():
+			r.ExpiresAt = changed.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal whose response was lost, or a duplicate
+			if failed == 0 {
+				failed++
+				continue
+			}
+		}
+		l.term.Failed(err)
+		l.client.events.emit(Event{What: RenewalFailed, Key: l.key, Token: l.token, Err: err})
+		due = clock().Add(max(waits.Delay(failed), min(retryAfter(err), l.term.Left()/3)))
+		failed++
+	}
+}
+
+// extend moves the lease's end. ok is false if that comes too late.
+func (l *Lock) extend(lease contracts.Lease, end term.Moment) (ok bool) {
+	if l.term.Check() != nil {
+		return false
+	}
+	l.mu.Lock()
+	l.expiresAt, l.end = lease.ExpiresAt, end
+	l.mu.Unlock()
+	return l.term.Extend(l.served(end))
+}
+
+// releasing is the end of a lock.
+type releasing struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, also in the background when ctx
+// ends before; if ctx has ended already, Unlock waits for 5 s at most. The error is an [ErrNotReleased] if the lock may still be held, and an
+// [ErrLost] if it was lost before. Unlock may be called again, which tries again what has failed.
+func (l *Lock) Unlock(ctx context.Context) error {
+	lost := l.term.Settle()
+	l.term.Cancel(ErrUnlocked)
+	l.watching.stop()
+	if lost != nil {
+		l.announce(lost)
+	}
+	if !ours(lost) {
+		return fmt.Errorf("lock %q: %w", l.key, lost)
+	}
+	r := l.begin()
+	wait := ctx
+	if ctx.Err() != nil {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+		defer cancel()
+		wait = own
+	}
+	var err error
+	select {
+	case <-r.done:
+		err = r.err
+	case <-wait.Done():
+		err = fmt.Errorf("%w: %w, and it is tried on in the background", ErrNotReleased, context.Cause(wait))
+	}
+	l.leave()
+	if err = errors.Join(lost, err); err != nil {
+		return fmt.Errorf("lock %q: %w", l.key, err)
+	}
+	return nil
+}
+
+// ours reports whether a lock that was lost for a reason may still be released.
+func ours(lost error) bool { return lost == nil || !gone(lost) }
+
+// begin begins to release the lock, unless that is under way or done.
+func (l *Lock) begin() *releasing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.releasing; r != nil {
+		select {
+		case <-r.done:
+			if r.err == nil || errors.Is(r.err, ErrLost) {
+				return r
+			}
+		default:
+			return r
+		}
+	}
+	r := &releasing{done: make(chan struct{})}
+	l.releasing = r
+	l.client.background.Go(func() {
+		defer close(r.done)
+		r.err = l.tryRelease()
+		l.finishRelease(r.err)
+	})
+	return r
+}
+
+func (l *Lock) finishRelease(err error) {
+	switch {
+	case err == nil:
+		l.client.events.emit(Event{What: Released, Key: l.key, Token: l.token})
+	case errors.Is(err, ErrLost):
+		l.announce(err)
+	default:
+		l.client.events.emit(Event{What: ReleaseFailed, Key: l.key, Token: l.token, Err: err})
+	}
+	l.leave()
+	if !l.working {
+		l.finish()
+	}
+}
+
+// tryRelease releases the lock, or says why it could not until the lease ended.
+func (l *Lock) tryRelease() error {
+	var last error
+	for retry := 0; ; retry++ {
+		left := l.left()
+		if left <= 0 {
+			return errors.Join(fmt.Errorf("%w: its lease has ended", ErrNotReleased), last)
+		}
+		err := l.client.release(context.Background(), min(tryTime, max(left/3, 10*time.Millisecond)), l.key, l.release)
+		switch {
+		case err == nil:
+			return nil
+		case gone(err):
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		case rejected(err):
+			return fmt.Errorf("%w: %w", ErrNotReleased, err)
+		}
+		last = err
+		time.Sleep(min(waits.Delay(retry), max(l.left(), 0)))
+	}
+}
+
+// closingError is what [Client.Close] says of a lock that is not held any more.
+func (l *Lock) closingError() error {
+	l.mu.Lock()
+	r := l.releasing
+	l.mu.Unlock()
+	if r == nil {
+		if lost := l.term.Check(); lost != nil {
+			return fmt.Errorf("lock %q: %w", l.key, lost)
+		}
+		return nil
+	}
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil // its holder waits for it
+	}
+}

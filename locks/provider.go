@@ -1,0 +1,102 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// Provider is the locks of one tenant: a client of a server, or the rule itself on a store. Its methods may be called from several
+// goroutines at once, and return soon after their context ends. Each of them sends its request once: a [Client] retries by itself.
+//
+// Its errors carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. After an
+// error without a code the request may have been carried out, or may still be.
+type Provider interface {
+	// Acquire takes a lock. The error LOCK_HELD says how long the holder's lease lasts, in RetryAfter.
+	Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error)
+
+	// Renew moves the expiry of a lease. LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER mean that it is the caller's no more.
+	Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error)
+
+	// Release ends a lease.
+	Release(ctx context.Context, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error)
+
+	// Get reads a lock. The error NOT_FOUND means that there is no record of it.
+	Get(ctx context.Context, key string) (contracts.Lock, error)
+}
+
+// lostCodes say that a lease is the caller's no more.
+var lostCodes = []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner}
+
+func gone(err error) bool {
+	return slices.ContainsFunc(lostCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
+}
+
+// rejected reports whether the same request would be rejected again.
+func rejected(err error) bool {
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return !e.Retryable && e.Status < http.StatusInternalServerError || e.Code == contracts.CodeDocumentDamaged
+	}
+	code, ok := errors.AsType[contracts.Code](err)
+	info, _ := code.Info()
+	return ok && !info.Retryable && info.Status < http.StatusInternalServerError || errors.Is(err, contracts.CodeDocumentDamaged)
+}
+
+// unsettled reports whether the request may have been carried out, or may still be.
+func unsettled(err error) bool {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return false // there was no connection for it
+	}
+	for _, c := range []contracts.Code{contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated} {
+		if errors.Is(err, c) {
+			return false // it was not looked at
+		}
+	}
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return e.Status >= http.StatusInternalServerError
+	}
+	code, ok := errors.AsType[contracts.Code](err)
+	info, _ := code.Info()
+	return !ok || info.Status >= http.StatusInternalServerError
+}
+
+// retryAfter is how long a provider asks to wait; 0 if it does not say.
+func retryAfter(err error) time.Duration {
+	e, _ := errors.AsType[*contracts.Error](err)
+	if e == nil {
+		return 0
+	}
+	return e.RetryAfter
+}
+
+// bounded is one request with a time of its own. It returns when the time is over, also if the request does not.
+func bounded[T any](ctx context.Context, each time.Duration, do func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		got T
+		err error
+	}
+	ctx, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	done := make(chan result, 1)
+	go func() {
+		got, err := do(ctx)
+		done <- result{got, err}
+	}()
+	select {
+	case r := <-done:
+		return r.got, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-done:
+		return r.got, r.err
+	default:
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
