@@ -30,6 +30,8 @@ var imports = map[string][]string{
 	"internal/backoff":              {},
 	"internal/term":                 {},
 	"kazahana":                      {"internal/backoff"},
+	"fence":                         {"contracts", "internal/fencing"},
+	"internal/fencing":              {},
 	"once":                          {"contracts", "internal/backoff", "internal/term"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
@@ -41,7 +43,7 @@ var imports = map[string][]string{
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
-	"repo/lock":                  {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/lock":                  {"internal/fencing", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/page":                  {"repo/docstore", "repo/field"},
 	"repo/placement":             {"repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
@@ -88,6 +90,7 @@ var imports = map[string][]string{
 
 	// What only tests import.
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
+	"internal/fencesuite":   {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/suite":        {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
 	"tests":                 {"contracts", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
 }

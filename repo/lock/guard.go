@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -34,7 +35,7 @@ type GuardOptions struct {
 
 // MaxAhead is how far a token may lie in the future. Tokens start at the store's time in microseconds and are increased far less
 // often than that: one that lies further ahead was given by no lock, and would make the fence reject all that are.
-const MaxAhead = time.Hour
+const MaxAhead = fencing.MaxAhead
 
 // NewGuard returns a guard that keeps the tokens in the store. Options may be nil.
 func NewGuard(store docstore.Store, o *GuardOptions) *Guard {
@@ -124,8 +125,8 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceOutcome{}, err
 	}
-	if most := g.now().Add(MaxAhead).UnixMicro(); c.Token > most {
-		return FenceOutcome{}, field.Errorf("fencing_token", "is a number that no lock has given: %d at most by now", most)
+	if err := fencing.Given(c.Token, g.now()); err != nil {
+		return FenceOutcome{}, field.Errorf("fencing_token", "%v", err)
 	}
 	var o FenceOutcome
 	err := g.census.within(ctx, c.Tenant, false, func(existing bool) (effect, error) {
