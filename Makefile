@@ -43,9 +43,9 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Regenerate files after a change of contracts/openapi.yaml, of IDs or of settings
+generate: ## Regenerate files after a change of contracts/openapi.yaml, of IDs, of settings or of commands
 	go generate ./contracts/...
-	go test ./functions/settings -run TestDocumentation -update
+	go test ./functions/settings ./cmd/leasehold -run TestDocumentation -update
 
 .PHONY: verify
 verify: generate ## Check that generated files, formatting and go.mod are up to date

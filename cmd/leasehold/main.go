@@ -28,6 +28,7 @@ type cli struct {
 	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
+	Man        manCmd        `cmd:"" help:"Print a manual page, or write all of them."`
 }
 
 func newCLI() cli { return cli{Serve: newServeCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()} }
