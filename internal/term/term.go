@@ -39,6 +39,9 @@ func (m Moment) Add(d time.Duration) Moment {
 // Time is the moment on the monotonic clock.
 func (m Moment) Time() time.Time { return m.monotonic }
 
+// Wall is the moment on the wall clock.
+func (m Moment) Wall() time.Time { return m.wall }
+
 // grain is how far a store's time lies behind the true one at most: stores cut theirs to whole milliseconds.
 const grain = time.Millisecond
 

@@ -1,0 +1,211 @@
+package projectlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
+	"github.com/leasehold-dev/leasehold/locks"
+)
+
+// service is the lock in a Leasehold service or on a store. Each scope has its own.
+type service struct {
+	provider locks.Provider
+	prefix   string
+	owner    string
+	clock    term.Clock
+}
+
+// request is what an acquire has sent.
+type request struct {
+	id   string
+	open bool // one of its tries may have been carried out, or may still be
+}
+
+func (*service) name() Backend { return Service }
+
+func (s *service) key(scope Scope) string { return s.prefix + ":" + string(scope) }
+
+func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error) {
+	if a.request == nil {
+		a.request = &request{id: a.id}
+	}
+	begin := s.clock()
+	lease, err := s.ask(ctx, a)
+	if errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired) {
+		a.request = &request{id: newID()} // an earlier try obtained a lease, which has ended
+		begin = s.clock()
+		lease, err = s.ask(ctx, a)
+	}
+	if err != nil {
+		return grant{}, err
+	}
+	g := s.granted(begin, lease)
+	if t.commit() {
+		return g, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), TryTimeout)
+	defer cancel()
+	return grant{}, cmp.Or(s.end(ctx, a.scope, a.id, lease.FencingToken), errAbandoned)
+}
+
+// ask sends the acquire with its request_id: the tries of one attempt obtain one lease.
+func (s *service) ask(ctx context.Context, a *attempt) (contracts.Lease, error) {
+	lease, err := s.provider.Acquire(ctx, s.key(a.scope), contracts.AcquireRequest{
+		OwnerID: s.owner, RequestID: a.request.id, TTLSeconds: int64(TTL / time.Second), Metadata: contracts.Metadata{"scope": string(a.scope)},
+	})
+	if err == nil {
+		err = s.check(a.scope, 0, lease)
+	}
+	a.request.open = unsettled(err) || a.request.open && unread(err)
+	return lease, err
+}
+
+func (s *service) granted(begin term.Moment, lease contracts.Lease) grant {
+	g := newGrant(begin, min(TTL, time.Duration(lease.RemainingMs)*time.Millisecond))
+	g.service = lease
+	return g
+}
+
+// check reports what is wrong with a response that should be the caller's lease. A token of 0 means a new one.
+func (s *service) check(scope Scope, token int64, l contracts.Lease) error {
+	switch {
+	case l.LockKey != s.key(scope) || l.State != contracts.StateActive || l.RemainingMs <= 0:
+		return fmt.Errorf("the service responded to a lease of %q with one of %q in state %q, %d ms before its expiry", s.key(scope), l.LockKey, l.State, l.RemainingMs)
+	case l.OwnerID != s.owner && !strings.HasSuffix(l.OwnerID, "#"+s.owner):
+		return fmt.Errorf("the service responded to %q with a lease of %q", s.owner, l.OwnerID)
+	case l.FencingToken <= 0 || token != 0 && l.FencingToken != token:
+		return fmt.Errorf("the service responded to a lease with token %d with one with token %d", token, l.FencingToken)
+	}
+	return nil
+}
+
+func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) {
+	req := contracts.RenewRequest{
+		OwnerID: s.owner, FencingToken: h.token, RequestID: r.request, TTLSeconds: int64(TTL / time.Second), ExpiresAt: r.known.ExpiresAt,
+	}
+	begin := s.clock()
+	lease, err := s.provider.Renew(ctx, s.key(h.scope), req)
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
+		req.RequestID, req.ExpiresAt = newID(), e.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal of this lease whose response was lost
+		begin = s.clock()
+		lease, err = s.provider.Renew(ctx, s.key(h.scope), req)
+	}
+	if err == nil {
+		err = s.check(h.scope, h.token, lease)
+	}
+	if gone(err) {
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	if err != nil {
+		return grant{}, err
+	}
+	return s.granted(begin, lease), nil
+}
+
+func (s *service) release(ctx context.Context, l *leftover) error {
+	return s.end(ctx, l.scope, l.id, l.held.token)
+}
+
+// end releases a lease. Its own ID makes the request the same whenever it is sent again.
+func (s *service) end(ctx context.Context, scope Scope, id string, token int64) error {
+	_, err := s.provider.Release(ctx, s.key(scope), contracts.ReleaseRequest{OwnerID: s.owner, FencingToken: token, RequestID: id})
+	if gone(err) || errors.Is(err, contracts.CodeLockNotHeld) || errors.Is(err, contracts.CodeNotFound) {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// abandon sends the request of an acquire again whose outcome is not known. That returns the lease if there is one, which it releases.
+func (s *service) abandon(a *attempt) {
+	if a.request == nil || !a.request.open {
+		return
+	}
+	r := *a.request
+	go func() {
+		again := &attempt{id: a.id, scope: a.scope, request: &r}
+		_, _ = run(context.Background(), TryTimeout, func(ctx context.Context, _ *try) (struct{}, error) {
+			lease, err := s.ask(ctx, again)
+			if err == nil {
+				err = s.end(ctx, a.scope, a.id, lease.FencingToken)
+			}
+			return struct{}{}, err // otherwise the lease expires
+		})
+	}()
+}
+
+func (*service) judge(err error) (r Reason, permanent bool) {
+	code, ok := errors.AsType[contracts.Code](err)
+	status, again := 0, true
+	if e, is := errors.AsType[*contracts.Error](err); is {
+		code, ok, status, again = e.Code, true, e.Status, e.Retryable
+	} else if ok {
+		info, _ := code.Info()
+		status, again = info.Status, info.Retryable
+	}
+	switch {
+	case code == contracts.CodeLockHeld:
+		return Contended, false
+	case errors.Is(err, ErrLost), code == contracts.CodeLeaseExpired:
+		return TransientError, false
+	case ok && !again && (status < http.StatusInternalServerError || code == contracts.CodeDocumentDamaged || code == contracts.CodeNotConfigured):
+		return Unavailable, true
+	case !ok, code == contracts.CodeUnavailable, code == contracts.CodeDeadlineExceeded, code == contracts.CodeOverloaded:
+		return Unavailable, false
+	default:
+		return TransientError, false
+	}
+}
+
+// gone reports whether the service says that a lease is the caller's no more.
+func gone(err error) bool {
+	return errors.Is(err, contracts.CodeLeaseLost) || errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeLeaseReleased) ||
+		errors.Is(err, contracts.CodeNotOwner)
+}
+
+// unsettled reports whether a request may have been carried out, or may still be.
+func unsettled(err error) bool {
+	if err == nil {
+		return false
+	}
+	if e, ok := errors.AsType[*contracts.Error](err); ok {
+		return e.Status >= http.StatusInternalServerError
+	}
+	code, ok := errors.AsType[contracts.Code](err)
+	info, _ := code.Info()
+	return !ok || info.Status >= http.StatusInternalServerError
+}
+
+// unread reports whether a request was rejected before the lock was looked at, so that earlier ones are as open as before.
+func unread(err error) bool {
+	return errors.Is(err, contracts.CodeRateLimited) || errors.Is(err, contracts.CodeUnauthenticated) || errors.Is(err, contracts.CodeOverloaded)
+}
+
+// processName tells this process and this project from all others.
+func processName() string {
+	host, err := os.Hostname()
+	host = strings.Map(func(r rune) rune {
+		if notOwner(r) {
+			return '-'
+		}
+		return r
+	}, host)
+	if err != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%.30s-%d-%.8s", cmp.Or(host, "host"), os.Getpid(), newID())
+}
+
+// notOwner reports whether a character cannot be part of an owner.
+func notOwner(r rune) bool {
+	return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+}
