@@ -36,6 +36,7 @@ var imports = map[string][]string{
 	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
 	"locks":                         {"contracts", "internal/backoff", "internal/term"},
+	"locks/projectlock":             {"contracts", "internal/backoff", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},

@@ -141,8 +141,9 @@ func (s *events) subscribe(call func(Event)) (unsubscribe func()) {
 	}
 }
 
-// emit delivers the event and what waits before it. If another goroutine is delivering, or a listener caused the event, that delivery goes on with it.
-func (s *events) emit(e Event) {
+// push gives an event its time and its place. It is called where the event happens; flush, which calls the listeners, where nothing is locked that
+// a listener may need.
+func (s *events) push(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.At = s.now().UTC().Truncate(time.Millisecond)
@@ -151,6 +152,12 @@ func (s *events) emit(e Event) {
 	}
 	s.last = e.At
 	s.queue = append(s.queue, e)
+}
+
+// flush delivers what waits. If another goroutine is delivering, or a listener caused the event, that delivery goes on with it.
+func (s *events) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.delivering {
 		return
 	}

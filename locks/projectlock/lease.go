@@ -170,6 +170,14 @@ func (h *held) isReleased() bool {
 	return h.released
 }
 
+// over is why the lease cannot be renewed, an ErrLost; nil if it can.
+func (h *held) over() error {
+	if h.isReleased() {
+		return errReleased
+	}
+	return h.term.Check()
+}
+
 // enter waits for the renewals and releases that are under way. The error is the cause of a context that ended before.
 func (h *held) enter(ctx context.Context) error {
 	select {

@@ -153,7 +153,8 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 	for n := 1; ; n++ {
 		var h *held
 		if h, err = p.once(ctx, within, a); err == nil {
-			p.emit(h, Event{Type: Acquired, Attempt: n})
+			p.push(h, Event{Type: Acquired, Attempt: n})
+			p.events.flush()
 			return h, nil
 		}
 		if ctx.Err() != nil {
@@ -163,13 +164,15 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 		if permanent || n >= retry.MaxAttempts {
 			p.backend.abandon(a)
 			failed := &LockError{Code: CodeLockUnavailable, Cause: err}
-			p.events.emit(Event{Type: Failed, LeaseID: a.id, Backend: p.backend.name(), Scope: a.scope, Err: failed})
+			p.events.push(Event{Type: Failed, LeaseID: a.id, Backend: p.backend.name(), Scope: a.scope, Err: failed})
+			p.events.flush()
 			return nil, failed
 		}
 		delay := retry.delay(n)
-		p.events.emit(Event{
+		p.events.push(Event{
 			Type: RetryScheduled, LeaseID: a.id, Backend: p.backend.name(), Scope: a.scope, Attempt: n, Delay: delay, Reason: reason,
 		})
+		p.events.flush()
 		if backoff.Sleep(ctx, delay) != nil {
 			break
 		}
@@ -180,14 +183,18 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 
 // once makes one attempt to acquire.
 func (p *Project) once(ctx, within context.Context, a *attempt) (*held, error) {
-	g, err := run(ctx, TryTimeout, func(ctx context.Context, t *try) (grant, error) { return p.backend.acquire(ctx, t, a) })
+	g, err := run(ctx, TryTimeout, func(ctx context.Context, t *try) (grant, error) {
+		g, err := p.backend.acquire(ctx, t, a)
+		p.events.flush() // of an attempt that was given up
+		return g, err
+	})
 	if err != nil {
 		return nil, err
 	}
 	h := &held{project: p, id: a.id, scope: a.scope, acquiredAt: g.acquiredAt(), token: g.service.FencingToken, service: g.service, turn: make(chan struct{}, 1)}
 	h.set(g)
 	h.term = term.New(within, p.clock, g.begin.End(g.lasts), expired)
-	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(within))
 	if err := h.term.Check(); err != nil { // the process was stopped for longer than the lease
 		h.term.Cancel(err)
 		h.cancel()
@@ -196,10 +203,10 @@ func (p *Project) once(ctx, within context.Context, a *attempt) (*held, error) {
 	return h, nil
 }
 
-// emit tells about a lease.
-func (p *Project) emit(h *held, e Event) {
+// push notes an event of a lease.
+func (p *Project) push(h *held, e Event) {
 	e.LeaseID, e.Backend, e.Scope = h.id, p.backend.name(), h.scope
-	p.events.emit(e)
+	p.events.push(e)
 }
 
 // Renew moves the expiry of a lease to TTL from now, and returns the lease as it is then. Any lease value of the same acquire may be passed. A write that fails is tried
@@ -213,68 +220,69 @@ func (p *Project) Renew(ctx context.Context, l Lease) (Lease, error) {
 }
 
 func (p *Project) renew(ctx context.Context, h *held) (Lease, error) {
-	if h.isReleased() {
-		return Lease{}, &LockError{Code: CodeLockRenewalFailed, Retryable: true, Cause: errReleased}
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(h.ctx, func() { cancel(errReleased) })()
+	r := renewal{request: newID()}
+	for n := 1; ; n++ {
+		l, wait, err := p.renewOnce(ctx, h, r, n)
+		p.events.flush()
+		if wait == 0 {
+			return l, err
+		}
+		_ = backoff.Sleep(ctx, wait) // the next attempt finds that ctx has ended
+	}
+}
+
+// renewOnce makes one attempt to renew, in the turn of the lease. If there is to be another one it says when.
+func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l Lease, wait time.Duration, err error) {
 	if err := h.enter(ctx); err != nil {
-		return Lease{}, &LockError{Code: CodeLockRenewalFailed, Retryable: true, Cause: err}
+		return Lease{}, 0, &LockError{Code: CodeLockRenewalFailed, Retryable: true, Cause: err}
 	}
 	defer h.leave()
-	err := p.renewals(ctx, h)
+	r.known = h.service
+	err = cmp.Or(context.Cause(ctx), h.over())
 	if err == nil {
-		p.emit(h, Event{Type: Renewed, TTLExpiresAt: h.lease().expiresAt})
-		return h.lease(), nil
+		var g grant
+		g, err = run(ctx, min(TryTimeout, max(h.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context, _ *try) (grant, error) {
+			return p.backend.renew(ctx, h, r)
+		})
+		switch {
+		case err == nil && h.term.Extend(g.begin.End(g.lasts)):
+			h.service = g.service
+			h.set(g)
+			p.push(h, Event{Type: Renewed, TTLExpiresAt: g.expiresAt})
+			return h.lease(), 0, nil
+		case err == nil:
+			err = h.term.Check() // it came too late
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		}
 	}
 	failed := &LockError{Code: CodeLockRenewalFailed, Retryable: true, Cause: err}
 	if errors.Is(err, ErrLost) {
 		h.term.Lose(err)
-	} else if _, permanent := p.backend.judge(err); permanent && ctx.Err() == nil {
-		failed.Retryable = false
-		p.emit(h, Event{Type: Failed, Err: failed})
+		return Lease{}, 0, failed
 	}
-	return Lease{}, failed
+	if ctx.Err() != nil {
+		return Lease{}, 0, failed
+	}
+	h.term.Failed(err)
+	reason, permanent := p.backend.judge(err)
+	delay := renewals.delay(n)
+	switch {
+	case permanent:
+		failed.Retryable = false
+		p.push(h, Event{Type: Failed, Err: failed})
+	case n < renewals.MaxAttempts && delay < h.term.Left():
+		p.push(h, Event{Type: RetryScheduled, Attempt: n, Delay: delay, Reason: reason})
+		return Lease{}, delay, nil
+	}
+	return Lease{}, 0, failed
 }
 
 // errReleased is the cause of a renewal that ended because the lease was released.
 var errReleased = fmt.Errorf("%w: it was released", ErrLost)
-
-// renewals makes the attempts of one renewal.
-func (p *Project) renewals(ctx context.Context, h *held) error {
-	r := renewal{request: newID(), known: h.service}
-	for n := 1; ; n++ {
-		if err := h.term.Check(); err != nil {
-			return err
-		}
-		if h.isReleased() {
-			return errReleased
-		}
-		g, err := run(ctx, min(TryTimeout, max(h.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context, _ *try) (grant, error) { return p.backend.renew(ctx, h, r) })
-		switch {
-		case err == nil:
-			if !h.term.Extend(g.begin.End(g.lasts)) {
-				return h.term.Check()
-			}
-			h.service = g.service
-			h.set(g)
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		}
-		h.term.Failed(err)
-		reason, permanent := p.backend.judge(err)
-		delay := renewals.delay(n)
-		if permanent || n >= renewals.MaxAttempts || errors.Is(err, ErrLost) || delay >= h.term.Left() {
-			return err
-		}
-		p.emit(h, Event{Type: RetryScheduled, Attempt: n, Delay: delay, Reason: reason})
-		if backoff.Sleep(ctx, delay) != nil {
-			return context.Cause(ctx)
-		}
-	}
-}
 
 // Release ends a lease and frees the lock. Any lease value of the same acquire may be passed; what has been released already is nil. It works with a context that has ended, and
 // takes TryTimeout at most. The error is [CodeLockReleaseFailed]: the lock could not be removed, and that is tried again by the next acquire of this
@@ -294,6 +302,13 @@ func (p *Project) release(ctx context.Context, h *held) error {
 	_ = h.term.Settle() // it is not lost by time any more
 	defer h.term.Cancel(errReleased)
 	ctx = context.WithoutCancel(ctx)
+	err := p.releaseOnce(ctx, h)
+	p.events.flush()
+	return err
+}
+
+// releaseOnce makes one attempt to release, in the turn of the lease.
+func (p *Project) releaseOnce(ctx context.Context, h *held) error {
 	h.turn <- struct{}{} // a renewal that is under way ends now
 	defer h.leave()
 	if h.ended {
@@ -307,7 +322,7 @@ func (p *Project) release(ctx context.Context, h *held) error {
 	switch {
 	case err == nil:
 		h.ended = true
-		p.emit(h, Event{Type: Released})
+		p.push(h, Event{Type: Released})
 		return nil
 	case errors.Is(err, ErrLost):
 		h.ended = true
@@ -358,6 +373,7 @@ func (p *Project) clean(ctx context.Context) {
 	p.mu.Unlock()
 	for _, l := range due {
 		p.cleanOne(ctx, l)
+		p.events.flush()
 	}
 }
 
@@ -402,5 +418,5 @@ func (p *Project) owns(l Lease) error {
 }
 
 func (p *Project) warn(l *leftover, message string) {
-	p.events.emit(Event{Type: CleanupWarning, LeaseID: l.id, Backend: p.backend.name(), Scope: l.scope, Message: message})
+	p.events.push(Event{Type: CleanupWarning, LeaseID: l.id, Backend: p.backend.name(), Scope: l.scope, Message: message})
 }

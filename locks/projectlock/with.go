@@ -21,7 +21,7 @@ func (p *Project) With(ctx context.Context, o *AcquireOptions, work func(ctx con
 	if err != nil {
 		return err
 	}
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	working, stop := context.WithCancel(h.ctx) // ends with the release, also if the work releases
 	renewing := make(chan struct{})
 	go h.term.Watch(working)
 	go func() {
