@@ -121,7 +121,7 @@ func TestWithRenews(t *testing.T) {
 	})
 }
 
-// TestWithAfterTheWorkRenewed: the next renewal is 20 s after the latest one, whoever renewed.
+// TestWithAfterTheWorkRenewed: the next renewal is 20 s after the latest one, also if the work made that.
 func TestWithAfterTheWorkRenewed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		_ = w.With(t.Context(), nil, func(ctx context.Context, l Lease) error {
