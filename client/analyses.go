@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -58,7 +59,7 @@ func (a *Analyses) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 	r, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/refresh", contracts.AnalysisRefreshRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, TTLSeconds: seconds,
 	}, func(got contracts.AnalysisLock) error {
-		return cmp.Or(sameAnalysis(l.AnalysisID, got.AnalysisID), sameToken(l.Token, got.FencingToken))
+		return cmp.Or(sameAnalysis(l.AnalysisID, got.AnalysisID), lease.SameToken(l.Token, got.FencingToken))
 	})
 	if err != nil {
 		return time.Time{}, err
@@ -135,11 +136,11 @@ func analysisPath(id string) string { return "/v1/analyses/" + url.PathEscape(id
 func isAnalysisPage(q AnalysisQuery) func(contracts.AnalysisPage) error {
 	return func(p contracts.AnalysisPage) error {
 		if p.Analyses == nil {
-			return errMissing
+			return lease.ErrMissing
 		}
 		for _, a := range p.Analyses {
 			if a.AnalysisID == "" {
-				return errMissing
+				return lease.ErrMissing
 			}
 			if !strings.HasPrefix(a.AnalysisID, q.Prefix) || q.Status != "" && a.Status != q.Status {
 				return fmt.Errorf("it lists the analysis %q with the status %q, which was not asked for", a.AnalysisID, a.Status)
@@ -172,9 +173,9 @@ func isGrant(r once.Acquire) func(grant) error {
 		case !g.Acquired && (g.skipped.Reason == contracts.SkipLocked || g.skipped.Reason == contracts.SkipAlreadyFinished):
 			return sameAnalysis(r.AnalysisID, g.skipped.AnalysisID)
 		case !g.Acquired || g.FencingToken <= 0 || g.RemainingMs <= 0:
-			return errMissing
+			return lease.ErrMissing
 		}
-		return cmp.Or(sameAnalysis(r.AnalysisID, g.AnalysisID), sameOwner(r.Owner, g.OwnerID))
+		return cmp.Or(sameAnalysis(r.AnalysisID, g.AnalysisID), lease.SameOwner(r.Owner, g.OwnerID))
 	}
 }
 
@@ -183,7 +184,7 @@ func sameAnalysis(asked, got string) error {
 	case asked:
 		return nil
 	case "":
-		return errMissing
+		return lease.ErrMissing
 	default:
 		return fmt.Errorf("it is about the analysis %q, not %q", got, asked)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // waits are those before retries.
@@ -92,13 +93,11 @@ func decode[T any](c *Client, content []byte, valid func(T) error) (T, error) {
 	return got, nil
 }
 
-var errMissing = errors.New("required members are missing")
-
 // complete is the validity of a response that only must have its required members.
 func complete[T any](has func(T) bool) func(T) error {
 	return func(got T) error {
 		if !has(got) {
-			return errMissing
+			return lease.ErrMissing
 		}
 		return nil
 	}

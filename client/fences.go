@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // Fences is the client of a server's fences, which remember the highest fencing token that each resource has seen.
@@ -43,6 +44,6 @@ func isFencePassed(tenant, resource string, token int64) func(contracts.FencePas
 		if p.TenantID != tenant || p.Resource != resource {
 			return fmt.Errorf("it is about the fence of %q of tenant %q, which was not asked for", p.Resource, p.TenantID)
 		}
-		return sameToken(token, p.FencingToken)
+		return lease.SameToken(token, p.FencingToken)
 	}
 }

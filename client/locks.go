@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
 )
 
@@ -98,7 +99,7 @@ const abandonTimeout = 10 * time.Second
 func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
 	own := r.RequestID == ""
 	fill(&r.RequestID)
-	lease, err := l.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, isLease(tenant, key, r.OwnerID, 0))
+	lease, err := l.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Granted)
 	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
 		released := make(chan struct{})
 		unknown.Released = released
@@ -119,7 +120,7 @@ func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.Acq
 	if r.RequestID == "" {
 		return errors.New("abandon: RequestID is required: that of the acquire to undo")
 	}
-	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, isLease(tenant, key, r.OwnerID, 0))
+	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Granted)
 	if err == nil {
 		_, err = l.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: r.OwnerID, FencingToken: lease.FencingToken})
 	}
@@ -139,7 +140,7 @@ func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.Acq
 // error has: it is still held. [Locks.RenewLease] takes care of that.
 func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
 	fill(&r.RequestID)
-	return l.lease(ctx, tenant, key, "/renew", r.OwnerID, r.RequestID, r, isLease(tenant, key, r.OwnerID, r.FencingToken))
+	return l.lease(ctx, tenant, key, "/renew", r.OwnerID, r.RequestID, r, lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken}.Granted)
 }
 
 // RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a delivery that is
@@ -182,10 +183,9 @@ func command[T any](ctx context.Context, c *Client, path, requestID string, r an
 // Release ends the caller's lease.
 func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease, error) {
 	fill(&r.RequestID)
-	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/release", r.RequestID, r, func(e contracts.EndedLease) error {
-		return cmp.Or(sameLock(tenant, key, e.TenantID, e.LockKey), sameOwner(r.OwnerID, e.OwnerID), sameToken(r.FencingToken, e.FencingToken),
-			inState(contracts.StateReleased, e.State))
-	})
+	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/release", r.RequestID, r, lease.Asked{
+		Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken,
+	}.Ended)
 	return got, err
 }
 
@@ -193,7 +193,7 @@ func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.Rel
 func (l *Locks) ForceRelease(ctx context.Context, tenant, key string, r contracts.ForceReleaseRequest) (contracts.ForceReleased, error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/force-release", r.RequestID, r, func(f contracts.ForceReleased) error {
-		return cmp.Or(sameLock(tenant, key, f.TenantID, f.LockKey), inState(contracts.StateReleased, f.State))
+		return cmp.Or(lease.Asked{Tenant: tenant, Key: key}.Lock(f.TenantID, f.LockKey), lease.InState(contracts.StateReleased, f.State))
 	})
 	return got, err
 }
@@ -245,33 +245,19 @@ func fill(requestID *string) {
 	}
 }
 
-// isLease says what is wrong with a response that should be the caller's lease. A token of 0 means a new one.
-func isLease(tenant, key, owner string, token int64) func(contracts.Lease) error {
-	return func(l contracts.Lease) error {
-		if token == 0 && l.FencingToken > 0 {
-			token = l.FencingToken
-		}
-		if l.LeaseID == "" || l.ExpiresAt == "" || l.RemainingMs == 0 {
-			return errMissing
-		}
-		return cmp.Or(sameLock(tenant, key, l.TenantID, l.LockKey), sameOwner(owner, l.OwnerID), sameToken(token, l.FencingToken),
-			inState(contracts.StateActive, l.State))
-	}
-}
-
 func isLock(tenant, key string) func(contracts.Lock) error {
 	return func(l contracts.Lock) error {
 		if l.LeaseID == "" {
-			return errMissing
+			return lease.ErrMissing
 		}
-		return sameLock(tenant, key, l.TenantID, l.LockKey)
+		return lease.Asked{Tenant: tenant, Key: key}.Lock(l.TenantID, l.LockKey)
 	}
 }
 
 func isLockPage(tenant string, q LockQuery) func(contracts.LockPage) error {
 	return func(p contracts.LockPage) error {
 		if p.Locks == nil {
-			return errMissing
+			return lease.ErrMissing
 		}
 		for _, l := range p.Locks {
 			if err := isLock(tenant, l.LockKey)(l); err != nil {
@@ -283,36 +269,4 @@ func isLockPage(tenant string, q LockQuery) func(contracts.LockPage) error {
 		}
 		return nil
 	}
-}
-
-func sameLock(tenant, key, gotTenant, gotKey string) error {
-	switch {
-	case gotTenant == "" && gotKey == "":
-		return errMissing
-	case gotTenant != tenant || gotKey != key:
-		return fmt.Errorf("it is about the lock %q of tenant %q, not %q of %q", gotKey, gotTenant, key, tenant)
-	}
-	return nil
-}
-
-// sameOwner compares the owner with the owner_id of the request: it is that, or ends with it after the subject of the token.
-func sameOwner(asked, got string) error {
-	if got == "" || asked != "" && got != asked && !strings.HasSuffix(got, "#"+asked) {
-		return fmt.Errorf("the lease belongs to %q, not to %q", got, asked)
-	}
-	return nil
-}
-
-func sameToken(asked, got int64) error {
-	if got <= 0 || got != asked {
-		return fmt.Errorf("the lease has the fencing token %d, not %d", got, asked)
-	}
-	return nil
-}
-
-func inState(want, got contracts.State) error {
-	if got != want {
-		return fmt.Errorf("the lease is %q, not %s", got, want)
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // Placements is the client of the placement of one cluster. Each method is one operation of the contract. A response that is not about the
@@ -104,7 +105,7 @@ func (p *Placements) ChangeOffer(ctx context.Context, member string, r contracts
 func (p *Placements) Members(ctx context.Context) (contracts.MemberList, error) {
 	return call(ctx, p.client, http.MethodGet, p.base+"/members", nil, func(l contracts.MemberList) error {
 		if l.Members == nil || l.Status == "" {
-			return errMissing
+			return lease.ErrMissing
 		}
 		return p.sameCluster(l.Cluster)
 	})
@@ -167,7 +168,7 @@ func (p *Placements) Lookup(ctx context.Context, kind, id string, q cluster.Quer
 	}
 	return call(ctx, p.client, http.MethodGet, path, nil, func(got contracts.Placement) error {
 		if got.Epoch <= 0 {
-			return errMissing
+			return lease.ErrMissing
 		}
 		return sameIdentity(kind, id, got.Kind, got.ID)
 	})
@@ -244,7 +245,7 @@ func (p *Placements) Transfer(ctx context.Context, kind, id string, r contracts.
 func (p *Placements) Activation(ctx context.Context, kind, id string) (contracts.Activation, error) {
 	return call(ctx, p.client, http.MethodGet, p.activation(kind, id, ""), nil, func(a contracts.Activation) error {
 		if a.Phase == "" {
-			return errMissing
+			return lease.ErrMissing
 		}
 		return sameIdentity(kind, id, a.Kind, a.ID)
 	})
@@ -262,11 +263,11 @@ func (p *Placements) Activations(ctx context.Context, q ActivationQuery) (contra
 	path := p.base + "/activations" + listQuery(q.PageSize, map[string]string{"kind": q.Kind, "page_token": q.PageToken})
 	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.ActivationPage) error {
 		if page.Activations == nil || page.Status == "" {
-			return errMissing
+			return lease.ErrMissing
 		}
 		for _, a := range page.Activations {
 			if a.Kind == "" || a.ID == "" || a.Phase == "" {
-				return errMissing
+				return lease.ErrMissing
 			}
 			if q.Kind != "" && a.Kind != q.Kind {
 				return fmt.Errorf("it lists an activation of the kind %q, which was not asked for", a.Kind)
@@ -286,11 +287,11 @@ func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contract
 	path := p.base + "/events" + listQuery(q.PageSize, map[string]string{"after": q.After, "wait_seconds": wait})
 	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.EventPage) error {
 		if page.Events == nil || page.Next == "" {
-			return errMissing
+			return lease.ErrMissing
 		}
 		for _, e := range page.Events {
 			if e.EventID == "" || e.Member == "" || e.To == "" {
-				return errMissing
+				return lease.ErrMissing
 			}
 		}
 		return nil
@@ -309,7 +310,7 @@ func listed(s []string) []string {
 func isJoined(member string) func(contracts.MemberState) error {
 	return func(s contracts.MemberState) error {
 		if s.RemainingMs == 0 || s.Epoch <= 0 {
-			return errMissing
+			return lease.ErrMissing
 		}
 		return isMember(member, s.Incarnation)(s)
 	}
@@ -326,7 +327,7 @@ func isMember(member string, incarnation int64) func(contracts.MemberState) erro
 func sameIncarnation(member string, incarnation int64, gotMember string, got int64) error {
 	switch {
 	case gotMember == "" || got <= 0:
-		return errMissing
+		return lease.ErrMissing
 	case gotMember != member && !strings.HasSuffix(gotMember, "#"+member) || got != incarnation:
 		return fmt.Errorf("it is about incarnation %d of the member %q, not %d of %q", got, gotMember, incarnation, member)
 	}
@@ -343,7 +344,7 @@ func (p *Placements) sameCluster(got string) error {
 func sameIdentity(kind, id, gotKind, gotID string) error {
 	switch {
 	case gotKind == "" && gotID == "":
-		return errMissing
+		return lease.ErrMissing
 	case gotKind != kind || gotID != id:
 		return fmt.Errorf("it is about %q of the kind %q, not %q of %q", gotID, gotKind, id, kind)
 	}
@@ -353,7 +354,7 @@ func sameIdentity(kind, id, gotKind, gotID string) error {
 // owned says what is missing from an activation that someone should own.
 func owned(a contracts.Activation) error {
 	if a.FencingToken <= 0 || a.Member == "" || a.Incarnation <= 0 || a.Phase == "" || a.Phase == contracts.PhaseFree {
-		return errMissing
+		return lease.ErrMissing
 	}
 	return nil
 }
@@ -363,7 +364,7 @@ func isHeld(kind, id string, h contracts.ActivationHoldRequest) func(contracts.A
 	return func(o contracts.ActivationOutcome) error {
 		a := o.Activation
 		if a.Phase == "" {
-			return errMissing
+			return lease.ErrMissing
 		}
 		if a.FencingToken != h.FencingToken {
 			return fmt.Errorf("the activation has the fencing token %d, not %d", a.FencingToken, h.FencingToken)
@@ -375,7 +376,7 @@ func isHeld(kind, id string, h contracts.ActivationHoldRequest) func(contracts.A
 // isTopology says what is wrong with a response that should be the current epoch.
 func (p *Placements) isTopology(t contracts.Topology) error {
 	if t.Members == nil || t.Status == "" || len(t.Table) == 0 {
-		return errMissing
+		return lease.ErrMissing
 	}
 	for i, m := range t.Table {
 		if m < -1 || m >= len(t.Members) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -22,6 +23,7 @@ var errWaited = errors.New("LockOptions.Wait is over")
 
 // acquire is what the methods of a client have in common. working: the lock's work ends when Do says so.
 func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, working bool) (*Lock, error) {
+	defer c.underway.begin()()
 	s, err := c.settings(key, o)
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", key, err)
@@ -50,13 +52,13 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 			return nil, ended(key, s, waiting, taken)
 		}
 	}
-	a := &acquisition{client: c, key: key, o: s, request: contracts.AcquireRequest{
+	a := &acquisition{client: c, ctx: context.WithoutCancel(ctx), key: key, o: s, request: contracts.AcquireRequest{
 		OwnerID: c.o.Owner, RequestID: rand.Text(), TTLSeconds: int64(s.TTL / time.Second), Metadata: s.Metadata,
 	}}
-	asked, lease, err := a.ask(waiting)
+	asked, got, err := a.ask(waiting)
 	if err == nil {
 		var l *Lock
-		if l, err = c.hold(ctx, waiting, a, asked, lease, leave, working); err == nil {
+		if l, err = c.hold(ctx, waiting, a, asked, got, leave, working); err == nil {
 			return l, nil
 		}
 	} else if a.open {
@@ -87,6 +89,7 @@ func ended(key string, s LockOptions, waiting context.Context, last error) error
 // acquisition is one intention to have a lock. Its tries have one request_id, so that one that is carried out late is not another.
 type acquisition struct {
 	client  *Client
+	ctx     context.Context //nolint:containedctx // of what goes on when the caller has left
 	key     string
 	o       LockOptions
 	request contracts.AcquireRequest
@@ -96,31 +99,31 @@ type acquisition struct {
 
 // ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. asked is the time before the request that
 // the lease is the response to.
-func (a *acquisition) ask(waiting context.Context) (asked term.Moment, lease contracts.Lease, err error) {
+func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
 	c := a.client
 	var failed int
 	since := c.o.clock() // when there was no definite response for the first time
 	for {
 		asked = c.o.clock()
-		lease, err = bounded(waiting, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
+		got, err = bounded(waiting, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
 			return c.provider.Acquire(ctx, a.key, a.request)
 		})
 		if err == nil {
-			err = checkLease(lease, a.key, a.request.OwnerID, 0)
+			err = granted(got, a.key, a.request.OwnerID, 0)
 		}
-		if err == nil && c.o.clock().Until(asked.End(a.lasts(lease)).Add(-a.o.Margin)) <= 0 {
-			err = a.late(asked, lease)
+		if err == nil && c.o.clock().Until(asked.End(a.lasts(got)).Add(-a.o.Margin)) <= 0 {
+			err = a.late(asked, got)
 		}
 		a.open = err != nil && (unsettled(err) || a.open && !settles(err))
 		if err == nil || waiting.Err() != nil {
-			return asked, lease, err
+			return asked, got, err
 		}
 		a.last = err
 		pause := max(waits.Delay(failed), retryAfter(err))
 		switch {
 		case errors.Is(err, contracts.CodeLockHeld):
 			if a.o.NoWait {
-				return asked, lease, err
+				return asked, got, err
 			}
 			failed, since = 0, c.o.clock()
 			pause = a.pause(retryAfter(err))
@@ -128,16 +131,16 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, lease con
 			a.request.RequestID = rand.Text() // what it obtained has ended
 			failed++
 		case rejected(err):
-			return asked, lease, err
+			return asked, got, err
 		default:
 			failed++
 		}
 		if failed > 0 && c.o.clock().Add(pause).Until(since.Add(c.o.RetryFor)) <= 0 {
-			return asked, lease, err
+			return asked, got, err
 		}
 		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: err})
 		if backoff.Sleep(waiting, pause) != nil {
-			return asked, lease, err
+			return asked, got, err
 		}
 	}
 }
@@ -167,49 +170,64 @@ func (a *acquisition) lasts(l contracts.Lease) time.Duration {
 }
 
 // late releases a lease whose response took so long that no work can be begun under it.
-func (a *acquisition) late(asked term.Moment, lease contracts.Lease) error {
-	a.client.discard(a, asked, lease)
+func (a *acquisition) late(asked term.Moment, got contracts.Lease) error {
+	a.client.discard(a, asked, got)
 	return contracts.Errorf(contracts.CodeLeaseExpired, "the response arrived when the lease was about to end: use a longer ttl than %v", a.o.TTL)
 }
 
 // discard releases in the background a lease that no one wants.
-func (c *Client) discard(a *acquisition, asked term.Moment, lease contracts.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.o.clock().Until(asked.End(a.lasts(lease))))
-	c.background.Go(func() {
+func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease) {
+	left := c.o.clock().Until(asked.End(a.lasts(got)))
+	if left <= 0 {
+		return
+	}
+	c.underway.run(func() {
+		ctx, cancel := context.WithTimeout(a.ctx, left)
 		defer cancel()
-		c.events.emit(Event{What: Abandoned, Key: a.key, Token: lease.FencingToken, Err: c.free(ctx, a.key, lease)})
+		c.abandoned(a.key, got.FencingToken, c.free(ctx, a.key, got))
 	})
 }
 
 // abandon releases in the background what an acquire that was given up may have obtained. Its request is sent again: if it had obtained the
 // lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late obtains another.
 func (c *Client) abandon(a *acquisition) {
-	ctx, cancel := context.WithTimeout(context.Background(), min(a.o.TTL, 30*time.Second))
-	c.background.Go(func() {
+	c.underway.run(func() {
+		ctx, cancel := context.WithTimeout(a.ctx, min(a.o.TTL, 30*time.Second))
 		defer cancel()
 		for retry := 0; ; retry++ {
-			lease, err := bounded(ctx, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
+			got, err := bounded(ctx, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
 				return c.provider.Acquire(ctx, a.key, a.request)
 			})
 			if err == nil {
-				err = checkLease(lease, a.key, a.request.OwnerID, 0)
+				err = granted(got, a.key, a.request.OwnerID, 0)
 			}
-			if err == nil {
-				err = c.free(ctx, a.key, lease)
-			} else if settles(err) {
+			switch {
+			case err == nil:
+				err = c.free(ctx, a.key, got)
+			case settles(err):
 				err = nil // another has it, or the lease has ended
 			}
-			if err == nil || waits.Sleep(ctx, retry) != nil {
-				c.events.emit(Event{What: Abandoned, Key: a.key, Token: lease.FencingToken, Err: err})
+			if err == nil || rejected(err) || waits.Sleep(ctx, retry) != nil {
+				c.abandoned(a.key, got.FencingToken, err)
 				return
 			}
 		}
 	})
 }
 
+// abandoned says what became of an acquire that was given up.
+func (c *Client) abandoned(key string, token int64, err error) {
+	c.events.emit(Event{What: Abandoned, Key: key, Token: token, Err: err})
+	if err != nil && c.ctx.Err() != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.failed = append(c.failed, fmt.Errorf("lock %q: %w, which an acquire that was given up may have obtained: %w", key, ErrNotReleased, err))
+	}
+}
+
 // free releases a lease that no one holds, until ctx ends.
-func (c *Client) free(ctx context.Context, key string, lease contracts.Lease) error {
-	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: lease.FencingToken, RequestID: rand.Text()}
+func (c *Client) free(ctx context.Context, key string, got contracts.Lease) error {
+	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
 	for retry := 0; ; retry++ {
 		err := c.release(ctx, tryTime, key, r)
 		if gone(err) {
@@ -223,9 +241,12 @@ func (c *Client) free(ctx context.Context, key string, lease contracts.Lease) er
 
 // release is one try.
 func (c *Client) release(ctx context.Context, each time.Duration, key string, r contracts.ReleaseRequest) error {
-	ended, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease, error) { return c.provider.Release(ctx, key, r) })
-	if err == nil {
-		err = checkEnded(ended, key, r.OwnerID, r.FencingToken)
+	got, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease, error) { return c.provider.Release(ctx, key, r) })
+	if err != nil {
+		return err
 	}
-	return err
+	if err := (lease.Asked{Key: key, Owner: r.OwnerID, Token: r.FencingToken}).Ended(got); err != nil {
+		return fmt.Errorf("invalid response: %w", err)
+	}
+	return nil
 }

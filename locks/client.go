@@ -40,9 +40,10 @@ type Client struct {
 	ctx      context.Context //nolint:containedctx // it ends when Close begins
 	cancel   context.CancelCauseFunc
 
-	mu         sync.Mutex
-	held       map[*Lock]struct{} // until they are released, or lost, or their work has returned
-	background sync.WaitGroup     // releases of what no one holds
+	mu       sync.Mutex
+	held     map[*Lock]struct{} // until they are released, or lost, or their work has returned
+	failed   []error            // to release what no one holds, since Close began
+	underway group              // acquires and releases, also those that no one waits for
 }
 
 // New returns a client of a provider's locks. Options may be nil.
@@ -87,8 +88,12 @@ func (c *Client) Do(ctx context.Context, key string, o *LockOptions, work func(c
 	}()
 	err = work(l.Context(), l)
 	returned = true
-	if cause := context.Cause(l.Context()); errors.Is(err, context.Canceled) && cause != nil && !errors.Is(cause, ErrUnlocked) {
-		err = cause // which is what it was cancelled by
+	switch cause := context.Cause(l.Context()); {
+	case cause == nil || errors.Is(err, cause) || !errors.Is(err, context.Canceled):
+	case err == context.Canceled: //nolint:errorlint // it says nothing more
+		err = cause
+	default:
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	unlocked := l.Unlock(ctx)
 	if errors.Is(err, ErrLost) && errors.Is(unlocked, ErrLost) {
@@ -149,18 +154,13 @@ func (c *Client) Close(ctx context.Context) error {
 		all.Go(func() { errs[i] = l.closed(ctx, late) })
 	}
 	all.Wait()
-	idle := make(chan struct{})
-	go func() {
-		c.background.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-	case <-late.Done():
-		errs = append(errs, fmt.Errorf("%w: what an acquire that was given up may have obtained", ErrNotReleased))
+	if !c.underway.wait(late) {
+		errs = append(errs, fmt.Errorf("%w: requests are still under way", ErrNotReleased))
 	}
 	c.events.flush(late)
-	return errors.Join(errs...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(append(errs, c.failed...)...)
 }
 
 // closed waits until a lock is not held any more. ctx is that of Close, late the one in which it must return.

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,12 +46,12 @@ type ending struct {
 
 // hold makes a lock of a lease, unless it is not wanted any more.
 func (c *Client) hold(
-	ctx, waiting context.Context, a *acquisition, asked term.Moment, lease contracts.Lease, leave func(), working bool,
+	ctx, waiting context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
 ) (*Lock, error) {
 	l := &Lock{
-		client: c, key: a.key, o: a.o, token: lease.FencingToken, working: working, finished: make(chan struct{}), leave: leave,
-		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: lease.ExpiresAt, end: asked.End(a.lasts(lease)),
-		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: lease.FencingToken, RequestID: rand.Text()},
+		client: c, key: a.key, o: a.o, token: got.FencingToken, working: working, finished: make(chan struct{}), leave: leave,
+		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: got.ExpiresAt, end: asked.End(a.lasts(got)),
+		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()},
 	}
 	if a.o.MaxHold > 0 {
 		l.most = c.o.clock().Add(a.o.MaxHold)
@@ -58,8 +59,8 @@ func (c *Client) hold(
 	c.mu.Lock()
 	if waiting.Err() != nil || c.ctx.Err() != nil {
 		c.mu.Unlock()
-		c.discard(a, asked, lease)
-		return nil, context.Cause(waiting)
+		c.discard(a, asked, got)
+		return nil, cmp.Or(context.Cause(waiting), context.Cause(c.ctx))
 	}
 	c.held[l] = struct{}{}
 	l.finish = sync.OnceFunc(func() {
@@ -92,7 +93,7 @@ func (c *Client) hold(
 			l.announce(err)
 		}
 	}()
-	go l.renewals(l.due(asked, a.lasts(lease)))
+	go l.renewals(l.due(asked, a.lasts(got)))
 	return l, nil
 }
 
@@ -174,11 +175,11 @@ func (l *Lock) renewals(due term.Moment) {
 			return // it lasts for as long as it may be held
 		}
 		asked := clock()
-		lease, err := bounded(ctx, min(tryTime, max(l.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context) (contracts.Lease, error) {
+		got, err := bounded(ctx, min(tryTime, max(l.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context) (contracts.Lease, error) {
 			return l.client.provider.Renew(ctx, l.key, r)
 		})
 		if err == nil {
-			err = checkLease(lease, l.key, r.OwnerID, l.token)
+			err = granted(got, l.key, r.OwnerID, l.token)
 		}
 		if ctx.Err() != nil {
 			return
@@ -186,12 +187,12 @@ func (l *Lock) renewals(due term.Moment) {
 		changed, _ := errors.AsType[*contracts.Error](err)
 		switch {
 		case err == nil:
-			lasts := min(time.Duration(lease.RemainingMs)*time.Millisecond, l.o.TTL)
-			if !l.extend(lease, asked.End(lasts)) {
+			lasts := min(time.Duration(got.RemainingMs)*time.Millisecond, l.o.TTL)
+			if !l.extend(got, asked.End(lasts)) {
 				return
 			}
 			l.client.events.emit(Event{What: Renewed, Key: l.key, Token: l.token})
-			r.RequestID, r.ExpiresAt, failed = rand.Text(), lease.ExpiresAt, 0
+			r.RequestID, r.ExpiresAt, failed = rand.Text(), got.ExpiresAt, 0
 			due = l.due(asked, lasts)
 			if clock().Until(due) < soon {
 				due = clock().Add(soon)
@@ -215,12 +216,12 @@ func (l *Lock) renewals(due term.Moment) {
 }
 
 // extend moves the lease's end. ok is false if that comes too late.
-func (l *Lock) extend(lease contracts.Lease, end term.Moment) (ok bool) {
+func (l *Lock) extend(got contracts.Lease, end term.Moment) (ok bool) {
 	if l.term.Check() != nil {
 		return false
 	}
 	l.mu.Lock()
-	l.expiresAt, l.end = lease.ExpiresAt, end
+	l.expiresAt, l.end = got.ExpiresAt, end
 	l.mu.Unlock()
 	return l.term.Extend(l.served(end))
 }
@@ -284,15 +285,19 @@ func (l *Lock) begin() *releasing {
 	}
 	r := &releasing{done: make(chan struct{})}
 	l.releasing = r
-	l.client.background.Go(func() {
-		defer close(r.done)
+	l.client.underway.run(func() {
 		r.err = l.tryRelease()
-		l.finishRelease(r.err)
+		l.released(r.err)
+		close(r.done)
+		if !l.working {
+			l.finish()
+		}
 	})
 	return r
 }
 
-func (l *Lock) finishRelease(err error) {
+// released says how a release ended.
+func (l *Lock) released(err error) {
 	switch {
 	case err == nil:
 		l.client.events.emit(Event{What: Released, Key: l.key, Token: l.token})
@@ -302,9 +307,6 @@ func (l *Lock) finishRelease(err error) {
 		l.client.events.emit(Event{What: ReleaseFailed, Key: l.key, Token: l.token, Err: err})
 	}
 	l.leave()
-	if !l.working {
-		l.finish()
-	}
 }
 
 // tryRelease releases the lock, or says why it could not until the lease ended.
@@ -315,7 +317,7 @@ func (l *Lock) tryRelease() error {
 		if left <= 0 {
 			return errors.Join(fmt.Errorf("%w: its lease has ended", ErrNotReleased), last)
 		}
-		err := l.client.release(context.Background(), min(tryTime, max(left/3, 10*time.Millisecond)), l.key, l.release)
+		err := l.client.release(context.WithoutCancel(l.watching.ctx), min(tryTime, max(left/3, 10*time.Millisecond)), l.key, l.release)
 		switch {
 		case err == nil:
 			return nil

@@ -3,12 +3,14 @@ package locks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // Provider is the locks of one tenant: a client of a server, or the rule itself on a store. Its methods may be called from several
@@ -52,9 +54,11 @@ func unsettled(err error) bool {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return false // there was no connection for it
 	}
-	for _, c := range []contracts.Code{contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated} {
+	for _, c := range []contracts.Code{
+		contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated, contracts.CodeDocumentDamaged, contracts.CodeNotConfigured,
+	} {
 		if errors.Is(err, c) {
-			return false // it was not looked at
+			return false // it was not begun, or cannot be
 		}
 	}
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
@@ -75,12 +79,12 @@ func retryAfter(err error) time.Duration {
 }
 
 // bounded is one request with a time of its own. It returns when the time is over, also if the request does not.
-func bounded[T any](ctx context.Context, each time.Duration, do func(context.Context) (T, error)) (T, error) {
+func bounded[T any](parent context.Context, each time.Duration, do func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		got T
 		err error
 	}
-	ctx, cancel := context.WithTimeout(ctx, each)
+	ctx, cancel := context.WithTimeout(parent, each)
 	defer cancel()
 	done := make(chan result, 1)
 	go func() {
@@ -92,11 +96,26 @@ func bounded[T any](ctx context.Context, each time.Duration, do func(context.Con
 		return r.got, r.err
 	case <-ctx.Done():
 	}
+	var none T
 	select {
 	case r := <-done:
 		return r.got, r.err
 	default:
-		var none T
-		return none, context.Cause(ctx)
 	}
+	if parent.Err() == nil {
+		return none, contracts.Errorf(contracts.CodeDeadlineExceeded, "no response within %v", each)
+	}
+	return none, context.Cause(parent)
+}
+
+// granted says what is wrong with a response that should be the caller's lease. A token of 0 means a new one. Which tenant it is
+// about is known to the provider.
+func granted(got contracts.Lease, key, owner string, token int64) error {
+	if err := (lease.Asked{Key: key, Owner: owner, Token: token}).Granted(got); err != nil {
+		return fmt.Errorf("invalid response: %w", err)
+	}
+	if got.RemainingMs < 0 {
+		return contracts.Errorf(contracts.CodeLeaseExpired, "the lease expired before its response arrived: use a longer ttl")
+	}
+	return nil
 }

@@ -47,6 +47,7 @@ type world struct {
 
 	mu     sync.Mutex
 	calls  []call
+	counts map[string]int // by name and key
 	events []locks.Event
 
 	// fault is called before each call. A fault that is not nil is returned in place of the result.
@@ -87,12 +88,13 @@ func inWorlds(t *testing.T, test func(*world)) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, begin: time.Now(), store: docstore.NewMemory(nil)}
+				w := &world{t: t, begin: time.Now(), store: docstore.NewMemory(nil), counts: map[string]int{}}
 				var err error
 				if w.Provider, err = open(w.store); err != nil {
 					t.Fatal(err)
 				}
 				test(w)
+				time.Sleep(2 * time.Minute) // what is under way in the background ends by itself
 			})
 		})
 	}
@@ -182,11 +184,8 @@ func (w *world) holder(key string) string {
 func (w *world) arrive(ctx context.Context, c call) fault {
 	w.mu.Lock()
 	c.at = time.Since(w.begin)
-	for _, before := range w.calls {
-		if before.name == c.name && before.key == c.key {
-			c.n++
-		}
-	}
+	c.n = w.counts[c.name+" "+c.key]
+	w.counts[c.name+" "+c.key]++
 	w.calls = append(w.calls, c)
 	f := w.fault
 	w.mu.Unlock()

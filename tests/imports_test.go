@@ -29,13 +29,14 @@ var imports = map[string][]string{
 	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
 	"internal/backoff":              {},
 	"internal/term":                 {},
+	"internal/lease":                {"contracts"},
 	"kazahana":                      {"internal/backoff"},
 	"fence":                         {"contracts", "internal/fencing"},
 	"internal/fencing":              {},
 	"once":                          {"contracts", "internal/backoff", "internal/term"},
-	"client":                        {"cluster", "contracts", "internal/backoff", "kazahana", "locks", "once"},
+	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
-	"locks":                         {"contracts", "internal/backoff", "internal/term"},
+	"locks":                         {"contracts", "internal/backoff", "internal/lease", "internal/term"},
 	"locks/projectlock":             {"contracts", "internal/backoff", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.

@@ -1,0 +1,329 @@
+package locks_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
+	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// take acquires a lock that is free.
+func (w *world) take(c *locks.Client, key string, o *locks.LockOptions) *locks.Lock {
+	w.t.Helper()
+	l, err := c.TryLock(w.t.Context(), key, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+// lostAfter waits until the lock's context ends, and returns after how long since a time.
+func lostAfter(l *locks.Lock, since time.Time) time.Duration {
+	<-l.Context().Done()
+	return time.Since(since)
+}
+
+// TestLossInTime: a lock that cannot be renewed is lost a tenth of its ttl before the lease ends, counted from before the request that granted
+// or last renewed it, and the cause says why.
+func TestLossInTime(t *testing.T) {
+	const early = time.Millisecond // a store cuts its time to milliseconds
+	for name, c := range map[string]struct {
+		o       locks.LockOptions
+		slow    time.Duration // of the response to the acquire
+		renewed int           // so many renewals succeed
+		want    time.Duration // since before the acquire
+	}{
+		"never renewed":         {locks.LockOptions{}, 0, 0, 27*time.Second - early},
+		"renewed once":          {locks.LockOptions{}, 0, 1, 37*time.Second - early},
+		"a slow acquire":        {locks.LockOptions{}, 9 * time.Second, 0, 27*time.Second - early},
+		"another margin":        {locks.LockOptions{Margin: 10 * time.Second}, 0, 0, 20*time.Second - early},
+		"a short ttl":           {locks.LockOptions{TTL: time.Second}, 0, 0, 900*time.Millisecond - early},
+		"a margin of almost no": {locks.LockOptions{Margin: 1}, 0, 0, 30*time.Second - early - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				w.fault = func(_ context.Context, k call) fault {
+					switch {
+					case k.name == "acquire":
+						time.Sleep(c.slow)
+					case k.name == "renew" && k.n >= c.renewed:
+						return fault{err: errNetwork}
+					}
+					return fault{}
+				}
+				slowly := func(l *locks.Lock) {
+					want(w.t, "lost after", lostAfter(l, w.begin), c.want)
+					wantErr(w.t, "the cause", context.Cause(l.Context()), locks.ErrLost, errNetwork)
+					wantErr(w.t, "Check", locks.Check(l.Context()), locks.ErrLost)
+					want(w.t, "remaining", l.Remaining(), 0)
+				}
+				l := w.take(w.client(nil), "deploy", &c.o)
+				slowly(l)
+				if w.holder("deploy") == "" && c.slow == 0 {
+					w.t.Error("the lease has ended before the context")
+				}
+				wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
+				want(w.t, "holder", w.holder("deploy"), "") // it was released before its end
+			})
+		})
+	}
+}
+
+// TestLostResponseOfARenewal: the same request is sent again, and the lease is counted from the try that has a response.
+func TestLostResponseOfARenewal(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.fault = func(_ context.Context, k call) fault {
+			if k.name == "renew" && k.n == 0 {
+				return fault{errNetwork, true}
+			}
+			return fault{}
+		}
+		l := w.take(w.client(nil), "deploy", nil)
+		time.Sleep(12 * time.Second)
+		r := w.of("renew")
+		if len(r) != 2 || r[0].request != r[1].request {
+			w.t.Fatalf("renewals: %+v", r)
+		}
+		if left := l.Remaining(); left > 25*time.Second || left < 24*time.Second { // of the renewal at 10 s
+			w.t.Errorf("%v are left", left)
+		}
+		time.Sleep(10 * time.Second)
+		r = w.of("renew")
+		if len(r) != 3 || r[2].request == r[0].request || r[2].at.Round(time.Second) != 20*time.Second {
+			w.t.Errorf("renewals: %+v", r)
+		}
+		want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+		want(w.t, "events", w.whats(), []string{"Acquired", "RenewalFailed", "Renewed", "Renewed", "Released"})
+	})
+}
+
+// TestLeaseChanged: a renewal names the expiry that it knows; if the lease expires at another time, it is renewed from there, at once.
+func TestLeaseChanged(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		l := w.take(w.client(&locks.Options{Owner: "ann"}), "deploy", nil)
+		time.Sleep(5 * time.Second)
+		if _, err := w.Provider.Renew(background, "deploy", contracts.RenewRequest{
+			OwnerID: "ann", FencingToken: l.Token(), RequestID: "a duplicate", TTLSeconds: 30,
+		}); err != nil {
+			w.t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		want(w.t, "renewals", w.times("renew"), s(10, 10))
+		want(w.t, "check", locks.Check(l.Context()), nil)
+		want(w.t, "remaining", l.Remaining(), 26*time.Second-time.Millisecond)
+		want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+		want(w.t, "events", w.whats(), []string{"Acquired", "Renewed", "Released"})
+	})
+}
+
+// TestTaken: what the provider says of the lease ends the context at the next renewal, with its code.
+func TestTaken(t *testing.T) {
+	for name, code := range map[string]contracts.Code{
+		"ended by an administrator": contracts.CodeLeaseReleased,
+		"the record is gone":        contracts.CodeLeaseLost,
+		"expired":                   contracts.CodeLeaseExpired,
+		"another owner":             contracts.CodeNotOwner,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				w.fault = func(_ context.Context, k call) fault {
+					if k.name == "renew" && code != contracts.CodeLeaseReleased {
+						return fault{err: contracts.Errorf(code, "")}
+					}
+					return fault{}
+				}
+				l := w.take(w.client(nil), "deploy", nil)
+				if _, err := lock.New(w.store, nil).ForceRelease(background, lock.ForceRelease{
+					ID: lock.ID{Tenant: "acme", Key: "deploy"}, By: "root", RequestID: "f", Reason: "maintenance",
+				}); err != nil {
+					w.t.Fatal(err)
+				}
+				want(w.t, "lost after", lostAfter(l, w.begin), 10*time.Second)
+				wantErr(w.t, "the cause", context.Cause(l.Context()), locks.ErrLost, code)
+				if cause := context.Cause(l.Context()).Error(); code == contracts.CodeLeaseReleased && !strings.Contains(cause, "root: maintenance") {
+					w.t.Errorf("the cause is %s", cause)
+				}
+				wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost, code)
+				want(w.t, "calls", w.names(), []string{"acquire", "renew"}) // there is nothing to release
+				want(w.t, "events", w.whats(), []string{"Acquired", "Lost"})
+			})
+		})
+	}
+}
+
+// TestMaxHold: the lock is given up on purpose, and not renewed beyond that.
+func TestMaxHold(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		c := w.client(nil)
+		err := c.Do(w.t.Context(), "deploy", &locks.LockOptions{MaxHold: 45 * time.Second}, func(ctx context.Context, l *locks.Lock) error {
+			want(w.t, "lost after", lostAfter(l, w.begin), 45*time.Second)
+			return ctx.Err()
+		})
+		wantErr(w.t, "the error", err, locks.ErrLost, locks.ErrMaxHold)
+		want(w.t, "holder", w.holder("deploy"), "")
+		want(w.t, "renewals", w.times("renew"), s(10, 20))
+		want(w.t, "events", w.whats(), []string{"Acquired", "Renewed", "Renewed", "Lost", "Released"})
+	})
+}
+
+// TestEndOfTheCallersContext: work under Do may wind up, and the lock is renewed until it has; a handle is not renewed any more, and held until its
+// lease ends.
+func TestEndOfTheCallersContext(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		errCause := errors.New("the machine goes down")
+		c := w.client(nil)
+		ctx, cancel := context.WithCancelCause(w.t.Context())
+		time.AfterFunc(5*time.Second, func() { cancel(errCause) })
+		err := c.Do(ctx, "deploy", nil, func(ctx context.Context, _ *locks.Lock) error {
+			<-ctx.Done()
+			wantErr(w.t, "the cause", context.Cause(ctx), errCause)
+			time.Sleep(40 * time.Second)
+			return ctx.Err()
+		})
+		wantErr(w.t, "the error", err, errCause)
+		if errors.Is(err, locks.ErrLost) {
+			w.t.Errorf("the error is %v", err)
+		}
+		want(w.t, "renewals", w.times("renew"), s(10, 20, 30, 40))
+		want(w.t, "holder", w.holder("deploy"), "")
+
+		ctx, cancel = context.WithCancelCause(w.t.Context())
+		l, err := c.Lock(ctx, "deploy", nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		begin := time.Now()
+		cancel(errCause)
+		time.Sleep(25 * time.Second)
+		if w.holder("deploy") == "" || len(w.times("renew")) != 4 {
+			w.t.Errorf("held by %q after %d renewals", w.holder("deploy"), len(w.times("renew")))
+		}
+		wantErr(w.t, "the cause", locks.Check(l.Context()), errCause)
+		for w.whats()[len(w.whats())-1] != locks.Lost {
+			time.Sleep(100 * time.Millisecond)
+		}
+		want(w.t, "it was lost after", time.Since(begin).Truncate(time.Second), 27*time.Second)
+		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
+	})
+}
+
+// TestClocks: both clocks count, at the time at which the context is asked (a thaw, a set clock, a machine that slept).
+func TestClocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		monotonic, wall time.Duration // how far they jump
+		lost            bool
+	}{
+		"stopped for longer than the lease": {40 * time.Second, 40 * time.Second, true},
+		"slept for longer than the lease":   {0, 40 * time.Second, true},
+		"the clock was set back":            {40 * time.Second, -time.Hour, true},
+		"the clock was set back, no time":   {0, -time.Hour, false},
+		"not for as long":                   {20 * time.Second, 20 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				var mu sync.Mutex
+				var monotonic, wall time.Duration
+				client := w.client(locks.Options{}.WithClock(func() term.Moment {
+					mu.Lock()
+					defer mu.Unlock()
+					return term.On(time.Now().Add(monotonic).Round(0), time.Now().Add(wall).Round(0))
+				}))
+				l := w.take(client, "deploy", nil)
+				derived, cancel := context.WithTimeout(l.Context(), time.Hour)
+				defer cancel()
+				synctest.Wait()
+				mu.Lock()
+				monotonic, wall = c.monotonic, c.wall
+				mu.Unlock()
+				if err := locks.Check(derived); errors.Is(err, locks.ErrLost) != c.lost {
+					w.t.Errorf("Check: %v", err)
+				}
+				if err := l.Context().Err(); (err != nil) != c.lost {
+					w.t.Errorf("Err: %v", err)
+				}
+				if c.lost {
+					wantErr(w.t, "the cause", context.Cause(derived), locks.ErrLost)
+					want(w.t, "events", w.whats(), []string{"Acquired", "Lost"})
+					return
+				}
+				want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+			})
+		})
+	}
+}
+
+// TestPanic: a panic of the work, or the end of its goroutine, releases the lock and goes on.
+func TestPanic(t *testing.T) {
+	for name, c := range map[string]struct {
+		work func()
+		want any
+	}{
+		"panic":  {func() { panic("boom") }, "boom"},
+		"Goexit": {runtime.Goexit, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				client := w.client(nil)
+				done := make(chan any, 1)
+				go func() {
+					defer func() { done <- recover() }()
+					_ = client.Do(w.t.Context(), "deploy", nil, func(context.Context, *locks.Lock) error {
+						c.work()
+						return nil
+					})
+				}()
+				want(w.t, "recovered", <-done, c.want)
+				want(w.t, "holder", w.holder("deploy"), "")
+				want(w.t, "close", client.Close(w.t.Context()), nil)
+			})
+		})
+	}
+}
+
+// TestWorkAfterTheLoss: work that returns no error although the lock was lost has not failed, and Do says that it was not protected.
+func TestWorkAfterTheLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error // of the work
+		want []error
+		not  error
+	}{
+		"no error":              {nil, []error{locks.ErrLost, errNetwork}, nil},
+		"the context's error":   {context.Canceled, []error{locks.ErrLost}, context.Canceled},
+		"an error of its own":   {errors.New("disk full"), []error{locks.ErrLost}, nil},
+		"what it was cancelled": {locks.ErrLost, []error{locks.ErrLost}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				w.fault = func(_ context.Context, k call) fault {
+					if k.name == "renew" {
+						return fault{err: errNetwork}
+					}
+					return fault{}
+				}
+				err := w.client(nil).Do(w.t.Context(), "deploy", nil, func(context.Context, *locks.Lock) error {
+					time.Sleep(time.Minute)
+					return c.err
+				})
+				wantErr(w.t, "the error", err, c.want...)
+				if c.not != nil && errors.Is(err, c.not) {
+					w.t.Errorf("the error is %v", err)
+				}
+				if c.err != nil && !errors.Is(err, c.err) && c.not == nil {
+					w.t.Errorf("the error is %v, want that of the work", err)
+				}
+				if n := strings.Count(err.Error(), "the lock is lost"); n > 2 {
+					w.t.Errorf("it says it %d times: %v", n, err)
+				}
+			})
+		})
+	}
+}
