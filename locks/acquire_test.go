@@ -137,7 +137,7 @@ func TestQueue(t *testing.T) {
 		synctest.Wait()
 		want(w.t, "order", order, []int{0, 1, 2, 4, 5})
 		want(w.t, "acquires", len(w.of("acquire")), 6)
-		want(w.t, "at", time.Since(w.begin), 5*time.Second) // nobody waited for a poll
+		want(w.t, "at", time.Since(w.begin), 5*time.Second) // no one waited for a poll
 		if err := c.Do(w.t.Context(), "deploy", nil, func(context.Context, *locks.Lock) error { return nil }); err != nil {
 			w.t.Error(err)
 		}
@@ -296,12 +296,20 @@ type fateful struct {
 	fate func(ctx context.Context, do func())
 }
 
-func (f fateful) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (l contracts.Lease, err error) {
-	err = ctx.Err()
-	f.fate(ctx, func() { l, err = f.Provider.Acquire(context.WithoutCancel(ctx), key, r) })
-	if err == nil && l.LeaseID == "" {
-		err = context.Cause(ctx)
+func (f fateful) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+	var mu sync.Mutex // it may be carried out after the return
+	var l contracts.Lease
+	var err error
+	f.fate(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		l, err = f.Provider.Acquire(context.WithoutCancel(ctx), key, r)
+	})
+	if ctx.Err() != nil {
+		return contracts.Lease{}, context.Cause(ctx)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	return l, err
 }
 

@@ -204,7 +204,7 @@ func TestClose(t *testing.T) {
 			})
 		}()
 		stay := make(chan struct{})
-		go func() { // it does not hear
+		go func() { // it does not stop
 			ended <- c.Do(w.t.Context(), "deaf", nil, func(context.Context, *locks.Lock) error {
 				<-stay
 				return nil

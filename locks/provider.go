@@ -78,7 +78,7 @@ func retryAfter(err error) time.Duration {
 	return e.RetryAfter
 }
 
-// bounded is one request with a time of its own. It returns when the time is over, also if the request does not.
+// bounded is one request with a time of its own. It returns in that time, also if the request does not.
 func bounded[T any](parent context.Context, each time.Duration, do func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		got T
