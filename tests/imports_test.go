@@ -94,7 +94,7 @@ var imports = map[string][]string{
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":   {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/suite":        {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                 {"contracts", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
+	"tests":                 {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
 }
 
 // under reports whether a package is, or lies in, a folder.

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// cluster is a cluster of a running server, as any HTTP client sees it.
-type cluster struct {
+// plainCluster is a cluster of a running server, as any HTTP client sees it.
+type plainCluster struct {
 	t   *testing.T
 	url string
 }
 
 // call sends a request and returns the status and the JSON of the response.
-func (c cluster) call(method, path, body string) (int, map[string]any) {
+func (c plainCluster) call(method, path, body string) (int, map[string]any) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
 	if err != nil {
@@ -46,7 +46,7 @@ func (c cluster) call(method, path, body string) (int, map[string]any) {
 }
 
 // ok sends a request that succeeds.
-func (c cluster) ok(method, path, body string) map[string]any {
+func (c plainCluster) ok(method, path, body string) map[string]any {
 	c.t.Helper()
 	status, m := c.call(method, path, body)
 	if status != http.StatusOK {
@@ -56,7 +56,7 @@ func (c cluster) ok(method, path, body string) map[string]any {
 }
 
 // rejected sends a request that is rejected with a code.
-func (c cluster) rejected(path, body, code string) {
+func (c plainCluster) rejected(path, body, code string) {
 	c.t.Helper()
 	if status, m := c.call(http.MethodPost, path, body); m["code"] != code {
 		c.t.Errorf("%s: %d %v, want %s", path, status, m, code)
@@ -73,7 +73,7 @@ func owns(a map[string]any) string {
 func TestPlacementOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--data", t.TempDir(), "--shutdown-timeout", "5s")
-	c := cluster{t, p.url + "/v1/tenants/acme/clusters/chat"}
+	c := plainCluster{t, p.url + "/v1/tenants/acme/clusters/chat"}
 	members := map[string]string{}
 	for name, ttl := range map[string]int{"alice": 3600, "bob": 3600, "victim": 2} {
 		members[name] = fmt.Sprint(c.ok(http.MethodPost, "/members/"+name+"/join", fmt.Sprintf(`{"request_id":"j1","kinds":["room"],"partitions":64,"ttl_seconds":%d}`, ttl))["incarnation"])

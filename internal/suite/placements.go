@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,13 @@ var placementRaces = map[string]func(docstore.Store) docstore.Store{
 		})
 	},
 }
+
+// PlacementMutants are the faults by which two activations of one identity could take effect at a time, for other tests that must notice them.
+var PlacementMutants = func() map[string]func(docstore.Store) docstore.Store {
+	all := maps.Clone(placementMutants)
+	maps.Copy(all, placementRaces)
+	return all
+}()
 
 // placementProgramMutants are faults of commands that histories do not have.
 var placementProgramMutants = map[string]func(docstore.Store) docstore.Store{

@@ -1,0 +1,347 @@
+//go:build unix
+
+package tests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+)
+
+func init() { children["placement member"] = placementMember } //nolint:gochecknoinits // before TestMain, on systems that can
+
+// killTTL is the shortest lease that a member may have: after its death others wait as long.
+const killTTL = 3 * time.Second
+
+// logger is the host of a member whose activations append to a log that all processes share.
+type logger struct {
+	name string
+	url  string // of the log
+	http *http.Client
+}
+
+// placementMember is a member in a process of its own, until that is killed.
+func placementMember() int {
+	h := &logger{name: os.Getenv("NAME"), url: os.Getenv("LOG"), http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	c, err := client.New(os.Getenv("SERVER"), nil)
+	if err != nil {
+		return complain(err)
+	}
+	m, err := cluster.NewMember(c.Placements("default", "chat"), h.name, h, &cluster.Options{Kinds: []string{"room"}, Partitions: 64, TTL: killTTL})
+	if err != nil {
+		return complain(err)
+	}
+	if err := m.Start(context.Background()); err != nil {
+		return complain(err)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the process that started this one
+	return 0
+}
+
+// Activate implements [cluster.Host]: from now on the activation appends, until its context ends.
+func (h *logger) Activate(ctx context.Context, a cluster.Activation) error {
+	go func() {
+		for {
+			looked := time.Now() // before the question, so that the answer is about a later time
+			if cluster.Check(ctx) != nil {
+				return
+			}
+			time.Sleep(25 * time.Millisecond) // a process that is stopped here appends too late
+			q := url.Values{"room": {a.ID}, "token": {strconv.FormatInt(a.Token, 10)}, "member": {h.name}, "looked": {strconv.FormatInt(looked.UnixNano(), 10)}}
+			r, err := h.http.Post(h.url+"?"+q.Encode(), "", nil)
+			if err != nil {
+				os.Exit(complain(err)) // the test has ended
+			}
+			_ = r.Body.Close()
+			time.Sleep(25 * time.Millisecond)
+		}
+	}()
+	return nil
+}
+
+// Deactivate implements [cluster.Host].
+func (*logger) Deactivate(context.Context, cluster.Activation, error) {}
+
+// appended is what a body appended to the log.
+type appended struct {
+	room, member string
+	token        int64
+	looked       time.Time // just before its member told it that it runs
+	at           time.Time // when it came
+	took         bool
+}
+
+// sharedLog takes entries whose token is not lower than one that it has seen of the room.
+type sharedLog struct {
+	mu      sync.Mutex
+	highest map[string]int64
+	entries []appended
+}
+
+// ServeHTTP appends an entry.
+func (l *sharedLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	token, err := strconv.ParseInt(q.Get("token"), 10, 64)
+	looked, err2 := strconv.ParseInt(q.Get("looked"), 10, 64)
+	if err != nil || err2 != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := appended{room: q.Get("room"), member: q.Get("member"), token: token, looked: time.Unix(0, looked), at: time.Now()}
+	e.took = token >= l.highest[e.room]
+	l.highest[e.room] = max(l.highest[e.room], token)
+	l.entries = append(l.entries, e)
+	if !e.took {
+		w.WriteHeader(http.StatusConflict)
+	}
+}
+
+// latest is the last entry that the log took of a room.
+func (l *sharedLog) latest(room string) (last appended) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range slices.Backward(l.entries) {
+		if e.room == room && e.took {
+			return e
+		}
+	}
+	return last
+}
+
+// grant is an event of the cluster: who was given a room, with what token.
+type grant struct {
+	token  int64
+	member string
+	at     time.Time
+}
+
+// TestPlacementOfProcesses: members are processes in front of `leasehold serve` on SQLite, rooms are claimed all the time, and processes are killed by
+// SIGKILL, or stopped by SIGSTOP for longer than their leases, at random. No room is active twice: no body is told that it runs once
+// another member has been given the room, and the log that they append to sees no two of them by turns (PLC-ONE-5). PLACEMENT_SEED repeats the
+// choices of a run.
+func TestPlacementOfProcesses(t *testing.T) {
+	t.Parallel()
+	const slots, rooms = 4, 16
+	lasts := suite.AtDepth(4*time.Second, time.Minute)
+	seed := rand.Uint64()
+	if s := os.Getenv("PLACEMENT_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("PLACEMENT_SEED: %v", err)
+		}
+	}
+	t.Logf("PLACEMENT_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	p := start(t, "--data", t.TempDir())
+	c, err := client.New(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat := c.Placements("default", "chat")
+	log := &sharedLog{highest: map[string]int64{}}
+	listener := httptest.NewServer(log)
+	defer listener.Close()
+	ctx, end := context.WithTimeout(t.Context(), failAfter)
+	defer end()
+	var background, thaws sync.WaitGroup
+
+	// The members.
+	started := 0
+	launchMember := func(slot int) *exec.Cmd {
+		started++
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(environment(), childVariable+"=placement member", "SERVER="+p.url, "LOG="+listener.URL, fmt.Sprintf("NAME=m%d-%d", slot, started))
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		background.Go(func() {
+			err := cmd.Wait()
+			_ = stdin.Close()
+			if stderr.Len() > 0 && ctx.Err() == nil {
+				t.Errorf("a member ended: %v: %s", err, stderr.Bytes())
+			}
+		})
+		return cmd
+	}
+	running := make([]*exec.Cmd, slots)
+	for i := range slots {
+		running[i] = launchMember(i)
+	}
+
+	// The callers: one follows a locator, one claims as any program does.
+	locator := cluster.NewLocator(chat, nil)
+	if err := locator.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer locator.Stop()
+	room := func(n int) string { return fmt.Sprint("room-", n%rooms) }
+	background.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			asking, cancel := context.WithTimeout(ctx, time.Second)
+			_, _ = locator.Activate(asking, cluster.Identity{Kind: "room", ID: room(n)})
+			cancel()
+			pauseFor(ctx, 5*time.Millisecond)
+		}
+	})
+	background.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			_, _ = chat.Claim(ctx, "room", room(n), contracts.ActivationClaimRequest{})
+			pauseFor(ctx, 20*time.Millisecond)
+		}
+	})
+	served := func() bool {
+		for n := range rooms {
+			if time.Since(log.latest(room(n)).at) > time.Second {
+				return false
+			}
+		}
+		return true
+	}
+	settle := func() {
+		t.Helper()
+		for !served() {
+			if pauseFor(ctx, 20*time.Millisecond); ctx.Err() != nil {
+				t.Fatal("not every room is served")
+			}
+		}
+	}
+	settle()
+
+	// What befalls them.
+	var failovers []time.Duration
+	killed, frozen := 0, 0
+	for begin := time.Now(); time.Since(begin) < lasts; pauseFor(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond) {
+		slot := random.IntN(slots)
+		victim := running[slot]
+		if killed <= frozen {
+			killed++
+			if err := victim.Process.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			running[slot] = launchMember(slot)
+			continue
+		}
+		frozen++
+		if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		thaws.Go(func() {
+			pauseFor(ctx, killTTL*3/2)
+			_ = victim.Process.Signal(syscall.SIGCONT)
+		})
+	}
+	thaws.Wait()
+	pauseFor(ctx, 500*time.Millisecond) // in which those that go on say what they have to say
+	settle()
+
+	// Who had what, as the cluster tells it.
+	granted := map[string][]grant{}
+	seen := map[string]bool{}
+	for after := ""; ; {
+		page, err := chat.Events(ctx, cluster.EventQuery{After: after, PageSize: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		news := false
+		for _, e := range page.Events {
+			if seen[e.EventID] {
+				continue
+			}
+			seen[e.EventID], news = true, true
+			if e.Kind != "" && (e.To == "LOCKED" || e.To == "ACTIVE" && e.From != "LOCKED") {
+				at, err := time.Parse(contracts.TimeFormat, e.At)
+				if err != nil {
+					t.Fatal(err)
+				}
+				granted[e.ID] = append(granted[e.ID], grant{e.FencingToken, e.Member, at})
+			}
+		}
+		if !news {
+			break
+		}
+		after = page.Next
+	}
+	end()
+	background.Wait()
+
+	stale, owners := 0, map[string]map[int64]string{}
+	took := map[string]appended{}
+	for _, e := range log.entries {
+		grants := granted[e.room]
+		slices.SortFunc(grants, func(a, b grant) int { return int(a.token - b.token) })
+		i := slices.IndexFunc(grants, func(g grant) bool { return g.token == e.token })
+		if i < 0 || grants[i].member != e.member {
+			t.Errorf("%s was not given token %d of %s: %v", e.member, e.token, e.room, grants)
+			continue
+		}
+		if i+1 < len(grants) && !e.looked.Before(grants[i+1].at) {
+			t.Errorf("%s was active twice: at %v the body of %s was told that it runs, and at %v %s was given the room",
+				e.room, e.looked, e.member, grants[i+1].at, grants[i+1].member)
+		}
+		if owners[e.room] == nil {
+			owners[e.room] = map[int64]string{}
+		}
+		if other := owners[e.room][e.token]; other != "" && other != e.member {
+			t.Errorf("%s and %s appended under token %d of %s", other, e.member, e.token, e.room)
+		}
+		owners[e.room][e.token] = e.member
+		before := took[e.room]
+		switch {
+		case !e.took:
+			stale++
+			continue
+		case e.token < before.token:
+			t.Errorf("%s took effect twice by turns: token %d after %d", e.room, e.token, before.token)
+		case before.token != 0 && e.token > before.token && e.member != before.member:
+			failovers = append(failovers, e.at.Sub(before.at))
+		}
+		took[e.room] = e
+	}
+	activations := 0
+	for _, o := range owners {
+		activations += len(o)
+	}
+	slices.Sort(failovers)
+	if len(failovers) == 0 || killed == 0 || frozen == 0 || stale < suite.AtDepth(0, 1) {
+		t.Fatalf("%d failovers, %d killed, %d frozen, %d stale entries", len(failovers), killed, frozen, stale)
+	}
+	t.Logf("%d processes killed, %d frozen for %v; %d activations of %d rooms, none active twice; %d entries, %d stale ones rejected; "+
+		"from a room's last entry to the next process's first: p50 %v, at most %v, at a ttl of %v",
+		killed, frozen, killTTL*3/2, activations, rooms, len(log.entries), stale,
+		failovers[len(failovers)/2].Round(10*time.Millisecond), failovers[len(failovers)-1].Round(10*time.Millisecond), killTTL)
+}
+
+// pauseFor waits while ctx lives.
+func pauseFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
