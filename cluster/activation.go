@@ -130,7 +130,7 @@ func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
 		}
 		a := m.open(l, id, 0, func(a *act) { m.begin(a, m.claim) })
 		if a == nil {
-			return Activation{}, &StateError{Status{Draining, AsMember, time.Now(), errStopped}}
+			continue // the state is another one by now
 		}
 		select {
 		case <-a.began:
@@ -143,7 +143,7 @@ func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
 		switch {
 		case a.err == nil && !ending && a.ctx.Err() == nil:
 			return known, nil
-		case errors.Is(a.err, errStopped):
+		case errors.Is(a.err, errStopped), errors.Is(a.err, errDrained):
 			return Activation{}, &StateError{m.Status()}
 		case a.err != nil:
 			return Activation{}, a.err
@@ -305,7 +305,8 @@ func (m *Member) deactivate(a *act, reason error) {
 	m.host.Deactivate(ctx, m.seen(a), reason)
 }
 
-// finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops, and freed otherwise.
+// finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops or
+// is drained, and freed otherwise.
 func (m *Member) finish(ctx context.Context, a *act, why error) {
 	m.mu.Lock()
 	first := !a.ending
@@ -343,7 +344,7 @@ func (m *Member) finish(ctx context.Context, a *act, why error) {
 
 // release gives an activation away.
 func (m *Member) release(ctx context.Context, a *act, why error) error {
-	if errors.Is(why, errStopped) {
+	if errors.Is(why, errStopped) || errors.Is(why, errDrained) {
 		h, id := m.hold(a), rand.Text()
 		err := m.insist(ctx, func(ctx context.Context) error {
 			_, err := m.provider.Transfer(ctx, a.Kind, a.ID, contracts.ActivationTransferRequest{

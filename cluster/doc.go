@@ -31,7 +31,7 @@
 //
 //	Stopped ──Start──▶ Starting ──▶ Ready ◀──▶ NotReady
 //	   ▲                              │           │
-//	   └────────── Draining ◀──Stop───┴───────────┘
+//	   └─Stop── Draining ◀─Drain,Stop─┴───Stop────┘
 //
 // Requests are accepted while a component is Ready, otherwise the error is a [StateError]. A member is NotReady after it lost its
 // incarnation, until it has joined again; a locator while the cluster has no active member, or is out of reach for too long. Every change

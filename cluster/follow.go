@@ -99,7 +99,16 @@ func (m *Member) learn(l *life, e contracts.PlacementEvent, room chan struct{}) 
 		}
 		m.lose(a, fmt.Errorf("%w: token %d was given to %s", ErrLost, e.FencingToken, e.Member))
 	}
-	if !mine || e.To != string(contracts.PhaseLocked) || m.ready() != nil {
+	if !mine || e.To != string(contracts.PhaseLocked) {
+		return
+	}
+	if m.ready() != nil { // it was claimed before the cluster knew that this member drains: who claimed it can claim it again at once
+		_ = m.insist(l.Context(), func(ctx context.Context) error { // or its lock expires
+			_, err := m.provider.Deactivate(ctx, e.Kind, e.ID, contracts.ActivationEndRequest{
+				Member: m.name, Incarnation: l.number, FencingToken: e.FencingToken, Reason: "the member drains",
+			})
+			return err
+		})
 		return
 	}
 	m.spawn(l, func() {

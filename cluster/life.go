@@ -15,8 +15,11 @@ import (
 // it. It is the cause with which contexts of activations end.
 var ErrLost = errors.New("lost")
 
-// errStopped is the cause of what ends because the member stops.
-var errStopped = errors.New("the member stops")
+// The causes of what ends because the member hands over what it has.
+var (
+	errStopped = errors.New("the member stops")
+	errDrained = errors.New("the member is drained")
+)
 
 // life is one incarnation of a member.
 type life struct {
@@ -26,18 +29,26 @@ type life struct {
 	number int64
 	clock  term.Clock
 	work   sync.WaitGroup // of its activations
-	closed bool           // with the member's lock: it takes no more work
+
+	drain   chan struct{} // closed when it is to hand over what it has
+	drained chan struct{} // closed when it has, or has ended
+
+	// With the member's lock:
+	closed bool  // it takes no more work
+	why    error // it is to hand over what it has, nil if it is not
 }
 
 // live begins an incarnation whose lease was asked for at a moment, and has so much left.
 func (m *Member) live(s contracts.MemberState, asked term.Moment) *life {
-	return &life{name: s.Member, number: s.Incarnation, clock: m.o.clock, Term: term.New(m.ctx, m.o.clock, m.served(s, asked), func(trouble error) error {
+	l := &life{name: s.Member, number: s.Incarnation, clock: m.o.clock, drain: make(chan struct{}), drained: make(chan struct{})}
+	l.Term = term.New(m.ctx, m.o.clock, m.served(s, asked), func(trouble error) error {
 		err := fmt.Errorf("%w: the lease of incarnation %d of %q ended", ErrLost, s.Incarnation, s.Member)
 		if trouble != nil {
 			err = fmt.Errorf("%w, after heartbeats that failed: %w", err, trouble)
 		}
 		return err
-	})}
+	})
+	return l
 }
 
 // served is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
@@ -65,6 +76,10 @@ func (m *Member) beat(l *life) {
 		case err == nil:
 			l.Extend(m.served(s, asked))
 			due = asked.Add(every)
+			if s.Status == contracts.MemberDraining { // an operator, or a member that replaces this one
+				m.change(Draining, l.number, errDrained, Ready)
+				m.toDrain(l, errDrained)
+			}
 		case errors.Is(err, contracts.CodeStaleIncarnation), errors.Is(err, contracts.CodeMemberUnknown):
 			l.Lose(fmt.Errorf("%w: %w", ErrLost, err))
 			return

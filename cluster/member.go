@@ -77,8 +77,11 @@ type Member struct {
 	ctx    context.Context //nolint:containedctx // from Start to Stop
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when Stop has released everything
-	life   *life         // nil without an incarnation
-	acts   map[Identity]*act
+	offer  Offer         // with which it joins again
+
+	stopping bool  // by Stop
+	life     *life // nil without an incarnation
+	acts     map[Identity]*act
 }
 
 // NewMember returns a member of this name, which differs from that of every other member. Options may be nil.
@@ -88,6 +91,7 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 		m.o = *o
 	}
 	m.o.TTL = cmp.Or(m.o.TTL, 10*time.Second)
+	m.offer = Offer{Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address}
 	if m.o.clock == nil {
 		m.o.clock = term.Now
 	}
@@ -124,7 +128,7 @@ func (m *Member) Start(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	m.done = make(chan struct{})
+	m.done, m.stopping = make(chan struct{}), false
 	joining, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.ctx, func() { cancel(errStopped) })()
@@ -183,13 +187,16 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 func (m *Member) ask(ctx context.Context, id string, replaces contracts.Incarnation) (contracts.MemberState, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.o.TTL)
 	defer cancel()
+	m.mu.Lock()
+	o := m.offer
+	m.mu.Unlock()
 	if replaces.Member != "" {
 		return m.provider.Replace(ctx, m.name, contracts.MemberReplaceRequest{
-			RequestID: id, Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address, TTLSeconds: m.seconds(), Replaces: replaces,
+			RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address, TTLSeconds: m.seconds(), Replaces: replaces,
 		})
 	}
 	return m.provider.Join(ctx, m.name, contracts.MemberJoinRequest{
-		RequestID: id, Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address, TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
+		RequestID: id, Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address, TTLSeconds: m.seconds(), Partitions: m.o.Partitions,
 	})
 }
 
@@ -213,6 +220,7 @@ func (m *Member) run(l *life) {
 		var keepers sync.WaitGroup
 		keepers.Go(func() { l.Watch(l.Context()) })
 		keepers.Go(func() { m.beat(l) })
+		keepers.Go(func() { m.handOver(l) })
 		if !m.o.ServeOnly {
 			keepers.Go(func() { m.follow(l) })
 		}
@@ -234,6 +242,10 @@ func (m *Member) run(l *life) {
 		ctx, cancel := context.WithTimeout(m.ctx, m.o.TTL/3)
 		_, _ = m.provider.Leave(ctx, m.name, contracts.MemberRequest{Incarnation: l.number}) // or its lease ends
 		cancel()
+		if m.Status().State == Draining { // it would be given activations if it joined again
+			<-m.ctx.Done()
+			return
+		}
 		var err error
 		if l, err = m.join(m.ctx, contracts.Incarnation{}, true); err != nil {
 			return
@@ -245,19 +257,25 @@ func (m *Member) run(l *life) {
 // Stop hands over what the member serves, leaves the cluster and releases everything. When ctx ends first, what is left is dropped: its
 // contexts end, and others have it when the lease of the member ends; the error says so.
 func (m *Member) Stop(ctx context.Context) error {
+	m.change(Draining, m.Incarnation(), nil, Ready, NotReady)
 	m.mu.Lock()
-	cancel, done := m.cancel, m.done
+	cancel, done, l, first := m.cancel, m.done, m.life, !m.stopping
+	m.stopping = true
 	m.mu.Unlock()
-	if m.change(Draining, m.Incarnation(), nil, Ready, NotReady) {
-		go func() {
-			m.drain(ctx)
-			cancel(errStopped)
-		}()
-	} else if m.Status().State == Starting {
-		cancel(errStopped)
-	}
 	if done == nil {
 		return nil
+	}
+	switch m.Status().State {
+	case Starting:
+		cancel(errStopped)
+	case Draining:
+		if first {
+			go func() {
+				m.leave(ctx, l)
+				cancel(errStopped)
+			}()
+		}
+	default:
 	}
 	select {
 	case <-done:
@@ -268,23 +286,78 @@ func (m *Member) Stop(ctx context.Context) error {
 	return nil
 }
 
-// handOvers is how many identities a member hands over at a time.
-const handOvers = 16
+// leave hands over what the member has, and leaves the cluster.
+func (m *Member) leave(ctx context.Context, l *life) {
+	if l == nil {
+		return
+	}
+	m.toDrain(l, errStopped)
+	select {
+	case <-l.drained:
+	case <-ctx.Done():
+		return
+	}
+	if l.Check() != nil {
+		return
+	}
+	if err := m.insist(ctx, func(ctx context.Context) error {
+		_, err := m.provider.Leave(ctx, m.name, contracts.MemberRequest{Incarnation: l.number})
+		return err
+	}); err != nil {
+		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("leave: %w", err)})
+	}
+}
 
-// drain gives away what the member has, and leaves.
-func (m *Member) drain(ctx context.Context) {
+// Drain hands over what the member serves. From then on it is Draining: it stays in the cluster and serves nothing, until [Member.Stop]. So it
+// is when an operator drains it, or another member takes its place, of which it learns by its next heartbeat. A member that loses its lease
+// then does not join again.
+//
+// Drain returns when everything was handed over. When ctx ends before, that goes on. A member that is Draining is waited for; in any other
+// state than Ready the error is a [StateError].
+func (m *Member) Drain(ctx context.Context) error {
+	m.change(Draining, m.Incarnation(), errDrained, Ready)
+	if s := m.Status(); s.State != Draining {
+		return &StateError{s}
+	}
 	m.mu.Lock()
 	l := m.life
 	m.mu.Unlock()
-	if l == nil || l.Check() != nil {
+	if l == nil {
+		return nil
+	}
+	m.toDrain(l, errDrained)
+	select {
+	case <-l.drained:
+		return l.Check()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// toDrain makes an incarnation hand over what it has, once.
+func (m *Member) toDrain(l *life, why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.why == nil {
+		l.why = why
+		close(l.drain)
+	}
+}
+
+// handOvers is how many identities a member hands over at a time.
+const handOvers = 16
+
+// handOver gives away what an incarnation has, when it is to.
+func (m *Member) handOver(l *life) {
+	defer close(l.drained)
+	ctx := l.Context()
+	select {
+	case <-l.drain:
+	case <-ctx.Done():
 		return
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })()
-	self := contracts.MemberRequest{Incarnation: l.number}
 	if err := m.insist(ctx, func(ctx context.Context) error {
-		_, err := m.provider.Drain(ctx, m.name, self)
+		_, err := m.provider.Drain(ctx, m.name, contracts.MemberRequest{Incarnation: l.number})
 		return err
 	}); err != nil {
 		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("drain: %w", err)})
@@ -295,19 +368,42 @@ func (m *Member) drain(ctx context.Context) {
 		room <- struct{}{}
 		hands.Go(func() {
 			defer func() { <-room }()
-			m.finish(ctx, a, errStopped)
+			m.finish(ctx, a, l.why)
 		})
 	}
 	hands.Wait()
-	if l.Check() != nil || ctx.Err() != nil {
-		return
-	}
-	if err := m.insist(ctx, func(ctx context.Context) error {
-		_, err := m.provider.Leave(ctx, m.name, self)
+}
+
+// Offer is what a member offers to host.
+type Offer struct {
+	Kinds   []string          // of identities
+	Labels  map[string]string // for placements that require or prefer some
+	Weight  int64             // share of the partitions, relative to the other members; 0 means 1
+	Full    bool              // it keeps what it has, and is given no new activations
+	Address string            // where the member is reached; empty: as before
+}
+
+// ChangeOffer changes what the member offers, all of it, from a new epoch on, and for when it joins again. What it serves stays. While the
+// provider cannot be reached, it is tried again until ctx ends; then the outcome is unknown.
+func (m *Member) ChangeOffer(ctx context.Context, o Offer) error {
+	if err := m.ready(); err != nil {
 		return err
-	}); err != nil {
-		m.emit(Event{What: RequestFailed, Incarnation: l.number, Err: fmt.Errorf("leave: %w", err)})
 	}
+	r := contracts.MemberOfferRequest{
+		Incarnation: m.Incarnation(), RequestID: rand.Text(), Kinds: o.Kinds, Labels: o.Labels, Weight: o.Weight, Full: o.Full, Address: o.Address,
+	}
+	err := m.insist(ctx, func(ctx context.Context) error {
+		_, err := m.provider.ChangeOffer(ctx, m.name, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o.Address = cmp.Or(o.Address, m.offer.Address)
+	m.offer = o
+	return nil
 }
 
 // insist sends a request until there is a definite response or the context ends. The codes count as definite, too.

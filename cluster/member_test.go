@@ -595,7 +595,7 @@ func TestNotHere(t *testing.T) {
 	})
 }
 
-// TestReplace: a new process takes the place of an old one, which hands over to it.
+// TestReplace: a new process takes the place of an old one, which hands over to it without being asked.
 func TestReplace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
@@ -607,11 +607,10 @@ func TestReplace(t *testing.T) {
 		next := w.start("ann-2", func(o *cluster.Options, _ *host) {
 			o.Replaces = contracts.Incarnation{Member: "ann", Incarnation: m.Incarnation()}
 		})
-		w.stop(m)
-		time.Sleep(20 * time.Second) // the next owner has learned of them
-		if n := len(next.Activations()); n != 10 {
-			t.Errorf("%d were handed over", n)
+		time.Sleep(20 * time.Second) // the old one has learned of it, and the next owner of what it has
+		if n := len(next.Activations()); n != 10 || m.Status().State != cluster.Draining {
+			t.Errorf("%d were handed over by %+v", n, m.Status())
 		}
-		w.stop(next)
+		w.stop(m, next)
 	})
 }

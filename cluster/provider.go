@@ -35,6 +35,7 @@ type Membership interface {
 	Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState, error)
 	Replace(ctx context.Context, member string, r contracts.MemberReplaceRequest) (contracts.MemberState, error)
 	Heartbeat(ctx context.Context, member string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error)
+	ChangeOffer(ctx context.Context, member string, r contracts.MemberOfferRequest) (contracts.MemberState, error)
 	Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error)
 	Leave(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error)
 }

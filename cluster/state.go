@@ -17,7 +17,7 @@ const (
 	Starting              // it has no answer yet
 	NotReady              // it runs, and cannot serve requests
 	Ready                 // it serves requests
-	Draining              // it hands over what it has
+	Draining              // it hands over what it has, and serves nothing new
 )
 
 // String is the state in words.

@@ -113,6 +113,10 @@ func (f *faulty) Heartbeat(ctx context.Context, m string, r contracts.MemberHear
 	return through(f, "heartbeat", func() (contracts.MemberState, error) { return f.Provider.Heartbeat(ctx, m, r) })
 }
 
+func (f *faulty) ChangeOffer(ctx context.Context, m string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
+	return through(f, "offer", func() (contracts.MemberState, error) { return f.Provider.ChangeOffer(ctx, m, r) })
+}
+
 func (f *faulty) Leave(ctx context.Context, m string, r contracts.MemberRequest) (contracts.MemberState, error) {
 	return through(f, "leave", func() (contracts.MemberState, error) { return f.Provider.Leave(ctx, m, r) })
 }

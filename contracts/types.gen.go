@@ -1215,6 +1215,9 @@ type MemberList struct {
 
 // MemberOfferRequest defines model for MemberOfferRequest.
 type MemberOfferRequest struct {
+	// Address Where the member is reached from now on. Without it the address stays as it is.
+	Address Address `json:"address,omitempty"`
+
 	// Full It hosts what it has and is given no new activations.
 	Full bool `json:"full,omitempty"`
 
@@ -1286,7 +1289,7 @@ type MemberState struct {
 	// Replayed The command was carried out before; nothing was changed now.
 	Replayed bool `json:"replayed"`
 
-	// Status An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
+	// Status After a heartbeat, DRAINING tells the member to hand over what it serves.
 	Status MemberStatus `json:"status,omitempty"`
 }
 

@@ -56,6 +56,14 @@ func (p provider) Heartbeat(ctx context.Context, member string, r contracts.Memb
 	}))
 }
 
+// ChangeOffer implements [cluster.Provider].
+func (p provider) ChangeOffer(ctx context.Context, member string, r contracts.MemberOfferRequest) (contracts.MemberState, error) {
+	return memberState(p.service.ChangeOffer(ctx, placement.ChangeOffer{
+		Cluster: p.cluster, Incarnation: placement.Incarnation{Member: member, Number: r.Incarnation}, RequestID: r.RequestID, Address: r.Address,
+		Offer: placement.Offer{Kinds: r.Kinds, Labels: r.Labels, Weight: int(r.Weight), Full: r.Full},
+	}))
+}
+
 // Drain implements [cluster.Provider].
 func (p provider) Drain(ctx context.Context, member string, r contracts.MemberRequest) (contracts.MemberState, error) {
 	return memberState(p.service.DrainMember(ctx, p.cluster, placement.Incarnation{Member: member, Number: r.Incarnation}))

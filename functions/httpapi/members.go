@@ -179,7 +179,9 @@ func (a *api) changeOffer(w http.ResponseWriter, r *http.Request, c Caller) erro
 	if err != nil {
 		return err
 	}
-	o, err := a.placement.ChangeOffer(r.Context(), placement.ChangeOffer{Cluster: clusterOf(r), Incarnation: i, RequestID: body.RequestID, Offer: offered})
+	o, err := a.placement.ChangeOffer(r.Context(), placement.ChangeOffer{
+		Cluster: clusterOf(r), Incarnation: i, RequestID: body.RequestID, Offer: offered, Address: body.Address,
+	})
 	return sendMember(w, o, err)
 }
 

@@ -87,7 +87,7 @@ func TestLifeOfAPlacement(t *testing.T) {
 	beat := `{"incarnation":1767225600000001,"seq":1,"ttl_seconds":30}`
 	for _, replayed := range []string{"false", "true"} {
 		d.post(chat+"/members/alice/heartbeat", beat).wants(t, 200, `{"member":"alice","incarnation":1767225600000001,
-			"expires_at":"2026-01-01T00:00:35.000Z","remaining_ms":30000,"replayed":`+replayed+`}`)
+			"status":"ACTIVE","expires_at":"2026-01-01T00:00:35.000Z","remaining_ms":30000,"replayed":`+replayed+`}`)
 	}
 
 	lobby := chat + "/activations/room/lobby"
@@ -150,9 +150,15 @@ func TestLifeOfAPlacement(t *testing.T) {
 	}
 
 	bob := `{"incarnation":1767225605000001}`
-	d.post(chat+"/members/bob/offer", `{"incarnation":1767225605000001,"request_id":"o1","kinds":["room","device"],"weight":2,"full":true}`).wants(t, 200,
+	d.post(chat+"/members/bob/offer", `{"incarnation":1767225605000001,"request_id":"o1","kinds":["room","device"],"weight":2,"full":true,"address":"10.0.0.6:9000"}`).wants(t, 200,
 		`{"member":"bob","incarnation":1767225605000001,"status":"ACTIVE","epoch":3,"replayed":false}`)
+	if s := d.get(chat + "/members").ok(t); !strings.Contains(s.raw, `"address":"10.0.0.6:9000"`) {
+		t.Errorf("the address of an offer: %s", s.raw)
+	}
 	d.post(chat+"/members/bob/drain", bob).wants(t, 200, `{"member":"bob","incarnation":1767225605000001,"status":"DRAINING","epoch":4,"moved":16,"replayed":false}`)
+	if s := d.post(chat+"/members/bob/heartbeat", `{"incarnation":1767225605000001,"seq":1}`).ok(t); s.body["status"] != "DRAINING" {
+		t.Errorf("a heartbeat of a member that drains: %s", s.raw)
+	}
 	d.post(chat+"/members/bob/leave", bob).wants(t, 200, `{"member":"bob","incarnation":1767225605000001,"status":"LEFT","epoch":5,"replayed":false}`)
 	d.post(chat+"/members/alice/evict", `{"incarnation":1767225600000001,"reason":"hangs"}`).wants(t, 200,
 		`{"member":"alice","incarnation":1767225600000001,"status":"DEAD","epoch":6,"replayed":false}`)

@@ -203,11 +203,11 @@ func (o *placementOracle) answerMember(c placementCommand, now time.Time) placem
 			return placementAnswer{Code: "STALE_INCARNATION", Number: s.number}
 		case c.seq > s.seq:
 			s.seq, s.ends = c.seq, now.Add(c.ttl)
-			return placementAnswer{Code: "OK", Number: s.number}
+			return placementAnswer{Code: "OK", Number: s.number, Status: s.status}
 		case !now.Before(s.ends):
 			return placementAnswer{Code: "LEASE_EXPIRED", Number: s.number}
 		default:
-			return placementAnswer{Code: "OK", Replayed: true, Number: s.number}
+			return placementAnswer{Code: "OK", Replayed: true, Number: s.number, Status: s.status}
 		}
 	case "drain member":
 		switch {

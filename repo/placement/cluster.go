@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -234,7 +235,7 @@ func (c Join) decide(v *sight) plan {
 		p.heir = map[string]string{old.Member: c.Member}
 		if v.seats[old.Member].status == MemberActive {
 			p.set(v, old, MemberDraining)
-			p.writes = append(p.writes, c.seatWrite(old, v.seats[old.Member], MemberDraining, epoch))
+			p.writes = append(p.writes, c.seatWrite(old, v.seats[old.Member], MemberDraining, epoch), c.leaseDrains(old))
 			p.events = append(p.events, Event{Member: old, From: string(MemberActive), To: string(MemberDraining), Reason: "replaced by " + c.Member})
 		}
 	}
@@ -255,8 +256,8 @@ func (p *plan) set(v *sight, i Incarnation, status Status) {
 	}
 }
 
-// DrainMember gives a member no new activations, and its partitions to the others. It keeps the activations that it has. Draining it
-// again changes nothing.
+// DrainMember gives a member no new activations, and its partitions to the others. It keeps the activations that it has, until it learns of
+// it by its next heartbeat and hands them over. Draining it again changes nothing.
 func (s *Service) DrainMember(ctx context.Context, c Cluster, i Incarnation) (MemberOutcome, error) {
 	if err := first(c.Validate(), i.Validate()); err != nil {
 		return MemberOutcome{}, err
@@ -271,7 +272,7 @@ func (s *Service) DrainMember(ctx context.Context, c Cluster, i Incarnation) (Me
 		}
 		p := plan{
 			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberDraining}, cause: i.Member + " drains", members: slices.Clone(v.top.Members),
-			writes: []docstore.Write{c.seatWrite(i, found, MemberDraining, v.top.Epoch+1)},
+			writes: []docstore.Write{c.seatWrite(i, found, MemberDraining, v.top.Epoch+1), c.leaseDrains(i)},
 			events: []Event{{Member: i, From: string(MemberActive), To: string(MemberDraining)}},
 		}
 		p.set(v, i, MemberDraining)
@@ -285,16 +286,17 @@ type ChangeOffer struct {
 	Offer
 
 	Incarnation Incarnation
+	Address     string // for those who look the member up; empty: it stays as it is
 	RequestID   string // the same for every delivery of the same intention
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c ChangeOffer) Validate() error {
-	return first(c.Cluster.Validate(), c.Incarnation.Validate(), checkRequestID(c.RequestID), c.Offer.Validate())
+	return first(c.Cluster.Validate(), c.Incarnation.Validate(), checkRequestID(c.RequestID), c.Offer.Validate(), checkAddress(c.Address))
 }
 
 func (c ChangeOffer) request() rule.Request {
-	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10), c.RequestID).With(c.text())
+	return rule.Identify("offer", c.Incarnation.Member, strconv.FormatInt(c.Incarnation.Number, 10), c.RequestID).With(c.text(), c.Address)
 }
 
 // ChangeOffer changes what a member offers; see [ChangeOffer]. It costs what a join costs. The codes of rejections are MemberUnknown,
@@ -329,7 +331,7 @@ func (c ChangeOffer) decide(v *sight) plan {
 	p.set(v, i, found.status)
 	for n := range p.members {
 		if p.members[n].Member == i.Member {
-			p.members[n].Offer = c.Offer
+			p.members[n].Offer, p.members[n].Address = c.Offer, cmp.Or(c.Address, p.members[n].Address)
 		}
 	}
 	return p

@@ -52,6 +52,7 @@ const (
 	fExpiresAt = "expires_at"
 	fBeatAt    = "beat_at"
 	fTTL       = "ttl_ms"
+	fDraining  = "draining" // true once the member drains, so that its heartbeats tell it
 )
 
 var (
@@ -197,6 +198,15 @@ type LeaseState struct {
 	Number    int64     // of the incarnation
 	Seq       int64     // of the latest heartbeat
 	ExpiresAt time.Time // zero if the lease was ended
+	Draining  bool      // the member is to hand over what it serves
+}
+
+// status is that of a member which has the lease.
+func (l LeaseState) status() Status {
+	if l.Draining {
+		return MemberDraining
+	}
+	return MemberActive
 }
 
 // held reports whether the lease lasts, or may last, at a time.
@@ -204,7 +214,7 @@ func (l LeaseState) held(at time.Time) bool { return !l.ExpiresAt.IsZero() && at
 
 func (c Cluster) leaseOf(name string, d docstore.Doc) (LeaseState, error) {
 	r := rule.Read(c.lease(name), d)
-	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt)}
+	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt), Draining: r.Flag(fDraining)}
 	return l, r.Err()
 }
 
@@ -224,7 +234,15 @@ func (c Cluster) leaseWrite(i Incarnation, found LeaseState, ttl time.Duration) 
 			fIncarnation: docstore.Int(i.Number), fSeq: docstore.Int(0), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now,
 			fTTL: docstore.Int(ttl.Milliseconds()),
 		},
-		Keep: keepForever,
+		Unset: []string{fDraining},
+		Keep:  keepForever,
+	}
+}
+
+// leaseDrains notes with the lease of an incarnation that it drains.
+func (c Cluster) leaseDrains(i Incarnation) docstore.Write {
+	return docstore.Write{
+		Key: c.lease(i.Member), If: docstore.Eq{Field: fIncarnation, Value: docstore.Int(i.Number)}, Set: map[string]docstore.Value{fDraining: docstore.Bool(true)},
 	}
 }
 
@@ -237,7 +255,8 @@ func (c Cluster) leaseEnd(i Incarnation, expired bool, keep time.Duration) docst
 	return docstore.Write{Key: c.lease(i.Member), If: cond, Set: map[string]docstore.Value{fBeatAt: docstore.Now}, Unset: []string{fExpiresAt}, Keep: keep}
 }
 
-// Heartbeat keeps an incarnation alive: its lease lasts from now for another time to live.
+// Heartbeat keeps an incarnation alive: its lease lasts from now for another time to live. The status of its outcome says whether the member
+// drains.
 type Heartbeat struct {
 	Cluster
 
@@ -277,7 +296,7 @@ func (c Heartbeat) Write() docstore.Write {
 
 // Granted is the lease, unless it was over before the response arrived.
 func (c Heartbeat) Granted(l LeaseState, w rule.When) MemberOutcome {
-	o := MemberOutcome{Code: OK, Incarnation: c.Incarnation, ExpiresAt: l.ExpiresAt, At: w.Latest()}
+	o := MemberOutcome{Code: OK, Incarnation: c.Incarnation, Status: l.status(), ExpiresAt: l.ExpiresAt, At: w.Latest()}
 	if w.Late(l.ExpiresAt) {
 		o.Code, o.Detail = LateAnswer, "the store took "+w.Took.Round(time.Millisecond).String()+" to respond, longer than the lease lasts"
 	}
@@ -295,7 +314,7 @@ func (c Heartbeat) Refusal(l LeaseState, w rule.When) MemberOutcome {
 	case w.Late(l.ExpiresAt):
 		o.Code, o.Detail = LateAnswer, "the lease expired at "+string(docstore.FormatTime(l.ExpiresAt))+"; send a new heartbeat"
 	default:
-		o.Code, o.Replayed = OK, true
+		o.Code, o.Status, o.Replayed = OK, l.status(), true
 	}
 	return o
 }
