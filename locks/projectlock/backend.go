@@ -39,6 +39,11 @@ type attempt struct {
 	request *request    // of the service
 }
 
+func newAttempt(scope Scope) *attempt {
+	id := newID()
+	return &attempt{id: id, scope: scope, request: &request{id: id}}
+}
+
 // renewal is one call of Renew, with all its tries.
 type renewal struct {
 	request string          // its ID with the service

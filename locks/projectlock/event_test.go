@@ -70,8 +70,9 @@ func TestListenerThatUsesTheProject(t *testing.T) {
 		var last []EventType
 		w.Subscribe(func(e Event) { last = append(last, e.Type) })
 		lease = w.acquire(nil)
-		go func() { _, _ = w.Renew(t.Context(), lease) }() // the release waits for the renewal, which waits for its listeners
-		time.Sleep(time.Second)
+		if _, err := w.Renew(t.Context(), lease); err != nil {
+			t.Error(err)
+		}
 		if want := []EventType{Acquired, Renewed, Released}; !slices.Equal(last, want) {
 			t.Errorf("%v, want %v", last, want)
 		}

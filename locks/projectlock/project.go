@@ -147,7 +147,7 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 		return nil, err
 	}
 	p.clean(ctx)
-	a := &attempt{id: newID(), scope: s.Scope}
+	a := newAttempt(s.Scope)
 	a.warn = func(message string) { p.warn(&leftover{id: a.id, scope: a.scope}, message) }
 	a.remains = func(err error) { p.remains(&leftover{id: a.id, scope: a.scope, until: p.clock().Wall().Add(TTL)}, err) }
 	for n := 1; ; n++ {

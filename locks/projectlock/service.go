@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -25,10 +26,40 @@ type service struct {
 	clock    term.Clock
 }
 
-// request is what an acquire has sent.
+// request is what an acquire sends: all its tries have one ID, so that they obtain one lease.
 type request struct {
-	id   string
-	open bool // one of its tries may have been carried out, or may still be
+	mu      sync.Mutex
+	id      string
+	pending int  // tries without a response
+	open    bool // one of those that failed may have been carried out, or may still be
+}
+
+func (r *request) begin() (id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending++
+	return r.id
+}
+
+func (r *request) end(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending--
+	r.open = unsettled(err) || r.open && unread(err)
+}
+
+// another is for an acquire whose lease has ended already.
+func (r *request) another() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.id, r.open = newID(), false
+}
+
+// unknown reports whether there may be a lease.
+func (r *request) unknown() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pending > 0 || r.open
 }
 
 func (*service) name() Backend { return Service }
@@ -36,13 +67,10 @@ func (*service) name() Backend { return Service }
 func (s *service) key(scope Scope) string { return s.prefix + ":" + string(scope) }
 
 func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error) {
-	if a.request == nil {
-		a.request = &request{id: a.id}
-	}
 	begin := s.clock()
 	lease, err := s.ask(ctx, a)
 	if errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired) {
-		a.request = &request{id: newID()} // an earlier try obtained a lease, which has ended
+		a.request.another() // an earlier try obtained a lease, which has ended
 		begin = s.clock()
 		lease, err = s.ask(ctx, a)
 	}
@@ -58,15 +86,15 @@ func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error
 	return grant{}, cmp.Or(s.end(ctx, a.scope, a.id, lease.FencingToken), errAbandoned)
 }
 
-// ask sends the acquire with its request_id: the tries of one attempt obtain one lease.
+// ask sends the acquire.
 func (s *service) ask(ctx context.Context, a *attempt) (contracts.Lease, error) {
 	lease, err := s.provider.Acquire(ctx, s.key(a.scope), contracts.AcquireRequest{
-		OwnerID: s.owner, RequestID: a.request.id, TTLSeconds: int64(TTL / time.Second), Metadata: contracts.Metadata{"scope": string(a.scope)},
+		OwnerID: s.owner, RequestID: a.request.begin(), TTLSeconds: int64(TTL / time.Second), Metadata: contracts.Metadata{"scope": string(a.scope)},
 	})
 	if err == nil {
 		err = s.check(a.scope, 0, lease)
 	}
-	a.request.open = unsettled(err) || a.request.open && unread(err)
+	a.request.end(err)
 	return lease, err
 }
 
@@ -127,14 +155,12 @@ func (s *service) end(ctx context.Context, scope Scope, id string, token int64) 
 
 // abandon sends the request of an acquire again whose outcome is not known. That returns the lease if there is one, which it releases.
 func (s *service) abandon(a *attempt) {
-	if a.request == nil || !a.request.open {
+	if !a.request.unknown() {
 		return
 	}
-	r := *a.request
 	go func() {
-		again := &attempt{id: a.id, scope: a.scope, request: &r}
 		_, _ = run(context.Background(), TryTimeout, func(ctx context.Context, _ *try) (struct{}, error) {
-			lease, err := s.ask(ctx, again)
+			lease, err := s.ask(ctx, a)
 			if err == nil {
 				err = s.end(ctx, a.scope, a.id, lease.FencingToken)
 			}
