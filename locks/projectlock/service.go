@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/locks"
 )
@@ -68,53 +69,45 @@ func (s *service) key(scope Scope) string { return s.prefix + ":" + string(scope
 
 func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error) {
 	begin := s.clock()
-	lease, err := s.ask(ctx, a)
+	got, err := s.ask(ctx, a)
 	if errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired) {
 		a.request.another() // an earlier try obtained a lease, which has ended
 		begin = s.clock()
-		lease, err = s.ask(ctx, a)
+		got, err = s.ask(ctx, a)
 	}
 	if err != nil {
 		return grant{}, err
 	}
-	g := s.granted(begin, lease)
+	g := s.granted(begin, got)
 	if t.commit() {
 		return g, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), TryTimeout)
 	defer cancel()
-	return grant{}, cmp.Or(s.end(ctx, a.scope, a.id, lease.FencingToken), errAbandoned)
+	return grant{}, cmp.Or(s.end(ctx, a.scope, a.id, got.FencingToken), errAbandoned)
 }
 
 // ask sends the acquire.
 func (s *service) ask(ctx context.Context, a *attempt) (contracts.Lease, error) {
-	lease, err := s.provider.Acquire(ctx, s.key(a.scope), contracts.AcquireRequest{
+	got, err := s.provider.Acquire(ctx, s.key(a.scope), contracts.AcquireRequest{
 		OwnerID: s.owner, RequestID: a.request.begin(), TTLSeconds: int64(TTL / time.Second), Metadata: contracts.Metadata{"scope": string(a.scope)},
 	})
 	if err == nil {
-		err = s.check(a.scope, 0, lease)
+		err = s.asked(a.scope, 0).Granted(got)
 	}
 	a.request.end(err)
-	return lease, err
+	return got, err
 }
 
-func (s *service) granted(begin term.Moment, lease contracts.Lease) grant {
-	g := newGrant(begin, min(TTL, time.Duration(lease.RemainingMs)*time.Millisecond))
-	g.service = lease
+func (s *service) granted(begin term.Moment, l contracts.Lease) grant {
+	g := newGrant(begin, min(TTL, time.Duration(l.RemainingMs)*time.Millisecond))
+	g.service = l
 	return g
 }
 
-// check reports what is wrong with a response that should be the caller's lease. A token of 0 means a new one.
-func (s *service) check(scope Scope, token int64, l contracts.Lease) error {
-	switch {
-	case l.LockKey != s.key(scope) || l.State != contracts.StateActive || l.RemainingMs <= 0:
-		return fmt.Errorf("the service responded to a lease of %q with one of %q in state %q, %d ms before its expiry", s.key(scope), l.LockKey, l.State, l.RemainingMs)
-	case l.OwnerID != s.owner && !strings.HasSuffix(l.OwnerID, "#"+s.owner):
-		return fmt.Errorf("the service responded to %q with a lease of %q", s.owner, l.OwnerID)
-	case l.FencingToken <= 0 || token != 0 && l.FencingToken != token:
-		return fmt.Errorf("the service responded to a lease with token %d with one with token %d", token, l.FencingToken)
-	}
-	return nil
+// asked is what a request about a lock is about. A token of 0 means a new lease.
+func (s *service) asked(scope Scope, token int64) lease.Asked {
+	return lease.Asked{Key: s.key(scope), Owner: s.owner, Token: token}
 }
 
 func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) {
@@ -122,14 +115,14 @@ func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) 
 		OwnerID: s.owner, FencingToken: h.token, RequestID: r.request, TTLSeconds: int64(TTL / time.Second), ExpiresAt: r.known.ExpiresAt,
 	}
 	begin := s.clock()
-	lease, err := s.provider.Renew(ctx, s.key(h.scope), req)
+	got, err := s.provider.Renew(ctx, s.key(h.scope), req)
 	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeLeaseChanged && !e.ExpiresAt.IsZero() {
 		req.RequestID, req.ExpiresAt = newID(), e.ExpiresAt.UTC().Format(contracts.TimeFormat) // a renewal of this lease whose response was lost
 		begin = s.clock()
-		lease, err = s.provider.Renew(ctx, s.key(h.scope), req)
+		got, err = s.provider.Renew(ctx, s.key(h.scope), req)
 	}
 	if err == nil {
-		err = s.check(h.scope, h.token, lease)
+		err = s.asked(h.scope, h.token).Granted(got)
 	}
 	if gone(err) {
 		err = fmt.Errorf("%w: %w", ErrLost, err)
@@ -137,7 +130,7 @@ func (s *service) renew(ctx context.Context, h *held, r renewal) (grant, error) 
 	if err != nil {
 		return grant{}, err
 	}
-	return s.granted(begin, lease), nil
+	return s.granted(begin, got), nil
 }
 
 func (s *service) release(ctx context.Context, l *leftover) error {
@@ -146,9 +139,12 @@ func (s *service) release(ctx context.Context, l *leftover) error {
 
 // end releases a lease. Its own ID makes the request the same whenever it is sent again.
 func (s *service) end(ctx context.Context, scope Scope, id string, token int64) error {
-	_, err := s.provider.Release(ctx, s.key(scope), contracts.ReleaseRequest{OwnerID: s.owner, FencingToken: token, RequestID: id})
+	ended, err := s.provider.Release(ctx, s.key(scope), contracts.ReleaseRequest{OwnerID: s.owner, FencingToken: token, RequestID: id})
 	if gone(err) || errors.Is(err, contracts.CodeLockNotHeld) || errors.Is(err, contracts.CodeNotFound) {
 		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	if err == nil {
+		err = s.asked(scope, token).Ended(ended)
 	}
 	return err
 }
@@ -160,9 +156,9 @@ func (s *service) abandon(a *attempt) {
 	}
 	go func() {
 		_, _ = run(context.Background(), TryTimeout, func(ctx context.Context, _ *try) (struct{}, error) {
-			lease, err := s.ask(ctx, a)
+			got, err := s.ask(ctx, a)
 			if err == nil {
-				err = s.end(ctx, a.scope, a.id, lease.FencingToken)
+				err = s.end(ctx, a.scope, a.id, got.FencingToken)
 			}
 			return struct{}{}, err // otherwise the lease expires
 		})
