@@ -106,6 +106,8 @@ type output struct {
 	holder   string
 
 	at time.Time // when the store decided, where the response says so and a model asks
+
+	nothing bool // nothing was done, as the store says who failed: such an attempt is left out of the history
 }
 
 // caller sends commands for one owner, and retries after a lost response.
@@ -115,6 +117,9 @@ type caller struct {
 	random *rand.Rand
 	tokens []int64 // of what it was granted, newest last
 	next   int     // request number
+
+	// told lets the check see the responses that the caller lost. Fewer explanations are possible then, and fewer have to be tried.
+	told bool
 }
 
 // owner is who the caller says that it is.
@@ -157,14 +162,16 @@ func (c *caller) send(command any, grants bool, once func() (output, error)) err
 		}
 		returned := time.Since(c.begin)
 		in.to = c.clock.Now()
+		seen := o
 		if c.random.IntN(6) == 0 {
 			o = output{} // the response was lost: the work has been done
 		}
-		c.mu.Lock()
-		c.operations = append(c.operations, porcupine.Operation{
-			ClientId: c.number, Input: in, Output: o, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
-		})
-		c.mu.Unlock()
+		if !c.told {
+			seen = o
+		}
+		if !seen.nothing {
+			c.add(in, seen, called, returned)
+		}
 		if o.known {
 			if o.code == "OK" && grants {
 				c.tokens = append(c.tokens, o.token)
@@ -172,6 +179,15 @@ func (c *caller) send(command any, grants bool, once func() (output, error)) err
 			return nil
 		}
 	}
+}
+
+// add adds an attempt to the history.
+func (c *caller) add(in *input, o output, called, returned time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.operations = append(c.operations, porcupine.Operation{
+		ClientId: c.number, Input: in, Output: o, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
+	})
 }
 
 // modelled is the lock's name in the model, where it has no meaning.
@@ -349,6 +365,25 @@ func timeText(t time.Time) string {
 	return string(docstore.FormatTime(t))
 }
 
+// witness is in the context of a command, and learns what its caller does not.
+type witness struct {
+	applied time.Time // when the write was applied with which the store failed; zero if none was
+	freed   time.Time // when an activation was ended; zero if none was
+}
+
+func (o *witness) note(writes []docstore.Write, at time.Time, failed bool) {
+	if failed {
+		o.applied = at
+	}
+	for _, w := range writes {
+		if w.Set["phase"] == docstore.String("FREE") {
+			o.freed = at
+		}
+	}
+}
+
+type witnessKey struct{}
+
 // faultyStore fails now and then: before it does anything, or after it has done everything.
 type faultyStore struct {
 	through
@@ -364,10 +399,14 @@ func (f *faultyStore) Write(ctx context.Context, writes ...docstore.Write) (docs
 	f.mu.Lock()
 	fate := f.random.IntN(10)
 	f.mu.Unlock()
+	seen, _ := ctx.Value(witnessKey{}).(*witness)
 	if fate == 0 {
 		return docstore.Result{}, fmt.Errorf("%w: injected, before", docstore.ErrUnavailable)
 	}
 	r, err := f.Store.Write(ctx, writes...)
+	if seen != nil && err == nil && r.Applied {
+		seen.note(writes, r.At, fate == 1)
+	}
 	if fate == 1 && err == nil {
 		return docstore.Result{}, fmt.Errorf("%w: injected, after", docstore.ErrUnavailable)
 	}

@@ -29,22 +29,15 @@ func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, n
 		return err
 	}
 	first.members[0].ends = clock.Now().Add(historyTTL).UnixMilli()
-	steps := 0
-	err = record(clock, seed, placementModel(first, &steps), func(c *caller) func() error {
+	return record(clock, seed, placementModel(first), func(c *caller) func() error {
+		c.told = true
 		p := &placing{
-			caller: c, cluster: cluster, service: placement.New(paused, &placement.Options{Now: clock.Now}), lives: map[string]int64{}, seqs: map[string]int64{},
+			caller: c, cluster: cluster, lives: map[string]int64{}, seqs: map[string]int64{},
+			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name}, &placement.Options{Now: clock.Now}),
 		}
 		return func() error { return p.command(ctx) }
 	})
-	if steps > placementSteps {
-		return nil
-	}
-	return err
 }
-
-// placementSteps bounds the search for an explanation, in steps of the model. In one history of a hundred, so much is uncertain at once that
-// the search has no end in sight; it is not judged, whether right or wrong.
-const placementSteps = 30_000
 
 // historyMembers are the names of members in histories.
 var historyMembers = []string{"ann", "bob", "cleo"}
@@ -82,18 +75,10 @@ type placing struct {
 	holds   []placementCommand
 	lives   map[string]int64 // incarnations that it made
 	seqs    map[string]int64
-	sent    int
 }
-
-// placementCommands is how many commands a caller of a history sends: a model in which time and membership are uncertain as well takes
-// few of them.
-const placementCommands = 15
 
 // command sends a random command until it has a response.
 func (p *placing) command(ctx context.Context) error {
-	if p.sent++; p.sent > placementCommands {
-		return nil
-	}
 	c := placementCommand{id: "x", member: historyMembers[p.random.IntN(len(historyMembers))], request: p.request(), ttl: historyTTL}
 	c.number = p.lives[c.member]
 	hold := func(do string) {
@@ -123,13 +108,16 @@ func (p *placing) command(ctx context.Context) error {
 		hold("write")
 	case n < 17:
 		hold("deactivate")
+	case n < 18:
+		return p.sweep(ctx)
 	default:
 		c.do = "lookup"
 	}
 	return p.send(c, false, func() (output, error) {
-		a, at, err := sendPlacementAt(ctx, p.service, p.cluster, c)
-		if errors.Is(err, docstore.ErrUnavailable) {
-			return output{}, nil
+		seen := &witness{}
+		a, at, err := sendPlacementAt(context.WithValue(ctx, witnessKey{}, seen), p.service, p.cluster, c)
+		if errors.Is(err, docstore.ErrUnavailable) { // what it did before its last write, evictions, others may have done
+			return output{nothing: seen.applied.IsZero(), at: seen.applied}, nil
 		}
 		if err != nil {
 			return output{}, err
@@ -138,6 +126,19 @@ func (p *placing) command(ctx context.Context) error {
 		o := outputOf(c, a)
 		o.at = at
 		return o, nil
+	})
+}
+
+// sweep sweeps the cluster. What matters of it is whether it freed the activation: members whose leases are over may be evicted at any
+// moment anyway.
+func (p *placing) sweep(ctx context.Context) error {
+	return p.send(placementCommand{do: "sweep", member: historyMembers[0]}, false, func() (output, error) {
+		seen := &witness{}
+		_, err := p.service.Sweep(context.WithValue(ctx, witnessKey{}, seen), 0)
+		if errors.Is(err, docstore.ErrUnavailable) {
+			err = nil
+		}
+		return output{known: true, code: "OK", nothing: seen.freed.IsZero(), at: seen.freed}, err
 	})
 }
 
@@ -244,8 +245,7 @@ func (s *placementState) shown(code string) output {
 
 // placementModel is what may happen to one identity, one command at a time. Members whose leases are over may be evicted at any moment:
 // any caller does it on its way. As in [model], states are numbered, and where a command led from each is remembered.
-// steps counts.
-func placementModel(first placementState, steps *int) porcupine.Model {
+func placementModel(first placementState) porcupine.Model {
 	type edge struct {
 		from int
 		by   *input
@@ -266,9 +266,6 @@ func placementModel(first placementState, steps *int) porcupine.Model {
 	return (&porcupine.NondeterministicModel{
 		Init: func() []any { return []any{number(first)} },
 		Step: func(state, in, out any) []any {
-			if *steps++; *steps > placementSteps {
-				return nil // no explanation is looked for any more
-			}
 			e := edge{state.(int), in.(*input)}
 			next, ok := known[e]
 			if !ok {
@@ -291,7 +288,7 @@ func placementModel(first placementState, steps *int) porcupine.Model {
 func followPlacement(from placementState, in *input, out output) map[placementState]bool {
 	next := map[placementState]bool{}
 	c, first, last := in.command.(placementCommand), in.from, in.to
-	if out.known {
+	if !out.at.IsZero() {
 		first, last, out.at = out.at, out.at, time.Time{}
 	}
 	for at := first; !at.After(last); at = at.Add(tick) {
@@ -340,6 +337,12 @@ func stepPlacement(s placementState, c placementCommand, since, now time.Time) [
 	says := func(code string) []placementOutcome { return []placementOutcome{{s, output{known: true, code: code}}} }
 	shows := func(code string) []placementOutcome { return []placementOutcome{{s, s.shown(code)}} }
 	switch c.do {
+	case "sweep":
+		if s.phase == "FREE" || s.alive() {
+			return nil
+		}
+		s.phase, s.until = "FREE", 0
+		return says("OK")
 	case "join":
 		n := slices.Index(m.joins[:], c.request)
 		switch {

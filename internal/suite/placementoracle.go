@@ -15,13 +15,23 @@ type placementOracle struct {
 	top         *placement.Topology
 	members     map[string]*seatOracle
 	activations map[string]*activationOracle
-	events      []string // one for each change
+	events      []eventOracle // one for each change
+	now         time.Time     // of the command that is carried out
+
+	walked   int64 // the epoch at which a sweep looked through the cluster, and when
+	walkedAt time.Time
+}
+
+type eventOracle struct {
+	at   time.Time
+	text string
 }
 
 // seatOracle is what became of the incarnations of one name.
 type seatOracle struct {
 	number        int64
 	status        string // ACTIVE, DRAINING, LEFT or DEAD
+	changed       time.Time
 	seq           int64
 	ends          time.Time // of its lease; zero if it was ended
 	joins, offers memory
@@ -38,6 +48,7 @@ type activationOracle struct {
 	failed         bool
 	reason, data   string
 	version        int64
+	changed        time.Time // its phase, owner or token
 	claims, writes memory
 }
 
@@ -118,11 +129,12 @@ func (o *placementOracle) begin(now time.Time, heir map[string]string, change fu
 }
 
 func (o *placementOracle) event(who string, number int64, id, to string) {
-	o.events = append(o.events, fmt.Sprintf("%s/%d %s %s", who, number, id, to))
+	o.events = append(o.events, eventOracle{o.now, fmt.Sprintf("%s/%d %s %s", who, number, id, to)})
 }
 
 // answerMember is for the commands on members.
 func (o *placementOracle) answerMember(c placementCommand, now time.Time) placementAnswer {
+	o.now = now
 	s := o.seat(c.member)
 	stale := func(name string) placementAnswer {
 		s := o.seat(name)
@@ -242,7 +254,7 @@ func (o *placementOracle) answerMember(c placementCommand, now time.Time) placem
 		if !lives {
 			return stale(c.member)
 		}
-		s.status, s.ends = "LEFT", time.Time{}
+		s.status, s.ends, s.changed = "LEFT", time.Time{}, now
 		o.begin(now, nil, drop(c.member))
 		o.event(c.member, s.number, "", "LEFT")
 		return is("OK")
@@ -251,6 +263,7 @@ func (o *placementOracle) answerMember(c placementCommand, now time.Time) placem
 
 // evict ends all leases that are over.
 func (o *placementOracle) evict(now time.Time) {
+	o.now = now
 	var dead []string
 	for name, s := range o.members {
 		if s.live() && !s.ends.IsZero() && !now.Before(s.ends) {
@@ -262,12 +275,46 @@ func (o *placementOracle) evict(now time.Time) {
 	}
 	for _, name := range dead {
 		s := o.members[name]
-		s.status, s.ends = "DEAD", time.Time{}
+		s.status, s.ends, s.changed = "DEAD", time.Time{}, now
 		o.event(name, s.number, "", "DEAD")
 	}
 	o.begin(now, nil, func(all []placement.Member, _ int64) []placement.Member {
 		return slices.DeleteFunc(all, func(m placement.Member) bool { return slices.Contains(dead, m.Member) })
 	})
+}
+
+// sweep evicts, and looks through a cluster whose members changed since the last time, or once a day: activations of owners that are gone, and
+// of those that let an hour pass after their lock, are free; what has ended is removed after its time.
+func (o *placementOracle) sweep(now time.Time) {
+	if o.evict(now); o.top.Epoch == 0 || o.walked == o.top.Epoch && now.Before(o.walkedAt.Add(24*time.Hour)) {
+		return
+	}
+	o.walked, o.walkedAt = o.top.Epoch, now
+	over := func(at time.Time, keep time.Duration) bool { return !now.Before(at.Add(keep + oracleOverdue)) }
+	for id, a := range o.activations {
+		reason := ""
+		switch {
+		case a.phase == "FREE":
+			if a.token != 0 && over(a.changed, oracleRetention) {
+				delete(o.activations, id)
+			}
+			continue
+		case o.alive(a) == nil:
+			reason = "its owner is gone"
+		case a.phase == "LOCKED" && !now.Before(a.until.Add(time.Hour)):
+			reason = "its owner did not activate it"
+		default:
+			continue
+		}
+		o.event(a.owner, a.number, id, "FREE")
+		a.phase, a.reason, a.changed = "FREE", reason, now
+	}
+	for name, s := range o.members {
+		if s.number != 0 && !s.live() && over(s.changed, oracleRetention) {
+			delete(o.members, name)
+		}
+	}
+	o.events = slices.DeleteFunc(o.events, func(e eventOracle) bool { return over(e.at, 24*time.Hour) })
 }
 
 // alive is the member that has an activation, nil if it is free or its owner is gone.
@@ -306,6 +353,7 @@ func (o *placementOracle) settle(id string, now time.Time) {
 
 // answer is for the commands on activations.
 func (o *placementOracle) answer(c placementCommand, now time.Time) placementAnswer {
+	o.now = now
 	a := o.activation(c.id)
 	if slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
 		o.settle(c.id, now)
@@ -320,7 +368,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		if a.token++; a.token == 1 {
 			a.token = anew
 		}
-		a.owner, a.number, a.phase, a.until, a.failed, a.reason = to.Member, to.Number, phase, until, false, ""
+		a.owner, a.number, a.phase, a.until, a.failed, a.reason, a.changed = to.Member, to.Number, phase, until, false, "", now
 		o.event(a.owner, a.number, c.id, phase)
 		return shown("OK")
 	}
@@ -363,7 +411,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		case code != "OK":
 			return placementAnswer{Code: code}
 		}
-		a.phase = to
+		a.phase, a.changed = to, now
 		o.event(a.owner, a.number, c.id, to)
 		return placementAnswer{Code: "OK", Token: c.token, Phase: to}
 	}
@@ -485,7 +533,7 @@ func (o *placementOracle) learn(c placementCommand, want *placementAnswer, got p
 		want.Token, o.activations[c.id].token = got.Token, got.Token
 	}
 	for i, e := range o.events { // of what was just learned
-		o.events[i] = strings.Replace(e, fmt.Sprintf("%s/%d ", c.member, anew), fmt.Sprintf("%s/%d ", c.member, got.Number), 1)
+		o.events[i].text = strings.Replace(e.text, fmt.Sprintf("%s/%d ", c.member, anew), fmt.Sprintf("%s/%d ", c.member, got.Number), 1)
 	}
 	return nil
 }

@@ -92,6 +92,14 @@ var placementRaces = map[string]func(docstore.Store) docstore.Store{
 			return w
 		})
 	},
+	"a sweep that does not ask again": func(s docstore.Store) docstore.Store {
+		return change(s, func(w docstore.Write) docstore.Write {
+			if w.Set["reason"] == docstore.String("its owner is gone") && w.Key.Kind == placement.ActivationKind {
+				w.If = nil
+			}
+			return w
+		})
+	},
 	"a blind put": func(s docstore.Store) docstore.Store {
 		return change(s, func(w docstore.Write) docstore.Write {
 			if _, grant := w.Set["claimed_at"]; grant {
@@ -124,6 +132,17 @@ var placementProgramMutants = map[string]func(docstore.Store) docstore.Store{
 			return w
 		})
 	},
+	"freed without an event": func(s docstore.Store) docstore.Store {
+		return change(s, func(w docstore.Write) docstore.Write {
+			if w.Key.Kind == "placement_events" && w.Set["reason"] == docstore.String("its owner is gone") {
+				w.Set = map[string]docstore.Value{"at": docstore.Now, "to": docstore.String("")}
+			}
+			return w
+		})
+	},
+	"removed at once": func(s docstore.Store) docstore.Store {
+		return impatient{through{s}}
+	},
 	"an end that stays": func(s docstore.Store) docstore.Store {
 		return change(s, func(w docstore.Write) docstore.Write {
 			if w.Key.Kind == "placement_member_leases" {
@@ -136,6 +155,24 @@ var placementProgramMutants = map[string]func(docstore.Store) docstore.Store{
 	"states forgotten": func(s docstore.Store) docstore.Store { return amnesia(s, "w") },
 	"joins forgotten":  func(s docstore.Store) docstore.Store { return amnesia(s, "j") },
 	"offers forgotten": func(s docstore.Store) docstore.Store { return amnesia(s, "o") },
+}
+
+// impatient is a store that shows ended activations to those who look through them as if they had ended long ago.
+type impatient struct{ through }
+
+func (s impatient) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	p, err := s.through.List(ctx, q)
+	p.At = p.At.Add(oracleRetention + oracleOverdue)
+	return p, err
+}
+
+func (s impatient) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	for i, w := range writes {
+		if w.Delete && w.Key.Kind == placement.ActivationKind {
+			writes[i].If = docstore.Has{Field: "phase"}
+		}
+	}
+	return s.through.Write(ctx, writes...)
 }
 
 // amnesia keeps requests of a kind from being remembered.

@@ -89,6 +89,11 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most", MaxMembers, maxBodyBytes),
 			}).outcome, nil
 		}
+		if v.head.epoch == 0 {
+			if err := s.register(ctx, c); err != nil {
+				return MemberOutcome{}, err
+			}
+		}
 		r, err := s.store.Write(ctx, writes...)
 		if err != nil {
 			return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
@@ -175,7 +180,8 @@ func bodyBytes(writes []docstore.Write) int {
 	return len(members) + len(table)
 }
 
-// Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same moment. The codes
+// Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same moment; the first
+// of a cluster is one write more, by which sweeps find it. The codes
 // of rejections are MemberExists, StaleIncarnation and MemberUnknown (of what it replaces), ClusterDiffers, ClusterFull,
 // RequestIDReused and LateAnswer.
 func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {

@@ -503,7 +503,7 @@ func TestRoundTrips(t *testing.T) {
 			t.Errorf("%s: %d reads and %d writes, want %v", step, got[0], got[1], want)
 		}
 	}
-	took("join", [2]int{1, 1})
+	took("first join, with which sweeps find the cluster", [2]int{1, 2})
 	w.Cached(w.cluster).Place(room("lobby"), placement.Need{})
 	took("cached", [2]int{0, 0})
 	w.lookup(room("lobby"))
@@ -527,7 +527,7 @@ func TestRoundTrips(t *testing.T) {
 		took("lookup by a process that knows no epoch", want)
 	}
 	w.join("bob")
-	w.store.took()
+	took("join", [2]int{1, 1})
 	must[placement.Outcome](w)(fresh.Claim(t.Context(), placement.Claim{Cluster: w.cluster, Identity: room("garden"), RequestID: "g"}))
 	took("claim after a new epoch, by which it is elsewhere", [2]int{3, 1})
 }

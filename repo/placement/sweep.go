@@ -1,0 +1,463 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+const (
+	// DefaultSweepLimit is how many documents a sweep looks at in clusters that have to be looked through.
+	DefaultSweepLimit = 10_000
+
+	registryKind = "placement_registry" // one for each cluster of the store, of no tenant: written before the cluster's first epoch
+	markKind     = "placement_sweeps"   // one for the store: where the next sweep begins
+
+	walkEvery  = 24 * time.Hour // how often a cluster is looked through whose members stay the same
+	keepLocked = time.Hour      // after the end of a lock phase that no one ended
+	overdue    = 48 * time.Hour // when documents that the store was told to remove are removed by a sweep
+
+	sweepPage  = 250 // documents in one read, a few megabytes at most
+	sweepBatch = 80  // writes in one step
+	epochPage  = 8   // an epoch is a large document
+
+	saveTimeout = 5 * time.Second
+)
+
+// Swept is what a sweep did.
+type Swept struct {
+	Clusters int  `json:"clusters"` // that it looked at
+	Evicted  int  `json:"evicted"`  // members whose leases had ended
+	Freed    int  `json:"freed"`    // activations whose owners are gone, or did not activate them for an hour after their lock phase
+	Removed  int  `json:"removed"`  // documents that the store should have removed two days ago
+	Errors   int  `json:"errors"`   // clusters and documents that could not be looked at
+	More     bool `json:"more"`     // it ended before it was through: the next one goes on
+}
+
+// Sweep does what no one else may ever do, in all clusters of the store. It evicts the members whose leases have ended, so that a new
+// epoch begins even if no one asks. It frees the activations of members that are gone, with an event for each; and it removes what is kept
+// for a time only, where the store does not.
+//
+// It looks at limit documents at most where it has to look through a cluster: after its members changed, and once a day. 0 means
+// DefaultSweepLimit. What it does not reach, the next sweep does. Everything it does is conditional on what it found, so that any
+// number of sweeps may run at once, beside members at work. A cluster without members costs one read, any other one read and a list of its leases.
+//
+// An error says what could not be done; other clusters were swept, unless the store did not respond.
+func (s *Service) Sweep(ctx context.Context, limit int) (Swept, error) {
+	if limit < 0 {
+		return Swept{}, field.Errorf("limit", "is %d: a number of documents, or 0 for %d", limit, DefaultSweepLimit)
+	}
+	if limit == 0 {
+		limit = DefaultSweepLimit
+	}
+	w := &sweeping{Service: s, left: limit}
+	entries, mark, err := w.clusters(ctx)
+	if err != nil {
+		return w.done, err
+	}
+	next := "" // after which cluster the next sweep begins
+	for i, e := range entries {
+		left := w.left
+		err := w.cluster(ctx, e)
+		if err != nil {
+			w.errs = append(w.errs, fmt.Errorf("cluster %q: %w", e.Key.ID, err))
+			w.done.Errors++
+		}
+		if fatal(err) {
+			next, w.done.More = e.Key.ID, true
+			break
+		}
+		w.done.Clusters++
+		if w.left <= 0 && left > 0 && i+1 < len(entries) {
+			next = e.Key.ID // a large cluster that goes on is the last of the next sweep
+		}
+	}
+	if next != mark {
+		w.errs = append(w.errs, s.mark(ctx, next))
+	}
+	return w.done, errors.Join(w.errs...)
+}
+
+// fatal reports whether other clusters would meet the same error.
+func fatal(err error) bool {
+	return errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, docstore.ErrClosed) || errors.Is(err, docstore.ErrClockSkew) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// entry is the document that names a cluster.
+func (c Cluster) entry() docstore.Key { return docstore.Key{Kind: registryKind, ID: c.space()} }
+
+// register makes a cluster one that sweeps find. It comes before the first epoch, because it belongs to no tenant and so to no
+// step of the cluster.
+func (s *Service) register(ctx context.Context, c Cluster) error {
+	_, err := s.store.Write(ctx, docstore.Write{Key: c.entry(), If: docstore.Absent{}, Set: map[string]docstore.Value{fAt: docstore.Now}})
+	if err != nil {
+		return fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	return nil
+}
+
+var markKey = docstore.Key{Kind: markKind, ID: "next"}
+
+// mark notes where the next sweep begins, also when the time of this one is over.
+func (s *Service) mark(ctx context.Context, after string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	w := docstore.Write{Key: markKey, Set: map[string]docstore.Value{fAfter: docstore.String(after)}, Keep: keepEpochs}
+	if _, err := s.store.Write(ctx, w); err != nil {
+		return fmt.Errorf("where the next sweep begins: %w", err)
+	}
+	return nil
+}
+
+// sweeping is one sweep.
+type sweeping struct {
+	*Service
+
+	left int // documents that may still be looked at
+	done Swept
+	errs []error
+	at   time.Time // the store's time of the latest read
+}
+
+// clusters are the documents that name clusters, those first that the sweep before did not reach.
+func (w *sweeping) clusters(ctx context.Context) (entries []docstore.Entry, mark string, err error) {
+	snap, err := w.store.Get(ctx, markKey)
+	if err != nil {
+		return nil, "", fmt.Errorf("clusters: %w", err)
+	}
+	m, _ := snap.Docs[0][fAfter].(docstore.String) // what is damaged is as good as nothing
+	mark = string(m)
+	for q := (docstore.Query{Kind: registryKind, Limit: docstore.MaxLimit}); ; {
+		p, err := w.store.List(ctx, q)
+		if err != nil {
+			return nil, "", fmt.Errorf("clusters: %w", err)
+		}
+		entries, w.at = append(entries, p.Entries...), p.At
+		if q.After = p.Next; p.Next == "" {
+			break
+		}
+	}
+	first, _ := slices.BinarySearchFunc(entries, mark, func(e docstore.Entry, mark string) int {
+		if e.Key.ID <= mark {
+			return -1
+		}
+		return 1
+	})
+	return slices.Concat(entries[first:], entries[:first]), mark, nil
+}
+
+// progress is how far sweeps have looked through a cluster.
+type progress struct {
+	rev   int64
+	epoch int64     // no activation has an owner that left before it
+	at    time.Time // when it was looked through
+
+	stage string // where the walk that is under way goes on; empty if there is none
+	after string
+	began int64 // the epoch at which it began
+}
+
+// Fields of the document that names a cluster; fRev, fEpoch and fAt as well.
+const (
+	fWalkedAt = "walked_at"
+	fStage    = "stage"
+	fAfter    = "after"
+	fBegan    = "began"
+)
+
+func progressOf(e docstore.Entry) (progress, error) {
+	r := rule.Read(e.Key, e.Doc)
+	p := progress{
+		rev: r.Number(fRev), epoch: r.Number(fEpoch), at: r.Time(fWalkedAt), stage: r.Text(fStage), after: r.Text(fAfter), began: r.Number(fBegan),
+	}
+	if p.stage != "" && !slices.ContainsFunc(stages, func(s stage) bool { return s.kind == p.stage }) {
+		p.stage, p.after = "", "" // of another version of the program
+	}
+	return p, r.Err()
+}
+
+// write keeps progress that was made from what was read; another sweep may have been faster.
+func (p progress) write(k docstore.Key) docstore.Write {
+	cond := docstore.Cond(docstore.Eq{Field: fRev, Value: docstore.Int(p.rev)})
+	if p.rev == 0 {
+		cond = docstore.All{docstore.Has{Field: fAt}, docstore.Not{Cond: docstore.Has{Field: fRev}}}
+	}
+	w := docstore.Write{Key: k, If: cond, Set: map[string]docstore.Value{}, Add: map[string]int64{fRev: 1}}
+	if p.stage == "" {
+		w.Set[fEpoch], w.Set[fWalkedAt], w.Unset = docstore.Int(p.began), docstore.Now, []string{fStage, fAfter, fBegan}
+		return w
+	}
+	w.Set[fStage], w.Set[fAfter], w.Set[fBegan] = docstore.String(p.stage), docstore.String(p.after), docstore.Int(p.began)
+	return w
+}
+
+// cluster sweeps one cluster.
+func (w *sweeping) cluster(ctx context.Context, e docstore.Entry) error {
+	slash := strings.LastIndexByte(e.Key.ID, '/')
+	c := Cluster{e.Key.ID[:max(0, slash)], e.Key.ID[slash+1:]}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%w: %s names no cluster: %w", docstore.ErrDamaged, e.Key, err)
+	}
+	p, err := progressOf(e)
+	if err != nil {
+		return err
+	}
+	t, err := w.Topology(ctx, c)
+	if err != nil || t == nil { // its first member has not joined yet
+		return err
+	}
+	if len(t.Members) > 0 {
+		dead, err := w.Evict(ctx, c)
+		if w.done.Evicted += len(dead); err != nil {
+			return err
+		}
+		t = w.Cached(c) // what the eviction was decided on, or a later one
+	}
+	if p.stage == "" {
+		if p.epoch == t.Epoch && w.at.Before(p.at.Add(walkEvery)) {
+			return nil
+		}
+		p.stage, p.began = stages[0].kind, t.Epoch
+	}
+	return w.walk(ctx, c, e.Key, p)
+}
+
+// walk looks through a cluster, as far as the sweep's limit lets it, and keeps how far it came.
+func (w *sweeping) walk(ctx context.Context, c Cluster, k docstore.Key, p progress) error {
+	moved := false
+	for p.stage != "" && w.left > 0 {
+		i := slices.IndexFunc(stages, func(s stage) bool { return s.kind == p.stage })
+		next, err := stages[i].do(w, ctx, c, p.after)
+		if err != nil {
+			return err
+		}
+		moved = true
+		if p.after = next; next == "" {
+			if p.stage = ""; i+1 < len(stages) {
+				p.stage = stages[i+1].kind
+			}
+		}
+	}
+	if p.stage != "" {
+		w.done.More = true
+	}
+	if !moved {
+		return nil
+	}
+	if _, err := w.store.Write(ctx, p.write(k)); err != nil {
+		return fmt.Errorf("progress of the sweep: %w", err)
+	}
+	return nil
+}
+
+// stage is what a walk does with a page of the documents of a kind. It returns after which the next page begins, empty for the last.
+type stage struct {
+	kind string
+	do   func(w *sweeping, ctx context.Context, c Cluster, after string) (next string, err error)
+}
+
+var stages = []stage{
+	{ActivationKind, (*sweeping).activations}, {leaseKind, (*sweeping).leases}, {memberKind, (*sweeping).members},
+	{eventKind, (*sweeping).events}, {epochKind, (*sweeping).epochs},
+}
+
+// page reads documents of a cluster.
+func (w *sweeping) page(ctx context.Context, c Cluster, kind, after string, limit int) (docstore.Page, error) {
+	p, err := w.store.List(ctx, docstore.Query{Kind: kind, Tenant: c.space(), After: after, Limit: max(1, min(w.left, limit))})
+	if err != nil {
+		return p, fmt.Errorf("%s of %q: %w", kind, c.Name, err)
+	}
+	w.left -= max(1, len(p.Entries))
+	w.at = p.At
+	w.learn(p.At)
+	return p, nil
+}
+
+// activations frees a page of activations that no one has any more, and removes those that have been free for long enough.
+func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (string, error) {
+	page, err := w.page(ctx, c, ActivationKind, after, sweepPage)
+	if err != nil {
+		return "", err
+	}
+	var abandoned []Activation
+	t := w.Cached(c)
+	for _, e := range page.Entries {
+		kind, id, _ := strings.Cut(e.Key.ID, "/")
+		a, err := (subject{c, Identity{kind, id}}).State(e.Doc)
+		switch {
+		case err != nil: // others are not kept from being freed
+			w.done.Errors++
+			w.errs = append(w.errs, err)
+		case a.Phase != Free && (!t.Live(a.Owner) || a.lapsedFor(keepLocked, page.At)):
+			abandoned = append(abandoned, a)
+		}
+	}
+	if len(abandoned) > 0 {
+		// An owner that joined since is in the epoch that is current now; one that is not is gone for ever.
+		if t, err = w.Topology(ctx, c); err != nil {
+			return "", err
+		}
+	}
+	var steps [][]docstore.Write
+	for _, a := range abandoned {
+		s := subject{c, a.Identity}
+		switch {
+		case !t.Live(a.Owner):
+			steps = append(steps, s.freed(a, t.Epoch, "its owner is gone", w.retention, page.At))
+		case a.lapsedFor(keepLocked, page.At):
+			steps = append(steps, s.freed(a, t.Epoch, "its owner did not activate it", w.retention, page.At))
+		}
+	}
+	n, err := w.apply(ctx, steps)
+	if w.done.Freed += n; err != nil {
+		return "", err
+	}
+	return page.Next, w.remove(ctx, page, w.kept(fChangedAt, docstore.Eq{Field: fPhase, Value: docstore.String(Free)}))
+}
+
+// lapsedFor reports whether the lock phase ended so long ago.
+func (a Activation) lapsedFor(d time.Duration, at time.Time) bool {
+	return a.Phase == Locked && !at.Before(a.LockUntil.Add(d))
+}
+
+// freed ends an activation for an owner that does not: it and its event are one step, which applies while the activation is as it was read.
+func (c subject) freed(a Activation, epoch int64, reason string, retention time.Duration, at time.Time) []docstore.Write {
+	e := Event{Member: a.Owner, Identity: a.Identity, From: string(a.Phase), To: string(Free), Epoch: epoch, Token: a.Token, Reason: reason}
+	return []docstore.Write{{
+		Key: c.key(),
+		If: docstore.All{ // a repair of the store raises tokens and counts nothing
+			docstore.Eq{Field: fRev, Value: docstore.Int(a.rev)}, docstore.Eq{Field: fToken, Value: docstore.Int(a.Token)},
+		},
+		Set: map[string]docstore.Value{
+			fPhase: docstore.String(Free), fChangedAt: docstore.Now, fReason: docstore.String(reason),
+		},
+		Add:   map[string]int64{fRev: 1},
+		Unset: []string{fLockUntil, fActivatedAt},
+		Keep:  retention,
+	}, e.write(c.Cluster, at)}
+}
+
+// kept holds for documents that are in a state to be removed, and have been for two days longer than the retention; nil if they are
+// kept for ever.
+func (w *sweeping) kept(changed string, ended docstore.Cond) docstore.Cond {
+	return old(changed, w.retention, ended)
+}
+
+func old(changed string, keep time.Duration, ended docstore.Cond) docstore.Cond {
+	if keep += overdue; keep > keepForever {
+		return nil
+	}
+	return docstore.All{ended, docstore.LE{Field: changed, Value: docstore.Now.Add(-keep)}}
+}
+
+// leases removes leases that were ended.
+func (w *sweeping) leases(ctx context.Context, c Cluster, after string) (string, error) {
+	page, err := w.page(ctx, c, leaseKind, after, sweepPage)
+	if err != nil {
+		return "", err
+	}
+	return page.Next, w.remove(ctx, page, w.kept(fBeatAt, docstore.Not{Cond: docstore.Has{Field: fExpiresAt}}))
+}
+
+// members removes members that left or died.
+func (w *sweeping) members(ctx context.Context, c Cluster, after string) (string, error) {
+	page, err := w.page(ctx, c, memberKind, after, sweepPage)
+	if err != nil {
+		return "", err
+	}
+	return page.Next, w.remove(ctx, page, w.kept(fChangedAt, docstore.Any{
+		docstore.Eq{Field: fStatus, Value: docstore.String(MemberLeft)}, docstore.Eq{Field: fStatus, Value: docstore.String(MemberDead)},
+	}))
+}
+
+// events removes the oldest events, until a page has some that are to stay: they are in the order of time.
+func (w *sweeping) events(ctx context.Context, c Cluster, after string) (string, error) {
+	page, err := w.page(ctx, c, eventKind, after, sweepPage)
+	if err != nil {
+		return "", err
+	}
+	due := old(fAt, keepEvents, docstore.Has{Field: fTo})
+	if n := len(page.Entries); n > 0 && !due.Holds(page.Entries[n-1].Doc, page.At) {
+		page.Next = ""
+	}
+	return page.Next, w.remove(ctx, page, due)
+}
+
+// epochs removes the oldest epochs, those with a later one that began long enough ago. The order of their IDs is theirs.
+func (w *sweeping) epochs(ctx context.Context, c Cluster, after string) (string, error) {
+	page, err := w.page(ctx, c, epochKind, after, epochPage)
+	if err != nil {
+		return "", err
+	}
+	began, over := old(fChangedAt, keepEpochs, docstore.Has{Field: fEpoch}), 0
+	for over+1 < len(page.Entries) && began.Holds(page.Entries[over+1].Doc, page.At) {
+		over++
+	}
+	if over == 0 {
+		return "", nil
+	}
+	next := ""
+	if page.Next != "" && over+1 == len(page.Entries) {
+		next = page.Entries[over-1].Key.ID // the last one is judged by the one behind it
+	}
+	page.Entries = page.Entries[:over]
+	return next, w.remove(ctx, page, docstore.Has{Field: fEpoch})
+}
+
+// remove removes those documents of a page for which a condition holds, in steps that ask again.
+func (w *sweeping) remove(ctx context.Context, page docstore.Page, due docstore.Cond) error {
+	if due == nil {
+		return nil
+	}
+	var steps [][]docstore.Write
+	for _, e := range page.Entries {
+		if due.Holds(e.Doc, page.At) {
+			steps = append(steps, []docstore.Write{{Key: e.Key, If: due, Delete: true}})
+		}
+	}
+	n, err := w.apply(ctx, steps)
+	w.done.Removed += n
+	return err
+}
+
+// apply carries out steps, as many at once as fit. Those that came too late, because others changed the documents, are left out. It
+// returns how many were applied.
+func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied int, err error) {
+	for len(steps) > 0 {
+		n := min(len(steps), sweepBatch/len(steps[0]))
+		batch := slices.Clone(steps[:n])
+		for steps = steps[n:]; len(batch) > 0; {
+			r, err := w.store.Write(ctx, slices.Concat(batch...)...)
+			if err != nil {
+				return applied, fmt.Errorf("%s: %w", batch[0][0].Key, err)
+			}
+			if r.Applied {
+				applied += len(batch)
+				break
+			}
+			late := map[int]bool{}
+			for _, i := range r.Refused {
+				late[i/len(batch[0])] = true
+			}
+			kept := batch[:0]
+			for i, s := range batch {
+				if !late[i] {
+					kept = append(kept, s)
+				}
+			}
+			if len(kept) == len(batch) {
+				return applied, fmt.Errorf("%w: %s: the store refused a step and does not say which", docstore.ErrDamaged, batch[0][0].Key)
+			}
+			batch = kept
+		}
+	}
+	return applied, nil
+}

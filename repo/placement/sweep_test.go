@@ -1,0 +1,271 @@
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+// sweep sweeps the whole store, and fails if that does.
+func (w *world) sweep(limit int) placement.Swept {
+	w.Helper()
+	return must[placement.Swept](w)(w.another().Sweep(w.Context(), limit))
+}
+
+func (w *world) wantSwept(got, want placement.Swept) {
+	w.Helper()
+	if got != want {
+		w.Errorf("swept %+v, want %+v", got, want)
+	}
+}
+
+func (w *world) activations() (all []string) {
+	w.Helper()
+	for q := (placement.Query{Limit: 100}); ; {
+		s := must[placement.Snapshot](w)(w.Snapshot(w.Context(), w.cluster, q))
+		for _, a := range s.Activations {
+			all = append(all, fmt.Sprintf("%s %s %s", a.ID, a.Phase, a.Reason))
+		}
+		if q.After = s.Next; s.Next == "" {
+			return all
+		}
+	}
+}
+
+// TestSweep: no one asks for anything, and the members whose leases ended are evicted, in every cluster; what they had is free, with an
+// event for each, and a claim that comes later gets a higher token.
+func TestSweep(t *testing.T) {
+	w := newWorld(t)
+	ann := w.join("ann")
+	held := w.active(room("lobby"))
+	left := w.active(room("left"))
+	w.want(must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: left})).Code, placement.OK)
+	other := *w
+	other.cluster = placement.Cluster{Tenant: "a/b", Name: "prod"} // a tenant with a slash
+	other.join("bob", func(j *placement.Join) { j.TTL = time.Hour })
+	kept := other.active(room("kept"))
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 2})
+	w.clock.Advance(10 * time.Second)
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 2, Evicted: 1, Freed: 1})
+	if got := w.activations(); !slices.Equal(got, []string{"left FREE ", "lobby FREE its owner is gone"}) {
+		t.Errorf("%q", got)
+	}
+	if p := other.lookup(room("kept")); p.Activation.Phase != placement.Active || p.Activation.Token != kept.Token {
+		t.Errorf("the other cluster: %+v", p)
+	}
+	found := 0
+	for _, e := range w.events() {
+		if e.Member == ann && e.Identity == room("lobby") && e.From == "ACTIVE" && e.To == "FREE" && e.Token == held.Token && e.Epoch == 2 && e.Reason == "its owner is gone" {
+			found++
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d events of it in %+v", found, w.events())
+	}
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 2})
+	// The owner learns that it lost the identity, and the next one has a higher token.
+	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: held, RequestID: "late"})).Code, placement.WrongPhase)
+	w.join("ann")
+	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token != held.Token+1 {
+		t.Errorf("%+v after token %d", o, held.Token)
+	}
+}
+
+// TestSweepOfAbandonedLock: an activation that no one carried out and no one asks for again is freed an hour after its lock phase; until
+// then its owner may still activate it.
+func TestSweepOfAbandonedLock(t *testing.T) {
+	w := newWorld(t)
+	ann := w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	w.claim(room("lobby"))
+	w.clock.Advance(59 * time.Minute)
+	must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 1, TTL: time.Hour}))
+	w.clock.Advance(time.Minute)
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1})
+	for seq := range int64(48) { // a cluster whose members stay is looked through once a day
+		w.clock.Advance(30 * time.Minute)
+		must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), placement.Heartbeat{Cluster: w.cluster, Incarnation: ann, Seq: 2 + seq, TTL: time.Hour}))
+	}
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1, Freed: 1})
+	if got := w.activations(); !slices.Equal(got, []string{"lobby FREE its owner did not activate it"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestSweepRemoves: two days after a store should have removed them, ended activations and members, old events and the epochs before
+// the latest are removed. Tokens and incarnations that come later are higher all the same.
+func TestSweepRemoves(t *testing.T) {
+	w := newWorld(t)
+	w.Service = placement.New(w.store, &placement.Options{Now: w.clock.Now, Retention: 24 * time.Hour})
+	sweep := func() placement.Swept {
+		t.Helper()
+		return must[placement.Swept](w)(w.Sweep(t.Context(), 0))
+	}
+	ann := w.join("ann")
+	lobby := w.active(room("lobby"))
+	w.want(must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: lobby})).Code, placement.OK)
+	failed := w.claim(room("broken"))
+	w.want(must[placement.Outcome](w)(w.Fail(t.Context(), placement.Fail{Hold: w.hold(failed), Reason: "no disk"})).Code, placement.OK)
+	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
+	w.clock.Advance(72*time.Hour - time.Millisecond)
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
+	w.clock.Advance(24 * time.Hour)
+	// Two activations, a member and its lease, epoch 1, and seven events.
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 2 + 2 + 1 + 7})
+	for kind, want := range map[string]int{
+		placement.ActivationKind: 0, "placement_members": 0, "placement_member_leases": 0, "placement_events": 0, "placement_epochs": 1, "placement_clusters": 1,
+	} {
+		if got := w.kinds(kind); len(got) != want {
+			t.Errorf("%s: %v, want %d", kind, got, want)
+		}
+	}
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
+	if again := w.join("ann"); again.Number <= ann.Number {
+		t.Errorf("incarnation %d after %d", again.Number, ann.Number)
+	}
+	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token <= lobby.Token || o.Epoch != 3 {
+		t.Errorf("%+v after %d", o, lobby.Token)
+	}
+}
+
+// kinds are the IDs of the documents of a kind.
+func (w *world) kinds(kind string) (ids []string) {
+	w.Helper()
+	p := must[docstore.Page](w)(w.store.List(w.Context(), docstore.Query{Kind: kind, Tenant: w.cluster.Tenant + "/" + w.cluster.Name, Limit: docstore.MaxLimit}))
+	for _, e := range p.Entries {
+		ids = append(ids, e.Key.ID)
+	}
+	return ids
+}
+
+// TestSweepGoesOn: a sweep ends at its limit, and others go on where it ended, one cluster after the other; members are evicted in all of
+// them each time.
+func TestSweepGoesOn(t *testing.T) {
+	w := newWorld(t)
+	var worlds []*world
+	for n := range 3 {
+		other := *w
+		other.cluster.Name = fmt.Sprint("c", n)
+		other.join("ann")
+		for i := range 600 {
+			other.claim(room(fmt.Sprintf("%04d", i)))
+		}
+		worlds = append(worlds, &other)
+	}
+	w.clock.Advance(10 * time.Second)
+	swept, times := w.sweep(200), 1
+	if swept != (placement.Swept{Clusters: 3, Evicted: 3, Freed: 200, More: true}) {
+		t.Fatalf("%+v", swept)
+	}
+	freed := swept.Freed
+	for ; swept.More; times++ {
+		if swept = w.sweep(200); swept.Evicted != 0 || swept.Errors != 0 || swept.Freed > 200 || times > 200 {
+			t.Fatalf("sweep %d: %+v", times, swept)
+		}
+		freed += swept.Freed
+		if times == 2 {
+			for n, other := range worlds {
+				some := 0
+				for _, a := range other.activations() {
+					if strings.Contains(a, "FREE") {
+						some++
+					}
+				}
+				if some != 200 {
+					t.Errorf("cluster %d has %d free activations after three sweeps, as many as any other: 200", n, some)
+				}
+			}
+		}
+	}
+	if freed != 1800 {
+		t.Errorf("%d were freed in %d sweeps", freed, times)
+	}
+}
+
+// TestSweepOfDamage: a document that cannot be read is named, and keeps nothing else from being swept.
+func TestSweepOfDamage(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann")
+	w.active(room("a"))
+	w.active(room("b"))
+	put := func(kind, tenant, id, field string, v docstore.Value) {
+		t.Helper()
+		must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: kind, Tenant: tenant, ID: id}, Set: docstore.Doc{field: v}}))
+	}
+	put(placement.ActivationKind, "acme/prod", "room/a", "phase", docstore.String("LOST"))
+	put("placement_registry", "", "no cluster", "at", docstore.Int(1))
+	put("placement_registry", "", "acme/early", "at", docstore.FormatTime(w.clock.Now())) // its first member has yet to join
+	w.clock.Advance(10 * time.Second)
+	swept, err := w.Sweep(t.Context(), 0)
+	if w.wantSwept(swept, placement.Swept{Clusters: 3, Evicted: 1, Freed: 1, Errors: 2}); !errors.Is(err, docstore.ErrDamaged) ||
+		!strings.Contains(err.Error(), "room%2Fa") || !strings.Contains(err.Error(), `cluster "no cluster"`) {
+		t.Error(err)
+	}
+	if _, err := w.Sweep(t.Context(), -1); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("a negative limit: %v", err)
+	}
+}
+
+// TestSweepStoreDown: a store that does not respond ends the sweep, and the next one begins behind the cluster where it ended.
+func TestSweepStoreDown(t *testing.T) {
+	w := newWorld(t)
+	for n := range 3 {
+		other := *w
+		other.cluster.Name = fmt.Sprint("c", n)
+		other.join("ann")
+	}
+	w.clock.Advance(10 * time.Second)
+	broken := placement.New(brokenCluster{w.store, "acme/c1"}, &placement.Options{Now: w.clock.Now})
+	swept, err := broken.Sweep(t.Context(), 0)
+	if w.wantSwept(swept, placement.Swept{Clusters: 1, Evicted: 1, Errors: 1, More: true}); !errors.Is(err, docstore.ErrUnavailable) {
+		t.Error(err)
+	}
+	swept, err = broken.Sweep(t.Context(), 0)
+	if w.wantSwept(swept, placement.Swept{Clusters: 2, Evicted: 1, Errors: 1, More: true}); !errors.Is(err, docstore.ErrUnavailable) {
+		t.Error(err)
+	}
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 3, Evicted: 1})
+}
+
+// brokenCluster is a store that cannot read one tenant.
+type brokenCluster struct {
+	docstore.Store
+	tenant string
+}
+
+func (b brokenCluster) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	if keys[0].Tenant == b.tenant {
+		return docstore.Snapshot{}, docstore.ErrUnavailable
+	}
+	return b.Store.Get(ctx, keys...)
+}
+
+// TestSweepRequests: what a sweep costs where there is nothing to do.
+func TestSweepRequests(t *testing.T) {
+	clock := suite.NewClock()
+	store := &suite.Watched{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}
+	w := &world{T: t, Service: placement.New(store, &placement.Options{Now: clock.Now}), clock: clock, cluster: placement.Cluster{Tenant: "acme", Name: "prod"}}
+	ann := w.join("ann")
+	if _, err := w.Sweep(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"[Get List Get List]", "[Get List Get]"} {
+		store.Forget()
+		w.wantSwept(must[placement.Swept](w)(w.Sweep(t.Context(), 0)), placement.Swept{Clusters: 1})
+		if got := fmt.Sprint(store.Requests()); got != want {
+			t.Errorf("requests %s, want %s", got, want)
+		}
+		must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
+		if _, err := w.Sweep(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
