@@ -47,3 +47,18 @@ func isFencePassed(tenant, resource string, token int64) func(contracts.FencePas
 		return lease.SameToken(token, p.FencingToken)
 	}
 }
+
+// For returns the fences of a tenant as package fence needs them: a fence.Store.
+func (f *Fences) For(tenant string) *TenantFences { return &TenantFences{f, tenant} }
+
+// TenantFences are the fences of one tenant.
+type TenantFences struct {
+	fences *Fences
+	tenant string
+}
+
+// Check passes a fencing token by the resource's fence: see [Fences.Check].
+func (f *TenantFences) Check(ctx context.Context, resource string, token int64) error {
+	_, err := f.fences.Check(ctx, f.tenant, resource, token)
+	return err
+}

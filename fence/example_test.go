@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -77,6 +79,41 @@ func ExampleSQL_Check() {
 	// <nil>
 	// <nil>
 	// STALE_TOKEN: token 41, after 42: its holder has lost the lock and must stop
+}
+
+// A service keeps the highest token of each order, and its callers send the token of the lock that they hold. Behind a lock of package locks, the
+// context of the work has the token.
+func ExampleNewHandler() {
+	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	resource := func(r *http.Request) string { return r.URL.Path }
+	server := httptest.NewServer(fence.NewHandler(orders, fence.NewMemory(nil), resource, nil))
+	defer server.Close()
+
+	web := http.Client{Transport: &fence.Transport{}}
+	pay := func(ctx context.Context) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/orders/7", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		response, err := web.Do(r)
+		if err != nil {
+			fmt.Println(errors.Is(err, fence.ErrNoToken), "not sent")
+			return
+		}
+		defer response.Body.Close()
+		fmt.Println(response.Status)
+	}
+	ctx := context.Background()
+	pay(fence.With(ctx, 41))
+	pay(fence.With(ctx, 42)) // by the next holder of the lock
+	pay(fence.With(ctx, 41))
+	pay(ctx)
+	// Output:
+	// 204 No Content
+	// 204 No Content
+	// 409 Conflict
+	// true not sent
 }
 
 // exampleDB is a new database in memory.

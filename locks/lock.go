@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -81,7 +82,7 @@ func (c *Client) hold(
 	}
 	l.watching.ctx, l.watching.stop = context.WithCancel(context.WithoutCancel(ctx))
 	l.renewing.ctx, l.renewing.stop = context.WithCancel(l.watching.ctx)
-	l.term = term.New(ctx, c.o.clock, l.served(l.end), l.expired)
+	l.term = term.New(fencing.With(ctx, l.token), c.o.clock, l.served(l.end), l.expired)
 	c.mu.Unlock()
 	c.events.emit(Event{What: Acquired, Key: l.key, Token: l.token})
 	if !working { // no one knows when the work ends, but with its context

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -133,7 +134,7 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 
 // hold runs the work under a granted lock.
 func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) Outcome {
-	t := term.New(ctx, r.clock, asked.End(g.Remaining), expired)
+	t := term.New(fencing.With(ctx, r.lock.Token), r.clock, asked.End(g.Remaining), expired)
 	defer t.Cancel(nil)
 
 	// The lock is kept as long as the work runs, also when the caller's context has ended and the work winds up.

@@ -31,12 +31,12 @@ var imports = map[string][]string{
 	"internal/term":                 {},
 	"internal/lease":                {"contracts"},
 	"kazahana":                      {"internal/backoff"},
-	"fence":                         {"contracts", "internal/fencing"},
+	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},
-	"once":                          {"contracts", "internal/backoff", "internal/term"},
+	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
-	"locks":                         {"contracts", "internal/backoff", "internal/lease", "internal/term"},
+	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/term"},
 	"locks/projectlock":             {"contracts", "internal/backoff", "internal/lease", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.
@@ -63,7 +63,7 @@ var imports = map[string][]string{
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
-	"functions/direct":       {"cluster", "contracts", "functions/wire", "locks", "repo"},
+	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
 		"repo/docstore", "repo/machineid",

@@ -1,5 +1,5 @@
-// Package direct gives programs that have a store at hand what others ask a server for: locks, as package locks needs them, and the placement of
-// a cluster, as package cluster does.
+// Package direct gives programs that have a store at hand what others ask a server for: locks, as package locks needs them, fences, as package
+// fence does, and the placement of a cluster, as package cluster does.
 //
 //	service := placement.New(store, nil)
 //	provider := direct.Cluster(service, placement.Cluster{Tenant: "acme", Name: "chat"})

@@ -133,15 +133,8 @@ func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error
 	if err != nil {
 		return err
 	}
-	if o.Limit {
-		e := contracts.Errorf(contracts.CodeLockLimit, "the tenant has as many fences as this server allows; the token was not checked")
-		e.RetryAfter = time.Minute // fences are not removed, but the bound may be raised
-		return e
-	}
-	if !o.Passed {
-		e := contracts.Errorf(contracts.CodeStaleToken, "the sender of this token has lost the lock: stop the work")
-		e.HighestToken = o.Highest
-		return e
+	if err := wire.FenceRejection(o); err != nil {
+		return err
 	}
 	return send(w, contracts.FencePassed{TenantID: c.Tenant, Resource: c.Resource, FencingToken: c.Token})
 }

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -68,4 +70,20 @@ func labels(m map[string]string) contracts.Metadata {
 		return contracts.Metadata{}
 	}
 	return m
+}
+
+// FenceRejection is the outcome of a check of a fence, as a [contracts.Error] unless the token passed.
+func FenceRejection(o lock.FenceOutcome) error {
+	switch {
+	case o.Limit:
+		e := contracts.Errorf(contracts.CodeLockLimit, "the tenant has as many fences as this server allows; the token was not checked")
+		e.RetryAfter = time.Minute // fences are not removed, but the bound may be raised
+		return e
+	case !o.Passed:
+		e := contracts.Errorf(contracts.CodeStaleToken, "the sender of this token has lost the lock: stop the work")
+		e.HighestToken = o.Highest
+		return e
+	default:
+		return nil
+	}
 }

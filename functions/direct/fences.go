@@ -1,0 +1,26 @@
+package direct
+
+import (
+	"context"
+
+	"github.com/leasehold-dev/leasehold/fence"
+	"github.com/leasehold-dev/leasehold/functions/wire"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// Fences is the fences of a tenant on a store. They are those that a server on this store has.
+func Fences(g *lock.Guard, tenant string) fence.Store { return fences{g, tenant} }
+
+type fences struct {
+	guard  *lock.Guard
+	tenant string
+}
+
+// Check implements [fence.Store].
+func (f fences) Check(ctx context.Context, resource string, token int64) error {
+	o, err := f.guard.Check(ctx, lock.Fence{Tenant: f.tenant, Resource: resource, Token: token})
+	if err != nil {
+		return judged(err)
+	}
+	return wire.FenceRejection(o)
+}
