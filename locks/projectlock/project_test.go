@@ -741,3 +741,65 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	})
 }
+
+// TestBetweenTheSteps: whatever other processes do between two steps of an acquire, a renewal or a release, what they have written stays (PRJ-ACQ-3,
+// PRJ-RNW-1, PRJ-REL-1).
+func TestBetweenTheSteps(t *testing.T) {
+	future := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, op := range []string{opRead, opOpen, opStat} {
+		for name, content := range map[string]string{"empty": "", "held": other(future), "gone": "-"} {
+			for _, what := range []string{"acquire", "take over", "renew", "release"} {
+				t.Run(op+" "+name+" "+what, func(t *testing.T) {
+					inBubble(t, func(t *testing.T, w *world) {
+						var l Lease
+						switch what {
+						case "take over":
+							w.put(other(time.Now().Add(-time.Hour)), time.Now())
+						case "renew", "release":
+							l = w.acquire(nil)
+						}
+						path, n, at := filepath.Join(w.folder, fileName), 0, 1
+						if op == opStat && l.ID() == "" {
+							at = 2 // after it was opened, as the first one of a renewal
+						}
+						w.disk.on(func(o string) error {
+							if o == op {
+								n++
+							}
+							if o != op || n != at {
+								return nil
+							}
+							if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+								t.Error(err)
+							}
+							if content != "-" {
+								w.put(content, time.Now())
+							}
+							return nil
+						})
+						switch what {
+						case "renew":
+							_, err := w.Renew(t.Context(), l)
+							if n >= at && !errors.Is(err, ErrLost) {
+								t.Error(err)
+							}
+						case "release":
+							err := w.Release(t.Context(), l)
+							if n >= at && !errors.Is(err, ErrLost) {
+								t.Error(err)
+							}
+						default:
+							_, err := w.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: 1}})
+							if n >= at && content != "-" {
+								wantError(t, err, CodeLockUnavailable, false)
+							}
+						}
+						if got, err := os.ReadFile(path); n >= at && content != "-" && (err != nil || string(got) != content) {
+							t.Errorf("the file has %q, %v", got, err)
+						}
+					})
+				})
+			}
+		}
+	}
+}

@@ -28,6 +28,7 @@ type provider struct {
 	mu       sync.Mutex
 	fault    func(ctx context.Context, call string) (lost bool, err error) // before each call. lost: it is carried out, and its response is err
 	requests []string                                                      // request IDs of acquires
+	known    []string                                                      // what renewals knew of the expiry
 }
 
 func (p *provider) on(fault func(ctx context.Context, call string) (bool, error)) {
@@ -62,6 +63,9 @@ func (p *provider) Acquire(ctx context.Context, key string, r contracts.AcquireR
 }
 
 func (p *provider) Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error) {
+	p.mu.Lock()
+	p.known = append(p.known, r.ExpiresAt)
+	p.mu.Unlock()
 	lost, err := p.ask(ctx, "renew")
 	if err != nil && !lost {
 		return contracts.Lease{}, err
@@ -251,7 +255,9 @@ func TestServiceThatHangs(t *testing.T) {
 // TestServiceRejects: what the service rejects for good is not tried again (PRJ-ERROR).
 func TestServiceRejects(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
-		s.provider.on(func(context.Context, string) (bool, error) { return false, contracts.Errorf(contracts.CodePermissionDenied, "not yours") })
+		s.provider.on(func(context.Context, string) (bool, error) {
+			return false, contracts.Errorf(contracts.CodePermissionDenied, "not yours")
+		})
 		_, err := s.Acquire(t.Context(), nil)
 		wantError(t, err, CodeLockUnavailable, false)
 		if got := s.types(); !slices.Equal(got, []EventType{Failed}) || !errors.Is(err, contracts.CodePermissionDenied) {
@@ -299,7 +305,9 @@ func TestServiceRenewals(t *testing.T) {
 	})
 	inService(t, func(t *testing.T, s *withService) {
 		l := s.acquire(nil)
-		s.provider.on(func(context.Context, string) (bool, error) { return false, contracts.Errorf(contracts.CodeLeaseLost, "another has it") })
+		s.provider.on(func(context.Context, string) (bool, error) {
+			return false, contracts.Errorf(contracts.CodeLeaseLost, "another has it")
+		})
 		_, err := s.Renew(t.Context(), l)
 		wantError(t, err, CodeLockRenewalFailed, true)
 		if !errors.Is(err, ErrLost) || !errors.Is(err, contracts.CodeLeaseLost) || l.Remaining() != 0 {
@@ -313,7 +321,9 @@ func TestServiceRenewals(t *testing.T) {
 	})
 	inService(t, func(t *testing.T, s *withService) {
 		l := s.acquire(nil)
-		s.provider.on(func(context.Context, string) (bool, error) { return false, contracts.Errorf(contracts.CodePermissionDenied, "not any more") })
+		s.provider.on(func(context.Context, string) (bool, error) {
+			return false, contracts.Errorf(contracts.CodePermissionDenied, "not any more")
+		})
 		_, err := s.Renew(t.Context(), l)
 		wantError(t, err, CodeLockRenewalFailed, false)
 	})
