@@ -1,7 +1,11 @@
 package tests
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -64,5 +68,53 @@ func TestPlacementCommand(t *testing.T) {
 		if !strings.Contains(out+errs, has) {
 			t.Errorf("%s: %s%s, want %s", args, out, errs, has)
 		}
+	}
+}
+
+// TestFollowEvents: `leasehold placement events --follow` prints what there is, then each new event once, and Ctrl-C ends it with the shell's exit code and
+// one plain line.
+func TestFollowEvents(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--store", "memory")
+	server, err := client.New(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat := server.Placements("default", "chat")
+	join := func(member string) {
+		t.Helper()
+		if _, err := chat.Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16, TTLSeconds: 600}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join("w1")
+	cmd := exec.CommandContext(t.Context(), binary(t), "placement", "events", "chat", "--follow")
+	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for _, member := range []string{"w1", "w2", "w3"} { // each joins once the one before was printed
+		if member != "w1" {
+			join(member)
+		}
+		if !lines.Scan() || !strings.Contains(lines.Text(), "  member "+member+"  - → ACTIVE") {
+			t.Fatalf("%q, want the join of %s; %s", lines.Text(), member, &stderr)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if lines.Scan() {
+		t.Errorf("and then %q", lines.Text())
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 || stderr.String() != "leasehold: interrupted\n" {
+		t.Errorf("%v, %s", cmd.ProcessState, &stderr)
 	}
 }

@@ -12,29 +12,32 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
 )
 
+// backends are the stores on which `leasehold serve` runs, with the environment and the arguments for each.
+var backends = map[string]func(t *testing.T) (env, args []string){
+	"sqlite": func(t *testing.T) (env, args []string) {
+		return nil, []string{"--data", t.TempDir()}
+	},
+	"firestore": func(t *testing.T) (env, args []string) {
+		return []string{"FIRESTORE_EMULATOR_HOST=" + firestoretest.Start(t, nil).Addr()},
+			[]string{"--store", "firestore", "--project", "demo", "--root", "leasehold/v1"}
+	},
+	"dynamodb": func(t *testing.T) (env, args []string) {
+		return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodbtest.Start(t, nil).URL}
+	},
+	"redis": func(t *testing.T) (env, args []string) {
+		server := redistest.Start(t, "--requirepass", "hunter2")
+		return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(), "--redis-prefix", "t"}
+	},
+	"redis, by its stand-in": func(t *testing.T) (env, args []string) {
+		return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()}, []string{"--store", "redis", "--redis-shards", "16"}
+	},
+}
+
 // TestServeOnEveryStore: the same server on each store. What it acknowledged is there for the next one, unless the store
 // is its own memory.
 func TestServeOnEveryStore(t *testing.T) {
 	t.Parallel()
-	for name, backend := range map[string]func(t *testing.T) (env, args []string){
-		"sqlite": func(t *testing.T) (env, args []string) {
-			return nil, []string{"--data", t.TempDir()}
-		},
-		"firestore": func(t *testing.T) (env, args []string) {
-			return []string{"FIRESTORE_EMULATOR_HOST=" + firestoretest.Start(t, nil).Addr()},
-				[]string{"--store", "firestore", "--project", "demo", "--root", "leasehold/v1"}
-		},
-		"dynamodb": func(t *testing.T) (env, args []string) {
-			return nil, []string{"--store", "dynamodb", "--table", "locks", "--create-table", "--endpoint", dynamodbtest.Start(t, nil).URL}
-		},
-		"redis": func(t *testing.T) (env, args []string) {
-			server := redistest.Start(t, "--requirepass", "hunter2")
-			return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.Addr(), "--redis-prefix", "t"}
-		},
-		"redis, by its stand-in": func(t *testing.T) (env, args []string) {
-			return []string{"LEASEHOLD_REDIS_ADDR=redis://" + redistest.StandIn(t).Addr()}, []string{"--store", "redis", "--redis-shards", "16"}
-		},
-	} {
+	for name, backend := range backends {
 		t.Run(name, func(t *testing.T) {
 			env, args := backend(t)
 			args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)

@@ -185,10 +185,7 @@ func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 	q := cluster.EventQuery{After: c.After, PageSize: most}
 	for shown := map[string]bool{}; ; {
 		page, err := server.Events(ctx, q)
-		switch {
-		case c.Follow && ctx.Err() != nil:
-			return nil //nolint:nilerr // it is how the command ends
-		case err != nil:
+		if err != nil {
 			return p.outcome(err)
 		}
 		again, news := map[string]bool{}, false // young events are sent again

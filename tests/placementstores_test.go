@@ -1,0 +1,258 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cluster"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/suite"
+)
+
+// wire connects a process to a server, until it is cut.
+type wire struct {
+	http.RoundTripper
+
+	cut atomic.Bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, errors.New("the process has ended")
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// TestPlacementOnEveryStore: through each server, and each store, members join, a room is served by one of them, and after that has died by the other,
+// with a higher token and the state (PLC-ONE-1, PLC-ONE-5).
+func TestPlacementOnEveryStore(t *testing.T) {
+	t.Parallel()
+	for name, backend := range backends {
+		t.Run("serve, "+name, func(t *testing.T) {
+			t.Parallel()
+			env, args := backend(t)
+			p := launch(t, env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+			handOver(t, p.url, http.DefaultTransport, "acme", "")
+		})
+	}
+	t.Run("Cloud Function", func(t *testing.T) {
+		t.Parallel()
+		emulator := firestoretest.Start(t, nil)
+		f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+emulator.Addr(), "LEASEHOLD_DEVELOPMENT=1")
+		handOver(t, f.url, http.DefaultTransport, "acme", "")
+	})
+	t.Run("Lambda behind an HTTP API", func(t *testing.T) {
+		t.Parallel()
+		api := startHTTPAPI(t, 6)
+		handOver(t, "http://api.example", api, "acme", "svc-deploy#")
+	})
+}
+
+// handOver lets two members of a name that begins so join over HTTP, and one of them die.
+func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, prefix string) {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), failAfter)
+	defer end()
+	placements := func(c *wire) *client.Placements {
+		s, err := client.New(url, &client.Options{HTTP: &http.Client{Transport: c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Placements(tenant, "chat")
+	}
+	served, wires, members := noting(make(chan cluster.Activation, 10)), map[string]*wire{}, map[string]*cluster.Member{}
+	for _, name := range []string{prefix + "ann", prefix + "bob"} {
+		wires[name] = &wire{RoundTripper: transport}
+		m, err := cluster.NewMember(placements(wires[name]), name, served, &cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		members[name] = m
+	}
+	chat := placements(&wire{RoundTripper: transport})
+	l := cluster.NewLocator(chat, nil)
+	if err := l.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Stop()
+	id := cluster.Identity{Kind: "room", ID: "lobby"}
+	first, err := l.Activate(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := <-served; a.Token != first.Token || members[first.Member] == nil {
+		t.Fatalf("%+v is served, %+v was found", a, first)
+	}
+	if err := members[first.Member].WriteState(ctx, id, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+
+	wires[first.Member].cut.Store(true)
+	var second cluster.Location
+	for second.Token <= first.Token {
+		if second, err = l.Activate(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		if second.Token == first.Token { // no one is there
+			l.Forget(second)
+			pauseFor(ctx, 100*time.Millisecond)
+		}
+	}
+	select {
+	case a := <-served:
+		if a.Token != second.Token || string(a.State) != "one" || second.Member == first.Member {
+			t.Errorf("%+v is served, %+v was found, after %+v", a, second, first)
+		}
+	case <-ctx.Done():
+		t.Fatal("it is not served again")
+	}
+	gone, now := context.WithCancel(ctx)
+	now()
+	for name, m := range members {
+		if name == first.Member {
+			_ = m.Stop(gone) // it cannot hand anything over
+		} else if err := m.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// httpAPI is Amazon API Gateway's HTTP API in front of instances of a Lambda function, each of which has one request at a time.
+type httpAPI struct {
+	free chan *lambdaRuntime
+}
+
+// httpAPITimeout is the longest that an HTTP API waits for a function.
+const httpAPITimeout = 30 * time.Second
+
+// startHTTPAPI starts so many instances on a table of their own.
+func startHTTPAPI(t *testing.T, instances int) *httpAPI {
+	t.Helper()
+	db := dynamodbtest.Start(t, nil)
+	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
+	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc")
+	api := &httpAPI{make(chan *lambdaRuntime, instances)}
+	for range instances {
+		api.free <- startLambda(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")
+	}
+	return api
+}
+
+// RoundTrip implements [http.RoundTripper]: the request becomes an event, its path decoded, as from a caller whom a JWT
+// authorizer let pass.
+func (a *httpAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	headers := map[string]string{"host": r.Host}
+	for name := range r.Header {
+		headers[name] = r.Header.Get(name)
+	}
+	e := events.APIGatewayV2HTTPRequest{
+		Version: "2.0", RouteKey: "$default", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: headers, Body: string(body),
+	}
+	e.RequestContext.Stage, e.RequestContext.APIID = "$default", "a1b2c3"
+	e.RequestContext.HTTP = events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: r.Method, Path: r.URL.Path, Protocol: "HTTP/1.1", SourceIP: "192.0.2.1"}
+	e.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{
+		Claims: map[string]string{"sub": "svc-deploy", "tenant_id": "acme", "aud": "leasehold", "iss": "https://issuer.example"},
+	}}
+	payload, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	var l *lambdaRuntime
+	select {
+	case l = <-a.free:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	done := make(chan lambdaResponse, 1)
+	go func() { // to its end, also when the caller has gone
+		select {
+		case l.events <- lambdaEvent{payload, time.Now().Add(httpAPITimeout)}:
+		case <-l.ended:
+			return
+		}
+		select {
+		case r := <-l.responses:
+			done <- r
+			a.free <- l
+		case <-l.ended:
+		}
+	}()
+	select {
+	case got := <-done:
+		var response events.APIGatewayV2HTTPResponse
+		if err := json.Unmarshal(got.body, &response); err != nil || got.failed {
+			return nil, errors.Join(errors.New("the function failed: "+string(got.body)), err)
+		}
+		w := &http.Response{StatusCode: response.StatusCode, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader([]byte(response.Body))), Request: r}
+		for name, value := range response.Headers {
+			w.Header.Set(name, value)
+		}
+		return w, nil
+	case <-l.ended:
+		return nil, errors.New("the instance ended")
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// TestLongPollOnLambda: a request that waits for events as long as it may is responded to within the time that an HTTP API has, with the event that
+// comes meanwhile, or without one.
+func TestLongPollOnLambda(t *testing.T) {
+	t.Parallel()
+	api := startHTTPAPI(t, 2)
+	c, err := client.New("http://api.example", &client.Options{HTTP: &http.Client{Transport: api}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat := c.Placements("acme", "chat")
+	wait := suite.AtDepth(2*time.Second, 20*time.Second)
+	begin := time.Now()
+	page, err := chat.Events(t.Context(), cluster.EventQuery{Wait: wait})
+	if err != nil || len(page.Events) > 0 || time.Since(begin) < wait {
+		t.Errorf("%+v, %v after %v, want nothing after %v", page, err, time.Since(begin), wait)
+	}
+	told := make(chan error, 1)
+	go func() {
+		page, err := chat.Events(t.Context(), cluster.EventQuery{After: page.Next, Wait: 20 * time.Second})
+		if err == nil && (len(page.Events) != 1 || page.Events[0].To != "ACTIVE") {
+			err = errors.New("another event")
+		}
+		told <- err
+	}()
+	m, err := cluster.NewMember(chat, "svc-deploy", noting(nil), &cluster.Options{ServeOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+	if err := m.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
