@@ -12,7 +12,8 @@ import (
 
 // required lists the requirements of LS-SPEC-001 (locks) and of BE-041 (the analysis gate), whose parts have no numbers of their
 // own: DOD are its criteria of completion, RULE its rules of decision, CONFLICT what it says about conflicts and failures, TEST the
-// tests that it asks for, each in its order. PLC are the criteria of placement, in its four groups. Each must be decided somewhere, tested somewhere, and have its row in
+// tests that it asks for, each in its order. PLC are the criteria of placement, in its four groups, PRJ the parts of
+// the project lock. Each must be decided somewhere, tested somewhere, and have its row in
 // docs/traceability.md.
 var required = []string{
 	"LS-INV-001", "LS-INV-002", "LS-INV-003", "LS-INV-004",
@@ -35,6 +36,11 @@ var required = []string{
 	"PLC-LOCK-1", "PLC-LOCK-2", "PLC-LOCK-3", "PLC-LOCK-4", "PLC-LOCK-5",
 	"PLC-LIFE-1", "PLC-LIFE-2", "PLC-LIFE-3", "PLC-LIFE-4", "PLC-LIFE-5",
 
+	"PRJ-API", "PRJ-NAME", "PRJ-LEASE", "PRJ-ERROR", "PRJ-ACQ-1", "PRJ-ACQ-2", "PRJ-ACQ-3", "PRJ-RNW-1",
+	"PRJ-RNW-2", "PRJ-RNW-3", "PRJ-REL-1", "PRJ-REL-2", "PRJ-FILE", "PRJ-EVENT-1", "PRJ-EVENT-2", "PRJ-EVENT-3",
+	"PRJ-EVENT-4", "PRJ-EVENT-5", "PRJ-EVENT-6", "PRJ-SUBSCRIBE", "PRJ-WITH", "PRJ-TEST-1", "PRJ-TEST-2",
+	"PRJ-TEST-3", "PRJ-TEST-4",
+
 	"IDS-EXHAUSTION", "IDS-SPREAD", "IDS-COUNTERS", "IDS-EXTERNAL", "IDS-LANGUAGES",
 }
 
@@ -42,7 +48,7 @@ var required = []string{
 const unnamed = "IDS-"
 
 // row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by <br>.
-var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS|PLC)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
+var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
 
 // place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`".
 var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/locks"
 )
@@ -193,7 +194,7 @@ func (p *Project) once(ctx, within context.Context, a *attempt) (*held, error) {
 	}
 	h := &held{project: p, id: a.id, scope: a.scope, acquiredAt: g.acquiredAt(), token: g.service.FencingToken, service: g.service, turn: make(chan struct{}, 1)}
 	h.set(g)
-	h.term = term.New(within, p.clock, g.begin.End(g.lasts), expired)
+	h.term = term.New(fencing.With(within, h.token), p.clock, g.begin.End(g.lasts), expired)
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(within))
 	if err := h.term.Check(); err != nil { // the process was stopped for longer than the lease
 		h.term.Cancel(err)

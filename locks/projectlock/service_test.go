@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/locks"
@@ -415,6 +416,27 @@ func TestLateGrant(t *testing.T) {
 		l, err := s.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{InitialDelay: time.Minute, MaxDelay: time.Minute}})
 		if err != nil || l.Remaining() != TTL-time.Millisecond {
 			t.Errorf("%v, %v", l.Remaining(), err)
+		}
+	})
+}
+
+// TestFences: guards compare the token of a lease of the service, and refuse a lease of the file unless they are told that none is needed (PRJ-LEASE).
+func TestFences(t *testing.T) {
+	inService(t, func(t *testing.T, s *withService) {
+		file := newWorld(t, t.TempDir())
+		guard := fence.NewMemory(nil)
+		check := func(ctx context.Context, l Lease) error {
+			token, _ := l.Token()
+			if carried, ok := fence.Token(ctx); carried != token || !ok {
+				t.Errorf("the context carries %d, the lease %d", carried, token)
+			}
+			return guard.Check(ctx, "story", token)
+		}
+		if err := s.With(t.Context(), nil, check); err != nil {
+			t.Error(err)
+		}
+		if err := file.With(fence.With(t.Context(), 7), nil, check); !errors.Is(err, fence.ErrNoToken) {
+			t.Error(err)
 		}
 	})
 }

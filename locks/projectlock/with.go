@@ -13,7 +13,7 @@ import (
 //
 // The context of the work is that of the caller, and ends with an [ErrLost] as its cause when the lease is lost or cannot be renewed, before
 // another process can acquire the lock. It consults the clocks at each call of Err and Done, so that it is right after the process was stopped; contexts
-// derived from it follow within a second, and [Check] works with them.
+// derived from it follow within a second, and [Check] works with them. It carries the fencing token for package fence, 0 with the file.
 //
 // The error is that of work, or that of [Project.Acquire]; if the lease was lost before work returned it is [CodeLockRenewalFailed], and has both as causes.
 func (p *Project) With(ctx context.Context, o *AcquireOptions, work func(ctx context.Context, l Lease) error) (err error) {
