@@ -117,6 +117,15 @@ func (l *Lock) Remaining() time.Duration {
 	return max(0, l.term.Left())
 }
 
+// Left is after how long the lease itself ends unless it is renewed, which is LockOptions.Margin later than Context: what is done under the lock
+// must have ended by then. 0 if it has ended, or the provider says that it is over.
+func (l *Lock) Left() time.Duration {
+	if !ours(l.term.Check()) {
+		return 0
+	}
+	return max(0, l.left())
+}
+
 // served is when the lock's context ends if its lease ends at end.
 func (l *Lock) served(end term.Moment) term.Moment {
 	end = end.Add(-l.o.Margin)

@@ -88,7 +88,7 @@ var imports = map[string][]string{
 
 	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
 
 	// What only tests import.
 	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},

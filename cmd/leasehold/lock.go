@@ -26,6 +26,7 @@ import (
 type lockCmd struct {
 	inTenant
 
+	Run          lockRunCmd      `cmd:"" help:"Run a command while a lock is held."`
 	Acquire      acquireCmd      `cmd:"" help:"Take a lock."`
 	Renew        renewCmd        `cmd:"" help:"Keep a lock for longer. Gives up after a quarter of the ttl."`
 	Release      releaseCmd      `cmd:"" help:"Give a lock back."`
@@ -36,13 +37,17 @@ type lockCmd struct {
 
 // Help is the longer help of the command.
 func (lockCmd) Help() string {
-	return `In a script:
+	return `To run a command under a lock, which is renewed meanwhile:
+
+  leasehold lock run deploy-prod -- ./deploy.sh
+
+Step by step, in a script:
 
   token=$(leasehold lock acquire deploy-prod --owner ci-42 --ttl 60s --quiet) || exit
   …work, passing $token on to whatever can compare it…
   leasehold lock release deploy-prod --owner ci-42 --token "$token"
 
-Exit codes: 0 done, 3 the lock is held, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 3 the lock is held, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted; those of "lock run" are in its help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
 
 // owner is who acquires and releases locks.

@@ -15,7 +15,7 @@ import (
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
 	Demo      demoCmd      `cmd:"" help:"Show in ten seconds what Leasehold is for."`
-	Lock      lockCmd      `cmd:"" help:"Acquire, renew, release and list locks of a server."`
+	Lock      lockCmd      `cmd:"" help:"Run a command under a lock; acquire, renew, release and list locks."`
 	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
 	Analysis  analysisCmd  `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`
 	Once      onceCmd      `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
@@ -31,13 +31,15 @@ type cli struct {
 	Man        manCmd        `cmd:"" help:"Print a manual page, or write all of them."`
 }
 
-func newCLI() cli { return cli{Serve: newServeCmd(), Worker: newWorkerCmd(), Store: newStoreCmd()} }
+func newCLI() cli {
+	return cli{Serve: newServeCmd(), Lock: lockCmd{Run: newLockRunCmd()}, Worker: newWorkerCmd(), Store: newStoreCmd()}
+}
 
 const description = `Locks with fencing tokens for serverless functions.
 
 Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED, 130 interrupted; those of "once" are in its help. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED, 130 interrupted; those of "once" and "lock run" are in their help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -93,9 +95,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// usageCode is the exit code of arguments that cannot be read: "once" leaves the low ones to the command that it runs.
+// usageCode is the exit code of arguments that cannot be read: "once" and "lock run" leave the low ones to the command that they run.
 func usageCode(args []string) int {
-	if len(args) > 0 && args[0] == "once" {
+	if len(args) > 0 && args[0] == "once" || len(args) > 1 && args[0] == "lock" && args[1] == "run" {
 		return exitTrouble
 	}
 	return exitUsage

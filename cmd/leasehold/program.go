@@ -17,9 +17,9 @@ import (
 // started. On Linux it is killed, without what it started, when this process ends in whatever way.
 type program struct {
 	name  string
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when the command has ended, and what it left behind was killed
-	err   error         // of the command; to be read once ended is closed
+	send  func(os.Signal) // to the command and all that it started
+	ended chan struct{}   // closed when the command has ended, and what it left behind was killed
+	err   error           // of the command; to be read once ended is closed
 }
 
 // find returns the path of a command. The error has its exit code.
@@ -50,7 +50,7 @@ func begin(path string, command, variables []string, s *streams) (*program, erro
 	}
 	c.Env = append(settings.WithoutSecrets(os.Environ()), variables...)
 	inGroup(c)
-	p := &program{name: command[0], cmd: c, ended: make(chan struct{})}
+	p := &program{name: command[0], send: func(s os.Signal) { pass(c, s) }, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// Linux kills the command when the thread that started it ends, so that thread stays.
@@ -62,7 +62,7 @@ func begin(path string, command, variables []string, s *streams) (*program, erro
 			return
 		}
 		p.err = c.Wait()
-		kill(c) // what it left behind: it must not work on when another holds the lock
+		p.send(os.Kill) // what it left behind: it must not work on when another holds the lock
 		close(p.ended)
 	}()
 	if err := <-started; err != nil {
@@ -80,7 +80,7 @@ func (p *program) end(grace time.Duration, over func() bool) {
 	defer look.Stop()
 	for asked := false; !over(); asked = true {
 		if !asked {
-			pass(p.cmd, syscall.SIGTERM)
+			p.pass(syscall.SIGTERM)
 		}
 		select {
 		case <-p.ended:
@@ -94,9 +94,18 @@ func (p *program) end(grace time.Duration, over func() bool) {
 	p.kill()
 }
 
+// pass sends a signal to the command and all that it started, unless it has ended.
+func (p *program) pass(s os.Signal) {
+	select {
+	case <-p.ended:
+	default:
+		p.send(s)
+	}
+}
+
 // kill ends the command and all that it started at once, and returns when it has ended.
 func (p *program) kill() {
-	kill(p.cmd)
+	p.pass(os.Kill)
 	<-p.ended
 }
 

@@ -13,7 +13,5 @@ var passedOn = []os.Signal{os.Interrupt}
 // There are no process groups here: the command itself is ended, what it started is not.
 func inGroup(*exec.Cmd) {}
 
-// pass ends the command, because there is no gentler way.
-func pass(c *exec.Cmd, _ os.Signal) { kill(c) }
-
-func kill(c *exec.Cmd) { _ = c.Process.Kill() } // it fails if the process has ended
+// pass ends the command, because there is no gentler way. It fails if the process has ended.
+func pass(c *exec.Cmd, _ os.Signal) { _ = c.Process.Kill() }

@@ -17,6 +17,3 @@ func pass(c *exec.Cmd, s os.Signal) {
 		_ = syscall.Kill(-c.Process.Pid, number)
 	}
 }
-
-// kill ends the group.
-func kill(c *exec.Cmd) { pass(c, syscall.SIGKILL) }

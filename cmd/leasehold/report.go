@@ -40,10 +40,15 @@ const (
 // exitError is an error with its exit code.
 type exitError struct {
 	code int
-	err  error
+	err  error // nil: the exit code is that of another command, which has said why
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
 
 func (e *exitError) Unwrap() error { return e.err }
 
@@ -68,7 +73,9 @@ type failure struct {
 func report(ctx context.Context, err error, asJSON bool, s *streams) int {
 	code := exitFailed
 	if e, ok := errors.AsType[*exitError](err); ok {
-		code = e.code
+		if code = e.code; e.err == nil {
+			return code
+		}
 	} else if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err, code = errors.New("interrupted"), exitInterrupted
 	}
@@ -89,11 +96,13 @@ func problem(err error, code int) contracts.Problem {
 	}
 	_, unreachable := errors.AsType[*unreachableError](err)
 	switch {
-	case unreachable:
+	case unreachable, code == exitUnavailable:
 		p := contracts.Errorf(contracts.CodeUnavailable, "%v", err).Problem()
 		p.Title = "the server cannot be reached"
 		return p
-	case code == exitUsage, code == exitTrouble: // "once" has no --json: what it says as JSON is about its arguments
+	case code == exitLost:
+		return contracts.Errorf(contracts.CodeLeaseExpired, "%v", err).Problem()
+	case code == exitUsage, code == exitTrouble:
 		return contracts.Errorf(contracts.CodeInvalidArgument, "%v", err).Problem()
 	case code == exitInterrupted:
 		const clientClosed = 499 // nginx's: the client ended the request

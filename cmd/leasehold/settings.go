@@ -56,8 +56,8 @@ func placeholder(s settings.Setting) string {
 // plugin is how kong takes the flags.
 func (f settingFlags) plugin() kong.Plugins { return kong.Plugins{f.fields.Interface()} }
 
-// load reads the settings from the flags that were given and from the environment. Its errors are those of the user.
-func (f settingFlags) load() (*settings.Config, error) {
+// given are the values of the flags that were given, by their names without dashes.
+func (f settingFlags) given() map[string]string {
 	given := map[string]string{}
 	for i, s := range f.rows {
 		switch value := f.fields.Elem().Field(i).Interface().(type) {
@@ -74,7 +74,12 @@ func (f settingFlags) load() (*settings.Config, error) {
 			}
 		}
 	}
-	c, err := settings.Load(f.entry, os.Environ(), given)
+	return given
+}
+
+// load reads the settings from the flags that were given and from the environment. Its errors are those of the user.
+func (f settingFlags) load() (*settings.Config, error) {
+	c, err := settings.Load(f.entry, os.Environ(), f.given())
 	if err != nil {
 		return nil, usage("%w", err)
 	}

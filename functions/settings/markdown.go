@@ -13,7 +13,7 @@ func Markdown() string {
 
 <!-- Generated from functions/settings. To write it again: go test ./functions/settings -run TestDocumentation -update -->
 
-Every entry point reads its settings from environment variables. ` + "`leasehold serve`, `leasehold worker` and `leasehold store`" + ` take them as flags too: the
+Every entry point reads its settings from environment variables. ` + "`leasehold serve`, `worker`, `store` and `lock run`" + ` take them as flags too: the
 name of the flag is that of the variable without ` + "`LEASEHOLD_`" + `, in lower case with dashes. A flag wins over its variable. Secrets have no flag,
 because other users of a machine can read command lines.
 
@@ -72,6 +72,9 @@ func (s Setting) markdown() string {
 		defaults = append(defaults, "`"+s.Default+"`")
 	}
 	for _, v := range s.Variants {
+		if v.Help != "" {
+			continue // the setting means something else there
+		}
 		defaults = append(defaults, strings.Join(v.Entries.Names(), ", ")+" `"+v.Default+"`")
 	}
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", s.Env, kind, strings.Join(defaults, ", "), s.takenBy(), s.document())
@@ -88,7 +91,7 @@ func namesOf(in, bold func(Entry) bool) string {
 	for _, k := range []struct {
 		entries Entry
 		prefix  string
-	}{{Serve | Worker | Maintain, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
+	}{{commands, "leasehold "}, {functions, "Cloud Function "}, {lambdas, "Lambda "}} {
 		var names []string
 		for _, p := range Entries {
 			if !k.entries.Has(p.Entry) || !in(p.Entry) {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,9 @@ const (
 	LambdaWorker                    // Lambda function worker
 	LambdaSweep                     // Lambda function sweep
 	Maintain                        // leasehold store
+	LockRun                         // leasehold lock run, without a server
 
+	commands  = Serve | Worker | Maintain | LockRun
 	functions = FunctionAPI | FunctionTasks | FunctionSweep
 	lambdas   = LambdaAPI | LambdaWorker | LambdaSweep
 	apis      = Serve | FunctionAPI | LambdaAPI
@@ -40,6 +43,7 @@ var Entries = []struct {
 	{LambdaWorker, "Lambda worker"},
 	{LambdaSweep, "Lambda sweep"},
 	{Maintain, "leasehold store"},
+	{LockRun, "leasehold lock run"},
 }
 
 // Has reports whether the set has all entry points of another one.
@@ -57,7 +61,7 @@ func (e Entry) Names() []string {
 }
 
 // command reports whether the entry point has flags.
-func (e Entry) command() bool { return e&(Serve|Worker|Maintain) != 0 }
+func (e Entry) command() bool { return e&commands != 0 }
 
 // Type says how a value is written.
 type Type string
@@ -100,6 +104,7 @@ type Setting struct {
 type Variant struct {
 	Entries      Entry
 	Default, Max string
+	Help         string // empty: that of the setting
 }
 
 const prefix = "LEASEHOLD_"
@@ -126,7 +131,7 @@ func (s Setting) Store() string {
 func (s Setting) For(e Entry) Setting {
 	for _, v := range s.Variants {
 		if v.Entries.Has(e) {
-			s.Default, s.Max = v.Default, v.Max
+			s.Default, s.Max, s.Help = v.Default, v.Max, cmp.Or(v.Help, s.Help)
 		}
 	}
 	return s

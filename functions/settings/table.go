@@ -14,7 +14,7 @@ const (
 	groupTaskAuth   = "Callers of the internal endpoints"
 	groupSweep      = "Sweep"
 	defaultListen   = "127.0.0.1:8080"
-	onStores        = Serve | Worker | Maintain
+	onStores        = Serve | Worker | Maintain | LockRun
 	onFirestore     = onStores | functions
 	onDynamoDB      = onStores | lambdas
 	runsTasks       = Serve | Worker | FunctionTasks | LambdaWorker
@@ -95,9 +95,11 @@ var Table = []Setting{
 
 	{
 		Env: "LEASEHOLD_STORE", Group: groupStore, Type: Text, Default: "sqlite", Entries: onStores,
-		Choices: []string{"sqlite", "memory", "firestore", "dynamodb", "redis"},
-		Help:    "Where locks are stored. The store memory is lost when the server ends.",
-		field:   func(c *Config) any { return &c.Store },
+		Choices:  []string{"sqlite", "memory", "firestore", "dynamodb", "redis"},
+		Help:     "Where locks are stored. The store memory is lost when the server ends.",
+		More:     "`leasehold lock run` calls a server unless the flag `--store` says otherwise; the variable alone does not.",
+		Variants: []Variant{{Entries: LockRun, Help: "Open this store, instead of calling a server."}},
+		field:    func(c *Config) any { return &c.Store },
 	},
 	{
 		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true, Entries: apis,

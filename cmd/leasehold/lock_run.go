@@ -1,0 +1,367 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+type lockRunCmd struct {
+	Key     string   `arg:"" optional:"" help:"The lock."`
+	Command []string `arg:"" optional:"" help:"The command and its arguments, after \"--\"."`
+
+	Named    string            `name:"key" placeholder:"KEY" help:"The lock, instead of the argument."`
+	Wait     time.Duration     `help:"How long to wait for a lock that is held (default: not at all)."`
+	Skip     bool              `help:"A lock that is held is no error: nothing is run, and the exit code is 0."`
+	Quiet    bool              `short:"q" help:"Say nothing but errors: not that the command waits, skips, or has trouble with renewals."`
+	Grace    time.Duration     `placeholder:"DURATION" help:"How long before the lease ends the command is asked to end if the lease is not renewed; less than half of --ttl. The default is a quarter of it, at most 10s."`
+	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
+	owner
+	ttl
+
+	kong.Plugins // the flags of the settings
+
+	flags settingFlags
+}
+
+func newLockRunCmd() lockRunCmd {
+	flags := newSettingFlags(settings.LockRun)
+	return lockRunCmd{Plugins: flags.plugin(), flags: flags}
+}
+
+// Help is the longer help of the command.
+func (lockRunCmd) Help() string {
+	return `Takes the lock, runs the command, renews the lease until the command has ended, and releases the lock:
+
+  leasehold lock run deploy-prod --wait 10m -- ./deploy.sh v42
+  17 2 * * *  leasehold lock run report --skip -q -- /usr/local/bin/report
+  leasehold lock run report --store sqlite --data /var/lib/report -- ./report.sh
+
+The second line is one of a crontab, for a job that several machines have: where the lock is held, nothing runs. A job that is over before another machine begins runs there again: see "leasehold once --every". The third needs no server: every process that wants the lock opens the same store, here a file on one machine.
+
+The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. Standard input and outputs are the command's; a terminal is not passed on as its input.
+
+The command has a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to it, and the lock stays held until the command has ended. What it leaves behind then is killed, for the lock is released.
+
+The lease is renewed each third of --ttl. If that does not succeed, the command gets SIGTERM when --grace is left of the lease, and SIGKILL when a twentieth of the ttl is left, at most 1s: with --ttl 30s after 22.5s and 29s. All times count from before the last request that succeeded, so that the command has ended before another can have the lock. If the server says that the lease is over (force-released), or this process was stopped (SIGSTOP, a machine that slept) until it was, the command is killed at once. While this process is stopped, no one ends the command: then the token protects. If this process is killed, Linux kills the command, but not what it started; elsewhere nothing does.
+
+Exit codes, as those of env and timeout:
+
+    0        the command succeeded; with --skip also: the lock was held
+    1 to 255 the command's own
+    118      the server or the store could not be reached, or failed; nothing was run
+    119      the lock was held until --wait was over; nothing was run
+    120      the lock is held; nothing was run
+    121      the lock was lost, and the command was ended
+    125      another error of Leasehold, such as wrong usage; nothing was run
+    126      the command cannot be run
+    127      the command was not found
+    128+N    signal N killed the command
+    130      this process was interrupted before the lock was acquired
+
+Whatever is not the command's own is said on standard error in a line that begins with "leasehold:", and so is an exit code of the command that is one of the above.`
+}
+
+// releaseTimeout is how long a lock is tried to be released at the end.
+const releaseTimeout = 5 * time.Second
+
+// Run runs the command.
+func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
+	path, err := c.prepare(l.Tenant)
+	if err != nil {
+		return trouble(err)
+	}
+	provider, done, err := c.provider(ctx, l, s)
+	if err != nil {
+		return trouble(err)
+	}
+	defer done()
+	o := &locks.Options{Owner: c.id(l.remote), TTL: c.TTL}
+	if !c.Quiet && !l.JSON { // with --json, standard error has JSON only
+		o.Observe = (&lockNews{cmd: c, lock: l, s: s}).tell
+	}
+	holder, err := locks.New(provider, o)
+	if err != nil {
+		return trouble(usage("%w", err))
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_ = holder.Close(ctx) // what an interrupted request may have acquired; otherwise that expires
+	}()
+
+	waiting, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	r := &relay{abort: abort}
+	defer r.listen(ctx)()
+	held, err := holder.Lock(waiting, c.Key, &locks.LockOptions{
+		Wait: c.Wait, NoWait: c.Wait == 0, Margin: max(c.Grace, c.last()), Metadata: c.Metadata,
+	})
+	if err != nil {
+		return c.notAcquired(err, r, l, s)
+	}
+	p, err := r.start(func() (*program, error) {
+		return begin(path, c.Command, []string{"LEASEHOLD_KEY=" + c.Key, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(held.Token(), 10)}, s)
+	})
+	if err != nil {
+		_ = c.release(ctx, held) // otherwise it expires
+		return err
+	}
+	lost := c.watch(p, held)
+	return c.outcome(p, lost, c.release(ctx, held), l, s)
+}
+
+// prepare checks the arguments, and finds the command.
+func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
+	if c.Named != "" {
+		if c.Key != "" {
+			c.Command = append([]string{c.Key}, c.Command...)
+		}
+		c.Key = c.Named
+	}
+	seconds, err := c.seconds()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case c.Key == "":
+		return "", usage("the lock is missing: leasehold lock run KEY -- COMMAND")
+	case len(c.Command) == 0:
+		return "", usage("the command is missing: leasehold lock run %s -- COMMAND", c.Key)
+	case c.Wait < 0:
+		return "", usage("--wait %v: must not be negative", c.Wait)
+	case c.Grace < 0 || c.Grace >= c.TTL/2:
+		return "", usage("--grace %v: must be less than half of --ttl %v, so that a renewal that fails can be tried again before", c.Grace, c.TTL)
+	}
+	request := lock.Acquire{ID: lock.ID{Tenant: tenant, Key: c.Key}, Owner: "x", RequestID: "x", TTLSeconds: seconds, Metadata: c.Metadata}
+	if err := request.Validate(); err != nil { // as a server would
+		return "", usage("%w", err)
+	}
+	c.Grace = cmp.Or(c.Grace, min(c.TTL/4, 10*time.Second))
+	return find(c.Command[0])
+}
+
+// last is how long before the end of the lease the command is killed.
+func (c *lockRunCmd) last() time.Duration { return min(c.TTL/20, time.Second) }
+
+// provider is the locks of a server, or of a store if the flags name one.
+func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, s *streams) (p locks.Provider, done func(), err error) {
+	given := c.flags.given()
+	if given["store"] == "" {
+		for name := range given {
+			return nil, nil, usage("--%s is a setting of a store: name the store with --store, such as --store sqlite", name)
+		}
+		server, err := l.locks()
+		if err != nil {
+			return nil, nil, err
+		}
+		return server.For(l.Tenant), func() {}, nil
+	}
+	if l.Server != defaultServer && l.Server != os.Getenv("LEASEHOLD_SERVER") {
+		return nil, nil, usage("--server and --store cannot both be set: a store is opened without a server")
+	}
+	settings, err := c.flags.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	log := newLog("text", s)
+	store, _, err := openStore(ctx, settings, log)
+	if err != nil {
+		if _, own := errors.AsType[*exitError](err); !own && ctx.Err() == nil {
+			err = &exitError{exitUnavailable, err}
+		}
+		return nil, nil, err
+	}
+	return direct.Locks(lock.New(store, nil), l.Tenant), func() { closeLogged(log, "close the store", store.Close) }, nil
+}
+
+// notAcquired gives the error of a lock that was not acquired its exit code.
+func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) error {
+	var refused *contracts.Error
+	if errors.As(err, &refused) {
+		err = fmt.Errorf("%w (tenant %s)", err, l.Tenant)
+	}
+	switch held := errors.Is(err, contracts.CodeLockHeld); {
+	case r.aborted():
+		return interrupted(c.Key)
+	case held && c.Skip:
+		if !c.Quiet && !l.JSON {
+			fmt.Fprintf(s.err, "leasehold: skipped: %v\n", err)
+		}
+		return nil
+	case held && c.Wait > 0:
+		return &exitError{exitWaited, err}
+	case held:
+		return &exitError{exitOtherHolds, err}
+	case refused != nil && refused.Code != contracts.CodeLeaseExpired:
+		return trouble(err)
+	default: // no response, or one that came too late; a store's errors have no code
+		if explained := l.explain(err); explained != err { //nolint:errorlint // whether it is another
+			err = explained
+		}
+		return &exitError{exitUnavailable, err}
+	}
+}
+
+// watch waits until the command has ended, and ends it if the lock is lost before. The error is the reason.
+func (c *lockRunCmd) watch(p *program, held *locks.Lock) error {
+	select {
+	case <-p.ended:
+		if held.Left() > 0 {
+			return nil
+		}
+		return locks.Check(held.Context())
+	case <-held.Context().Done():
+		lost := context.Cause(held.Context())
+		p.end(c.Grace, func() bool { return held.Left() <= c.last() })
+		return lost
+	}
+}
+
+// release releases the lock. The error says that it may still be held, or was lost before.
+func (c *lockRunCmd) release(ctx context.Context, held *locks.Lock) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	return held.Unlock(ctx)
+}
+
+// outcome is the exit code of the command that has ended, unless the lock was lost.
+func (c *lockRunCmd) outcome(p *program, lost, released error, l *lockCmd, s *streams) error {
+	switch {
+	case lost != nil:
+	case errors.Is(released, contracts.CodeLeaseLost), errors.Is(released, contracts.CodeLeaseReleased), errors.Is(released, contracts.CodeNotOwner):
+		lost = released // perhaps before the command ended, and no renewal had told it
+	case errors.Is(released, locks.ErrNotReleased) && !l.JSON:
+		fmt.Fprintf(s.err, "leasehold: %v\n", l.explain(released))
+	}
+	err := p.outcome()
+	code, ok := exitCode(err)
+	switch {
+	case lost != nil:
+		why := l.explain(lost)
+		if _, unreachable := errors.AsType[*unreachableError](why); unreachable {
+			why = fmt.Errorf("the lock is lost: it could not be renewed: %w", why)
+		}
+		end := "succeeded"
+		if err != nil {
+			end = p.err.Error()
+		}
+		return &exitError{exitLost, fmt.Errorf("%w (%s ended: %s)", why, p.name, end)}
+	case err == nil:
+		return nil
+	case !ok:
+		return &exitError{exitTrouble, err}
+	case code < exitUnavailable || l.JSON:
+		return &exitError{code, nil}
+	default:
+		return &exitError{code, itsOwn(err, code, "lock run")}
+	}
+}
+
+// relay passes the signals that this process receives on to a program. As long as there is none, they end the wait for its lock.
+type relay struct {
+	abort context.CancelFunc
+
+	mu      sync.Mutex
+	program *program
+	over    bool // the wait was ended
+}
+
+// listen begins to take signals, and the end of ctx, which ends with the first SIGINT or SIGTERM; stop ends it.
+func (r *relay) listen(ctx context.Context) (stop func()) {
+	received := make(chan os.Signal, 16)
+	for _, s := range passedOn {
+		if !signal.Ignored(s) { // as nohup does
+			signal.Notify(received, s)
+		}
+	}
+	go func() {
+		for s := range received {
+			r.take(s)
+		}
+	}()
+	canceled := context.AfterFunc(ctx, func() { r.take(nil) })
+	return func() {
+		signal.Stop(received)
+		close(received)
+		canceled()
+	}
+}
+
+// take passes a signal on, or ends the wait. A nil signal only does the latter.
+func (r *relay) take(s os.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.program == nil:
+		r.over = true
+		r.abort()
+	case s != nil:
+		r.program.pass(s)
+	}
+}
+
+// start starts the program, unless the wait was ended.
+func (r *relay) start(begin func() (*program, error)) (p *program, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return nil, interruption("interrupted before the command was started")
+	}
+	r.program, err = begin()
+	return r.program, err
+}
+
+// aborted reports whether a signal ended the wait.
+func (r *relay) aborted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
+}
+
+// lockNews says on standard error what happens while the command waits for its lock and holds it.
+type lockNews struct {
+	cmd     *lockRunCmd
+	lock    *lockCmd
+	s       *streams
+	holder  string // for whom it waits
+	trouble bool   // requests fail
+}
+
+// tell is called for each event, one at a time.
+func (n *lockNews) tell(e locks.Event) {
+	refused, ok := errors.AsType[*contracts.Error](e.Err)
+	switch {
+	case e.What == locks.Waiting && ok && refused.Code == contracts.CodeLockHeld:
+		if refused.Owner != n.holder {
+			n.holder = refused.Owner
+			fmt.Fprintf(n.s.err, "leasehold: %s of tenant %s is held by %s until %s; waiting for up to %v\n",
+				e.Key, n.lock.Tenant, printable(refused.Owner), refused.ExpiresAt.Format(contracts.TimeFormat), n.cmd.Wait)
+		}
+	case e.What == locks.Waiting, e.What == locks.RenewalFailed:
+		if !n.trouble {
+			fmt.Fprintf(n.s.err, "leasehold: %v; trying again\n", n.lock.explain(e.Err))
+		}
+		n.trouble = true
+		return
+	case e.What == locks.Renewed && n.trouble:
+		fmt.Fprintf(n.s.err, "leasehold: the lease of %s is renewed again\n", e.Key)
+	case e.What == locks.Abandoned && e.Err != nil:
+		fmt.Fprintf(n.s.err, "leasehold: %s may be held until its lease expires: %v\n", e.Key, n.lock.explain(e.Err))
+	}
+	n.trouble = false
+}
