@@ -24,6 +24,7 @@ func (demoCmd) Help() string {
   1. two workers acquire one lock, and the stale token of a paused holder is rejected
   2. a queue delivers a task five times at once, and it runs once
   3. a worker process is killed during its work, and another takes over
+  4. a room that five callers ask for is active once; its member dies, and another serves it
 
 It needs nothing else and ends by itself after about ten seconds. Exit code 0: every check passed; 1: one failed.`
 }

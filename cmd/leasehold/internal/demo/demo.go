@@ -21,6 +21,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // tenant is whose locks the show uses.
@@ -33,6 +34,7 @@ type demo struct {
 	url        string
 	executable string // this program, for worker processes
 	analyses   *analysis.Analyses
+	rooms      *placement.Service
 	office     *office
 }
 
@@ -61,6 +63,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 
 	d := &demo{
 		stage: &stage{begin: time.Now(), json: o.JSON, out: out}, executable: o.Executable, analyses: analysis.New(store, nil),
+		rooms: placement.New(store, nil),
 	}
 	d.office = &office{d: d}
 	closeAll, err := d.serve(ctx, store)
@@ -71,7 +74,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	if !o.JSON {
 		fmt.Fprintf(out, "Leasehold on %s, with its SQLite file in %s for as long as this takes.\n", d.url, dir)
 	}
-	for _, act := range []func(context.Context) error{d.contend, d.deliver, d.kill} {
+	for _, act := range []func(context.Context) error{d.contend, d.deliver, d.kill, d.place} {
 		if err := act(ctx); err != nil {
 			return fmt.Errorf("%s: %w", d.act, err)
 		}

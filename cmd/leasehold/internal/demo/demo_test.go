@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // lying returns a show in front of a server that responds what it likes.
@@ -23,6 +24,7 @@ func lying(t *testing.T, h http.HandlerFunc) (*demo, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	d := &demo{
 		stage: &stage{begin: time.Now(), out: out}, url: s.URL, analyses: analysis.New(docstore.NewMemory(nil), nil),
+		rooms: placement.New(docstore.NewMemory(nil), nil),
 	}
 	d.office = &office{d: d}
 	return d, out
@@ -109,5 +111,32 @@ func TestSummary(t *testing.T) {
 		if got := s.summary(); got != c.want || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%v: %v, %s", c.held, got, out)
 		}
+	}
+}
+
+// TestRoomsForEveryCaller: a server that grants every claim to whichever member, with the same token, and takes every state.
+func TestRoomsForEveryCaller(t *testing.T) {
+	d, out := lying(t, func(w http.ResponseWriter, r *http.Request) {
+		path := strings.Split(r.URL.Path, "/")
+		activation := map[string]any{"kind": roomKind, "id": lobby, "fencing_token": 1, "member": "member-a", "incarnation": 1, "phase": "ACTIVE", "state_version": 1}
+		var response any = map[string]any{"activation": activation, "replayed": false}
+		switch path[len(path)-1] {
+		case "join", "heartbeat":
+			response = map[string]any{"member": path[7], "incarnation": 1, "remaining_ms": 60000, "expires_at": "2100-01-01T00:00:00.000Z", "status": "ACTIVE", "epoch": 1}
+		case lobby:
+			response = activation
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(response); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := d.place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := "a room that five callers ask for is active once, after its member died another one serves it, not before the lease has run out, " +
+		"what the dead member still writes is refused, and its state is kept"
+	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
+		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
 	}
 }

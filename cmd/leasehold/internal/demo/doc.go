@@ -6,6 +6,7 @@
 //  1. two workers contend for one lock; one of them is paused beyond its lease, and its stale token is rejected
 //  2. a queue delivers one task five times at once, and it runs once
 //  3. a worker process is killed with SIGKILL in the middle of its work, and another takes the work over
+//  4. a room that five callers ask for is active once; its member dies, and another serves it
 //
 // # Who decides
 //
