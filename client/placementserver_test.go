@@ -188,11 +188,11 @@ func TestMemberOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := cluster.Identity{Kind: "room", ID: "ü/?"}
-	where, err := l.Activate(t.Context(), id)
+	where, err := l.Activate(t.Context(), id, nil)
 	if a := <-host; err != nil || where.Address != "ann:1" || a.Identity != id || a.Token != where.Token {
 		t.Errorf("%+v, %v; the member was given %+v", where, err, a)
 	}
-	if a, err := m.Serve(t.Context(), id); err != nil || a.Token != where.Token || len(host) != 0 {
+	if a, err := m.Serve(t.Context(), id, nil); err != nil || a.Token != where.Token || len(host) != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	l.Stop()

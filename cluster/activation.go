@@ -115,9 +115,9 @@ func (m *Member) Activations() []Activation {
 }
 
 // Serve makes sure that the member serves an identity, which it activates if it is placed here. It is what a member does for a caller that
-// has come to it. The error is a [NotHereError] if the identity is elsewhere, so that the caller asks its locator again; otherwise it is
+// has come to it; need is what the caller located it with. The error is a [NotHereError] if the identity is elsewhere, so that the caller asks its locator again; otherwise it is
 // why the activation failed.
-func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
+func (m *Member) Serve(ctx context.Context, id Identity, need *Need) (Activation, error) {
 	for {
 		if err := m.ready(); err != nil {
 			return Activation{}, err
@@ -128,7 +128,9 @@ func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
 		if l == nil || l.Check() != nil {
 			return Activation{}, &StateError{Status{NotReady, AsMember, time.Now(), ErrLost}}
 		}
-		a := m.open(l, id, 0, func(a *act) { m.begin(a, m.claim) })
+		a := m.open(l, id, 0, func(a *act) {
+			m.begin(a, func(a *act) (contracts.Activation, bool, error) { return m.claim(a, need) })
+		})
 		if a == nil {
 			continue // the state is another one by now
 		}
@@ -157,9 +159,10 @@ func (m *Member) Serve(ctx context.Context, id Identity) (Activation, error) {
 }
 
 // claim asks for an activation that a caller wants here. locked reports whether the lock phase is still to be ended.
-func (m *Member) claim(a *act) (got contracts.Activation, locked bool, err error) {
-	id := rand.Text()
-	o, err := m.provider.Claim(a.ctx, a.Kind, a.ID, contracts.ActivationClaimRequest{RequestID: id, Member: m.name, Incarnation: a.life.number})
+func (m *Member) claim(a *act, need *Need) (got contracts.Activation, locked bool, err error) {
+	request := contracts.ActivationClaimRequest{RequestID: rand.Text(), Member: m.name, Incarnation: a.life.number}
+	request.Labels, request.Prefer = need.labels()
+	o, err := m.provider.Claim(a.ctx, a.Kind, a.ID, request)
 	if err == nil {
 		if o.Activation.StateVersion > 0 { // a Locker need not know the states
 			return m.record(a)

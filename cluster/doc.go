@@ -12,7 +12,7 @@
 //
 //	l := cluster.NewLocator(placements, nil)
 //	err = l.Start(ctx)
-//	where, err := l.Activate(ctx, cluster.Identity{Kind: "room", ID: "lobby"}) // its address, once it is active
+//	where, err := l.Activate(ctx, cluster.Identity{Kind: "room", ID: "lobby"}, nil) // its address, once it is active
 //
 // # Who starts an activation
 //

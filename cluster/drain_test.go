@@ -20,7 +20,7 @@ const errDrainedText = "the member is drained"
 func (w *world) serves(m joined, n int) {
 	w.t.Helper()
 	for i := range n {
-		if _, err := m.Serve(w.t.Context(), room(strconv.Itoa(i))); err != nil {
+		if _, err := m.Serve(w.t.Context(), room(strconv.Itoa(i)), nil); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestDrainedByAnOperator(t *testing.T) {
 		if s := m.Status(); s.State != cluster.Draining || s.Cause == nil || s.Cause.Error() != errDrainedText {
 			t.Errorf("%+v", s)
 		}
-		if _, err := m.Serve(t.Context(), room("new")); !errors.Is(err, cluster.ErrDraining) {
+		if _, err := m.Serve(t.Context(), room("new"), nil); !errors.Is(err, cluster.ErrDraining) {
 			t.Errorf("serve: %v", err)
 		}
 		if err := m.Drain(t.Context()); err != nil || len(m.Activations()) != 0 {
@@ -156,7 +156,7 @@ func TestClaimedBeforeItDrains(t *testing.T) {
 		other := w.start("bob", nil)
 		l, _ := w.locator(nil)
 		began := time.Now()
-		where, err := l.Activate(t.Context(), room("a"))
+		where, err := l.Activate(t.Context(), room("a"), nil)
 		if err != nil || where.Member != "bob" || where.Token <= o.Activation.FencingToken || time.Since(began) > 5*time.Second {
 			t.Errorf("%+v, %v after %v", where, err, time.Since(began))
 		}
@@ -181,7 +181,7 @@ func TestChangeOffer(t *testing.T) {
 		}
 		a := ""
 		for i := 0; a == ""; i++ { // a room that is placed here
-			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i))); err == nil {
+			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i)), nil); err == nil {
 				a = strconv.Itoa(i)
 			}
 		}

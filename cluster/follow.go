@@ -17,13 +17,7 @@ const (
 
 // follow reads the events of the cluster: what others claimed for this member is activated, what others have is lost.
 func (m *Member) follow(l *life) {
-	began := l.clock().Time().UTC().Add(-time.Minute) // clocks of members and stores differ a little; older claims are of other incarnations
-	if s, err := m.provider.Topology(l.Context()); err == nil && s.ChangedAt != "" {
-		if at, err := time.Parse(contracts.TimeFormat, s.ChangedAt); err == nil {
-			began = at.Add(-time.Minute)
-		}
-	}
-	after := began.Format(contracts.TimeFormat)
+	after := l.since
 	var known map[string]bool // the events of the round before
 	room := make(chan struct{}, readers)
 	for try := 0; l.Check() == nil && l.Context().Err() == nil; {

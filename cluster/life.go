@@ -27,6 +27,7 @@ type life struct {
 
 	name   string // as the topology has it
 	number int64
+	since  string // time before the first claim for it, empty if it is not known
 	clock  term.Clock
 	work   sync.WaitGroup // of its activations
 
@@ -40,7 +41,7 @@ type life struct {
 
 // live begins an incarnation whose lease was asked for at a moment, and has so much left.
 func (m *Member) live(s contracts.MemberState, asked term.Moment) *life {
-	l := &life{name: s.Member, number: s.Incarnation, clock: m.o.clock, drain: make(chan struct{}), drained: make(chan struct{})}
+	l := &life{name: s.Member, since: m.since(s), number: s.Incarnation, clock: m.o.clock, drain: make(chan struct{}), drained: make(chan struct{})}
 	l.Term = term.New(m.ctx, m.o.clock, m.served(s, asked), func(trouble error) error {
 		err := fmt.Errorf("%w: the lease of incarnation %d of %q ended", ErrLost, s.Incarnation, s.Member)
 		if trouble != nil {
@@ -50,6 +51,19 @@ func (m *Member) live(s contracts.MemberState, asked term.Moment) *life {
 	})
 	return l
 }
+
+// since is a time before the first event of an incarnation, as it was when it joined. Its lease is then the one that it joined with, also if
+// the response is late, or is that to a repeated request.
+func (m *Member) since(joined contracts.MemberState) string {
+	ends, err := time.Parse(contracts.TimeFormat, joined.ExpiresAt)
+	if err != nil {
+		return "" // all events that there are
+	}
+	return ends.Add(-m.o.TTL - claimAhead).Format(contracts.TimeFormat)
+}
+
+// claimAhead is how much earlier than the incarnation the events of its first claims can be called: their names are drawn a moment before.
+const claimAhead = time.Minute
 
 // served is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
 func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment {

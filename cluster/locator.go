@@ -22,6 +22,8 @@ type Location struct {
 	Address     string // where the member is reached, as it said when it joined
 	Token       int64  // of the activation; 0 if there is none: a claim, or Member.Serve, makes one there
 	Epoch       int64  // by which it was found
+
+	need string // that it would be there for; empty for an activation
 }
 
 func located(a contracts.Activation, epoch int64) Location {
@@ -38,7 +40,8 @@ type LocatorOptions struct {
 	// MaxStale is how old the epoch may be that it goes by while the provider cannot be reached; 0 means 30 s.
 	MaxStale time.Duration
 
-	// Cached is how many identities it remembers; 0 means 100000. When there are more, any of them are forgotten.
+	// Cached is how many identities it remembers, and as many that would be elsewhere for those who need certain labels; 0 means 100000. When
+	// there are more, any of them are forgotten.
 	Cached int
 
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
@@ -56,8 +59,9 @@ type Locator struct {
 	read     atomic.Int64 // when the epoch was read, in Unix nanoseconds
 
 	mu      sync.RWMutex
-	places  map[Identity]Location
-	flights map[Identity]*flight
+	places  map[Identity]Location // of activations, and where one would be for anyone
+	wanted  map[want]Location     // where one would be for those who need certain labels
+	flights map[want]*flight
 	stop    context.CancelCauseFunc
 	ctx     context.Context //nolint:containedctx // from Start to Stop
 	work    sync.WaitGroup
@@ -69,6 +73,13 @@ type view struct {
 	members map[string]int64 // the incarnations that live
 }
 
+// want is an identity, and what it needs.
+type want struct {
+	Identity
+
+	need string // its key
+}
+
 // flight is a request that several callers wait for.
 type flight struct {
 	done  chan struct{}
@@ -78,7 +89,7 @@ type flight struct {
 
 // NewLocator returns a locator. Options may be nil.
 func NewLocator(p Provider, o *LocatorOptions) *Locator {
-	l := &Locator{provider: p, places: map[Identity]Location{}, flights: map[Identity]*flight{}}
+	l := &Locator{provider: p, places: map[Identity]Location{}, wanted: map[want]Location{}, flights: map[want]*flight{}}
 	if o != nil {
 		l.o = *o
 	}
@@ -128,6 +139,7 @@ func (l *Locator) Stop() {
 		l.stop(errStopped)
 	}
 	clear(l.places)
+	clear(l.wanted)
 	l.mu.Unlock()
 	l.work.Wait()
 }
@@ -185,50 +197,61 @@ func (l *Locator) refresh(ctx context.Context) error {
 	}
 }
 
-// Cached is where an identity is as far as the locator knows, without a request. What was found by an earlier epoch counts as long as its
-// member lives in the current one; where an identity would be, in its epoch alone.
-func (l *Locator) Cached(id Identity) (Location, bool) {
+// Cached is where an identity is, or would be for those who have the need, as far as the locator knows, without a request. What was found by
+// an earlier epoch counts as long as its member lives in the current one; where an identity would be, in its epoch alone.
+func (l *Locator) Cached(id Identity, need *Need) (Location, bool) {
 	if State(l.fast.Load()) != Ready {
 		return Location{}, false
 	}
+	v, key := l.view.Load(), need.key()
 	l.mu.RLock()
 	where, ok := l.places[id]
 	l.mu.RUnlock()
-	if !ok {
-		return Location{}, false
+	if ok && (key == "" || where.Token != 0) && v.has(&where) {
+		return where, true
 	}
-	if v := l.view.Load(); where.Epoch != v.epoch && (where.Token == 0 || v.members[where.Member] != where.Incarnation) {
-		return Location{}, false
+	if key != "" {
+		l.mu.RLock()
+		where, ok = l.wanted[want{id, key}]
+		l.mu.RUnlock()
+		if ok && v.has(&where) {
+			return where, true
+		}
 	}
-	return where, true
+	return Location{}, false
+}
+
+// has reports whether a location is one by this epoch, too.
+func (v *view) has(where *Location) bool {
+	return where.Epoch == v.epoch || where.Token != 0 && v.members[where.Member] == where.Incarnation
 }
 
 // Locate says where an identity is, or would be. It asks only if it does not know; of several callers that ask for one identity at a time,
 // one sends the request.
-func (l *Locator) Locate(ctx context.Context, id Identity) (Location, error) {
-	if where, ok := l.Cached(id); ok {
+func (l *Locator) Locate(ctx context.Context, id Identity, need *Need) (Location, error) {
+	if where, ok := l.Cached(id, need); ok {
 		return where, nil
 	}
-	return l.join(ctx, id)
+	return l.join(ctx, want{id, need.key()}, need)
 }
 
 // join waits for a flight.
-func (l *Locator) join(ctx context.Context, id Identity) (Location, error) {
+func (l *Locator) join(ctx context.Context, w want, need *Need) (Location, error) {
 	l.mu.Lock()
 	if err := l.ready(); err != nil {
 		l.mu.Unlock()
 		return Location{}, err
 	}
-	f := l.flights[id]
+	f := l.flights[w]
 	if f == nil {
 		f = &flight{done: make(chan struct{})}
-		l.flights[id] = f
+		l.flights[w] = f
 		l.work.Go(func() {
 			defer close(f.done)
-			f.where, f.err = l.ask(l.ctx, id)
+			f.where, f.err = l.ask(l.ctx, w, need)
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			delete(l.flights, id)
+			delete(l.flights, w)
 			if f.err == nil {
 				l.remember(f.where)
 			}
@@ -245,27 +268,39 @@ func (l *Locator) join(ctx context.Context, id Identity) (Location, error) {
 
 // remember keeps a location, unless a later one is known.
 func (l *Locator) remember(where Location) {
+	if where.need != "" {
+		keep(l.wanted, want{where.Identity, where.need}, where, l.o.Cached)
+		return
+	}
 	if known, ok := l.places[where.Identity]; ok && known.Token > where.Token && known.Epoch >= where.Epoch {
 		return
 	}
-	for id := range l.places {
-		if len(l.places) < l.o.Cached {
+	keep(l.places, where.Identity, where, l.o.Cached)
+}
+
+// keep puts a location among so many.
+func keep[K comparable](places map[K]Location, key K, where Location, most int) {
+	for k := range places {
+		if len(places) < most {
 			break
 		}
-		delete(l.places, id)
+		delete(places, k)
 	}
-	l.places[where.Identity] = where
+	places[key] = where
 }
 
 // askTime bounds what several callers wait for.
 const askTime = 30 * time.Second
 
 // ask looks an identity up.
-func (l *Locator) ask(ctx context.Context, id Identity) (Location, error) {
+func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error) {
+	id, q := w.Identity, Query{}
+	q.Labels, q.Prefer = need.labels()
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	for try := 0; ; try++ {
-		p, err := l.provider.Lookup(ctx, id.Kind, id.ID, Query{Epoch: l.view.Load().epoch})
+		q.Epoch = l.view.Load().epoch
+		p, err := l.provider.Lookup(ctx, id.Kind, id.ID, q)
 		switch {
 		case errors.Is(err, contracts.CodeStaleEpoch) && try < 5:
 			if err := l.refresh(ctx); err != nil {
@@ -282,7 +317,9 @@ func (l *Locator) ask(ctx context.Context, id Identity) (Location, error) {
 			where.Address = p.Owner.Address
 			return where, nil
 		case p.Placed != nil:
-			return Location{Identity: id, Member: p.Placed.Member, Incarnation: p.Placed.Incarnation, Address: p.Placed.Address, Epoch: p.Epoch}, nil
+			return Location{
+				Identity: id, Member: p.Placed.Member, Incarnation: p.Placed.Incarnation, Address: p.Placed.Address, Epoch: p.Epoch, need: w.need,
+			}, nil
 		default:
 			return Location{}, contracts.Errorf(contracts.CodeNoEligibleMember, "no member may host %s/%s", id.Kind, id.ID)
 		}
@@ -293,18 +330,22 @@ func (l *Locator) ask(ctx context.Context, id Identity) (Location, error) {
 func (l *Locator) Forget(where Location) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.places[where.Identity]; ok && known == where {
+	if l.places[where.Identity] == where {
 		delete(l.places, where.Identity)
+	}
+	if w := (want{where.Identity, where.need}); l.wanted[w] == where {
+		delete(l.wanted, w)
 	}
 }
 
 // Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed, unless it is active
 // already, and waits until that has activated it. If the member could not, the error is ACTIVATION_FAILED, with the reason.
-func (l *Locator) Activate(ctx context.Context, id Identity) (Location, error) {
-	if where, ok := l.Cached(id); ok && where.Token != 0 {
+func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Location, error) {
+	if where, ok := l.Cached(id, need); ok && where.Token != 0 {
 		return where, nil
 	}
 	request := contracts.ActivationClaimRequest{RequestID: rand.Text()}
+	request.Labels, request.Prefer = need.labels()
 	for try := 0; ; try++ {
 		if err := l.ready(); err != nil {
 			return Location{}, err

@@ -21,7 +21,7 @@ import (
 func TestLocateCostsNoRequest(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		l, p := w.locator(nil)
@@ -34,7 +34,7 @@ func TestLocateCostsNoRequest(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 100 {
 			callers.Go(func() {
-				if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "ann" || where.Token == 0 || where.Address != "ann:1" {
+				if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "ann" || where.Token == 0 || where.Address != "ann:1" {
 					t.Errorf("%+v, %v", where, err)
 				}
 			})
@@ -42,12 +42,12 @@ func TestLocateCostsNoRequest(t *testing.T) {
 		callers.Wait()
 		other := w.start("bob", nil) // another epoch
 		time.Sleep(5 * time.Second)  // it reads the epoch every 2 s
-		if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "ann" || p.count("lookup") != 1 {
+		if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "ann" || p.count("lookup") != 1 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
 		w.stop(m)                   // and another, without the owner
 		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
-		if where, err := l.Locate(t.Context(), room("a")); err != nil || where.Member != "bob" || p.count("lookup") != 2 {
+		if where, err := l.Locate(t.Context(), room("a"), nil); err != nil || where.Member != "bob" || p.count("lookup") != 2 {
 			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
 		}
 		l.Stop()
@@ -63,7 +63,7 @@ func TestStaleEpoch(t *testing.T) {
 		other := w.start("bob", nil)
 		for i := range 20 {
 			id := room(strconv.Itoa(i))
-			where, err := l.Locate(t.Context(), id)
+			where, err := l.Locate(t.Context(), id, nil)
 			want, e := direct.Cluster(w.service, chat).Lookup(t.Context(), id.Kind, id.ID, cluster.Query{})
 			if err != nil || e != nil || where.Member != want.Placed.Member || where.Epoch != want.Epoch || where.Token != 0 {
 				t.Errorf("%+v, %v; want %+v, %v", where, err, want.Placed, e)
@@ -77,25 +77,94 @@ func TestStaleEpoch(t *testing.T) {
 	})
 }
 
+// TestLabels: an identity is found and activated where it has what it needs; what was found for one need does not count for another, until the
+// identity is active.
+func TestLabels(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann := w.start("ann", func(o *cluster.Options, _ *host) { o.Labels = map[string]string{"zone": "a"} })
+		bob := w.start("bob", func(o *cluster.Options, _ *host) { o.Labels = map[string]string{"zone": "b", "gpu": "yes"} })
+		l, p := w.locator(nil)
+		id := room("")
+		for i := 0; ; i++ { // a room that is placed on ann
+			id.ID = strconv.Itoa(i)
+			if where, err := l.Locate(t.Context(), id, nil); err != nil || where.Member == "ann" {
+				break
+			}
+		}
+		gpu, near := &cluster.Need{Labels: map[string]string{"gpu": "yes"}}, &cluster.Need{Prefer: map[string]string{"zone": "b", "gpu": "no"}}
+		before := p.count("lookup")
+		for range 3 {
+			for need, want := range map[*cluster.Need]string{nil: "ann", {}: "ann", gpu: "bob", near: "bob"} {
+				if where, err := l.Locate(t.Context(), id, need); err != nil || where.Member != want || where.Token != 0 {
+					t.Errorf("%+v: %+v, %v", need, where, err)
+				}
+			}
+		}
+		if n := p.count("lookup") - before; n != 2 {
+			t.Errorf("%d lookups", n)
+		}
+		none := &cluster.Need{Labels: map[string]string{"gpu": "no"}}
+		if _, err := l.Locate(t.Context(), id, none); !errors.Is(err, contracts.CodeNoEligibleMember) {
+			t.Errorf("%v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := l.Activate(ctx, id, none); !errors.Is(err, contracts.CodeNoEligibleMember) {
+			t.Errorf("%v", err)
+		}
+		where, _ := l.Cached(id, gpu)
+		l.Forget(where)
+		if _, ok := l.Cached(id, gpu); ok {
+			t.Error("not forgotten")
+		}
+		if _, ok := l.Cached(id, near); !ok {
+			t.Error("forgotten")
+		}
+
+		if _, err := bob.Serve(t.Context(), room("x"+id.ID), gpu); err != nil {
+			t.Errorf("a caller that came with what it needs: %v", err)
+		}
+		if where, err := l.Activate(t.Context(), id, gpu); err != nil || where.Member != "bob" {
+			t.Errorf("%+v, %v", where, err)
+		}
+		before = p.count("lookup")
+		for _, need := range []*cluster.Need{nil, gpu, near, none} { // it is where it is
+			if where, err := l.Locate(t.Context(), id, need); err != nil || where.Member != "bob" || where.Token == 0 {
+				t.Errorf("%+v: %+v, %v", need, where, err)
+			}
+		}
+		if n := p.count("lookup") - before; n != 0 {
+			t.Errorf("%d lookups of what is active", n)
+		}
+		w.stop(bob) // what was known of it counts no more
+		time.Sleep(5 * time.Second)
+		if _, err := l.Locate(t.Context(), room("x"+id.ID), gpu); !errors.Is(err, contracts.CodeNoEligibleMember) {
+			t.Errorf("%v", err)
+		}
+		l.Stop()
+		w.stop(ann)
+	})
+}
+
 // TestForget: what a member says that it does not host is looked up again; a late report does not undo what was found since.
 func TestForget(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
 		l, p := w.locator(nil)
-		before, err := l.Locate(t.Context(), room("a"))
+		before, err := l.Locate(t.Context(), room("a"), nil)
 		if err != nil || before.Token != 0 {
 			t.Fatalf("%+v, %v", before, err)
 		}
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		l.Forget(before)
-		after, err := l.Locate(t.Context(), room("a"))
+		after, err := l.Locate(t.Context(), room("a"), nil)
 		if err != nil || after.Token == 0 || p.count("lookup") != 2 {
 			t.Errorf("%+v, %v after %d lookups", after, err, p.count("lookup"))
 		}
 		l.Forget(before)
-		if again, ok := l.Cached(room("a")); !ok || again != after {
+		if again, ok := l.Cached(room("a"), nil); !ok || again != after {
 			t.Errorf("%+v", again)
 		}
 		l.Stop()
@@ -115,13 +184,13 @@ func TestStatesOfALocator(t *testing.T) {
 		}})
 		refused := func(want error) {
 			t.Helper()
-			if _, err := l.Locate(t.Context(), room("a")); !errors.Is(err, want) {
+			if _, err := l.Locate(t.Context(), room("a"), nil); !errors.Is(err, want) {
 				t.Errorf("locate: %v, want %v", err, want)
 			}
-			if _, err := l.Activate(t.Context(), room("a")); !errors.Is(err, want) {
+			if _, err := l.Activate(t.Context(), room("a"), nil); !errors.Is(err, want) {
 				t.Errorf("activate: %v, want %v", err, want)
 			}
-			if _, ok := l.Cached(room("a")); ok {
+			if _, ok := l.Cached(room("a"), nil); ok {
 				t.Error("cached")
 			}
 		}
@@ -133,19 +202,19 @@ func TestStatesOfALocator(t *testing.T) {
 		refused(contracts.CodeTopologyUndetermined)
 		m := w.start("ann", nil)
 		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
-		if _, err := l.Locate(t.Context(), room("a")); err != nil || l.Status().State != cluster.Ready {
+		if _, err := l.Locate(t.Context(), room("a"), nil); err != nil || l.Status().State != cluster.Ready {
 			t.Errorf("%v in %+v", err, l.Status())
 		}
 		p.set(func(string) (error, bool) { return errNetwork, false })
 		time.Sleep(20 * time.Second) // less than MaxStale
-		if _, err := l.Locate(t.Context(), room("a")); err != nil {
+		if _, err := l.Locate(t.Context(), room("a"), nil); err != nil {
 			t.Errorf("for 20 s out of reach: %v", err)
 		}
 		time.Sleep(20 * time.Second) // more than MaxStale
 		refused(cluster.ErrNotReady)
 		p.set(nil)
 		time.Sleep(5 * time.Second) // the next reading of the epoch
-		if _, err := l.Locate(t.Context(), room("a")); err != nil {
+		if _, err := l.Locate(t.Context(), room("a"), nil); err != nil {
 			t.Error(err)
 		}
 		l.Stop()
@@ -168,11 +237,11 @@ func TestCallersOfALocatorThatStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := make(chan error, 1)
-		go func() { _, err := l.Locate(t.Context(), room("a")); failed <- err }()
+		go func() { _, err := l.Locate(t.Context(), room("a"), nil); failed <- err }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := l.Locate(ctx, room("a")); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := l.Locate(ctx, room("a"), nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a caller that does not wait: %v", err)
 		}
 		l.Stop()
@@ -197,17 +266,22 @@ func TestForgetsWhenFull(t *testing.T) {
 		m := w.start("ann", nil)
 		l, _ := w.locator(&cluster.LocatorOptions{Cached: 3})
 		known := 0
+		near := &cluster.Need{Prefer: map[string]string{"zone": "a"}}
 		for i := range 10 {
-			if _, err := l.Locate(t.Context(), room(strconv.Itoa(i))); err != nil {
-				t.Fatal(err)
+			for _, need := range []*cluster.Need{nil, near} {
+				if _, err := l.Locate(t.Context(), room(strconv.Itoa(i)), need); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		for i := range 10 {
-			if _, ok := l.Cached(room(strconv.Itoa(i))); ok {
-				known++
+			for _, need := range []*cluster.Need{nil, near} {
+				if _, ok := l.Cached(room(strconv.Itoa(i)), need); ok {
+					known++
+				}
 			}
 		}
-		if known != 3 {
+		if known != 3+3 {
 			t.Errorf("%d are remembered", known)
 		}
 		l.Stop()
@@ -231,7 +305,7 @@ func located(tb testing.TB) (l *cluster.Locator, ids []cluster.Identity) {
 	tb.Cleanup(l.Stop)
 	for i := range 1000 {
 		id := room(fmt.Sprintf("a-room-of-some-length-%04d", i))
-		if _, err := l.Locate(tb.Context(), id); err != nil {
+		if _, err := l.Locate(tb.Context(), id, nil); err != nil {
 			tb.Fatal(err)
 		}
 		ids = append(ids, id)
@@ -262,10 +336,10 @@ func (f *fixed) Lookup(_ context.Context, kind, id string, _ cluster.Query) (con
 func TestCachedAllocatesNothing(t *testing.T) {
 	l, ids := located(t)
 	if n := testing.AllocsPerRun(100, func() {
-		if _, ok := l.Cached(ids[7]); !ok {
+		if _, ok := l.Cached(ids[7], nil); !ok {
 			t.Error("not cached")
 		}
-		if _, err := l.Locate(context.Background(), ids[8]); err != nil {
+		if _, err := l.Locate(context.Background(), ids[8], nil); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {
@@ -278,7 +352,7 @@ func BenchmarkCached(b *testing.B) {
 	l, ids := located(b)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, ok := l.Cached(ids[i%len(ids)]); !ok {
+		if _, ok := l.Cached(ids[i%len(ids)], nil); !ok {
 			b.Fatal("not cached")
 		}
 	}

@@ -25,7 +25,7 @@ func TestLifeOfAMember(t *testing.T) {
 		m := w.member("ann", nil)
 		refused := func(want error) {
 			t.Helper()
-			if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, want) {
+			if _, err := m.Serve(t.Context(), room("a"), nil); !errors.Is(err, want) {
 				t.Errorf("serve: %v, want %v", err, want)
 			}
 			if err := m.Member.Deactivate(t.Context(), room("a"), "x"); !errors.Is(err, want) {
@@ -42,11 +42,11 @@ func TestLifeOfAMember(t *testing.T) {
 		if err := m.Start(t.Context()); err == nil {
 			t.Error("started twice")
 		}
-		a, err := m.Serve(t.Context(), room("a"))
+		a, err := m.Serve(t.Context(), room("a"), nil)
 		if err != nil || a.Token == 0 {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		again, err := m.Serve(t.Context(), room("a"))
+		again, err := m.Serve(t.Context(), room("a"), nil)
 		if given, _ := m.counts(); err != nil || again.Token != a.Token || given != 1 || len(m.Activations()) != 1 {
 			t.Errorf("again: %+v, %v; %d times activated", again, err, given)
 		}
@@ -66,7 +66,7 @@ func TestLifeOfAMember(t *testing.T) {
 		if m.context(room("a")).Err() == nil {
 			t.Error("the context of an activation that has ended lives")
 		}
-		if b, err := m.Serve(t.Context(), room("a")); err != nil || b.Token <= a.Token || string(b.State) != "one" || b.StateVersion != 1 {
+		if b, err := m.Serve(t.Context(), room("a"), nil); err != nil || b.Token <= a.Token || string(b.State) != "one" || b.StateVersion != 1 {
 			t.Errorf("activated again: %+v, %v", b, err)
 		}
 		w.stop(m, m) // the second time it does nothing
@@ -106,16 +106,16 @@ func TestNothingWithoutTheLock(t *testing.T) {
 			}
 		}
 		waiting := make(chan error, 1)
-		go func() { _, err := m.Serve(t.Context(), room(mine)); waiting <- err }()
+		go func() { _, err := m.Serve(t.Context(), room(mine), nil); waiting <- err }()
 		synctest.Wait()
 		if o, err := m.p.Claim(t.Context(), "room", mine, contracts.ActivationClaimRequest{RequestID: "r"}); err == nil {
 			t.Errorf("it was claimed twice: %+v", o)
 		}
-		if _, err := other.Serve(t.Context(), room(mine)); err == nil {
+		if _, err := other.Serve(t.Context(), room(mine), nil); err == nil {
 			t.Error("served on a member on which it is not placed")
 		}
 		other.p.set(func(request string) (error, bool) { return errNetwork, request == "events" })
-		if _, err := other.Serve(t.Context(), room("b")); !errors.Is(err, errNetwork) {
+		if _, err := other.Serve(t.Context(), room("b"), nil); !errors.Is(err, errNetwork) {
 			t.Errorf("without a response: %v", err)
 		}
 		other.p.set(nil)
@@ -138,7 +138,7 @@ func TestServedAtTheSameTime(t *testing.T) {
 		tokens := make(chan int64)
 		for range 10 {
 			go func() {
-				a, err := m.Serve(t.Context(), room("a"))
+				a, err := m.Serve(t.Context(), room("a"), nil)
 				if err != nil {
 					t.Error(err)
 				}
@@ -188,7 +188,7 @@ func TestClaimReachesTheMember(t *testing.T) {
 			h.activate = func(context.Context, cluster.Activation) error { time.Sleep(2 * time.Second); return nil }
 		})
 		l, _ := w.locator(nil)
-		where, err := l.Activate(t.Context(), room("a"))
+		where, err := l.Activate(t.Context(), room("a"), nil)
 		if err != nil || where.Member != "ann" || where.Address != "ann:1" || where.Token == 0 {
 			t.Fatalf("%+v, %v", where, err)
 		}
@@ -221,14 +221,14 @@ func TestActivationFailure(t *testing.T) {
 			}
 		})
 		l, _ := w.locator(nil)
-		_, err := l.Activate(t.Context(), room("a"))
+		_, err := l.Activate(t.Context(), room("a"), nil)
 		if !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "the snapshot cannot be read") {
 			t.Errorf("the claimant: %v", err)
 		}
-		if _, err := l.Activate(t.Context(), room("p")); !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "out of range") {
+		if _, err := l.Activate(t.Context(), room("p"), nil); !errors.Is(err, contracts.CodeActivationFailed) || !strings.Contains(err.Error(), "out of range") {
 			t.Errorf("a panic: %v", err)
 		}
-		if _, err = m.Serve(t.Context(), room("b")); err == nil || !strings.Contains(err.Error(), "the snapshot cannot be read") {
+		if _, err = m.Serve(t.Context(), room("b"), nil); err == nil || !strings.Contains(err.Error(), "the snapshot cannot be read") {
 			t.Errorf("the caller: %v", err)
 		}
 		for _, id := range []string{"a", "b", "p"} {
@@ -240,7 +240,7 @@ func TestActivationFailure(t *testing.T) {
 			t.Errorf("%+v", failures)
 		}
 		broken = false
-		if _, err := l.Activate(t.Context(), room("a")); err != nil {
+		if _, err := l.Activate(t.Context(), room("a"), nil); err != nil {
 			t.Error(err)
 		}
 		l.Stop()
@@ -263,7 +263,7 @@ func TestNameIsTaken(t *testing.T) {
 		if err := other.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Error(err)
 		}
 		w.stop(m)
@@ -275,7 +275,7 @@ func TestNameIsTaken(t *testing.T) {
 func TestLostHeartbeats(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		began, first := time.Now(), m.Incarnation()
@@ -285,7 +285,7 @@ func TestLostHeartbeats(t *testing.T) {
 			t.Errorf("lost after %v: %v", at, context.Cause(m.context(room("a"))))
 		}
 		synctest.Wait()
-		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotReady) {
+		if _, err := m.Serve(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrNotReady) {
 			t.Errorf("serve without a lease: %v", err)
 		}
 		if _, ended := m.counts(); ended != 1 || !errors.Is(m.ended[0], cluster.ErrLost) || m.Incarnation() != 0 {
@@ -300,7 +300,7 @@ func TestLostHeartbeats(t *testing.T) {
 		if s := m.Status(); s.State != cluster.Ready || m.Incarnation() <= first {
 			t.Errorf("%+v, incarnation %d", s, m.Incarnation())
 		}
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Error(err)
 		}
 		m.went(t, cluster.Starting, cluster.Ready, cluster.NotReady, cluster.Ready)
@@ -315,7 +315,7 @@ func TestLostHeartbeats(t *testing.T) {
 func TestHeartbeatsCountFromTheRequest(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		began, n := time.Now(), 0
@@ -345,7 +345,7 @@ func TestHeartbeatsCountFromTheRequest(t *testing.T) {
 func TestFrozen(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
-		a, err := m.Serve(t.Context(), room("a"))
+		a, err := m.Serve(t.Context(), room("a"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,14 +357,14 @@ func TestFrozen(t *testing.T) {
 		if ctx.Err() == nil || m.Incarnation() != 0 {
 			t.Error("the activation lives")
 		}
-		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotReady) {
+		if _, err := m.Serve(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrNotReady) {
 			t.Errorf("serve: %v", err)
 		}
 		synctest.Wait()
 		other := w.start("bob", nil)
 		time.Sleep(time.Minute) // the first member's lease has ended
 		l, _ := w.locator(nil)
-		where, err := l.Activate(t.Context(), room("a"))
+		where, err := l.Activate(t.Context(), room("a"), nil)
 		if err != nil || where.Token <= a.Token {
 			t.Errorf("%+v, %v; the token was %d", where, err, a.Token)
 		}
@@ -382,7 +382,7 @@ func TestEvicted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				m := w.start("ann", nil)
-				a, err := m.Serve(t.Context(), room("a"))
+				a, err := m.Serve(t.Context(), room("a"), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -427,7 +427,7 @@ func TestStopHandsOver(t *testing.T) {
 		tokens := map[string]int64{}
 		for i := range 40 {
 			id := strconv.Itoa(i)
-			a, err := m.Serve(t.Context(), room(id))
+			a, err := m.Serve(t.Context(), room(id), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -461,8 +461,8 @@ func TestStopWhileActivating(t *testing.T) {
 		})
 		l, _ := w.locator(nil)
 		direct, claimed := make(chan error, 1), make(chan error, 1)
-		go func() { _, err := m.Serve(t.Context(), room("a")); direct <- err }()
-		go func() { _, err := l.Activate(t.Context(), room("b")); claimed <- err }()
+		go func() { _, err := m.Serve(t.Context(), room("a"), nil); direct <- err }()
+		go func() { _, err := l.Activate(t.Context(), room("b"), nil); claimed <- err }()
 		time.Sleep(3 * time.Second) // the claim has reached the member
 		w.stop(m)
 		if err := <-direct; !errors.Is(err, cluster.ErrNotRunning) && !errors.Is(err, cluster.ErrDraining) {
@@ -484,7 +484,7 @@ func TestStopWhileActivating(t *testing.T) {
 func TestStopInTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		m.p.set(func(string) (error, bool) { return errNetwork, false })
@@ -508,7 +508,7 @@ func TestStopWhileStarting(t *testing.T) {
 		started := make(chan error, 1)
 		go func() { started <- m.Start(t.Context()) }()
 		time.Sleep(time.Minute) // it tries again and again
-		if _, err := m.Serve(t.Context(), room("a")); !errors.Is(err, cluster.ErrNotRunning) || m.Status().State != cluster.Starting {
+		if _, err := m.Serve(t.Context(), room("a"), nil); !errors.Is(err, cluster.ErrNotRunning) || m.Status().State != cluster.Starting {
 			t.Errorf("serve: %v", err)
 		}
 		w.stop(m)
@@ -542,13 +542,13 @@ func TestLateDuplicates(t *testing.T) {
 			return nil, false
 		})
 		l, _ := w.locator(nil)
-		if _, err := l.Activate(t.Context(), room("a")); err != nil {
+		if _, err := l.Activate(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Member.Deactivate(t.Context(), room("a"), "done"); err != nil {
 			t.Fatal(err)
 		}
-		a, err := m.Serve(t.Context(), room("a"))
+		a, err := m.Serve(t.Context(), room("a"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -564,10 +564,10 @@ func TestLateDuplicates(t *testing.T) {
 			}
 			return nil, false
 		})
-		if _, err := m.Serve(t.Context(), room("b")); !errors.Is(err, errNetwork) {
+		if _, err := m.Serve(t.Context(), room("b"), nil); !errors.Is(err, errNetwork) {
 			t.Errorf("%v", err)
 		}
-		if b, err := m.Serve(t.Context(), room("b")); err != nil || b.Token != w.record(room("b")).FencingToken {
+		if b, err := m.Serve(t.Context(), room("b"), nil); err != nil || b.Token != w.record(room("b")).FencingToken {
 			t.Errorf("%+v, %v", b, err)
 		}
 		l.Stop()
@@ -579,15 +579,15 @@ func TestLateDuplicates(t *testing.T) {
 func TestNotHere(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
-		if _, err := m.Serve(t.Context(), room("a")); err != nil {
+		if _, err := m.Serve(t.Context(), room("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		other := w.start("bob", nil)
-		_, err := other.Serve(t.Context(), room("a"))
+		_, err := other.Serve(t.Context(), room("a"), nil)
 		if e, ok := errors.AsType[*cluster.NotHereError](err); !ok || e.Where.Member != "ann" || e.Where.Address != "ann:1" || e.Where.Token == 0 {
 			t.Errorf("%v", err)
 		}
-		_, err = other.Serve(t.Context(), cluster.Identity{Kind: "device", ID: "a"})
+		_, err = other.Serve(t.Context(), cluster.Identity{Kind: "device", ID: "a"}, nil)
 		if _, ok := errors.AsType[*cluster.NotHereError](err); !ok || !errors.Is(err, contracts.CodeMemberIneligible) {
 			t.Errorf("a kind that it does not host: %v", err)
 		}
@@ -600,7 +600,7 @@ func TestReplace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
 		for i := range 10 {
-			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i))); err != nil {
+			if _, err := m.Serve(t.Context(), room(strconv.Itoa(i)), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,6 +2,10 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -72,6 +76,36 @@ type Storage interface {
 type Identity struct {
 	Kind string // letters, digits, '.', '_' and '-'
 	ID   string
+}
+
+// Need is what an identity needs of the member that hosts it. nil is nothing. Where an identity is active already, that is where it is, whatever
+// a caller needs.
+type Need struct {
+	Labels map[string]string // the member must have all of them
+	Prefer map[string]string // members that have more of them come first
+}
+
+// key is a need as a text: different for different needs, empty for none.
+func (n *Need) key() string {
+	if n == nil || len(n.Labels)+len(n.Prefer) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, labels := range []map[string]string{n.Labels, n.Prefer} {
+		for _, k := range slices.Sorted(maps.Keys(labels)) {
+			fmt.Fprintf(&b, "%q=%q ", k, labels[k])
+		}
+		b.WriteByte(';')
+	}
+	return b.String()
+}
+
+// labels are both, as requests have them.
+func (n *Need) labels() (labels, prefer map[string]string) {
+	if n == nil {
+		return nil, nil
+	}
+	return n.Labels, n.Prefer
 }
 
 // Query says for whom [Directory.Lookup] asks. The zero value asks for anyone.

@@ -21,6 +21,7 @@ var chat = placement.Cluster{Tenant: "acme", Name: "chat"}
 // world is a cluster on a store in memory, in a bubble of virtual time.
 type world struct {
 	t       *testing.T
+	store   docstore.Store
 	service *placement.Service
 
 	mu      sync.Mutex
@@ -35,7 +36,8 @@ func inWorld(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, serving: map[cluster.Identity]string{}}
-		w.service = placement.New(docstore.NewMemory(&docstore.MemoryOptions{Now: w.now}), &placement.Options{Now: w.now})
+		w.store = docstore.NewMemory(&docstore.MemoryOptions{Now: w.now})
+		w.service = placement.New(w.store, &placement.Options{Now: w.now})
 		test(t, w)
 		if len(w.twice) > 0 {
 			t.Errorf("served twice at a time: %v", w.twice)

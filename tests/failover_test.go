@@ -107,7 +107,7 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 	}
 	defer l.Stop()
 	id := cluster.Identity{Kind: "room", ID: "lobby"}
-	first, err := l.Activate(ctx, id)
+	first, err := l.Activate(ctx, id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +127,14 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 		case <-time.After(50 * time.Millisecond):
 		}
 		asking, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		where, err := l.Activate(asking, id)
+		where, err := l.Activate(asking, id, nil)
 		if visits && err != nil {
-			where, err = l.Locate(asking, id) // it is claimed: whose is it?
+			where, err = l.Locate(asking, id, nil) // it is claimed: whose is it?
 		}
 		if err == nil && where.Member == first.Member {
 			l.Forget(where) // no one is there
 		} else if err == nil && visits {
-			_, _ = members[where.Member].Serve(asking, id)
+			_, _ = members[where.Member].Serve(asking, id, nil)
 		}
 		cancel()
 	}

@@ -205,7 +205,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 	background.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
 			asking, cancel := context.WithTimeout(ctx, time.Second)
-			_, _ = locator.Activate(asking, cluster.Identity{Kind: "room", ID: room(n)})
+			_, _ = locator.Activate(asking, cluster.Identity{Kind: "room", ID: room(n)}, nil)
 			cancel()
 			pauseFor(ctx, 5*time.Millisecond)
 		}

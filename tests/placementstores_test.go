@@ -92,7 +92,7 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 	}
 	defer l.Stop()
 	id := cluster.Identity{Kind: "room", ID: "lobby"}
-	first, err := l.Activate(ctx, id)
+	first, err := l.Activate(ctx, id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 	wires[first.Member].cut.Store(true)
 	var second cluster.Location
 	for second.Token <= first.Token {
-		if second, err = l.Activate(ctx, id); err != nil {
+		if second, err = l.Activate(ctx, id, nil); err != nil {
 			t.Fatal(err)
 		}
 		if second.Token == first.Token { // no one is there

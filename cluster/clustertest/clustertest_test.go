@@ -103,7 +103,7 @@ func TestMembersOfParts(t *testing.T) {
 			return m, rooms
 		}
 		ann, hers := start("ann")
-		a, err := ann.Serve(t.Context(), room("lobby"))
+		a, err := ann.Serve(t.Context(), room("lobby"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,12 +115,12 @@ func TestMembersOfParts(t *testing.T) {
 		}
 
 		locks.fail(errLocksDown)
-		if _, err := ann.Serve(t.Context(), room("garden")); !errors.Is(err, errLocksDown) {
+		if _, err := ann.Serve(t.Context(), room("garden"), nil); !errors.Is(err, errLocksDown) {
 			t.Errorf("served without a lock: %v", err)
 		}
 		locks.fail(nil)
 		locks.take(room("garden"), "of another process")
-		if _, err := ann.Serve(t.Context(), room("garden")); !errors.Is(err, contracts.CodeActivationLocked) {
+		if _, err := ann.Serve(t.Context(), room("garden"), nil); !errors.Is(err, contracts.CodeActivationLocked) {
 			t.Errorf("served without a lock: %v", err)
 		}
 		if hers.begun != 1 || len(ann.Activations()) != 1 {
@@ -130,7 +130,7 @@ func TestMembersOfParts(t *testing.T) {
 			t.Errorf("it was claimed: %v", err)
 		}
 
-		if _, err := ann.Serve(t.Context(), room("broken")); err == nil || len(locks.held) != 1 {
+		if _, err := ann.Serve(t.Context(), room("broken"), nil); err == nil || len(locks.held) != 1 {
 			t.Errorf("after a failure %d locks are held: %v", len(locks.held), err)
 		}
 		bob, his := start("bob")
@@ -145,7 +145,7 @@ func TestMembersOfParts(t *testing.T) {
 			t.Error(err)
 		}
 		m, _ := start("cleo")
-		if a, err := m.Serve(t.Context(), room("lobby")); err != nil || string(a.State) != "twenty guests" {
+		if a, err := m.Serve(t.Context(), room("lobby"), nil); err != nil || string(a.State) != "twenty guests" {
 			t.Errorf("a member that claims for itself: %+v, %v", a, err)
 		}
 		if err := m.Stop(t.Context()); err != nil || his.open["lobby"] != 0 {

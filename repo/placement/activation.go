@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -51,6 +52,8 @@ type Activation struct {
 	Failed bool   // Free because its activation failed
 	Reason string // why it failed or was ended
 
+	Need Need // of the claim: what a transfer looks for
+
 	State        []byte // what owners stored; survives failures, takeovers and transfers
 	StateVersion int64  // how often it was stored
 
@@ -73,6 +76,7 @@ const (
 	fChangedAt   = "changed_at"
 	fFailed      = "failed"
 	fReason      = "reason"
+	fNeed        = "need" // JSON: a Need; missing for none
 	fState       = "state"
 	fVersion     = "state_version"
 )
@@ -114,6 +118,9 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	if a.Phase == Locked && a.LockUntil.IsZero() {
 		r.Fail(fLockUntil, "a time")
 	}
+	if need := r.Text(fNeed); need != "" && json.Unmarshal([]byte(need), &a.Need) != nil {
+		r.Fail(fNeed, "an object of labels")
+	}
 	return a, r.Err()
 }
 
@@ -128,6 +135,7 @@ type grant struct {
 	token   int64
 	lock    time.Duration // of the lock phase; 0 skips it: the owner itself asks, and activates at once
 	lapsed  bool          // it is granted because the lock of another claim has ended
+	need    Need
 	request rule.Request
 }
 
@@ -168,6 +176,11 @@ func (c grant) Write() docstore.Write {
 		delete(w.Set, fLockUntil)
 		w.Set[fPhase], w.Set[fActivatedAt] = docstore.String(Active), docstore.Now
 		w.Unset = []string{fFailed, fReason, fLockUntil}
+	}
+	if need := c.need.text(); need != "" {
+		w.Set[fNeed] = docstore.String(need)
+	} else {
+		w.Unset = append(w.Unset, fNeed)
 	}
 	claims.Remember(w.Set, c.request)
 	return w

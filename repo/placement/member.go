@@ -188,10 +188,11 @@ func (c Cluster) unchanged(m *Member, read time.Time) docstore.Write {
 	}}
 }
 
-// maxDelay is how long after its read a claim, a transfer or a change of the members may be written. A store evaluates it: a
-// process that was paused in between writes nothing. It is far below the retention of documents, so what a read did not find has
-// not been there since, and numbers that start at the time of the read are higher than all before.
-const maxDelay = time.Minute
+// maxDelay is how long after its read a claim, a transfer or a change of the members may be written. A store evaluates it: a process that was
+// paused in between writes nothing. It is far below the retention of documents, so what a read did not find has not been there since, and
+// numbers that start at the time of the read are higher than all before. And it is below [EventLag]: the event is named by the time of the
+// read, and who follows events must not have gone past it when it appears.
+const maxDelay = EventLag / 2
 
 // LeaseState is what the document of a member's lease says. The zero LeaseState is one that never was.
 type LeaseState struct {

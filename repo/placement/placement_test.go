@@ -317,6 +317,45 @@ func TestIneligible(t *testing.T) {
 	}
 }
 
+// TestTransferKeepsTheNeed: what a claim needed is needed of each member to which the activation is handed over, until another claim.
+func TestTransferKeepsTheNeed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	zone := func(z string) func(*placement.Join) {
+		return func(j *placement.Join) { j.Labels = map[string]string{"zone": z} }
+	}
+	ann, bob := w.join("ann", zone("b")), w.join("bob", zone("b"))
+	w.join("cleo", zone("a"))
+	need := placement.Need{Labels: map[string]string{"zone": "b"}}
+	hand := func(step string, o placement.Outcome, to string, need placement.Need, code placement.Code, owner string) placement.Outcome {
+		t.Helper()
+		h := w.hold(o)
+		w.want(must[placement.Outcome](w)(w.Activated(t.Context(), placement.Activated{Hold: h})).Code, placement.OK)
+		got := must[placement.Outcome](w)(w.Transfer(t.Context(), placement.Transfer{Hold: h, RequestID: step, To: to, Need: need}))
+		if got.Code != code || code == placement.OK && got.Activation.Owner.Member != owner {
+			t.Errorf("%s: %+v", step, got)
+		}
+		return got
+	}
+	id := room("lobby")
+	o := w.claim(id, func(c *placement.Claim) { c.Need = need })
+	owner, other := ann, bob
+	if o.Activation.Owner == bob {
+		owner, other = bob, ann
+	}
+	w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, owner)).Code, placement.OK)
+	hand("to one that lacks it", o, "cleo", placement.Need{}, placement.MemberIneligible, "")
+	o = hand("to another that has it", o, "", placement.Need{}, placement.OK, other.Member)
+	w.want(must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), w.cluster, other)).Code, placement.OK)
+	hand("when no other has it", o, "", placement.Need{}, placement.NoEligibleMember, "")
+	o = hand("for another need", o, "", placement.Need{Labels: map[string]string{"zone": "a"}}, placement.OK, "cleo")
+	w.join("dave", zone("b"))
+	hand("which holds from then on", o, "dave", placement.Need{}, placement.MemberIneligible, "")
+	w.want(must[placement.Outcome](w)(w.Deactivate(t.Context(), placement.Deactivate{Hold: w.hold(o)})).Code, placement.OK)
+	o = w.claim(id, func(c *placement.Claim) { c.Prefer = map[string]string{"zone": "a"} })
+	hand("a claim without it", o, "dave", placement.Need{}, placement.OK, "dave")
+}
+
 // TestMemberThatIsGone: PLC-PLACE-2, PLC-ONE-5. A member whose lease ended is evicted by the caller that needs to know, its activations are taken over
 // under higher tokens, and nothing that it sends has an effect, also under its old name.
 func TestMemberThatIsGone(t *testing.T) {

@@ -389,7 +389,7 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 	case v.placed == nil:
 		o.Code, o.Detail = NoEligibleMember, "no member may host the identity: see kinds, labels and capacity of the members"
 	default:
-		g := v.grant(c.subject(), c.request(), v.placed)
+		g := v.grant(c.subject(), c.request(), v.placed, c.Need)
 		g.lapsed = v.owner != nil
 		if g.lock = c.LockTTL; c.By == (Incarnation{}) {
 			g.lock = orDefault(c.LockTTL, DefaultLockTTL)
@@ -416,9 +416,9 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 }
 
 // grant gives the activation that was seen to a member.
-func (v *view) grant(c subject, r rule.Request, to *Member) *grant {
+func (v *view) grant(c subject, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
-		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1, request: r,
+		subject: c, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1, request: r, need: need,
 	}
 	if v.doc == nil {
 		g.token = firstToken(v.top.Epoch, v.at)
@@ -429,7 +429,7 @@ func (v *view) grant(c subject, r rule.Request, to *Member) *grant {
 // Transfer gives an activation to another member: its owner hands it over, and the other is to activate it.
 type Transfer struct {
 	Hold
-	Need
+	Need // none: that of the claim
 
 	RequestID string        // the same for every delivery of the same intention
 	LockTTL   time.Duration // how long the new owner has to activate it; 0 means DefaultLockTTL
@@ -465,9 +465,16 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 	if o, known := v.replay(c.request()); known {
 		return nil, nil, o
 	}
-	to := v.placed
-	if c.To != "" && v.top != nil {
+	need, to := c.Need, v.placed
+	if need.none() {
+		need = v.act.Need
+	}
+	switch {
+	case v.top == nil:
+	case c.To != "":
 		to = v.top.Find(c.To)
+	default:
+		to = v.top.Place(c.Identity, need)
 	}
 	o := v.outcome(v.undetermined(0))
 	held := c.refused(v.act, rule.When{At: v.at}, v.act.Phase == Active || v.act.Phase == Draining)
@@ -482,10 +489,10 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 		o.Code, o.Ineligible = MemberIneligible, NotAMember
 	case to.Incarnation == c.Owner:
 		o.Code, o.Ineligible, o.Detail = MemberIneligible, PlacedOnOther, "the identity is placed on its owner: name another member, or drain this one first"
-	case to.Eligible(c.Kind, c.Need) != Eligible:
-		o.Code, o.Ineligible = MemberIneligible, to.Eligible(c.Kind, c.Need)
+	case to.Eligible(c.Kind, need) != Eligible:
+		o.Code, o.Ineligible = MemberIneligible, to.Eligible(c.Kind, need)
 	default:
-		g := v.grant(c.subject(), c.request(), to)
+		g := v.grant(c.subject(), c.request(), to, need)
 		g.lock = orDefault(c.LockTTL, DefaultLockTTL)
 		return g, to, Outcome{}
 	}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -52,8 +53,19 @@ type Member struct {
 
 // Need is what a placement asks of a member beside the kind of the identity.
 type Need struct {
-	Labels map[string]string // the member must have all of them
-	Prefer map[string]string // members that have more of them come first
+	Labels map[string]string `json:"labels,omitempty"` // the member must have all of them
+	Prefer map[string]string `json:"prefer,omitempty"` // members that have more of them come first
+}
+
+func (n Need) none() bool { return len(n.Labels)+len(n.Prefer) == 0 }
+
+// text is the need in one form, empty for none.
+func (n Need) text() string {
+	if n.none() {
+		return ""
+	}
+	b, _ := json.Marshal(n) //nolint:errchkjson // texts can always be encoded; maps in the order of their keys
+	return string(b)
 }
 
 // Ineligible says why a member may not host an identity; empty if it may.

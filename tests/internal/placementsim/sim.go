@@ -243,17 +243,17 @@ func (s *simulation) caller(name string) {
 		ctx, cancel := context.WithTimeout(s.life, time.Second+p.time(20*time.Second))
 		switch p.time(10*time.Millisecond) / time.Millisecond {
 		case 0, 1, 2, 3:
-			if where, err := l.Activate(ctx, id); err == nil {
+			if where, err := l.Activate(ctx, id, nil); err == nil {
 				s.visit(ctx, l, where)
 			}
 		case 4, 5, 6:
-			if where, err := l.Locate(ctx, id); err == nil {
+			if where, err := l.Locate(ctx, id, nil); err == nil {
 				s.visit(ctx, l, where)
 			}
 		case 7:
 			_, _ = p.requests.Claim(ctx, id.Kind, id.ID, contracts.ActivationClaimRequest{RequestID: fmt.Sprint(name, p.time(time.Hour)), LockTTLSeconds: 2})
 		case 8:
-			if where, err := l.Locate(ctx, id); err == nil {
+			if where, err := l.Locate(ctx, id, nil); err == nil {
 				if there := s.reach(where.Member); there != nil {
 					_ = there.member.Deactivate(ctx, id, "it was idle")
 				}
@@ -272,7 +272,7 @@ func (s *simulation) visit(ctx context.Context, l *cluster.Locator, where cluste
 		l.Forget(where)
 		return
 	}
-	if _, err := there.member.Serve(ctx, where.Identity); err != nil {
+	if _, err := there.member.Serve(ctx, where.Identity, nil); err != nil {
 		l.Forget(where)
 	}
 }
@@ -290,7 +290,7 @@ func (s *simulation) settle() error {
 	for i := range rooms {
 		id := room(i)
 		for {
-			where, err := l.Activate(ctx, id)
+			where, err := l.Activate(ctx, id, nil)
 			if err == nil {
 				s.visit(ctx, l, where)
 			}
