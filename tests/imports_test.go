@@ -86,6 +86,8 @@ var imports = map[string][]string{
 	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":        {"emulator/internal"},
 
+	"examples/cronjob":   {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/worker":    {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},

@@ -1,0 +1,33 @@
+#!/bin/sh
+# A job that several machines have in their crontabs, and that must not run twice at once. Run it in a clone with
+#
+#	sh examples/cronjob/cronjob.sh
+#
+# In a crontab it is the one line
+#
+#	17 2 * * *  leasehold lock run nightly-report --skip --quiet -- /usr/local/bin/report
+#
+# with LEASEHOLD_SERVER set. Here three of them start at once, on a store in a file instead of a server: one
+# runs the job, and the others say nothing, as cron would send that as a mail.
+set -eu
+cd "$(dirname "$0")/../.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+command -v leasehold >/dev/null || go build -o "$folder/leasehold" ./cmd/leasehold
+PATH=$folder:$PATH
+
+cat >"$folder/report" <<'REPORT'
+#!/bin/sh
+echo "$1 runs the job with the token $LEASEHOLD_FENCING_TOKEN"
+sleep 1
+echo "$1 is done"
+REPORT
+chmod +x "$folder/report"
+
+machine() {
+  leasehold lock run nightly-report --skip --quiet --store sqlite --data "$folder/data" -- "$folder/report" "$1"
+}
+machine alpha &
+machine bravo &
+machine charlie &
+wait

@@ -1,0 +1,202 @@
+//go:build unix
+
+// Command worker shows a worker that stops when it loses its lock, even if it was asleep when that happened. Run it with
+//
+//	go run ./examples/worker
+//
+// It starts a server of locks, and a ledger that compares fencing tokens. A worker holds the lock and books into the ledger. Then it is
+// stopped (SIGSTOP), as a debugger, a frozen container or a closed laptop would do, until another worker has the lock and has booked. When it goes on
+// (SIGCONT), the first thing that it is told is that the lock is lost. What it books in spite of that is rejected by the ledger.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// asWorker is the variable by which a process learns that it is a worker: its name and the server.
+const asWorker = "WORKER_NAME"
+
+func main() {
+	ctx := context.Background()
+	err := error(nil)
+	if w := os.Getenv(asWorker); w != "" {
+		name, server, _ := strings.Cut(w, " ")
+		err = work(ctx, name, server)
+	} else {
+		err = show(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+}
+
+// work is one worker: it books again and again while it holds the lock.
+func work(ctx context.Context, name, server string) error {
+	c, err := client.New(server, nil)
+	if err != nil {
+		return err
+	}
+	holder, err := locks.New(c.Locks().For("default"), &locks.Options{Owner: name, TTL: 2 * time.Second}) // short, so that it does not take long to see
+	if err != nil {
+		return err
+	}
+	for {
+		var mine int64
+		err := holder.Do(ctx, "ledger", nil, func(ctx context.Context, l *locks.Lock) error {
+			mine = l.Token()
+			for {
+				if err := locks.Check(ctx); err != nil { // before each step: it knows of the loss also after a sleep
+					return err
+				}
+				if err := book(ctx, server); err != nil {
+					return err
+				}
+				fmt.Println(name, "booked")
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+		if !errors.Is(err, locks.ErrLost) {
+			return err
+		}
+		fmt.Println(name, "was told: the lock is lost")
+		switch err := book(fence.With(ctx, mine), server); {
+		case errors.Is(err, contracts.CodeStaleToken):
+			fmt.Println(name, "booked in spite of that, and was rejected")
+			return nil
+		case err != nil:
+			return err
+		}
+		fmt.Println(name, "begins again, for no one else has booked meanwhile") // on a machine that was busy for two seconds
+	}
+}
+
+// book sends an entry to the ledger, with the token of the lock in whose context it is called.
+func book(ctx context.Context, server string) error {
+	web := http.Client{Transport: &fence.Transport{}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger", nil)
+	if err != nil {
+		return err
+	}
+	response, err := web.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusNoContent:
+		return nil
+	case http.StatusConflict:
+		return contracts.CodeStaleToken
+	default:
+		return errors.New(response.Status)
+	}
+}
+
+// show starts the server, the ledger and two workers.
+func show(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	entry := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux := http.NewServeMux()
+	mux.Handle("/ledger", fence.NewHandler(entry, fence.NewMemory(nil), func(*http.Request) string { return "ledger" }, nil))
+	mux.Handle("/", httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close() //nolint:errcheck // the example is over
+
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	first, said, err := start(ctx, "alpha", listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, said, "booked"); err != nil {
+		return err
+	}
+	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	fmt.Println("alpha is stopped; its lease ends")
+	second, then, err := start(ctx, "bravo", listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, then, "booked"); err != nil {
+		return err
+	}
+	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	fmt.Println("alpha goes on")
+	if err := until(ctx, said, "rejected"); err != nil {
+		return err
+	}
+	_ = second.Process.Kill()
+	_ = second.Wait()
+	return first.Wait()
+}
+
+// until prints what a worker says, until it says that.
+func until(ctx context.Context, said <-chan string, that string) error {
+	for last := ""; ; {
+		select {
+		case line, ok := <-said:
+			if !ok {
+				return errors.New("the worker ended")
+			}
+			if line != last {
+				fmt.Println(line)
+			}
+			if last = line; strings.HasSuffix(line, that) {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// start starts a worker. What it says is received until it ends.
+func start(ctx context.Context, name, server string) (*exec.Cmd, <-chan string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := exec.CommandContext(ctx, self) //nolint:gosec // this program
+	c.Env, c.Stderr = append(os.Environ(), asWorker+"="+name+" http://"+server), os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	said := make(chan string, 1000)
+	if err := c.Start(); err != nil {
+		return nil, nil, err
+	}
+	go func() {
+		defer close(said)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			said <- lines.Text()
+		}
+	}()
+	return c, said, nil
+}

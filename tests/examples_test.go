@@ -1,0 +1,78 @@
+package tests
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// example runs an example to its end and returns what it printed.
+func example(t *testing.T, command *exec.Cmd) []string {
+	t.Helper()
+	command.Env = append(environment(), command.Env...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// oneAtATime checks what three machines print of a job: one of them at least does it, and no two do it at once.
+func oneAtATime(t *testing.T, lines []string) {
+	t.Helper()
+	runs, running := 0, ""
+	for _, line := range lines {
+		name, what, _ := strings.Cut(line, " ")
+		switch {
+		case strings.HasPrefix(what, "runs the job with the token ") && running == "":
+			running = name
+			runs++
+		case what == "is done" && running == name:
+			running = ""
+		case strings.HasPrefix(what, "skips it"):
+		default:
+			t.Fatalf("%q in %q", line, lines)
+		}
+	}
+	if runs == 0 || running != "" {
+		t.Errorf("%q", lines)
+	}
+}
+
+// TestCronJobExample: three machines begin the job at once, and it never runs twice at once. As a Go program, and in a shell.
+func TestCronJobExample(t *testing.T) {
+	t.Parallel()
+	t.Run("Go", func(t *testing.T) {
+		t.Parallel()
+		oneAtATime(t, example(t, exec.CommandContext(t.Context(), build(t, "examples/cronjob"))))
+	})
+	t.Run("shell", func(t *testing.T) {
+		t.Parallel()
+		if runtime.GOOS == "windows" {
+			t.Skip("a Unix shell script")
+		}
+		script := exec.CommandContext(t.Context(), "sh", "../examples/cronjob/cronjob.sh")
+		script.Env = []string{"PATH=" + filepath.Dir(binary(t)) + string(os.PathListSeparator) + os.Getenv("PATH")}
+		oneAtATime(t, example(t, script))
+	})
+}
+
+// TestWorkerExample: a worker that was stopped is told of the loss of its lock, and what it writes in spite of that is rejected.
+func TestWorkerExample(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("it stops a process with SIGSTOP")
+	}
+	lines := strings.Join(example(t, exec.CommandContext(t.Context(), build(t, "examples/worker"))), "\n")
+	at := 0
+	for _, want := range []string{"alpha booked", "alpha is stopped", "bravo booked", "alpha goes on", "alpha was told: the lock is lost", "alpha booked in spite of that, and was rejected"} {
+		i := strings.Index(lines[at:], want)
+		if i < 0 {
+			t.Fatalf("no %q after byte %d of\n%s", want, at, lines)
+		}
+		at += i
+	}
+}
