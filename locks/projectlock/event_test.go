@@ -43,7 +43,8 @@ func TestListenerThatPanics(t *testing.T) {
 	p.Subscribe(func(Event) { panic("a mistake") })
 	p.Subscribe(func(Event) { told++ })
 	l, err := p.Acquire(t.Context(), nil)
-	if err := errors.Join(err, p.Release(t.Context(), l)); err != nil || told != 2 || len(warned) != 2 || !strings.Contains(warned[0].Error(), "a mistake") {
+	err = errors.Join(err, p.Release(t.Context(), l))
+	if err != nil || told != 2 || len(warned) != 2 || !strings.Contains(warned[0].Error(), "a mistake") {
 		t.Errorf("%v, told %d times, warned: %v", err, told, warned)
 	}
 }
@@ -157,7 +158,8 @@ func TestPayloads(t *testing.T) {
 		t.Error(failed)
 	}
 	codes := []Code{CodeWebLockUnsupported, CodeLockTimeout, CodeLockUnavailable, CodeLockRenewalFailed, CodeLockReleaseFailed}
-	if want := []Code{"web-lock-unsupported", "lock-timeout", "lock-unavailable", "lock-renewal-failed", "lock-release-failed"}; !slices.Equal(codes, want) {
+	want := []Code{"web-lock-unsupported", "lock-timeout", "lock-unavailable", "lock-renewal-failed", "lock-release-failed"}
+	if !slices.Equal(codes, want) {
 		t.Errorf("%q", codes)
 	}
 }

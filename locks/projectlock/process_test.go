@@ -64,7 +64,8 @@ func child(folder string) int {
 		case "try":
 			lease, err = p.Acquire(context.Background(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: 1}})
 		case "wait":
-			lease, err = p.Acquire(context.Background(), &AcquireOptions{Retry: RetryPolicy{InitialDelay: time.Millisecond, Multiplier: 1, MaxAttempts: 1 << 30}})
+			often := RetryPolicy{InitialDelay: time.Millisecond, Multiplier: 1, MaxAttempts: 1 << 30}
+			lease, err = p.Acquire(context.Background(), &AcquireOptions{Retry: often})
 		case "renew":
 			_, err = p.Renew(context.Background(), lease)
 		case "release":
@@ -228,8 +229,8 @@ func TestManyProcessesOnOneOrphan(t *testing.T) {
 	}
 }
 
-// TestKilledHolders: the lock of a process that is killed while it holds it goes to one of those that wait when the ttl has passed, and not before; and nothing
-// but the file is left behind (PRJ-ACQ-3, PRJ-FILE).
+// TestKilledHolders: the lock of a process that is killed while it holds it goes to one of those that wait when the ttl has passed, and not
+// before; and nothing but the file is left behind (PRJ-ACQ-3, PRJ-FILE).
 func TestKilledHolders(t *testing.T) {
 	t.Parallel()
 	folder, project := processFolder(t)
@@ -272,8 +273,8 @@ func TestKilledHolders(t *testing.T) {
 	}
 }
 
-// TestStoppedHolder: a process that was stopped for longer than its lease finds that it is lost as soon as it continues, and neither renews nor releases the
-// lock of the next one (PRJ-RNW-1, PRJ-REL-1).
+// TestStoppedHolder: a process that was stopped for longer than its lease finds that it is lost as soon as it continues, and neither renews nor
+// releases the lock of the next one (PRJ-RNW-1, PRJ-REL-1).
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	folder, project := processFolder(t)

@@ -114,15 +114,17 @@ func New(folder string, o *Options) (*Project, error) {
 	return p, nil
 }
 
-// Subscribe calls the listener with every event from now on, until the function that it returns is called; calling that again does nothing. Listeners
-// are called one event at a time, in the order of their subscription, before the method returns that caused the event; if several goroutines cause events at the same
-// time, by the first of them. A listener may call the project. One that panics disturbs no other, and no lock.
+// Subscribe calls the listener with every event from now on, until the function that it returns is called; calling that again does nothing.
+// Listeners are called one event at a time, in the order of their subscription, before the method returns that caused the event; if several
+// goroutines cause events at the same time, by the first of them. A listener may call the project. One that panics disturbs no other, and no
+// lock.
 func (p *Project) Subscribe(listener func(Event)) (unsubscribe func()) {
 	return p.events.subscribe(listener)
 }
 
-// Acquire takes the lock. It makes several attempts, each of TryTimeout at most, and waits between them as the policy says. After the last one the error is
-// [CodeLockUnavailable]; that of a context that ended before is [CodeLockTimeout]. Errors are a [LockError], other than those of wrong options. Options may be nil.
+// Acquire takes the lock. It makes several attempts, each of TryTimeout at most, and waits between them as the policy says. After the last one
+// the error is [CodeLockUnavailable]; that of a context that ended before is [CodeLockTimeout]. Errors are a [LockError], other than those of
+// wrong options. Options may be nil.
 //
 // The lease lasts for TTL. The caller renews it every RenewAfter, and releases it.
 func (p *Project) Acquire(ctx context.Context, o *AcquireOptions) (Lease, error) {
@@ -151,7 +153,7 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 	a := newAttempt(s.Scope)
 	a.warn = func(message string) { p.warn(&leftover{id: a.id, scope: a.scope}, message) }
 	a.remains = func(err error) { p.remains(&leftover{id: a.id, scope: a.scope, until: p.clock().Wall().Add(TTL)}, err) }
-	for n := 1; ; n++ {
+	for n := 1; ctx.Err() == nil; n++ {
 		var h *held
 		if h, err = p.once(ctx, within, a); err == nil {
 			p.push(h, Event{Type: Acquired, Attempt: n})
@@ -174,9 +176,7 @@ func (p *Project) acquire(ctx, within context.Context, o *AcquireOptions) (*held
 			Type: RetryScheduled, LeaseID: a.id, Backend: p.backend.name(), Scope: a.scope, Attempt: n, Delay: delay, Reason: reason,
 		})
 		p.events.flush()
-		if backoff.Sleep(ctx, delay) != nil {
-			break
-		}
+		_ = backoff.Sleep(ctx, delay) // the loop ends with ctx
 	}
 	p.backend.abandon(a)
 	return nil, &LockError{Code: CodeLockTimeout, Retryable: true, Cause: context.Cause(ctx)}
@@ -192,7 +192,9 @@ func (p *Project) once(ctx, within context.Context, a *attempt) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{project: p, id: a.id, scope: a.scope, acquiredAt: g.acquiredAt(), token: g.service.FencingToken, service: g.service, turn: make(chan struct{}, 1)}
+	h := &held{
+		project: p, id: a.id, scope: a.scope, acquiredAt: g.acquiredAt(), token: g.service.FencingToken, service: g.service, turn: make(chan struct{}, 1),
+	}
 	h.set(g)
 	h.term = term.New(fencing.With(within, h.token), p.clock, g.begin.End(g.lasts), expired)
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(within))
@@ -210,9 +212,10 @@ func (p *Project) push(h *held, e Event) {
 	p.events.push(e)
 }
 
-// Renew moves the expiry of a lease to TTL from now, and returns the lease as it is then. Any lease value of the same acquire may be passed. A write that fails is tried
-// again after 500, 1000, 2000 and 4000 ms, while the lease lasts that long. The error is [CodeLockRenewalFailed], retryable if the caller should acquire
-// the lock again: after five failures, if ctx ended, or if the lease is lost ([ErrLost]), which is never renewed. Until it expires a lease that could not be renewed still holds the lock.
+// Renew moves the expiry of a lease to TTL from now, and returns the lease as it is then. Any lease value of the same acquire may be passed. A
+// write that fails is tried again after 500, 1000, 2000 and 4000 ms, while the lease lasts that long. The error is [CodeLockRenewalFailed],
+// retryable if the caller should acquire the lock again: after five failures, if ctx ended, or if the lease is lost ([ErrLost]), which is never
+// renewed. Until it expires a lease that could not be renewed still holds the lock.
 func (p *Project) Renew(ctx context.Context, l Lease) (Lease, error) {
 	if err := p.owns(l); err != nil {
 		return Lease{}, err
@@ -285,9 +288,10 @@ func (p *Project) renewOnce(ctx context.Context, h *held, r renewal, n int) (l L
 // errReleased is the cause of a renewal that ended because the lease was released.
 var errReleased = fmt.Errorf("%w: it was released", ErrLost)
 
-// Release ends a lease and frees the lock. Any lease value of the same acquire may be passed; what has been released already is nil. It works with a context that has ended, and
-// takes TryTimeout at most. The error is [CodeLockReleaseFailed]: the lock could not be removed, and that is tried again by the next acquire of this
-// project, or by Release; or it was not the lease's any more ([ErrLost]), and was left alone. Either is a CleanupWarning.
+// Release ends a lease and frees the lock. Any lease value of the same acquire may be passed; what has been released already is nil. It works
+// with a context that has ended, and takes TryTimeout at most. The error is [CodeLockReleaseFailed]: the lock could not be removed, and that is
+// tried again by the next acquire of this project, or by Release; or it was not the lease's any more ([ErrLost]), and was left alone. Either is
+// a CleanupWarning.
 func (p *Project) Release(ctx context.Context, l Lease) error {
 	if err := p.owns(l); err != nil {
 		return err

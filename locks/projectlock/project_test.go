@@ -69,8 +69,8 @@ func TestAcquireAndRelease(t *testing.T) {
 	})
 }
 
-// TestContention: while another lease is in its term there are five attempts, exactly 500, 1000, 2000 and 4000 ms apart, and then lock-unavailable, which is
-// not retryable, and lock:error (PRJ-TEST-2, PRJ-ACQ-1, PRJ-EVENT-3, PRJ-EVENT-4, PRJ-ERROR).
+// TestContention: while another lease is in its term there are five attempts, exactly 500, 1000, 2000 and 4000 ms apart, and then
+// lock-unavailable, which is not retryable, and lock:error (PRJ-TEST-2, PRJ-ACQ-1, PRJ-EVENT-3, PRJ-EVENT-4, PRJ-ERROR).
 func TestContention(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		until := time.Now().Add(TTL)
@@ -91,7 +91,8 @@ func TestContention(t *testing.T) {
 			t.Fatalf("%d events: %+v", len(got), got)
 		}
 		for i, e := range got[:4] {
-			if e.Type != RetryScheduled || e.Attempt != i+1 || e.Delay != delay || e.Reason != Contended || !e.At.Equal(at) || e.LeaseID != got[0].LeaseID || e.LeaseID == "" {
+			if e.Type != RetryScheduled || e.Attempt != i+1 || e.Delay != delay || e.Reason != Contended || !e.At.Equal(at) ||
+				e.LeaseID != got[0].LeaseID || e.LeaseID == "" {
 				t.Errorf("event %d: %+v, want %v after %v", i, e, delay, at.Sub(w.start))
 			}
 			at, delay = at.Add(delay), 2*delay
@@ -234,7 +235,8 @@ func TestRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, ends := w.start.Add(RenewAfter), w.start.Add(RenewAfter+TTL)
-		if second.ID() != first.ID() || !second.TTLExpiresAt().Equal(ends) || !first.TTLExpiresAt().Equal(w.start.Add(TTL)) || !second.AcquiredAt().Equal(w.start) {
+		if second.ID() != first.ID() || !second.AcquiredAt().Equal(w.start) || !second.TTLExpiresAt().Equal(ends) ||
+			!first.TTLExpiresAt().Equal(w.start.Add(TTL)) {
 			t.Errorf("%v, %v", first.TTLExpiresAt(), second.TTLExpiresAt())
 		}
 		if got := *w.content(); got.TTLExpiresAt != ends.UnixMilli() || got.AcquiredAt != w.start.UnixMilli() {
@@ -456,7 +458,8 @@ func TestCleanupWarning(t *testing.T) {
 			t.Error(err)
 		}
 		got := w.seen()
-		if len(got) != 2 || got[1].Type != CleanupWarning || got[1].LeaseID != l.ID() || !strings.Contains(got[1].Message, "1 of 3") || !strings.Contains(got[1].Message, errDisk.Error()) {
+		if len(got) != 2 || got[1].Type != CleanupWarning || got[1].LeaseID != l.ID() ||
+			!strings.Contains(got[1].Message, "1 of 3") || !strings.Contains(got[1].Message, errDisk.Error()) {
 			t.Fatalf("%+v", got)
 		}
 		w.disk.on(nil)

@@ -17,9 +17,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEventsUnderFaults: three processes of one folder, on a disk that fails, hangs and is slow, one of which may be stopped for minutes, do what a random program
-// says. Whatever happens, the events of each lease follow the grammar below, no two leases that their holders believe in overlap, no listener is told of an
-// earlier time, and no other file is touched (PRJ-SUBSCRIBE, PRJ-WITH, PRJ-FILE, PRJ-ACQ-1, PRJ-RNW-3, PRJ-REL-2).
+// TestEventsUnderFaults: three processes of one folder, on a disk that fails, hangs and is slow, one of which may be stopped for minutes, do
+// what a random program says. Whatever happens, the events of each lease follow the grammar below, no two leases that their holders believe in
+// overlap, no listener is told of an earlier time, and no other file is touched (PRJ-SUBSCRIBE, PRJ-WITH, PRJ-FILE, PRJ-ACQ-1, PRJ-RNW-3,
+// PRJ-REL-2).
 func TestEventsUnderFaults(t *testing.T) {
 	folder := t.TempDir()
 	run := 0
@@ -316,4 +317,32 @@ func grammar(events []Event) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// FuzzContent: whatever is in the file, it is judged; what this package writes is read again, and held until its time.
+func FuzzContent(f *testing.F) {
+	for _, content := range []string{"", "{}", other(time.Unix(1, 0)), other(time.Unix(1<<40, 0)), `{"ttlExpiresAt":1e3}`, `{"ttlExpiresAt":9223372036854775807}`} {
+		f.Add([]byte(content), int64(0))
+	}
+	path := filepath.Join(f.TempDir(), fileName)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		f.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	l := &fileLock{path: path, left: func(string) bool { return false }}
+	f.Fuzz(func(t *testing.T, content []byte, now int64) {
+		r, ok := decode(content)
+		err := l.holder(content, info, time.UnixMilli(now))
+		if ok && (err == nil) != (now >= r.TTLExpiresAt) || !ok && (err == nil) != (now >= info.ModTime().Add(TTL).UnixMilli()) {
+			t.Fatalf("%q at %d: %v", content, now, err)
+		}
+		if r.ID = newID(); ok && r.Backend == Fallback && r.Scope == Autosave {
+			if again, ok := decode(r.encode()); !ok || again != r {
+				t.Fatalf("%+v became %+v", r, again)
+			}
+		}
+	})
 }

@@ -160,7 +160,8 @@ func TestService(t *testing.T) {
 				for key, l := range map[string]Lease{"imgponic:project:autosave": a, "imgponic:project:history": h} {
 					stored, err := p.Get(t.Context(), key)
 					token, tokenErr := l.Token()
-					if err != nil || tokenErr != nil || stored.State != contracts.StateActive || stored.OwnerID != "me" || token <= 0 || l.Backend() != Service || l.Reach() != ReachService {
+					if err != nil || tokenErr != nil || stored.State != contracts.StateActive || stored.OwnerID != "me" || token <= 0 ||
+						l.Backend() != Service || l.Reach() != ReachService {
 						t.Errorf("%+v, %v, %d, %v, %v", stored, err, token, tokenErr, l.Reach())
 					}
 				}
@@ -218,8 +219,8 @@ func TestNoFallback(t *testing.T) {
 	})
 }
 
-// TestServiceThatHangs: each try takes 10 s at most. One that is carried out late is the same lease as the next, which is the same request; and one that
-// no one waits for any more is released (PRJ-ACQ-2).
+// TestServiceThatHangs: each try takes 10 s at most. One that is carried out late is the same lease as the next, which is the same request; and
+// one that no one waits for any more is released (PRJ-ACQ-2).
 func TestServiceThatHangs(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		n := 0
@@ -231,7 +232,8 @@ func TestServiceThatHangs(t *testing.T) {
 			return false, nil
 		})
 		l := s.acquire(nil)
-		if got := s.types(); !slices.Equal(got, []EventType{RetryScheduled, Acquired}) || time.Since(s.start) != TryTimeout+500*time.Millisecond || s.provider.requests[0] != s.provider.requests[1] {
+		if got := s.types(); !slices.Equal(got, []EventType{RetryScheduled, Acquired}) || time.Since(s.start) != TryTimeout+500*time.Millisecond ||
+			s.provider.requests[0] != s.provider.requests[1] {
 			t.Errorf("after %v: %v, %q", time.Since(s.start), got, s.provider.requests)
 		}
 		if left := l.Remaining(); left <= 0 || left > TTL {
@@ -266,7 +268,8 @@ func TestServiceRejects(t *testing.T) {
 		}
 	})
 	for code, want := range map[contracts.Code]Reason{
-		contracts.CodeUnavailable: Unavailable, contracts.CodeInternal: TransientError, contracts.CodeRateLimited: TransientError, contracts.CodeClockSkew: TransientError,
+		contracts.CodeUnavailable: Unavailable, contracts.CodeInternal: TransientError, contracts.CodeRateLimited: TransientError,
+		contracts.CodeClockSkew: TransientError,
 	} {
 		inService(t, func(t *testing.T, s *withService) {
 			s.provider.on(func(context.Context, string) (bool, error) {
@@ -281,8 +284,8 @@ func TestServiceRejects(t *testing.T) {
 	}
 }
 
-// TestServiceRenewals: a renewal whose response is lost takes effect once, one of a lease that is another's is a loss, and one that is rejected for good
-// is not retryable (PRJ-RNW-2).
+// TestServiceRenewals: a renewal whose response is lost takes effect once, one of a lease that is another's is a loss, and one that is rejected
+// for good is not retryable (PRJ-RNW-2).
 func TestServiceRenewals(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		l := s.acquire(nil)
@@ -391,7 +394,8 @@ func TestServiceAndWith(t *testing.T) {
 	})
 }
 
-// TestLateGrant: an attempt that finds the lease of an earlier try, of which little is left, renews early; and one whose lease has ended takes a new one.
+// TestLateGrant: an attempt that finds the lease of an earlier try, of which little is left, renews early; and one whose lease has ended takes
+// a new one.
 func TestLateGrant(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
 		s.provider.on(func(context.Context, string) (bool, error) {
