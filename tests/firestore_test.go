@@ -102,23 +102,27 @@ func TestPlacementsOnFirestore(t *testing.T) {
 	}
 }
 
-// TestPlacementRequestsOnFirestore: what a step costs in requests.
+// TestPlacementRequestsOnFirestore: what a step costs, in requests and in documents that are billed.
 func TestPlacementRequestsOnFirestore(t *testing.T) {
 	t.Parallel()
 	clock := suite.NewClock()
 	store, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
 	want := map[string]string{
-		"placed by a known epoch": "map[]",
-		"looked up":               "map[BatchGetDocuments:1]",
-		"claimed":                 "map[BatchGetDocuments:2 Commit:1]",
-		"claimed again":           "map[BatchGetDocuments:1]",
-		"activated":               "map[BatchGetDocuments:1 Commit:1]",
-		"state":                   "map[BatchGetDocuments:1 Commit:1]",
-		"deactivated":             "map[BatchGetDocuments:1 Commit:1]",
-		"heartbeat":               "map[BatchGetDocuments:1 Commit:1]",
+		"placed by a known epoch": "map[], 0 reads and 0 writes",
+		"looked up":               "map[BatchGetDocuments:1], 3 reads and 0 writes",
+		"claimed":                 "map[BatchGetDocuments:2 Commit:1], 6 reads and 3 writes",
+		"claimed again":           "map[BatchGetDocuments:1], 3 reads and 0 writes",
+		"activated":               "map[BatchGetDocuments:1 Commit:1], 3 reads and 3 writes",
+		"state":                   "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
+		"deactivated":             "map[BatchGetDocuments:1 Commit:1], 2 reads and 2 writes",
+		"heartbeat":               "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
+		"topology":                "map[BatchGetDocuments:1], 1 reads and 0 writes",
+		"events, none new":        "map[RunQuery:1], 1 reads and 0 writes",
+		"joined":                  "map[BatchGetDocuments:2 Commit:1], 9 reads and 6 writes",
 	}
 	suite.PlacementSteps(t, store, clock, server.ResetCounts, func(step string) {
-		if got := fmt.Sprint(server.Counts()); got != want[step] {
+		reads, writes := server.Billed()
+		if got := fmt.Sprintf("%v, %d reads and %d writes", server.Counts(), reads, writes); got != want[step] {
 			t.Errorf("%s: %s, want %s", step, got, want[step])
 		}
 	})

@@ -69,6 +69,27 @@ func TestPlacementsOnRedis(t *testing.T) {
 	})
 }
 
+// TestPlacementRequestsOnRedis: each call is one script, and nothing else; which is loaded the first time.
+func TestPlacementRequestsOnRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		clock := suite.NewClock()
+		store := onRedis(t, server, clock.Now)
+		scripts := map[string]int{"placed by a known epoch": 0, "claimed": 2, "joined": 2}
+		suite.PlacementSteps(t, store, clock, server.ResetCommands, func(step string) {
+			want, other := scripts[step]
+			if !other {
+				want = 1
+			}
+			got := server.Commands()
+			delete(got, "EVAL")
+			if sent := got["EVALSHA"]; sent != want || len(got) > min(want, 1) {
+				t.Errorf("%s: sent %v, want %d scripts", step, got, want)
+			}
+		})
+	})
+}
+
 // TestAmbiguousWritesOnRedis: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWritesOnRedis(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,8 @@ type Server struct {
 	mu        sync.Mutex
 	databases map[string]*database
 	counts    map[string]int
+	reads     int // documents, see Billed
+	writes    int
 	faults    []*Injection
 }
 
@@ -245,6 +247,23 @@ func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.counts)
+	s.reads, s.writes = 0, 0
+}
+
+// Billed returns how many documents were read and written since the counts were reset, as the service bills them: a document that is missing
+// counts as one read, and so does a query that finds none; a write counts whatever it changes. What listeners and aggregations
+// read is not counted.
+func (s *Server) Billed() (reads, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads, s.writes
+}
+
+func (s *Server) bill(reads, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads += reads
+	s.writes += writes
 }
 
 func (s *Server) count(method string) {

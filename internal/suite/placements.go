@@ -196,7 +196,7 @@ func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time)
 	store := &Watched{Store: newStore(t, clock.Now)}
 	want := map[string]string{
 		"placed by a known epoch": "[]", "looked up": "[Get]", "claimed": "[Get Write]", "claimed again": "[Get]", "activated": "[Write]",
-		"state": "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]",
+		"state": "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]", "topology": "[Get]", "events, none new": "[List]", "joined": "[Get Write]",
 	}
 	PlacementSteps(t, store, clock, store.Forget, func(step string) {
 		if got := fmt.Sprint(store.Requests()); got != want[step] {
@@ -248,6 +248,21 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 		{"deactivated", func() (placement.Outcome, error) { return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold}) }, placement.OK},
 		{"heartbeat", func() (placement.Outcome, error) {
 			o, err := s.Heartbeat(t.Context(), placement.Heartbeat{Cluster: cluster, Incarnation: joined.Incarnation, Seq: 1})
+			return placement.Outcome{Code: o.Code}, err
+		}, placement.OK},
+		{"topology", func() (placement.Outcome, error) {
+			_, err := s.Topology(t.Context(), cluster)
+			return placement.Outcome{Code: placement.OK}, err
+		}, placement.OK},
+		{"events, none new", func() (placement.Outcome, error) {
+			page, err := s.Events(t.Context(), cluster, "9999-01-01T00:00:00.000Z", 0)
+			if len(page.Events) > 0 {
+				t.Errorf("events %v", page.Events)
+			}
+			return placement.Outcome{Code: placement.OK}, err
+		}, placement.OK},
+		{"joined", func() (placement.Outcome, error) {
+			o, err := s.Join(t.Context(), placement.Join{Cluster: cluster, Member: "bob", RequestID: "j"})
 			return placement.Outcome{Code: o.Code}, err
 		}, placement.OK},
 	} {
