@@ -50,17 +50,11 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			e.unknown = err != nil
 			return got, e, err
 		}
-		e.unknown = unknown && !neverDone(err) || e.unknown && !settles(err)
+		e.unknown = unknown && !neverDone(err) || e.unknown && !lease.Settles(err)
 		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
 			return none, e, err
 		}
 	}
-}
-
-// settles reports whether an error says what became of an earlier try of the same request: the server looked at the lease.
-func settles(err error) bool {
-	e, ok := errors.AsType[*contracts.Error](err)
-	return ok && e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests
 }
 
 // neverDone reports whether the request cannot have been carried out: there was no connection for it, or no room.

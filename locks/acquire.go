@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net/http"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -114,7 +113,7 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contr
 		if err == nil && c.o.clock().Until(asked.End(a.lasts(got)).Add(-a.o.Margin)) <= 0 {
 			err = a.late(asked, got)
 		}
-		a.open = err != nil && (unsettled(err) || a.open && !settles(err))
+		a.open = err != nil && (lease.Unsettled(err) || a.open && !lease.Settles(err))
 		if err == nil || waiting.Err() != nil {
 			return asked, got, err
 		}
@@ -130,7 +129,7 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contr
 		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
 			failed++
-		case rejected(err):
+		case lease.Rejected(err):
 			return asked, got, err
 		default:
 			failed++
@@ -143,16 +142,6 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contr
 			return asked, got, err
 		}
 	}
-}
-
-// settles reports whether an error says what became of earlier tries of the same request: the lock was looked at.
-func settles(err error) bool {
-	e, ok := errors.AsType[*contracts.Error](err)
-	if !ok {
-		code, _ := errors.AsType[contracts.Code](err)
-		e = contracts.Errorf(code, "")
-	}
-	return e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized && e.Status != http.StatusTooManyRequests
 }
 
 // pause is how long to wait for a lock that is held. The holder's lease may be renewed, or end earlier.
@@ -204,10 +193,10 @@ func (c *Client) abandon(a *acquisition) {
 			switch {
 			case err == nil:
 				err = c.free(ctx, a.key, got)
-			case settles(err):
+			case lease.Settles(err):
 				err = nil // another has it, or the lease has ended
 			}
-			if err == nil || rejected(err) || waits.Sleep(ctx, retry) != nil {
+			if err == nil || lease.Rejected(err) || waits.Sleep(ctx, retry) != nil {
 				c.abandoned(a.key, got.FencingToken, err)
 				return
 			}
@@ -230,10 +219,10 @@ func (c *Client) free(ctx context.Context, key string, got contracts.Lease) erro
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
 	for retry := 0; ; retry++ {
 		err := c.release(ctx, tryTime, key, r)
-		if gone(err) {
+		if lease.Gone(err) {
 			return nil
 		}
-		if err == nil || rejected(err) || waits.Sleep(ctx, retry) != nil {
+		if err == nil || lease.Rejected(err) || waits.Sleep(ctx, retry) != nil {
 			return err
 		}
 	}

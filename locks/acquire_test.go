@@ -236,6 +236,44 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestOutageWhileWaiting: a provider that is away for a moment does not end a wait, however long it lasts already; one that stays away does.
+func TestOutageWhileWaiting(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to time.Duration
+		want     error
+	}{
+		"for a moment": {60 * time.Second, 66 * time.Second, nil},
+		"for long":     {60 * time.Second, 90 * time.Second, errNetwork},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				ann, bob := w.client(nil), w.client(nil)
+				l := w.take(ann, "deploy", nil)
+				w.fault = func(_ context.Context, k call) fault {
+					if k.name == "acquire" && k.at >= c.from && k.at < c.to {
+						return fault{err: errNetwork}
+					}
+					return fault{}
+				}
+				time.AfterFunc(100*time.Second, func() { want(w.t, "unlock", l.Unlock(background), nil) })
+				second, err := bob.Lock(w.t.Context(), "deploy", nil)
+				switch at := time.Since(w.begin); {
+				case c.want != nil:
+					wantErr(w.t, "the error", err, c.want)
+					if at < c.from || at > c.from+14*time.Second {
+						w.t.Errorf("it gave up after %v", at)
+					}
+					time.Sleep(time.Minute)
+				case err != nil:
+					w.t.Errorf("after %v: %v", at, err)
+				default:
+					want(w.t, "unlock", second.Unlock(w.t.Context()), nil)
+				}
+			})
+		})
+	}
+}
+
 // TestAcquireGivenUp: an acquire that ends before its response leaves nothing held, whatever became of its request.
 func TestAcquireGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {

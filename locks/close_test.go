@@ -252,6 +252,8 @@ func TestClose(t *testing.T) {
 			want(w.t, key, w.holder(key), "")
 		}
 		want(w.t, "the work that winds up", <-ended, nil)
+		time.Sleep(30 * time.Second)
+		want(w.t, "the lock of the work that runs on", w.holder("deaf"), "") // it has expired
 		close(stay)
 		<-ended
 		want(w.t, "unlock", taken.Unlock(w.t.Context()), nil)

@@ -106,6 +106,35 @@ func TestLostResponseOfARenewal(t *testing.T) {
 	})
 }
 
+// TestSlowRenewal: the lease is counted from before the renewal, not from its response.
+func TestSlowRenewal(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		inner := w.Provider
+		w.Provider = slow{inner, 4 * time.Second}
+		w.fault = func(_ context.Context, k call) fault {
+			if k.name == "renew" && k.n > 0 {
+				return fault{err: errNetwork}
+			}
+			return fault{}
+		}
+		l := w.take(w.client(nil), "deploy", nil)
+		want(w.t, "lost after", lostAfter(l, w.begin), 37*time.Second-time.Millisecond)
+		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
+	})
+}
+
+// slow is a provider whose responses to renewals take a while.
+type slow struct {
+	locks.Provider
+	by time.Duration
+}
+
+func (s slow) Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error) {
+	l, err := s.Provider.Renew(ctx, key, r)
+	time.Sleep(s.by)
+	return l, err
+}
+
 // TestLeaseChanged: a renewal names the expiry that it knows; if the lease expires at another time, it is renewed from there, at once.
 func TestLeaseChanged(t *testing.T) {
 	inWorlds(t, func(w *world) {

@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -208,7 +209,7 @@ func (l *Lock) renewals(due term.Moment) {
 				due = clock().Add(soon)
 			}
 			continue
-		case gone(err):
+		case lease.Gone(err):
 			l.lose(err)
 			return
 		case changed != nil && changed.Code == contracts.CodeLeaseChanged && !changed.ExpiresAt.IsZero():
@@ -252,7 +253,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if lost != nil {
 		l.announce(lost)
 	}
-	if !ours(lost) {
+	if lost != nil && (lease.Gone(lost) || l.left() <= 0) { // there is nothing to release
 		return fmt.Errorf("lock %q: %w", l.key, lost)
 	}
 	r := l.begin()
@@ -275,9 +276,6 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	return nil
 }
-
-// ours reports whether a lock that was lost for a reason may still be released.
-func ours(lost error) bool { return lost == nil || !gone(lost) }
 
 // begin begins to release the lock, unless that is under way or done.
 func (l *Lock) begin() *releasing {
@@ -325,15 +323,15 @@ func (l *Lock) tryRelease() error {
 	for retry := 0; ; retry++ {
 		left := l.left()
 		if left <= 0 {
-			return errors.Join(fmt.Errorf("%w: its lease has ended", ErrNotReleased), last)
+			return fmt.Errorf("%w before its lease ended: %w", ErrNotReleased, cmp.Or(last, error(contracts.CodeLeaseExpired)))
 		}
 		err := l.client.release(context.WithoutCancel(l.watching.ctx), min(tryTime, max(left/3, 10*time.Millisecond)), l.key, l.release)
 		switch {
 		case err == nil:
 			return nil
-		case gone(err):
+		case lease.Gone(err):
 			return fmt.Errorf("%w: %w", ErrLost, err)
-		case rejected(err):
+		case lease.Rejected(err):
 			return fmt.Errorf("%w: %w", ErrNotReleased, err)
 		}
 		last = err

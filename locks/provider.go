@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -30,43 +27,6 @@ type Provider interface {
 
 	// Get reads a lock. The error NOT_FOUND means that there is no record of it.
 	Get(ctx context.Context, key string) (contracts.Lock, error)
-}
-
-// lostCodes say that a lease is the caller's no more.
-var lostCodes = []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner}
-
-func gone(err error) bool {
-	return slices.ContainsFunc(lostCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
-}
-
-// rejected reports whether the same request would be rejected again.
-func rejected(err error) bool {
-	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return !e.Retryable && e.Status < http.StatusInternalServerError || e.Code == contracts.CodeDocumentDamaged
-	}
-	code, ok := errors.AsType[contracts.Code](err)
-	info, _ := code.Info()
-	return ok && !info.Retryable && info.Status < http.StatusInternalServerError || errors.Is(err, contracts.CodeDocumentDamaged)
-}
-
-// unsettled reports whether the request may have been carried out, or may still be.
-func unsettled(err error) bool {
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
-		return false // there was no connection for it
-	}
-	for _, c := range []contracts.Code{
-		contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated, contracts.CodeDocumentDamaged, contracts.CodeNotConfigured,
-	} {
-		if errors.Is(err, c) {
-			return false // it was not begun, or cannot be
-		}
-	}
-	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return e.Status >= http.StatusInternalServerError
-	}
-	code, ok := errors.AsType[contracts.Code](err)
-	info, _ := code.Info()
-	return !ok || info.Status >= http.StatusInternalServerError
 }
 
 // retryAfter is how long a provider asks to wait; 0 if it does not say.

@@ -37,6 +37,7 @@ var imports = map[string][]string{
 	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
 	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/term"},
+	"locks/election":                {"contracts", "internal/backoff", "internal/lease", "locks"},
 	"locks/projectlock":             {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.

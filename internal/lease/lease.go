@@ -1,5 +1,5 @@
-// Package lease says whether a response is the lease that was asked for: a cache, a proxy that mixes up connections, or a server of another kind may
-// send anything.
+// Package lease judges responses to requests about a lease: whether one is the lease that was asked for (a cache, a proxy that mixes up connections, or a
+// server of another kind may send anything), and what an error says of the request.
 package lease
 
 import (

@@ -1,0 +1,54 @@
+package lease
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// goneCodes say that a lease is the caller's no more.
+var goneCodes = []contracts.Code{contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner}
+
+// Gone reports whether an error says that the lease is the caller's no more.
+func Gone(err error) bool {
+	return slices.ContainsFunc(goneCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
+}
+
+// Rejected reports whether the same request would be rejected again: the caller lacks a right, the request is invalid, or the document is damaged.
+func Rejected(err error) bool {
+	code, info, ok := meaning(err)
+	return ok && (!info.Retryable && info.Status < http.StatusInternalServerError || code == contracts.CodeDocumentDamaged)
+}
+
+// Unsettled reports whether a request that failed may have been carried out, or may still be.
+func Unsettled(err error) bool {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return false // there was no connection for it
+	}
+	code, info, ok := meaning(err)
+	switch code {
+	case contracts.CodeOverloaded, contracts.CodeRateLimited, contracts.CodeUnauthenticated, contracts.CodeDocumentDamaged, contracts.CodeNotConfigured:
+		return false // it was not begun, or cannot be
+	default:
+		return !ok || info.Status >= http.StatusInternalServerError
+	}
+}
+
+// Settles reports whether an error says what became of earlier tries of the same request: the lease was looked at.
+func Settles(err error) bool {
+	_, info, ok := meaning(err)
+	return ok && info.Status < http.StatusInternalServerError && info.Status != http.StatusUnauthorized && info.Status != http.StatusTooManyRequests
+}
+
+// meaning is what the code of an error means; a server may say more than the code. ok is false for an error without one.
+func meaning(err error) (code contracts.Code, info contracts.CodeInfo, ok bool) {
+	if e, is := errors.AsType[*contracts.Error](err); is {
+		return e.Code, contracts.CodeInfo{Status: e.Status, Retryable: e.Retryable, Title: e.Title}, true
+	}
+	code, _ = errors.AsType[contracts.Code](err)
+	info, ok = code.Info()
+	return code, info, ok
+}

@@ -1,0 +1,230 @@
+//go:build unix
+
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+func init() { children["holdlock"] = holdLock } //nolint:gochecknoinits // before TestMain, on systems that can
+
+// thawed is what a child says about its work under a lock.
+type thawed struct {
+	Before  bool   // a step passed the guard of the guarded resource, before the process was stopped
+	Derived bool   // Check knew of the loss through a derived context, the first thing after the thaw
+	Err     string // of the context
+	Lost    bool   // its cause is ErrLost
+	After   bool   // a step taken in spite of all passed the guard
+	Do      bool   // Do says that the lock was lost
+	Events  string
+}
+
+// locksOf is a client of a server's locks, with leases of a second.
+func locksOf(url, owner string, observe func(locks.Event)) (*locks.Client, error) {
+	c, err := client.New(url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return locks.New(c.Locks().For("acme"), &locks.Options{Owner: owner, TTL: time.Second, Observe: observe})
+}
+
+// holdLock works under a lock, and stops its own process for longer than the lease lasts, or waits to be killed.
+func holdLock() int {
+	var said thawed
+	c, err := locksOf(os.Getenv("LEASEHOLD_SERVER"), "child", func(e locks.Event) {
+		if e.What != locks.Renewed {
+			said.Events += e.What + " "
+		}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	err = c.Do(context.Background(), "orders", nil, func(ctx context.Context, l *locks.Lock) error {
+		derived, cancel := context.WithCancel(ctx)
+		defer cancel()
+		step := func() bool {
+			r, err := http.Post(os.Getenv("LEASEHOLD_GUARD")+"?token="+strconv.FormatInt(l.Token(), 10), "", nil)
+			if err != nil {
+				return false
+			}
+			_ = r.Body.Close()
+			return r.StatusCode == http.StatusOK
+		}
+		said.Before = step()
+		fmt.Println("running")
+		if os.Getenv("LEASEHOLD_STAY") != "" {
+			select {}
+		}
+		stop := time.Now()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			return err
+		}
+		for time.Since(stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
+		}
+		said.Derived = errors.Is(locks.Check(derived), locks.ErrLost)
+		if err := ctx.Err(); err != nil {
+			said.Err = err.Error()
+		}
+		said.Lost = errors.Is(context.Cause(ctx), locks.ErrLost)
+		said.After = step()
+		return nil
+	})
+	said.Do = errors.Is(err, locks.ErrLost)
+	_ = c.Close(context.Background()) // the observer has been called for the last time
+	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// holder is a child that holds the lock "orders" of a server, and the resource that the lock protects.
+type holder struct {
+	cmd    *exec.Cmd
+	lines  *bufio.Scanner
+	stderr bytes.Buffer
+	url    string
+	step   func(token int64) bool
+}
+
+func startHolder(t *testing.T, env ...string) *holder {
+	t.Helper()
+	store := docstore.NewMemory(nil)
+	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
+	t.Cleanup(server.Close)
+	guard := lock.NewGuard(store, nil)
+	h := &holder{url: server.URL, step: func(token int64) bool {
+		o, err := guard.Check(context.Background(), lock.Fence{Tenant: "acme", Resource: "orders", Token: token})
+		return err == nil && o.Passed
+	}}
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token, err := strconv.ParseInt(r.FormValue("token"), 10, 64); err != nil || !h.step(token) {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	t.Cleanup(behind.Close)
+	h.cmd = exec.CommandContext(t.Context(), os.Args[0])
+	h.cmd.Env = append(append(environment(), env...), childVariable+"=holdlock", "LEASEHOLD_SERVER="+server.URL, "LEASEHOLD_GUARD="+behind.URL)
+	h.cmd.Stderr = &h.stderr
+	stdout, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.cmd.Process.Kill() })
+	h.lines = bufio.NewScanner(stdout)
+	if !h.lines.Scan() || h.lines.Text() != "running" {
+		t.Fatalf("the child said %q\n%s", h.lines.Text(), h.stderr.Bytes())
+	}
+	return h
+}
+
+// takeOver waits for the lock, and takes a step under it.
+func (h *holder) takeOver(t *testing.T) {
+	t.Helper()
+	c, err := locksOf(h.url, "next", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Do(t.Context(), "orders", nil, func(ctx context.Context, l *locks.Lock) error {
+		if !h.step(l.Token()) {
+			t.Error("the guard rejected the next holder")
+		}
+		return nil
+	}); err != nil && !errors.Is(err, locks.ErrLost) { // a lease of a second, on a machine that may be busy
+		t.Error(err)
+	}
+}
+
+// TestFrozenHolder: SIGSTOP for longer than the lease. The first thing that the thawed work is told is that its lock is lost; if another has the lock,
+// nothing that it writes in spite of that is accepted by a resource that compares tokens.
+func TestFrozenHolder(t *testing.T) {
+	t.Parallel()
+	h := startHolder(t)
+	waitUntilStopped(t, h.cmd.Process.Pid)
+	h.takeOver(t)
+	if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	var got thawed
+	if !h.lines.Scan() {
+		t.Fatalf("the child said nothing\n%s", h.stderr.Bytes())
+	}
+	if err := json.Unmarshal(h.lines.Bytes(), &got); err != nil {
+		t.Fatalf("the child said %q\n%s", h.lines.Text(), h.stderr.Bytes())
+	}
+	if want := (thawed{Before: true, Derived: true, Err: "context canceled", Lost: true, Do: true, Events: "Acquired Lost "}); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if err := h.cmd.Wait(); err != nil {
+		t.Errorf("the child: %v\n%s", err, h.stderr.Bytes())
+	}
+}
+
+// TestKilledHolder: the lock of a process that was killed is another's when its lease has ended.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	h := startHolder(t, "LEASEHOLD_STAY=1")
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.cmd.Wait()
+	h.takeOver(t)
+}
+
+// TestStoppedServer: a server that does not respond any more costs its clients the lock, before the lease ends there.
+func TestStoppedServer(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--data", filepath.Join(t.TempDir(), "locks.db"))
+	c, err := locksOf(p.url, "ann", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.Lock(t.Context(), "orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	<-l.Context().Done()
+	if cause := context.Cause(l.Context()); !errors.Is(cause, locks.ErrLost) {
+		t.Errorf("the cause is %v", cause)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	next, err := locksOf(p.url, "bob", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := next.Lock(t.Context(), "orders", nil)
+	if err != nil || second.Token() <= l.Token() {
+		t.Errorf("the next holder: %v", err)
+	}
+	if err := l.Unlock(t.Context()); !errors.Is(err, locks.ErrLost) {
+		t.Errorf("unlock: %v", err)
+	}
+}
