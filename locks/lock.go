@@ -121,7 +121,7 @@ func (l *Lock) Remaining() time.Duration {
 // Left is after how long the lease itself ends unless it is renewed, which is LockOptions.Margin later than Context: what is done under the lock
 // must have ended by then. 0 if it has ended, or the provider says that it is over.
 func (l *Lock) Left() time.Duration {
-	if !ours(l.term.Check()) {
+	if lost := l.term.Check(); lost != nil && lease.Gone(lost) {
 		return 0
 	}
 	return max(0, l.left())
