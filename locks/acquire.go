@@ -134,8 +134,12 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contr
 		default:
 			failed++
 		}
-		if failed > 0 && c.o.clock().Add(pause).Until(since.Add(c.o.RetryFor)) <= 0 {
-			return asked, got, err
+		if failed > 0 {
+			left := c.o.clock().Until(since.Add(c.o.RetryFor))
+			if left <= 0 || retryAfter(err) > left {
+				return asked, got, err
+			}
+			pause = min(pause, left)
 		}
 		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: err})
 		if backoff.Sleep(waiting, pause) != nil {
