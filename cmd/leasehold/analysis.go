@@ -15,12 +15,17 @@ import (
 
 type analysisCmd struct {
 	remote
-
-	JSON bool `name:"json" help:"Print the server's response as JSON, an error as JSON on standard error."`
+	output
 
 	List  analysisListCmd  `cmd:"" help:"List analyses."`
 	Get   analysisGetCmd   `cmd:"" help:"Look at an analysis."`
 	Retry analysisRetryCmd `cmd:"" help:"Let a FAILED analysis run again (administrators)."`
+}
+
+// AfterApply reads the flags together.
+func (c *analysisCmd) AfterApply() error {
+	c.output.settle()
+	return c.remote.AfterApply()
 }
 
 // Help is the longer help of the command.
@@ -54,7 +59,7 @@ func (c *analysisCmd) outcome(err error) error {
 
 type analysisListCmd struct {
 	Prefix string `help:"Only analyses whose ID begins with this."`
-	Status string `placeholder:"STATUS" help:"Only analyses with exactly this status, such as FAILED, READY or PENDING."`
+	Status string `placeholder:"STATUS" complete:"FAILED,PENDING,READY" help:"Only analyses with exactly this status, such as FAILED, READY or PENDING."`
 }
 
 // Run lists analyses, page by page. With --json it prints one analysis a line; those that cannot be read have a code.
@@ -73,7 +78,7 @@ func (c *analysisListCmd) Run(ctx context.Context, a *analysisCmd, s *streams) e
 			err = showEach(s, page)
 		} else if len(page.Analyses)+len(page.Unreadable) > 0 {
 			shown = true
-			_, err = fmt.Fprint(s.out, analysisTable(page))
+			_, err = fmt.Fprint(s.out, analysisTable(page, a.wide()))
 		}
 		if err != nil {
 			return err
@@ -115,13 +120,27 @@ func showEach(s *streams, page contracts.AnalysisPage) error {
 }
 
 // analysisTable is a page of analyses for people.
-func analysisTable(page contracts.AnalysisPage) string {
+func analysisTable(page contracts.AnalysisPage, wide bool) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ANALYSIS\tSTATUS\tFINISHED\tOWNER\tUNTIL\tFAILURES\tREASON")
+	fmt.Fprint(w, "ANALYSIS\tSTATUS\tFINISHED\tOWNER\tUNTIL\tFAILURES\tREASON")
+	text := printable
+	if wide {
+		text = quoted
+		fmt.Fprint(w, "\tRUNS\tRETRIED\tRESULT")
+	}
+	fmt.Fprintln(w)
 	for _, a := range page.Analyses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", printable(a.AnalysisID), cmp.Or(printable(a.Status), "-"), cmp.Or(a.FinishedAt, "-"),
-			cmp.Or(printable(a.OwnerID), "-"), cmp.Or(a.ExpiresAt, "-"), a.Failures, printable(a.FailureReason))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s", text(a.AnalysisID), cmp.Or(text(a.Status), "-"), cmp.Or(a.FinishedAt, "-"),
+			cmp.Or(text(a.OwnerID), "-"), cmp.Or(a.ExpiresAt, "-"), a.Failures, text(a.FailureReason))
+		if wide {
+			retried := "-"
+			if a.Retry != nil {
+				retried = a.Retry.At
+			}
+			fmt.Fprintf(w, "\t%d\t%s\t%s", a.Runs, retried, text(a.Result))
+		}
+		fmt.Fprintln(w)
 	}
 	for _, u := range page.Unreadable {
 		fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\tthe server's log says what is wrong with the document\n", printable(u.AnalysisID), u.Code)

@@ -20,7 +20,7 @@ a1          FAILED            2026-01-01T02:00:00.000Z  -         -             
 "a\x1b[2J"  -                 -                         worker-7  2026-01-01T00:05:00.000Z  0
 a9          DOCUMENT_DAMAGED  -                         -         -                         -         the server's log says what is wrong with the document
 `
-	if got := analysisTable(page); got != want {
+	if got := analysisTable(page, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	const card = `analysis   "a\x1b[2J"

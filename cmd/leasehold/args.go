@@ -11,7 +11,7 @@ import (
 )
 
 // beforeCommand are the flags that may also stand before the command, and whether a value follows.
-var beforeCommand = map[string]bool{"--server": true, "--tenant": true, "--auth-token-file": true, "--json": false}
+var beforeCommand = map[string]bool{"--server": true, "--tenant": true, "--auth-token-file": true, "--output": true, "-o": true, "--json": false}
 
 // arrange turns other ways to say something into the one that the parser knows: no arguments and "help" ask for help,
 // "--version" is the command version, and flags before the command move behind it.
@@ -46,12 +46,16 @@ func arrange(args []string) []string {
 
 // wantsJSON reports whether the arguments ask for JSON.
 func wantsJSON(args []string) bool {
-	for _, a := range args {
+	for i, a := range args {
 		switch a {
 		case "--":
 			return false
-		case "--json", "--json=true":
+		case "--json", "--json=true", "--output=json", "-ojson", "-o=json":
 			return true
+		case "json":
+			if i > 0 && (args[i-1] == "-o" || args[i-1] == "--output") {
+				return true
+			}
 		}
 	}
 	return false

@@ -32,6 +32,7 @@ func TestArrange(t *testing.T) {
 		"lock acquire help":                     "lock acquire help",
 		"--server URL help once":                "once --help --server URL",
 		"once a -- leasehold --server x lock get": "once a -- leasehold --server x lock get",
+		"-o wide --output=json lock list":         "lock list -o wide --output=json",
 	} {
 		if got := strings.Join(arrange(strings.Fields(in)), " "); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
@@ -82,6 +83,52 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestWantsJSON: errors are JSON in every spelling of the flag, but not for the flags of another program.
+func TestWantsJSON(t *testing.T) {
+	for args, want := range map[string]bool{
+		"lock list --json": true, "lock list --output json": true, "lock list --output=json": true, "lock list -o json": true, "lock list -ojson": true,
+		"lock list": false, "lock list -o wide": false, "lock get json": false, "lock run k -- jq --json": false, "lock run k -- x -o json": false,
+	} {
+		if got := wantsJSON(strings.Fields(args)); got != want {
+			t.Errorf("%s: %t", args, got)
+		}
+	}
+}
+
+// TestWideTables: every column of a wide table has what it is called, and nothing is cut.
+func TestWideTables(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	now := time.Date(2026, 1, 1, 0, 2, 3, 0, time.UTC)
+	for name, c := range map[string]struct{ got, head, row string }{
+		"locks": {
+			table([]contracts.Lock{{
+				TenantID: "acme", LockKey: long, State: contracts.StateReleased, OwnerID: "ann", AcquiredAt: "2026-01-01T00:00:00.000Z", ReleasedAt: "R", TTLSeconds: 90,
+				LeaseID: "l1", Metadata: map[string]string{"a": "b"}, ForceRelease: &contracts.ForcedRelease{By: "root", Reason: "hangs"},
+			}}, now, true),
+			"TENANT LOCK STATE OWNER AGE UNTIL METADATA ACQUIRED TTL LEASE ENDED BY REASON",
+			"acme " + long + " RELEASED ann 2m3s R a=b 2026-01-01T00:00:00.000Z 1m30s l1 root hangs",
+		},
+		"analyses": {
+			analysisTable(contracts.AnalysisPage{Analyses: []contracts.Analysis{{
+				AnalysisID: long, Status: "READY", FinishedAt: "F", Runs: 2, Result: "r1", Retry: &contracts.AnalysisRetry{At: "A"}, FailureReason: "no",
+			}}}, true),
+			"ANALYSIS STATUS FINISHED OWNER UNTIL FAILURES REASON RUNS RETRIED RESULT", long + " READY F - - 0 no 2 A r1",
+		},
+		"members": {
+			memberTable(contracts.MemberList{Cluster: "chat", Members: []contracts.ClusterMember{{
+				Member: long, Status: "ACTIVE", Incarnation: 3, At: "A", Kinds: []string{"room"}, Labels: map[string]string{"zone": "a"}, Weight: 2, Since: 7,
+			}}}, true),
+			"MEMBER STATUS INCARNATION SINCE ADDRESS KINDS LABELS WEIGHT EPOCH", long + " ACTIVE 3 A - room zone=a 2 7",
+		},
+	} {
+		lines := strings.Split(strings.TrimSuffix(c.got, "\n"), "\n")
+		lines = lines[len(lines)-2:]
+		if head, row := strings.Join(strings.Fields(lines[0]), " "), strings.Join(strings.Fields(lines[1]), " "); head != c.head || row != c.row {
+			t.Errorf("%s: %s\n%s\nwant %s\n%s", name, head, row, c.head, c.row)
+		}
+	}
+}
+
 // TestLockTable: what others chose does not reach the terminal as it is, and each lock is one line.
 func TestLockTable(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 2, 3, 0, time.UTC)
@@ -90,7 +137,7 @@ func TestLockTable(t *testing.T) {
 			Metadata: map[string]string{"build": "991", "a": "x\ty\n\x1b[2J"}},
 		{TenantID: "acme", LockKey: strings.Repeat("é", 60), State: contracts.StateReleased, OwnerID: "b ob", AcquiredAt: "2026-01-01T01:00:00.000Z",
 			ExpiresAt: "E", ReleasedAt: "R"},
-	}, now)
+	}, now, false)
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	if len(lines) != 3 || strings.ContainsAny(got, "\t\x1b") {
 		t.Fatalf("%q", got)

@@ -135,6 +135,8 @@ func values(v *kong.Value) []string {
 	switch {
 	case v.Enum != "":
 		return strings.Split(v.Enum, ",")
+	case v.Tag != nil && v.Tag.Get("complete") != "": // there may be others
+		return strings.Split(v.Tag.Get("complete"), ",")
 	case v.Tag != nil && strings.Contains(v.Tag.PlaceHolder, "|"):
 		return strings.Split(v.Tag.PlaceHolder, "|")
 	case v.IsBool() && v.Flag != nil:

@@ -261,6 +261,7 @@ func (c *forceReleaseCmd) Run(ctx context.Context, l *lockCmd, s *streams) error
 
 type getCmd struct {
 	Key string `arg:"" help:"The lock."`
+	watch
 }
 
 // Run shows a lock.
@@ -269,17 +270,28 @@ func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	lock, err := server.Get(ctx, l.Tenant, c.Key)
+	find := func() ([]contracts.Lock, error) {
+		found, err := server.Get(ctx, l.Tenant, c.Key)
+		if c.Watch && errors.Is(err, contracts.CodeNotFound) {
+			return nil, nil
+		}
+		return []contracts.Lock{found}, err
+	}
+	if c.Watch {
+		return c.follow(ctx, l, s, find, nil)
+	}
+	found, err := find()
 	if err != nil {
 		return l.outcome(err)
 	}
-	return show(s, l.JSON, lock, "%s", table([]contracts.Lock{lock}, time.Now()))
+	return show(s, l.JSON, found[0], "%s", table(found, time.Now(), l.wide()))
 }
 
 type listCmd struct {
 	Prefix string `help:"Only locks whose key begins with this."`
-	State  string `xor:"which" placeholder:"STATE" help:"Only locks in this state: active (the default), released or expired."`
+	State  string `xor:"which" placeholder:"active|released|expired" help:"Only locks in this state; the default is active."`
 	All    bool   `xor:"which" help:"Locks in every state."`
+	watch
 }
 
 // state is the state of the locks to list; empty for all.
@@ -307,30 +319,55 @@ func (c *listCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	q := client.LockQuery{Prefix: c.Prefix, State: state, PageSize: 1000}
-	for shown := false; ; {
-		page, err := server.List(ctx, l.Tenant, q)
-		if err != nil {
-			return l.outcome(err)
-		}
-		switch {
-		case l.JSON:
-			for _, lock := range page.Locks {
-				if err := show(s, true, lock, ""); err != nil {
-					return err
-				}
+	pages := func(each func([]contracts.Lock) error) error {
+		for q := (client.LockQuery{Prefix: c.Prefix, State: state, PageSize: 1000}); ; {
+			page, err := server.List(ctx, l.Tenant, q)
+			if err != nil {
+				return err
 			}
-		case len(page.Locks) > 0:
-			shown = true
-			fmt.Fprint(s.out, table(page.Locks, time.Now()))
-		}
-		if q.PageToken = page.NextPageToken; q.PageToken == "" {
-			if !shown && !l.JSON {
-				fmt.Fprintln(s.err, c.none(l.Tenant, state))
+			if err := each(page.Locks); err != nil {
+				return err
 			}
-			return nil
+			if q.PageToken = page.NextPageToken; q.PageToken == "" {
+				return nil
+			}
 		}
 	}
+	if c.Watch {
+		return c.follow(ctx, l, s, func() (all []contracts.Lock, err error) {
+			err = pages(func(page []contracts.Lock) error {
+				all = append(all, page...)
+				return nil
+			})
+			return all, err
+		}, func(key string) (contracts.Lock, error) { return server.Get(ctx, l.Tenant, key) })
+	}
+	shown := false
+	err = pages(func(page []contracts.Lock) error {
+		if len(page) == 0 {
+			return nil
+		}
+		shown = true
+		return showLocks(s, l, page)
+	})
+	if err == nil && !shown && !l.JSON {
+		fmt.Fprintln(s.err, c.none(l.Tenant, state))
+	}
+	return l.outcome(err)
+}
+
+// showLocks prints locks: as a table, or as JSON, one a line.
+func showLocks(s *streams, l *lockCmd, list []contracts.Lock) error {
+	if !l.JSON {
+		_, err := fmt.Fprint(s.out, table(list, time.Now(), l.wide()))
+		return err
+	}
+	for _, lock := range list {
+		if err := show(s, true, lock, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // none says that there was nothing to list.
@@ -345,15 +382,29 @@ func (c *listCmd) none(tenant string, state contracts.State) string {
 	return text
 }
 
-// table is a page of locks for people.
-func table(locks []contracts.Lock, now time.Time) string {
+// table is a page of locks for people. If it is wide, it has all that is known of a lock, and nothing is cut.
+func table(locks []contracts.Lock, now time.Time, wide bool) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TENANT\tLOCK\tSTATE\tOWNER\tAGE\tUNTIL\tMETADATA")
+	fmt.Fprint(w, "TENANT\tLOCK\tSTATE\tOWNER\tAGE\tUNTIL\tMETADATA")
+	text := printable
+	if wide {
+		text = quoted
+		fmt.Fprint(w, "\tACQUIRED\tTTL\tLEASE\tENDED BY\tREASON")
+	}
+	fmt.Fprintln(w)
 	for _, l := range locks {
 		until := cmp.Or(l.ReleasedAt, l.ExpiresAt)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.TenantID, printable(l.LockKey), l.State, printable(l.OwnerID),
-			age(l.AcquiredAt, now), until, labels(l.Metadata))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s", l.TenantID, text(l.LockKey), l.State, text(l.OwnerID),
+			age(l.AcquiredAt, now), until, labels(l.Metadata, text))
+		if wide {
+			forced := contracts.ForcedRelease{By: "-"}
+			if l.ForceRelease != nil {
+				forced = *l.ForceRelease
+			}
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s", l.AcquiredAt, time.Duration(l.TTLSeconds)*time.Second, l.LeaseID, text(forced.By), text(forced.Reason))
+		}
+		fmt.Fprintln(w)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return trimmed(b.String())
@@ -378,10 +429,10 @@ func age(acquired string, now time.Time) string {
 }
 
 // labels are the metadata of a lock in one column.
-func labels(metadata map[string]string) string {
+func labels(metadata map[string]string, text func(string) string) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(metadata)) {
-		all = append(all, printable(k)+"="+printable(metadata[k]))
+		all = append(all, text(k)+"="+text(metadata[k]))
 	}
 	return strings.Join(all, ",")
 }

@@ -37,7 +37,7 @@ func newCLI() cli {
 
 const description = `Locks with fencing tokens for serverless functions.
 
-Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
+Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file, --output and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED, 130 interrupted; those of "once" and "lock run" are in their help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 

@@ -68,23 +68,33 @@ func (c *membersCmd) Run(ctx context.Context, p *placementCmd, s *streams) error
 		fmt.Fprintf(s.err, "no members of the cluster %s of tenant %s\n", c.Cluster, p.Tenant)
 		return nil
 	}
-	_, err = fmt.Fprint(s.out, memberTable(list))
+	_, err = fmt.Fprint(s.out, memberTable(list, p.wide()))
 	return err
 }
 
 // memberTable is the members of a cluster for people.
-func memberTable(list contracts.MemberList) string {
+func memberTable(list contracts.MemberList, wide bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, epoch %d since %s\n", list.Cluster, list.Status, list.Epoch, list.ChangedAt)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MEMBER\tSTATUS\tINCARNATION\tSINCE\tADDRESS\tKINDS\tLABELS")
+	fmt.Fprint(w, "MEMBER\tSTATUS\tINCARNATION\tSINCE\tADDRESS\tKINDS\tLABELS")
+	text := printable
+	if wide {
+		text = quoted
+		fmt.Fprint(w, "\tWEIGHT\tEPOCH")
+	}
+	fmt.Fprintln(w)
 	for _, m := range list.Members {
 		status := string(m.Status)
 		if m.Full {
 			status += " (full)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", printable(m.Member), status, m.Incarnation, m.At, cmp.Or(printable(m.Address), "-"),
-			cmp.Or(printable(strings.Join(m.Kinds, " ")), "-"), labels(m.Labels))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s", text(m.Member), status, m.Incarnation, m.At, cmp.Or(text(m.Address), "-"),
+			cmp.Or(text(strings.Join(m.Kinds, " ")), "-"), labels(m.Labels, text))
+		if wide {
+			fmt.Fprintf(w, "\t%d\t%d", max(m.Weight, 1), m.Since)
+		}
+		fmt.Fprintln(w)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return trimmed(b.String())

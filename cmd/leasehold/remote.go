@@ -132,8 +132,26 @@ type inTenant struct {
 	remote
 
 	Tenant string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
-	JSON   bool   `name:"json" help:"Print the server's response as JSON, an error as JSON on standard error."`
+	output
 }
+
+// AfterApply reads the flags together.
+func (c *inTenant) AfterApply() error {
+	c.output.settle()
+	return c.remote.AfterApply()
+}
+
+// output is how a response is shown.
+type output struct {
+	Output string `short:"o" enum:"table,wide,json" default:"table" placeholder:"table|wide|json" help:"How to print what the server responds: a table or a sentence, the same with all columns, or JSON."`
+	JSON   bool   `name:"json" help:"The same as --output json: the server's response as JSON, an error as JSON on standard error."`
+}
+
+// settle makes the two flags agree.
+func (o *output) settle() { o.JSON = o.JSON || o.Output == "json" }
+
+// wide reports whether to show all columns.
+func (o *output) wide() bool { return o.Output == "wide" }
 
 // locks is the client that the commands about locks share.
 func (c *inTenant) locks() (*client.Locks, error) {
