@@ -60,19 +60,24 @@ func TestCompleteEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	offers := func(words []string) []string { // as the command does, without making the table each time
+		var out strings.Builder
+		complete(parser.Model, words, &out)
+		return offered(out.String())
+	}
 	for _, leaf := range parser.Model.Leaves(true) {
 		path := strings.Fields(strings.TrimPrefix(leaf.Path(), "leasehold"))
 		words := slices.DeleteFunc(path, func(w string) bool {
 			return strings.HasPrefix(w, "<") || strings.HasPrefix(w, "[") || strings.HasPrefix(w, "(")
 		})
 		for i := range words {
-			if got := completions(t, words[:i+1]); !slices.Contains(got, words[i]) {
+			if got := offers(words[:i+1]); !slices.Contains(got, words[i]) {
 				t.Errorf("%v: %v", words[:i+1], got)
 			}
 		}
 		for _, group := range leaf.AllFlags(true) {
 			for _, f := range group {
-				if got := completions(t, append(slices.Clone(words), "--"+f.Name)); !slices.Contains(got, "--"+f.Name) {
+				if got := offers(append(slices.Clone(words), "--"+f.Name)); !slices.Contains(got, "--"+f.Name) {
 					t.Errorf("%v --%s: %v", words, f.Name, got)
 				}
 			}
@@ -87,13 +92,18 @@ func completions(t *testing.T, words []string) []string {
 	if code := run(t.Context(), append([]string{completeCommand}, words...), &out, &errs); code != exitOK || errs.String() != "" {
 		t.Fatalf("%v: %d %s", words, code, &errs)
 	}
-	var offered []string
-	for line := range strings.Lines(out.String()) {
+	return offered(out.String())
+}
+
+// offered are the words of what the command printed, sorted.
+func offered(printed string) []string {
+	var words []string
+	for line := range strings.Lines(printed) {
 		word, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		offered = append(offered, word)
+		words = append(words, word)
 	}
-	slices.Sort(offered)
-	return offered
+	slices.Sort(words)
+	return words
 }
 
 // childVariable makes this test binary the command, for the scripts of the shells.
