@@ -39,8 +39,31 @@ func (e TaskOutcome) Valid() bool {
 	}
 }
 
+// ClustersSwept What was done in the clusters of placement.
+type ClustersSwept struct {
+	// Clusters Clusters that were looked at.
+	Clusters int `json:"clusters"`
+
+	// Errors Clusters and documents that could not be swept. The server's log names them; the next sweep tries again.
+	Errors int `json:"errors"`
+
+	// Evicted Members whose leases had ended.
+	Evicted int `json:"evicted"`
+
+	// Freed Activations whose owners are gone, or did not activate them for an hour after their lock phase.
+	Freed int `json:"freed"`
+
+	// More Whether the next sweep has something left to look at.
+	More bool `json:"more"`
+
+	// Removed Documents that the store should have removed two days ago.
+	Removed int `json:"removed"`
+}
+
 // SweepDone defines model for SweepDone.
 type SweepDone struct {
+	Clusters *ClustersSwept `json:"clusters,omitempty"`
+
 	// Errors Analyses whose document or queue failed. The server's log names them; the next sweep tries again.
 	Errors int `json:"errors"`
 
@@ -50,7 +73,7 @@ type SweepDone struct {
 	// More Whether there are more than one sweep handles.
 	More bool `json:"more"`
 
-	// Pruned Ended locks that were removed, 5000 at most; left out if none. DynamoDB and Firestore remove them by themselves.
+	// Pruned Documents that were removed because their time had come, such as ended locks, 5000 at most; left out if none. DynamoDB and Firestore remove them by themselves.
 	Pruned int `json:"pruned,omitempty"`
 
 	// Requeued Queued again by this sweep.

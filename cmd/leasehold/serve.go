@@ -68,6 +68,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
+	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log) })
 	defer pruned.Wait()
 	defer endPruning()
 

@@ -8,32 +8,44 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // SweepMargin is how long before the end of its invocation a sweep ends. The next one does what is left.
 const SweepMargin = 2 * time.Second
 
-// Sweeper queues stale analyses again, each time a schedule calls it. It is a lambda.Handler of aws-lambda-go.
+// Sweeper queues stale analyses again and sweeps clusters, each time a schedule calls it. It is a lambda.Handler of aws-lambda-go.
 type Sweeper struct {
 	analyses *analysis.Analyses
 	sweep    analysis.Sweep
+	clusters *placement.Service
 	log      *slog.Logger
 }
 
-// NewSweeper returns the handler of a schedule's events. A nil log means none. The error names a setting of the sweep that
-// cannot work.
-func NewSweeper(a *analysis.Analyses, s analysis.Sweep, log *slog.Logger) (*Sweeper, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
+// NewSweeper returns the handler of a schedule's events. Without analyses, or without clusters, it leaves them alone. A nil log means
+// none. The error names a setting of the sweep that cannot work.
+func NewSweeper(a *analysis.Analyses, s analysis.Sweep, clusters *placement.Service, log *slog.Logger) (*Sweeper, error) {
+	if a != nil || clusters == nil {
+		if err := s.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Sweeper{a, s, log}, nil
+	return &Sweeper{a, s, clusters, log}, nil
 }
 
-// Invoke sweeps once, logs and returns the counts. It fails if the sweep ended early or an analysis failed, after doing the
+// swept is what an invocation returns.
+type swept struct {
+	analysis.Swept
+
+	Clusters placement.Swept
+}
+
+// Invoke sweeps once, logs and returns the counts. It fails if a sweep ended early, or an analysis or a cluster failed, after doing the
 // rest, so that an alarm on failed invocations is raised.
 func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err := scheduled(payload); err != nil {
@@ -44,14 +56,35 @@ func (s *Sweeper) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(SweepMargin, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	done, err := s.analyses.Sweep(ctx, s.sweep)
+	var done swept
+	err := errors.Join(s.sweepAnalyses(ctx, &done.Swept), s.sweepClusters(ctx, &done.Clusters))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(done)
+}
+
+func (s *Sweeper) sweepClusters(ctx context.Context, done *placement.Swept) (err error) {
+	if s.clusters == nil {
+		return nil
+	}
+	*done, err = s.clusters.Sweep(ctx, 0)
+	tasks.LogClusters(ctx, s.log, *done, err)
+	return err
+}
+
+func (s *Sweeper) sweepAnalyses(ctx context.Context, done *analysis.Swept) (err error) {
+	if s.analyses == nil {
+		return nil
+	}
+	*done, err = s.analyses.Sweep(ctx, s.sweep)
 	counts := []any{"stale", done.Stale, "requeued", done.Requeued, "failed", done.Failed, "skipped", done.Skipped, "errors", done.Errors, "more", done.More}
 	if err != nil {
 		s.log.ErrorContext(ctx, "sweep", append(counts, "err", err)...)
-		return nil, err
+		return err
 	}
 	s.log.InfoContext(ctx, "sweep", counts...)
-	return json.Marshal(done)
+	return nil
 }
 
 // scheduled rejects events that no schedule sends. To sweep by hand, send {"detail-type":"Scheduled Event"}.

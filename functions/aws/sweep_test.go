@@ -14,6 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // queue keeps the names of analyses, or fails.
@@ -44,7 +45,7 @@ func TestSweep(t *testing.T) {
 		}
 		var log bytes.Buffer
 		q := &queue{fails: errors.New("the queue is away")}
-		s, err := aws.NewSweeper(analysis.New(store, nil), analysis.Sweep{Queue: q}, slog.New(slog.NewTextHandler(&log, nil)))
+		s, err := aws.NewSweeper(analysis.New(store, nil), analysis.Sweep{Queue: q}, nil, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,15 +73,33 @@ func TestSweep(t *testing.T) {
 			t.Error("a sweep without time succeeded")
 		}
 	})
+	// Clusters alone.
+	synctest.Test(t, func(t *testing.T) {
+		clusters := placement.New(docstore.NewMemory(nil), nil)
+		m, err := clusters.Join(t.Context(), placement.Join{Cluster: placement.Cluster{Tenant: "acme", Name: "prod"}, Member: "ann", RequestID: "j"})
+		if err != nil || m.Code != placement.OK {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		time.Sleep(placement.DefaultTTL)
+		s, err := aws.NewSweeper(nil, analysis.Sweep{}, clusters, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Invoke(t.Context(), file(t, "schedule.json"))
+		want := `{"Stale":0,"Requeued":0,"Failed":0,"Skipped":0,"Errors":0,"More":false,"Clusters":{"Clusters":1,"Evicted":1,"Freed":0,"Removed":0,"Errors":0,"More":false}}`
+		if err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	})
 	// Without a log, too, which means none.
-	s, err := aws.NewSweeper(analysis.New(docstore.NewMemory(nil), nil), analysis.Sweep{Queue: &queue{}}, nil)
+	s, err := aws.NewSweeper(analysis.New(docstore.NewMemory(nil), nil), analysis.Sweep{Queue: &queue{}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Invoke(t.Context(), file(t, "schedule.json")); err != nil {
 		t.Error(err)
 	}
-	if s, err := aws.NewSweeper(nil, analysis.Sweep{}, nil); s != nil || err == nil || !strings.Contains(err.Error(), "queue") {
+	if s, err := aws.NewSweeper(nil, analysis.Sweep{}, nil, nil); s != nil || err == nil || !strings.Contains(err.Error(), "queue") {
 		t.Errorf("%v", err)
 	}
 }

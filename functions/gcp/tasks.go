@@ -18,11 +18,11 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// SweepRoute returns the endpoint that Cloud Scheduler calls, over the Cloud Tasks queue of the settings; without one it responds
-// NOT_CONFIGURED. done closes the queue. ctx is the lifetime of the route and of the queue's credentials.
+// SweepRoute returns the endpoint that Cloud Scheduler calls, over the Cloud Tasks queue of the settings; without one it sweeps clusters
+// alone. done closes the queue. ctx is the lifetime of the route and of the queue's credentials.
 func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (route httpapi.Route, done func() error, err error) {
 	done = func() error { return nil }
-	if !c.Sweeps() {
+	if c.TaskQueue == "" {
 		route, err = setup.SweepRoute(ctx, c, nil, store, log)
 		return route, done, err
 	}

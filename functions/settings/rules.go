@@ -260,7 +260,11 @@ func (c *Config) checkTaskCallers(map[string]string) error {
 
 func (c *Config) checkTaskAccount(account string) error {
 	cause := "LEASEHOLD_TARGET_URL"
-	if !c.RunsTasks() {
+	switch {
+	case c.RunsTasks():
+	case c.TaskQueue == "":
+		cause = "LEASEHOLD_SWEEP_ACCOUNT"
+	default:
 		cause = "LEASEHOLD_TASK_QUEUE"
 	}
 	auth, who, audience := c.NameBeside("LEASEHOLD_TASK_AUTH", cause), c.NameBeside("LEASEHOLD_TASK_ACCOUNT", cause), c.NameBeside("LEASEHOLD_TASK_AUDIENCE", cause)
@@ -284,8 +288,11 @@ func (c *Config) InDevelopment() bool { return c.Development || c.Entry == Serve
 // RunsTasks reports whether the endpoint for tasks is configured.
 func (c *Config) RunsTasks() bool { return c.TaskAuth != "" && c.TargetURL != "" }
 
-// Sweeps reports whether the endpoint for sweeps is configured.
-func (c *Config) Sweeps() bool { return c.Entry&(Serve|FunctionSweep) != 0 && c.TaskQueue != "" }
+// Sweeps reports whether the endpoint for sweeps is configured: it has a queue for analyses, or a caller of its own.
+func (c *Config) Sweeps() bool {
+	return c.Entry&(Serve|FunctionSweep) != 0 && (c.TaskQueue != "" || c.SweepAccount != "") ||
+		c.Entry == FunctionSweep && (c.TaskAuth == "platform" || c.Development)
+}
 
 // TokenAudience is the audience of the tokens of the queue and of the scheduler.
 func (c *Config) TokenAudience() string { return cmp.Or(c.TaskAudience, c.TaskURL) }

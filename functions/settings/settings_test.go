@@ -329,7 +329,7 @@ func TestRejected(t *testing.T) {
 		// What must be there.
 		{lambda, "", "LEASEHOLD_TABLE is required: name of the table"},
 		{worker, table, "LEASEHOLD_TARGET_URL is required: URL that runs an analysis"},
-		{sweepFn, table, "LEASEHOLD_QUEUE_URL is required: SQS queue of the analyses"},
+		{sweepFn, table, ""}, // clusters alone
 		{consumer, "", "--queue-url is required"},
 		{serve, "LEASEHOLD_STORE=dynamodb", "LEASEHOLD_STORE dynamodb needs LEASEHOLD_TABLE"},
 		{consumer, target + "LEASEHOLD_QUEUE_URL=x LEASEHOLD_STORE=memory", "LEASEHOLD_STORE memory has no analyses"},
@@ -416,6 +416,9 @@ func TestRejected(t *testing.T) {
 		{sweep, queue + taskURL, "LEASEHOLD_TASK_ACCOUNT is required"},
 		{sweep, queue + taskURL + "LEASEHOLD_TASK_ACCOUNT=q@p", ""},
 		{sweep, queue + taskURL + "LEASEHOLD_SWEEP_ACCOUNT=q@p", ""},
+		{sweep, "LEASEHOLD_SWEEP_ACCOUNT=q@p", "LEASEHOLD_TASK_AUDIENCE is required"}, // clusters alone
+		{sweep, "LEASEHOLD_SWEEP_ACCOUNT=q@p LEASEHOLD_TASK_AUDIENCE=a", ""},
+		{serve, "LEASEHOLD_SWEEP_ACCOUNT=q@p LEASEHOLD_TASK_AUDIENCE=a", ""},
 		{sweep, queue + taskURL + "LEASEHOLD_TASK_AUTH=platform LEASEHOLD_TASK_ACCOUNT=q@p", ""},
 	} {
 		_, err := settings.Load(x.entry, strings.Fields(x.env), nil)

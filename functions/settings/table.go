@@ -102,7 +102,7 @@ var Table = []Setting{
 		field:    func(c *Config) any { return &c.Store },
 	},
 	{
-		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true, Entries: apis,
+		Env: "LEASEHOLD_RETENTION", Group: groupStore, Type: Duration, Default: "720h", Min: "1h", Off: true, Entries: apis | FunctionSweep | LambdaSweep,
 		Help: "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then " +
 			"the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever.",
 		More:  "DynamoDB and Firestore need time to live set up for it: see [stores.md](stores.md#what-is-kept-and-for-how-long).",
@@ -301,8 +301,9 @@ var Table = []Setting{
 	},
 
 	{
-		Env: "LEASEHOLD_QUEUE_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: Worker | LambdaSweep, Required: Worker | LambdaSweep,
-		Help:  "SQS queue of the analyses. The region is that of the URL; a URL outside of AWS is the queue of an emulator.",
+		Env: "LEASEHOLD_QUEUE_URL", Group: groupTasks, Type: Text, Placeholder: "URL", Entries: Worker | LambdaSweep, Required: Worker,
+		Help: "SQS queue of the analyses. The region is that of the URL; a URL outside of AWS is the queue of an emulator. Lambda sweep " +
+			"without it sweeps the clusters of placement alone.",
 		field: func(c *Config) any { return &c.QueueURL },
 	},
 	{
@@ -397,7 +398,7 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_TASK_QUEUE", Group: groupSweep, Type: Text, Placeholder: "NAME", Entries: internalCallers,
 		Help: "Cloud Tasks queue that receives stale analyses, projects/P/locations/L/queues/Q. CLOUD_TASKS_EMULATOR_HOST is honored. " +
-			"If it is not set, the endpoint for sweeps responds NOT_CONFIGURED.",
+			"If it is not set, the endpoint for sweeps leaves analyses alone; with {SWEEP_ACCOUNT}, it sweeps the clusters of placement.",
 		field: func(c *Config) any { return &c.TaskQueue },
 	},
 	{

@@ -11,6 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // IDToken gets ID tokens for an audience, as a platform issues them to what runs on it.
@@ -54,18 +55,21 @@ func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store d
 	return tasks.Endpoint{Worker: worker, Guard: guard, Timeout: c.TaskTimeout}.Route(ctx)
 }
 
-// SweepRoute returns the endpoint that a scheduler calls. On a store that does not remove ended locks by itself, it removes some
-// thousand: where a server runs only while it has requests, [PruneLoop] does not. A nil queue makes it respond NOT_CONFIGURED. ctx is
-// the lifetime of the route.
+// SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses and clusters. On a store that does not remove ended locks by
+// itself, it removes some thousand: where a server runs only while it has requests, [PruneLoop] does not. A nil queue leaves analyses
+// alone; if the settings do not say who calls it either, it responds NOT_CONFIGURED. ctx is the lifetime of the route.
 func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
-	if queue == nil {
+	if queue == nil && !c.Sweeps() {
 		return tasks.SweepEndpoint{}.Route()
 	}
 	guard, err := guard(ctx, c, c.SweepCaller())
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	endpoint := tasks.SweepEndpoint{Analyses: analysis.New(store, nil), Sweep: Sweep(c, queue), Guard: guard, Log: log}
+	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store), Guard: guard, Log: log}
+	if queue != nil {
+		endpoint.Analyses, endpoint.Sweep = analysis.New(store, nil), Sweep(c, queue)
+	}
 	if p, ok := store.(docstore.Pruner); ok {
 		endpoint.Prune = func(ctx context.Context) (int, error) { return pruneSome(ctx, p) }
 	}
@@ -75,6 +79,11 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 // Sweep returns the sweep that puts stale analyses into a queue.
 func Sweep(c *settings.Config, queue analysis.Queue) analysis.Sweep {
 	return analysis.Sweep{Queue: queue, MaxTakeovers: c.MaxTakeovers, RequeueEvery: c.RequeueEvery, Grace: c.SweepGrace}
+}
+
+// Clusters returns what sweeps clusters.
+func Clusters(c *settings.Config, store docstore.Store) *placement.Service {
+	return placement.New(store, &placement.Options{Retention: c.Retention})
 }
 
 // guard says which callers an internal endpoint accepts. [settings.Load] has checked that it knows them.

@@ -27,6 +27,7 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // endpoint is the handler of a bench, each exchange held against the contract.
@@ -615,6 +616,53 @@ func TestSweepPrunes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSweepOfClusters: clusters are swept with the analyses, without them, and while their queue is down; what cannot be swept is counted.
+func TestSweepOfClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		clusters := placement.New(b.store, nil)
+		log := slog.New(slog.NewJSONHandler(b.log, nil))
+		sweep := func(d tasks.SweepEndpoint) *httptest.ResponseRecorder {
+			t.Helper()
+			d.Guard, d.Log = tasks.Platform{}, log
+			route, err := d.Route()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return post(t.Context(), contracttest.Handler(t, httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log})), tasks.SweepPath, nil)
+		}
+		join := func(name string) {
+			t.Helper()
+			cluster := placement.Cluster{Tenant: "acme", Name: "prod"}
+			m, err := clusters.Join(t.Context(), placement.Join{Cluster: cluster, Member: name, RequestID: "j", Offer: placement.Offer{Kinds: []string{"room"}}})
+			if err != nil || m.Code != placement.OK {
+				t.Fatalf("%+v, %v", m, err)
+			}
+			o, err := clusters.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: placement.Identity{Kind: "room", ID: name}, RequestID: "c", By: m.Incarnation})
+			if err != nil || o.Code != placement.OK {
+				t.Fatalf("%+v, %v", o, err)
+			}
+			time.Sleep(placement.DefaultTTL)
+		}
+		join("ann")
+		wants(t, "clusters alone", sweep(tasks.SweepEndpoint{Clusters: clusters}), 200,
+			`{"clusters":{"clusters":1,"errors":0,"evicted":1,"freed":1,"more":false,"removed":0},"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`)
+		if !strings.Contains(b.log.String(), `"msg":"sweep of clusters","clusters":1,"evicted":1,"freed":1,"removed":0,"errors":0,"more":false`) {
+			t.Errorf("the log: %s", b.log)
+		}
+		join("bob")
+		b.put("a", docstore.Doc{"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z"), "lockToken": docstore.Int(3)})
+		down := analysis.Sweep{Queue: &queueOf{err: errors.New("the queue is down")}}
+		wants(t, "the queue is down", sweep(tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: down, Clusters: clusters}), 503, "UNAVAILABLE")
+		up := analysis.Sweep{Queue: &queueOf{}}
+		wants(t, "then both", sweep(tasks.SweepEndpoint{Analyses: analysis.New(b.store, nil), Sweep: up, Clusters: clusters}), 200,
+			`{"clusters":{"clusters":1,"errors":0,"evicted":0,"freed":0,"more":false,"removed":0},"errors":0,"failed":0,"more":false,"requeued":1,"skipped":0,"stale":1}`)
+		broken := placement.New(unreadable{b.store, docstore.ErrUnavailable}, nil)
+		wants(t, "the store is down", sweep(tasks.SweepEndpoint{Clusters: broken}), 200,
+			`{"clusters":{"clusters":0,"errors":1,"evicted":0,"freed":0,"more":false,"removed":0},"errors":0,"failed":0,"more":false,"requeued":0,"skipped":0,"stale":0}`)
+	})
 }
 
 func (b *bench) sweepDoor(q analysis.Queue) http.Handler {

@@ -13,17 +13,21 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // DefaultSweepTimeout bounds one sweep. What it does not reach, the next one does.
 const DefaultSweepTimeout = 2 * time.Minute
 
-// SweepEndpoint is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepEndpoint without Analyses responds
+// SweepEndpoint is the scheduler's endpoint: POST /internal/sweep does one sweep. A SweepEndpoint without Analyses and Clusters responds
 // NOT_CONFIGURED.
 type SweepEndpoint struct {
-	Analyses *analysis.Analyses
-	Sweep    analysis.Sweep // its Queue is required
+	Analyses *analysis.Analyses // nil leaves analyses alone
+	Sweep    analysis.Sweep     // its Queue is required with Analyses
 	Guard    Guard
+
+	// Clusters are swept after the analyses, in the rest of the time; nil leaves them alone. If that fails, the response counts errors.
+	Clusters *placement.Service
 
 	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself. It comes after
 	// the sweep, in the rest of its time, and if it fails the response is that of the sweep.
@@ -40,8 +44,9 @@ func (d SweepEndpoint) Route() (httpapi.Route, error) {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	route := httpapi.Route{Method: http.MethodPost, Path: SweepPath, Audit: "sweep", Timeout: d.Timeout + Margin}
-	if d.Analyses == nil {
-		route.Do = notConfigured("this server cannot queue analyses again: set LEASEHOLD_TASK_QUEUE and LEASEHOLD_TASK_URL")
+	if d.Analyses == nil && d.Clusters == nil {
+		route.Do = notConfigured("this server cannot queue analyses again: set LEASEHOLD_TASK_QUEUE and LEASEHOLD_TASK_URL; " +
+			"to sweep clusters alone, set LEASEHOLD_SWEEP_ACCOUNT and LEASEHOLD_TASK_AUDIENCE")
 		return route, nil
 	}
 	switch {
@@ -50,8 +55,10 @@ func (d SweepEndpoint) Route() (httpapi.Route, error) {
 	case d.Timeout < time.Second || d.Timeout > MaxTimeout:
 		return route, fmt.Errorf("sweep: Timeout is %v: it must be from 1s to %v, the longest that Cloud Scheduler waits", d.Timeout, MaxTimeout)
 	}
-	if err := d.Sweep.Validate(); err != nil {
-		return route, fmt.Errorf("sweep: %w", err)
+	if d.Analyses != nil {
+		if err := d.Sweep.Validate(); err != nil {
+			return route, fmt.Errorf("sweep: %w", err)
+		}
 	}
 	route.Do = d.sweep
 	return route, nil
@@ -64,8 +71,8 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	writeWithin(w, d.Timeout+2*Margin)
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
-	s, err := d.Analyses.Sweep(ctx, d.Sweep)
-	d.log(ctx, s, err)
+	s, err := d.analyses(ctx)
+	clusters := d.clusters(ctx) // a queue that is down keeps no cluster from being swept
 	if err != nil && !partly(s, err) {
 		if errors.Is(err, docstore.ErrClockSkew) {
 			return err
@@ -73,8 +80,44 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 		return contracts.Errorf(contracts.CodeUnavailable, "the sweep ended early: the store or the queue did not respond")
 	}
 	return httpapi.Send(w, contracts.SweepDone{
-		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More, Pruned: d.prune(ctx),
+		Stale: s.Stale, Requeued: s.Requeued, Failed: s.Failed, Skipped: s.Skipped, Errors: s.Errors, More: s.More,
+		Clusters: clusters, Pruned: d.prune(ctx),
 	})
+}
+
+func (d SweepEndpoint) analyses(ctx context.Context) (s analysis.Swept, err error) {
+	if d.Analyses == nil {
+		return s, nil
+	}
+	s, err = d.Analyses.Sweep(ctx, d.Sweep)
+	d.log(ctx, s, err)
+	return s, err
+}
+
+func (d SweepEndpoint) clusters(ctx context.Context) *contracts.ClustersSwept {
+	if d.Clusters == nil {
+		return nil
+	}
+	s, err := d.Clusters.Sweep(ctx, 0)
+	if err != nil && s.Errors == 0 {
+		s.Errors = 1 // not even their names could be read
+	}
+	LogClusters(ctx, d.Log, s, err)
+	return &contracts.ClustersSwept{
+		Clusters: s.Clusters, Evicted: s.Evicted, Freed: s.Freed, Removed: s.Removed, Errors: s.Errors, More: s.More,
+	}
+}
+
+// LogClusters writes what a sweep of clusters did.
+func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err error) {
+	level, line := slog.LevelInfo, []slog.Attr{
+		slog.Int("clusters", s.Clusters), slog.Int("evicted", s.Evicted), slog.Int("freed", s.Freed), slog.Int("removed", s.Removed),
+		slog.Int("errors", s.Errors), slog.Bool("more", s.More),
+	}
+	if err != nil {
+		level, line = slog.LevelError, append(line, slog.String("err", err.Error()))
+	}
+	log.LogAttrs(ctx, level, "sweep of clusters", line...)
 }
 
 // prune removes what is due, and logs a failure: the next sweep does what is left.

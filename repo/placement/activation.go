@@ -169,13 +169,13 @@ func (c grant) Write() docstore.Write {
 			fLockUntil:   docstore.Now.Add(c.lock),
 		},
 		Add:   map[string]int64{fRev: 1},
-		Unset: []string{fFailed, fReason, fActivatedAt},
+		Unset: []string{fFailed, fReason, fActivatedAt, fKeptUntil},
 		Keep:  keepForever,
 	}
 	if c.lock == 0 {
 		delete(w.Set, fLockUntil)
 		w.Set[fPhase], w.Set[fActivatedAt] = docstore.String(Active), docstore.Now
-		w.Unset = []string{fFailed, fReason, fLockUntil}
+		w.Unset = []string{fFailed, fReason, fLockUntil, fKeptUntil}
 	}
 	if need := c.need.text(); need != "" {
 		w.Set[fNeed] = docstore.String(need)
@@ -354,8 +354,8 @@ func (c Fail) Validate() error {
 // Write applies to a Locked activation.
 func (c Fail) Write() docstore.Write {
 	w := c.to(Free, Locked)
-	w.Set[fFailed], w.Set[fReason], w.Unset, w.Keep = docstore.Bool(true), docstore.String(c.Reason), []string{fLockUntil}, c.retention
-	return w
+	w.Set[fFailed], w.Set[fReason], w.Unset = docstore.Bool(true), docstore.String(c.Reason), []string{fLockUntil}
+	return ending(w, c.retention)
 }
 
 // Known is what is known of the document beforehand.
@@ -403,11 +403,11 @@ func (c Deactivate) Validate() error { return first(c.validate(), checkReason(c.
 // Write applies to an activation in any phase but Free.
 func (c Deactivate) Write() docstore.Write {
 	w := c.to(Free, Locked, Active, Draining)
-	w.Unset, w.Keep = []string{fLockUntil, fActivatedAt}, c.retention
+	w.Unset = []string{fLockUntil, fActivatedAt}
 	if c.Reason != "" {
 		w.Set[fReason] = docstore.String(c.Reason)
 	}
-	return w
+	return ending(w, c.retention)
 }
 
 // Known is what is known of the document beforehand.

@@ -357,8 +357,7 @@ func (s *Service) Leave(ctx context.Context, c Cluster, i Incarnation) (MemberOu
 		case !v.lives(i):
 			return v.stale(i)
 		}
-		seat := c.seatWrite(i, found, MemberLeft, v.top.Epoch+1)
-		seat.Keep = s.retention
+		seat := ending(c.seatWrite(i, found, MemberLeft, v.top.Epoch+1), s.retention)
 		return plan{
 			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberLeft}, cause: i.Member + " leaves", members: without(v.top.Members, i.Member),
 			writes: []docstore.Write{seat, c.leaseEnd(i, false, s.retention)},
@@ -417,8 +416,7 @@ func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []
 			dead = append(dead, i)
 			p.cause, p.outcome.Incarnation = "the leases of members ended", i
 			p.members = without(p.members, n)
-			seat := c.seatWrite(i, found, MemberDead, v.top.Epoch+1)
-			seat.Keep = s.retention
+			seat := ending(c.seatWrite(i, found, MemberDead, v.top.Epoch+1), s.retention)
 			p.writes = append(p.writes, seat, c.leaseEnd(i, true, s.retention))
 			p.events = append(p.events, Event{Member: i, From: string(found.status), To: string(MemberDead), Reason: "its lease ended"})
 		}

@@ -37,8 +37,7 @@ func (s *Service) Expel(ctx context.Context, c Expel) (MemberOutcome, error) {
 		case !v.lives(i):
 			return v.stale(i)
 		}
-		seat := c.seatWrite(i, found, MemberDead, v.top.Epoch+1)
-		seat.Keep = s.retention
+		seat := ending(c.seatWrite(i, found, MemberDead, v.top.Epoch+1), s.retention)
 		return plan{
 			outcome: MemberOutcome{Code: OK, Incarnation: i, Status: MemberDead}, cause: i.Member + " is evicted",
 			members: without(slices.Clone(v.top.Members), i.Member),

@@ -45,6 +45,8 @@ const (
 	fMembers     = "members" // JSON: a list of Member
 	fTable       = "table"   // 2 bytes for each partition, big endian: the index of its member
 
+	fKeptUntil = "kept_until" // of what has ended; also of activations
+
 	fStatus = "status"
 	fSince  = "since"
 
@@ -174,7 +176,8 @@ func (c Cluster) seatWrite(i Incarnation, found seat, status Status, epoch int64
 		Set: map[string]docstore.Value{
 			fIncarnation: docstore.Int(i.Number), fStatus: docstore.String(status), fSince: docstore.Int(epoch), fChangedAt: docstore.Now,
 		},
-		Keep: keepForever,
+		Unset: []string{fKeptUntil},
+		Keep:  keepForever,
 	}
 }
 
@@ -235,7 +238,7 @@ func (c Cluster) leaseWrite(i Incarnation, found LeaseState, ttl time.Duration) 
 			fIncarnation: docstore.Int(i.Number), fSeq: docstore.Int(0), fExpiresAt: docstore.Now.Add(ttl), fBeatAt: docstore.Now,
 			fTTL: docstore.Int(ttl.Milliseconds()),
 		},
-		Unset: []string{fDraining},
+		Unset: []string{fDraining, fKeptUntil},
 		Keep:  keepForever,
 	}
 }
@@ -253,7 +256,21 @@ func (c Cluster) leaseEnd(i Incarnation, expired bool, keep time.Duration) docst
 	if expired {
 		cond = append(cond, docstore.LE{Field: fExpiresAt, Value: docstore.Now})
 	}
-	return docstore.Write{Key: c.lease(i.Member), If: cond, Set: map[string]docstore.Value{fBeatAt: docstore.Now}, Unset: []string{fExpiresAt}, Keep: keep}
+	return ending(docstore.Write{
+		Key: c.lease(i.Member), If: cond, Set: map[string]docstore.Value{fBeatAt: docstore.Now}, Unset: []string{fExpiresAt},
+	}, keep)
+}
+
+// ending has a write say for how long what it ends is kept: the store may remove it then. The field is for stores that do not.
+func ending(w docstore.Write, keep time.Duration) docstore.Write {
+	w.Keep = keep
+	w.Unset = slices.DeleteFunc(w.Unset, func(f string) bool { return f == fKeptUntil })
+	if keep > 0 && keep < keepForever {
+		w.Set[fKeptUntil] = docstore.Now.Add(keep)
+	} else {
+		w.Unset = append(w.Unset, fKeptUntil)
+	}
+	return w
 }
 
 // Heartbeat keeps an incarnation alive: its lease lasts from now for another time to live. The status of its outcome says whether the member

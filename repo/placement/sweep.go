@@ -33,12 +33,12 @@ const (
 
 // Swept is what a sweep did.
 type Swept struct {
-	Clusters int  `json:"clusters"` // that it looked at
-	Evicted  int  `json:"evicted"`  // members whose leases had ended
-	Freed    int  `json:"freed"`    // activations whose owners are gone, or did not activate them for an hour after their lock phase
-	Removed  int  `json:"removed"`  // documents that the store should have removed two days ago
-	Errors   int  `json:"errors"`   // clusters and documents that could not be looked at
-	More     bool `json:"more"`     // it ended before it was through: the next one goes on
+	Clusters int  // that it looked at
+	Evicted  int  // members whose leases had ended
+	Freed    int  // activations whose owners are gone, or did not activate them for an hour after their lock phase
+	Removed  int  // documents that the store should have removed two days ago
+	Errors   int  // clusters and documents that could not be looked at
+	More     bool // it ended before it was through: the next one goes on
 }
 
 // Sweep does what no one else may ever do, in all clusters of the store. It evicts the members whose leases have ended, so that a new
@@ -320,7 +320,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 	if w.done.Freed += n; err != nil {
 		return "", err
 	}
-	return page.Next, w.remove(ctx, page, w.kept(fChangedAt, docstore.Eq{Field: fPhase, Value: docstore.String(Free)}))
+	return page.Next, w.remove(ctx, page, over(fKeptUntil, 0, docstore.Eq{Field: fPhase, Value: docstore.String(Free)}))
 }
 
 // lapsedFor reports whether the lock phase ended so long ago.
@@ -331,7 +331,7 @@ func (a Activation) lapsedFor(d time.Duration, at time.Time) bool {
 // freed ends an activation for an owner that does not: it and its event are one step, which applies while the activation is as it was read.
 func (c subject) freed(a Activation, epoch int64, reason string, retention time.Duration, at time.Time) []docstore.Write {
 	e := Event{Member: a.Owner, Identity: a.Identity, From: string(a.Phase), To: string(Free), Epoch: epoch, Token: a.Token, Reason: reason}
-	return []docstore.Write{{
+	w := docstore.Write{
 		Key: c.key(),
 		If: docstore.All{ // a repair of the store raises tokens and counts nothing
 			docstore.Eq{Field: fRev, Value: docstore.Int(a.rev)}, docstore.Eq{Field: fToken, Value: docstore.Int(a.Token)},
@@ -341,21 +341,14 @@ func (c subject) freed(a Activation, epoch int64, reason string, retention time.
 		},
 		Add:   map[string]int64{fRev: 1},
 		Unset: []string{fLockUntil, fActivatedAt},
-		Keep:  retention,
-	}, e.write(c.Cluster, at)}
-}
-
-// kept holds for documents that are in a state to be removed, and have been for two days longer than the retention; nil if they are
-// kept for ever.
-func (w *sweeping) kept(changed string, ended docstore.Cond) docstore.Cond {
-	return old(changed, w.retention, ended)
-}
-
-func old(changed string, keep time.Duration, ended docstore.Cond) docstore.Cond {
-	if keep += overdue; keep > keepForever {
-		return nil
 	}
-	return docstore.All{ended, docstore.LE{Field: changed, Value: docstore.Now.Add(-keep)}}
+	return []docstore.Write{ending(w, retention), e.write(c.Cluster, at)}
+}
+
+// over holds for documents that have ended and that the store should have removed two days ago: so long, and what they are kept for, after the
+// time in a field.
+func over(field string, keep time.Duration, ended docstore.Cond) docstore.Cond {
+	return docstore.All{ended, docstore.LE{Field: field, Value: docstore.Now.Add(-keep - overdue)}}
 }
 
 // leases removes leases that were ended.
@@ -364,7 +357,7 @@ func (w *sweeping) leases(ctx context.Context, c Cluster, after string) (string,
 	if err != nil {
 		return "", err
 	}
-	return page.Next, w.remove(ctx, page, w.kept(fBeatAt, docstore.Not{Cond: docstore.Has{Field: fExpiresAt}}))
+	return page.Next, w.remove(ctx, page, over(fKeptUntil, 0, docstore.Not{Cond: docstore.Has{Field: fExpiresAt}}))
 }
 
 // members removes members that left or died.
@@ -373,7 +366,7 @@ func (w *sweeping) members(ctx context.Context, c Cluster, after string) (string
 	if err != nil {
 		return "", err
 	}
-	return page.Next, w.remove(ctx, page, w.kept(fChangedAt, docstore.Any{
+	return page.Next, w.remove(ctx, page, over(fKeptUntil, 0, docstore.Any{
 		docstore.Eq{Field: fStatus, Value: docstore.String(MemberLeft)}, docstore.Eq{Field: fStatus, Value: docstore.String(MemberDead)},
 	}))
 }
@@ -384,7 +377,7 @@ func (w *sweeping) events(ctx context.Context, c Cluster, after string) (string,
 	if err != nil {
 		return "", err
 	}
-	due := old(fAt, keepEvents, docstore.Has{Field: fTo})
+	due := over(fAt, keepEvents, docstore.Has{Field: fTo})
 	if n := len(page.Entries); n > 0 && !due.Holds(page.Entries[n-1].Doc, page.At) {
 		page.Next = ""
 	}
@@ -397,26 +390,23 @@ func (w *sweeping) epochs(ctx context.Context, c Cluster, after string) (string,
 	if err != nil {
 		return "", err
 	}
-	began, over := old(fChangedAt, keepEpochs, docstore.Has{Field: fEpoch}), 0
-	for over+1 < len(page.Entries) && began.Holds(page.Entries[over+1].Doc, page.At) {
-		over++
+	began, ended := over(fChangedAt, keepEpochs, docstore.Has{Field: fEpoch}), 0
+	for ended+1 < len(page.Entries) && began.Holds(page.Entries[ended+1].Doc, page.At) {
+		ended++
 	}
-	if over == 0 {
+	if ended == 0 {
 		return "", nil
 	}
 	next := ""
-	if page.Next != "" && over+1 == len(page.Entries) {
-		next = page.Entries[over-1].Key.ID // the last one is judged by the one behind it
+	if page.Next != "" && ended+1 == len(page.Entries) {
+		next = page.Entries[ended-1].Key.ID // the last one is judged by the one behind it
 	}
-	page.Entries = page.Entries[:over]
+	page.Entries = page.Entries[:ended]
 	return next, w.remove(ctx, page, docstore.Has{Field: fEpoch})
 }
 
 // remove removes those documents of a page for which a condition holds, in steps that ask again.
 func (w *sweeping) remove(ctx context.Context, page docstore.Page, due docstore.Cond) error {
-	if due == nil {
-		return nil
-	}
 	var steps [][]docstore.Write
 	for _, e := range page.Entries {
 		if due.Holds(e.Doc, page.At) {

@@ -3,7 +3,7 @@
 //
 //	api      the HTTP API, behind a function URL, API Gateway (an HTTP or REST API) or an Application Load Balancer
 //	worker   takes the messages of an SQS queue to the work; the event source mapping must report batch item failures
-//	sweep    puts stale analyses back into their queue, when a schedule calls it
+//	sweep    puts stale analyses back into their queue, and sweeps clusters, when a schedule calls it
 //
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are environment
 // variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets. The log is JSON on
@@ -118,6 +118,10 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	if err != nil {
 		return nil, err
 	}
+	if c.QueueURL == "" {
+		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
+		return aws.NewSweeper(nil, analysis.Sweep{}, setup.Clusters(c, store), log)
+	}
 	queue, err := awssqs.Open(ctx, c.QueueURL, nil)
 	if err != nil {
 		return nil, err
@@ -125,7 +129,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	for _, w := range queue.Warnings(awssqs.Expect{}) {
 		log.WarnContext(ctx, w, "queue", c.QueueURL)
 	}
-	return aws.NewSweeper(analysis.New(store, nil), setup.Sweep(c, queue), log)
+	return aws.NewSweeper(analysis.New(store, nil), setup.Sweep(c, queue), setup.Clusters(c, store), log)
 }
 
 // openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it must not

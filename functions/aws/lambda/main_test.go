@@ -22,7 +22,7 @@ func TestRejectedSettings(t *testing.T) {
 		{"worker", "LEASEHOLD_TABLE=x", "LEASEHOLD_TARGET_URL is required"},
 		{"worker", "LEASEHOLD_TABLE=x LEASEHOLD_TARGET_URL=http://worker.example/run", "must begin with https://"},
 		{"sweep", "LEASEHOLD_QUEUE_URL=x", "LEASEHOLD_TABLE is required"},
-		{"sweep", "LEASEHOLD_TABLE=x", "LEASEHOLD_QUEUE_URL is required"},
+		{"sweep", "LEASEHOLD_TABLE=x LEASEHOLD_RETENTION=1s", `LEASEHOLD_RETENTION is "1s"`},
 	} {
 		_, err := open(t.Context(), c.handler, strings.Fields(c.env), slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -1,0 +1,45 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
+)
+
+const (
+	// SweepEvery is about how often [SweepLoop] sweeps clusters.
+	SweepEvery = time.Minute
+
+	sweepTimeout = 5 * time.Minute // for one sweep; the next one goes on
+)
+
+// SweepLoop sweeps the clusters of a store once a minute, more or less, until ctx ends. Several processes may do it for one store. Only
+// sweeps that did something are logged.
+func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(SweepEvery/2 + rand.N(SweepEvery)):
+		}
+		some, err := sweepOnce(ctx, clusters)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
+			return
+		case err != nil || some.Evicted+some.Freed+some.Removed > 0:
+			tasks.LogClusters(ctx, log, some, err)
+		}
+	}
+}
+
+func sweepOnce(ctx context.Context, clusters *placement.Service) (placement.Swept, error) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	return clusters.Sweep(ctx, 0)
+}
