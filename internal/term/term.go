@@ -167,12 +167,15 @@ func (t *Term) Settle() error {
 // Cancel ends the context of the term, which is not lost by that.
 func (t *Term) Cancel(cause error) { t.cancel(cause) }
 
-// Watch ends the term when it expires, until ctx ends.
+// Watch ends the term when it expires, until ctx ends or the term is settled.
 func (t *Term) Watch(ctx context.Context) {
 	for t.Check() == nil {
 		t.mu.Lock()
-		end := t.end
+		end, settled := t.end, t.settled
 		t.mu.Unlock()
+		if settled {
+			return // or it would not sleep once the end has come
+		}
 		if t.clock.Sleep(ctx, end) != nil {
 			return
 		}

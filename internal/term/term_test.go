@@ -180,3 +180,17 @@ func TestCheckWithoutALease(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWatchOfASettledTerm: it ends, and does not look for ever at an end that has come.
+func TestWatchOfASettledTerm(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *clock, l *term.Term) {
+		if err := l.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		c.set(time.Minute, time.Minute)
+		l.Watch(t.Context())
+		if err := l.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
