@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 
@@ -19,7 +18,7 @@ import (
 func newFolder() string {
 	folder, err := os.MkdirTemp("", "project-")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	return folder
 }
@@ -30,9 +29,10 @@ func ExampleProject_With() {
 	defer os.RemoveAll(folder)
 	project, err := projectlock.New(folder, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
-	err = project.With(context.Background(), nil, func(ctx context.Context, l projectlock.Lease) error {
+	err = project.With(context.Background(), nil, func(ctx context.Context, _ projectlock.Lease) error {
 		if err := projectlock.Check(ctx); err != nil { // before each step that matters
 			return err
 		}
@@ -48,15 +48,18 @@ func ExampleProject_Acquire() {
 	defer os.RemoveAll(folder)
 	other, err := projectlock.New(folder, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	if _, err := other.Acquire(context.Background(), nil); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 
 	project, err := projectlock.New(folder, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	_, err = project.Acquire(context.Background(), &projectlock.AcquireOptions{
 		Scope: projectlock.History,
@@ -74,21 +77,25 @@ func ExampleProject_Subscribe() {
 	defer os.RemoveAll(folder)
 	project, err := projectlock.New(folder, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	project.Subscribe(func(e projectlock.Event) { fmt.Println("status:", e.Type) })
 	stop := project.Subscribe(func(e projectlock.Event) { fmt.Println("telemetry:", e.Type, e.Scope) })
 
 	lease, err := project.Acquire(context.Background(), nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	if lease, err = project.Renew(context.Background(), lease); err != nil { // 20 s later
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	stop()
 	if err := project.Release(context.Background(), lease); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	// Output:
 	// status: lock:acquired
@@ -103,13 +110,15 @@ func ExampleLease_Token() {
 	service := direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme") // over HTTP: client.Locks().For("acme")
 	remote, err := projectlock.New("", &projectlock.Options{Service: service, Name: "project:4711"})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	folder := newFolder()
 	defer os.RemoveAll(folder)
 	local, err := projectlock.New(folder, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	for _, project := range []*projectlock.Project{remote, local} {
 		err := project.With(context.Background(), nil, func(_ context.Context, l projectlock.Lease) error {
@@ -118,7 +127,8 @@ func ExampleLease_Token() {
 			return nil
 		})
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 	}
 	// Output:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -138,7 +139,6 @@ func TestRetryPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nan := 0.0
 	for field, o := range map[string]AcquireOptions{
 		"Scope":              {Scope: "other"},
 		"Retry.InitialDelay": {Retry: RetryPolicy{InitialDelay: -1}},
@@ -150,7 +150,7 @@ func TestRetryPolicies(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, err := (RetryPolicy{Multiplier: nan / nan}).withDefaults(); err == nil {
+	if _, err := (RetryPolicy{Multiplier: math.NaN()}).withDefaults(); err == nil {
 		t.Error("NaN is a multiplier")
 	}
 }
@@ -625,12 +625,12 @@ func TestNoFolderAndNoRight(t *testing.T) {
 			t.Errorf("events: %v", got)
 		}
 	})
-	for _, make := range []func(path string) error{
+	for _, create := range []func(path string) error{
 		func(path string) error { return os.Mkdir(path, 0o700) },
 		func(path string) error { return os.Symlink(filepath.Join(filepath.Dir(path), "elsewhere"), path) },
 	} {
 		inBubble(t, func(t *testing.T, w *world) {
-			if err := make(filepath.Join(w.folder, fileName)); err != nil {
+			if err := create(filepath.Join(w.folder, fileName)); err != nil {
 				t.Skip(err)
 			}
 			_, err := w.Acquire(t.Context(), nil)

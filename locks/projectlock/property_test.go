@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,7 @@ func TestEventsUnderFaults(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		project := filepath.Join(folder, fmt.Sprint(run))
+		project := filepath.Join(folder, strconv.Itoa(run))
 		if err := errors.Join(os.Mkdir(project, 0o700), os.WriteFile(filepath.Join(project, "other"), nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ type believers struct {
 	problems []string
 }
 
-func (b *believers) report(format string, args ...any) {
+func (b *believers) reportf(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
@@ -160,7 +161,7 @@ func (p program) run(t *testing.T, project string) []string {
 	synctest.Wait()
 	for i, a := range actors {
 		for _, problem := range grammar(a.seen()) {
-			b.report("process %d: %s", i, problem)
+			b.reportf("process %d: %s", i, problem)
 		}
 	}
 	// Whatever is left behind has expired after the ttl: the lock can be had.
@@ -170,7 +171,7 @@ func (p program) run(t *testing.T, project string) []string {
 		t.Error(err) // the filesystem has another clock than the bubble
 	}
 	if l, err := last.Acquire(t.Context(), nil); err != nil || last.Release(t.Context(), l) != nil {
-		b.report("the lock cannot be had: %v", err)
+		b.reportf("the lock cannot be had: %v", err)
 	}
 	return b.problems
 }
@@ -193,14 +194,14 @@ func (a *actor) do(t *testing.T, b *believers, s step) {
 			case <-time.After(s.Long):
 			}
 			if lost := ctx.Err() != nil; lost != (Check(ctx) != nil) || lost && l.Remaining() > 0 {
-				b.report("the context of %s says %v, Check %v, and it has %v left", id, ctx.Err(), Check(ctx), l.Remaining())
+				b.reportf("the context of %s says %v, Check %v, and it has %v left", id, ctx.Err(), Check(ctx), l.Remaining())
 			}
 			return nil
 		})
 		b.forget(a)
 		if n == 0 {
 			if e, ok := errors.AsType[*LockError](err); !ok || e.Code != CodeLockUnavailable || e.Retryable {
-				b.report("With: %v", err)
+				b.reportf("With: %v", err)
 			}
 			return
 		}
@@ -211,10 +212,10 @@ func (a *actor) do(t *testing.T, b *believers, s step) {
 			}
 		}
 		if last != Released && last != CleanupWarning {
-			b.report("the last event of %s is %s", id, last)
+			b.reportf("the last event of %s is %s", id, last)
 		}
 		if e, ok := errors.AsType[*LockError](err); err != nil && (!ok || e.Code != CodeLockRenewalFailed || !errors.Is(err, ErrLost)) {
-			b.report("With: %v", err)
+			b.reportf("With: %v", err)
 		}
 	case "acquire":
 		if l.ID() != "" {
@@ -237,7 +238,7 @@ func (a *actor) do(t *testing.T, b *believers, s step) {
 	case "stop": // for longer than a lease: everything in it is lost
 		time.Sleep(2 * TTL)
 		if l.Remaining() > 0 {
-			b.report("%s is held after it was stopped", l.ID())
+			b.reportf("%s is held after it was stopped", l.ID())
 		}
 	case "forget": // it crashes, and begins again
 		b.forget(a)

@@ -41,7 +41,7 @@ func (r RetryPolicy) withDefaults() (RetryPolicy, error) {
 		return r, fmt.Errorf("Retry.InitialDelay is %v: must not be negative; 0 means 500ms", r.InitialDelay)
 	case r.MaxDelay < 0:
 		return r, fmt.Errorf("Retry.MaxDelay is %v: must not be negative; 0 means 4s", r.MaxDelay)
-	case !(r.Multiplier >= 1) || math.IsInf(r.Multiplier, 0): //nolint:staticcheck // NaN is not >= 1 either
+	case r.Multiplier < 1 || math.IsNaN(r.Multiplier) || math.IsInf(r.Multiplier, 0):
 		return r, fmt.Errorf("Retry.Multiplier is %v: must be a number of 1 or more; 0 means 2", r.Multiplier)
 	case r.MaxAttempts < 0:
 		return r, fmt.Errorf("Retry.MaxAttempts is %d: must not be negative; 0 means 5, 1 tries once", r.MaxAttempts)

@@ -41,8 +41,8 @@ func TestWith(t *testing.T) {
 	t.Run("panics", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			defer func() {
-				if v := recover(); v != errWork || w.content() != nil || !slices.Equal(w.types(), []EventType{Acquired, Released}) {
-					t.Errorf("%v, %v", v, w.types())
+				if err, _ := recover().(error); !errors.Is(err, errWork) || w.content() != nil || !slices.Equal(w.types(), []EventType{Acquired, Released}) {
+					t.Errorf("%v, %v", err, w.types())
 				}
 			}()
 			_ = w.With(t.Context(), nil, func(context.Context, Lease) error { panic(errWork) })

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -159,7 +160,7 @@ func (w *world) note(e Event) {
 func (w *world) seen() []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]Event(nil), w.events...)
+	return slices.Clone(w.events)
 }
 
 // types are those of the events so far.
