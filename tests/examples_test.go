@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -58,6 +60,27 @@ func TestCronJobExample(t *testing.T) {
 		script.Env = []string{"PATH=" + filepath.Dir(binary(t)) + string(os.PathListSeparator) + os.Getenv("PATH")}
 		oneAtATime(t, example(t, script))
 	})
+}
+
+// TestLeaderExample: two leaders are killed, and each time another one is elected, with a higher token.
+func TestLeaderExample(t *testing.T) {
+	t.Parallel()
+	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/leader")))
+	leads := regexp.MustCompile(`^(alpha|bravo|charlie) leads with the token ([0-9]+)$`)
+	last, elected := int64(0), 0
+	for _, line := range lines {
+		if m := leads.FindStringSubmatch(line); m != nil {
+			token, err := strconv.ParseInt(m[2], 10, 64)
+			if err != nil || token <= last {
+				t.Errorf("%v: %q", err, lines)
+			}
+			last = token
+			elected++
+		}
+	}
+	if elected != 3 || strings.Count(strings.Join(lines, "\n"), "is killed") != 2 {
+		t.Errorf("%q", lines)
+	}
 }
 
 // TestWorkerExample: a worker that was stopped is told of the loss of its lock, and what it writes in spite of that is rejected.

@@ -88,6 +88,7 @@ var imports = map[string][]string{
 	"emulator/sqstest":        {"emulator/internal"},
 
 	"examples/cronjob":   {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/leader":    {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/worker":    {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
