@@ -31,8 +31,10 @@ type service struct {
 type request struct {
 	mu      sync.Mutex
 	id      string
-	pending int  // tries without a response
-	open    bool // one of those that failed may have been carried out, or may still be
+	pending int   // tries without a response
+	open    bool  // one of those that are over may have been carried out, or may still be, and obtained a lease that no one has
+	over    bool  // the acquire has returned
+	token   int64 // of the lease that it returned
 }
 
 func (r *request) begin() (id string) {
@@ -53,13 +55,30 @@ func (r *request) end(err error) {
 func (r *request) another() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.id, r.open = newID(), false
+	r.id, r.open, r.over, r.token = newID(), false, false, 0
 }
 
-// unknown reports whether there may be a lease.
-func (r *request) unknown() bool {
+// granted notes the lease that the acquire returns.
+func (r *request) granted(token int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.open, r.over, r.token = false, true, token
+}
+
+// late notes a lease that was granted to a try that was given up. It reports whether it is to be released now. While the acquire goes on it is not: its
+// next try is the same request, and obtains the same lease.
+func (r *request) late(token int64) (stray bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = !r.over
+	return r.over && r.token != token
+}
+
+// giveUp ends the acquire without a lease. It reports whether there may be one.
+func (r *request) giveUp() (unknown bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
 	return r.pending > 0 || r.open
 }
 
@@ -70,7 +89,7 @@ func (s *service) key(scope Scope) string { return s.prefix + ":" + string(scope
 func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error) {
 	begin := s.clock()
 	got, err := s.ask(ctx, a)
-	if errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired) {
+	if (errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeLeaseExpired)) && ctx.Err() == nil {
 		a.request.another() // an earlier try obtained a lease, which has ended
 		begin = s.clock()
 		got, err = s.ask(ctx, a)
@@ -80,7 +99,11 @@ func (s *service) acquire(ctx context.Context, t *try, a *attempt) (grant, error
 	}
 	g := s.granted(begin, got)
 	if t.commit() {
+		a.request.granted(got.FencingToken)
 		return g, nil
+	}
+	if !a.request.late(got.FencingToken) {
+		return grant{}, errAbandoned
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), TryTimeout)
 	defer cancel()
@@ -151,7 +174,7 @@ func (s *service) end(ctx context.Context, scope Scope, id string, token int64) 
 
 // abandon sends the request of an acquire again whose outcome is not known. That returns the lease if there is one, which it releases.
 func (s *service) abandon(a *attempt) {
-	if !a.request.unknown() {
+	if !a.request.giveUp() {
 		return
 	}
 	go func() {

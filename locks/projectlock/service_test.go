@@ -333,6 +333,77 @@ func TestServiceRenewals(t *testing.T) {
 	})
 }
 
+// TestGivenUpRenewal: a renewal that was given up may have moved the expiry; the next one learns that, and is carried out.
+func TestGivenUpRenewal(t *testing.T) {
+	inService(t, func(t *testing.T, s *withService) {
+		l := s.acquire(nil)
+		time.Sleep(RenewAfter)
+		s.provider.on(func(context.Context, string) (bool, error) {
+			s.provider.on(nil)
+			return true, errNetwork
+		})
+		_, err := s.Renew(after(t, time.Millisecond), l)
+		wantError(t, err, CodeLockRenewalFailed, true)
+		if _, err := s.Renew(t.Context(), l); err != nil {
+			t.Error(err)
+		}
+		if known := s.provider.known; len(known) != 3 || known[0] == "" || known[1] != known[0] || known[2] == known[1] {
+			t.Errorf("%q", known)
+		}
+	})
+}
+
+// TestServiceThatIgnoresItsContext: a try that is carried out when no one waits for it any more neither ends the lease of a later try, which is
+// the same request, nor leaves one behind (PRJ-ACQ-2).
+func TestServiceThatIgnoresItsContext(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost     bool // the request is carried out at once, and the response comes late; or the request comes late
+		attempts int
+		want     contracts.State
+	}{
+		"late request, later try": {false, 2, contracts.StateActive}, "late response, later try": {true, 2, contracts.StateActive},
+		"late request, given up": {false, 1, contracts.StateReleased}, "late response, given up": {true, 1, contracts.StateReleased},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inService(t, func(t *testing.T, s *withService) {
+				s.provider.Provider = &late{Provider: s.provider.Provider, response: c.lost}
+				_, err := s.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: c.attempts}})
+				if (err == nil) != (c.want == contracts.StateActive) {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				if l, err := s.provider.Get(t.Context(), "imgponic:project:autosave"); err != nil || l.State != c.want {
+					t.Errorf("%+v, %v", l, err)
+				}
+			})
+		})
+	}
+}
+
+// late delays the first acquire for 15 s, whatever becomes of its context.
+type late struct {
+	locks.Provider
+
+	response bool
+	mu       sync.Mutex
+	calls    int
+}
+
+func (l *late) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+	l.mu.Lock()
+	l.calls++
+	first := l.calls == 1
+	l.mu.Unlock()
+	if first && !l.response {
+		time.Sleep(15 * time.Second)
+	}
+	got, err := l.Provider.Acquire(ctx, key, r)
+	if first && l.response {
+		time.Sleep(15 * time.Second)
+	}
+	return got, err
+}
+
 // TestServiceRelease: a release that fails is tried again before the next acquire (PRJ-REL-1).
 func TestServiceRelease(t *testing.T) {
 	inService(t, func(t *testing.T, s *withService) {
