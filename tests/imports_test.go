@@ -49,7 +49,7 @@ var imports = map[string][]string{
 	"repo/lock":                  {"internal/fencing", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/page":                  {"repo/docstore", "repo/field"},
-	"repo/placement":             {"repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
+	"repo/placement":             {"internal/backoff", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement"},
 	"repo/rule":                  {"repo/docstore"},
 

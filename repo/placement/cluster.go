@@ -4,16 +4,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // maxTries bounds how often a change of the members, or a claim, is decided again because another came first.
 const maxTries = 200
+
+// maxPause bounds the pauses between two tries: as long as 1<<maxPause tries take.
+const maxPause = 5
 
 // evictions is how many members one epoch evicts at most: each takes three writes of one step.
 const evictions = 30
@@ -67,7 +72,7 @@ func (v *sight) stale(i Incarnation) plan {
 // change decides and writes, and decides again if another change came first.
 func (s *Service) change(ctx context.Context, c Cluster, partitions int, names []string, decide func(*sight) plan) (MemberOutcome, error) {
 	var margin time.Duration
-	for range maxTries {
+	for try := range maxTries {
 		begin := s.now()
 		v, err := s.look(ctx, c, partitions, names)
 		if err != nil {
@@ -100,7 +105,12 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		}
 		if !r.Applied {
 			margin = r.Margin
-			continue // another change came first, or this one was applied before: the documents tell
+			// Another change came first, or this one was applied before: the documents tell. Of many that come at once one is first each
+			// time, and the others would only keep each other from it.
+			if err := pause(ctx, s.now().Sub(begin), try); err != nil {
+				return MemberOutcome{}, fmt.Errorf("cluster %q: %w", c.Name, err)
+			}
+			continue
 		}
 		next.At = r.At
 		s.keep(c, next.dated())
@@ -115,6 +125,11 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		return o, nil
 	}
 	return MemberOutcome{}, fmt.Errorf("%w: cluster %q: %d other changes of its members came first; try again", docstore.ErrUnavailable, c.Name, maxTries)
+}
+
+// pause waits after a try that took so long and came too late: for a random time, up to as long as two tries take, then four, and up to 32.
+func pause(ctx context.Context, took time.Duration, try int) error {
+	return backoff.Sleep(ctx, rand.N(1+took<<min(try+1, maxPause)))
 }
 
 // look reads what a change is decided on: one request, two if the epoch is not known here.
