@@ -43,7 +43,7 @@ func flock(f *os.File) error {
 	var locked error
 	err = raw.Control(func(fd uintptr) {
 		for {
-			locked = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a file descriptor is an int
+			locked = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB)
 			if !errors.Is(locked, syscall.EINTR) {
 				return
 			}

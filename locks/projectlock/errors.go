@@ -7,10 +7,10 @@ import (
 
 // Code says what went wrong, with the names that the browser's project lock uses as well. A code is an error, so that
 // errors.Is(err, CodeLockUnavailable) asks what happened.
-type Code string
+type Code string //nolint:errname // as contracts.Code
 
 // The codes of a [LockError].
-const (
+const ( //nolint:errname // as those of package contracts
 	// CodeWebLockUnsupported: the browser has no Web Locks. This package never returns it.
 	CodeWebLockUnsupported Code = "web-lock-unsupported"
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -123,7 +124,7 @@ func (s *events) subscribe(call func(Event)) (unsubscribe func()) {
 	l := &listener{call: call}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listeners = append(s.listeners[:len(s.listeners):len(s.listeners)], l) // a copy: a delivery may be reading the old one
+	s.listeners = append(slices.Clip(s.listeners), l) // a copy: a delivery may be reading the old one
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -413,7 +413,7 @@ func tree(t *testing.T, folder string) map[string]string {
 		if err != nil {
 			return err
 		}
-		content := []byte(nil)
+		var content []byte
 		if !e.IsDir() {
 			content, err = os.ReadFile(path)
 			files[path] = fmt.Sprintf("%v %v %q", info.Mode(), info.ModTime().UnixNano(), content)
