@@ -144,6 +144,30 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestTurnOfOneThatLeaves: a turn that comes as its goroutine leaves is the next one's.
+func TestTurnOfOneThatLeaves(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		c := w.client(nil)
+		for range 30 {
+			l := w.take(c, "deploy", nil)
+			ctx, cancel := context.WithCancel(w.t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if l, err := c.Lock(ctx, "deploy", nil); err == nil {
+					_ = l.Unlock(background)
+				}
+			}()
+			synctest.Wait()
+			go cancel()
+			want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+			<-done
+			synctest.Wait()
+		}
+		want(w.t, "unlock", w.take(c, "deploy", nil).Unlock(w.t.Context()), nil)
+	})
+}
+
 // TestQueueAfterALoss: who waits in the same client may ask as soon as the lock is lost, also if its holder never unlocks it.
 func TestQueueAfterALoss(t *testing.T) {
 	inWorlds(t, func(w *world) {
@@ -369,6 +393,64 @@ func TestGrantedTooLate(t *testing.T) {
 		}
 		want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
 		want(w.t, "releases", len(w.of("release")), 2)
+	})
+}
+
+// TestGrantedWhileTheCallerLeaves: a response that arrives as the context ends is released, without another acquire.
+func TestGrantedWhileTheCallerLeaves(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		ctx, cancel := context.WithCancel(w.t.Context())
+		inner := w.Provider
+		w.Provider = leaving{inner, cancel}
+		client := w.client(nil)
+		_, err := client.TryLock(ctx, "deploy", nil)
+		wantErr(w.t, "the error", err, context.Canceled)
+		want(w.t, "close", client.Close(w.t.Context()), nil)
+		want(w.t, "holder", w.holder("deploy"), "")
+		want(w.t, "calls", w.names(), []string{"acquire", "release"})
+		want(w.t, "events", w.whats(), []string{"Abandoned"})
+	})
+}
+
+// leaving is a provider whose caller leaves when the lock has been granted.
+type leaving struct {
+	locks.Provider
+	leave func()
+}
+
+func (l leaving) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+	got, err := l.Provider.Acquire(ctx, key, r)
+	l.leave()
+	return got, err
+}
+
+// TestLostResponseOfAnAcquire: the lease is the one that the first try obtained, and lasts as long as that one.
+func TestLostResponseOfAnAcquire(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.fault = func(_ context.Context, k call) fault {
+			switch {
+			case k.name == "acquire" && k.n == 0:
+				return fault{errNetwork, true}
+			case k.name == "acquire" && k.n < 8:
+				return fault{err: errNetwork}
+			case k.name == "renew":
+				return fault{err: errNetwork}
+			}
+			return fault{}
+		}
+		l := w.take(w.client(&locks.Options{RetryFor: time.Minute}), "deploy", nil)
+		ids := map[string]bool{}
+		for _, k := range w.of("acquire") {
+			ids[k.request] = true
+		}
+		want(w.t, "request_ids", len(ids), 1)
+		if at := time.Since(w.begin); at < 2*time.Second {
+			w.t.Fatalf("acquired after %v: too soon for this test", at)
+		}
+		if at := lostAfter(l, w.begin); at > 27*time.Second || at < 26*time.Second {
+			w.t.Errorf("lost %v after the first request", at)
+		}
+		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
 	})
 }
 

@@ -135,6 +135,43 @@ func (s slow) Renew(ctx context.Context, key string, r contracts.RenewRequest) (
 	return l, err
 }
 
+// TestShortLeases: a provider whose renewals last much shorter than they should is not asked without end.
+func TestShortLeases(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.Provider = short{w.Provider, 5000}
+		l := w.take(w.client(nil), "deploy", nil)
+		time.Sleep(70 * time.Second)
+		if n := len(w.of("renew")); n < 50 || n > 61 {
+			w.t.Errorf("%d renewals in a minute", n)
+		}
+		want(w.t, "check", locks.Check(l.Context()), nil)
+		want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+	})
+}
+
+// short is a provider whose renewals last for so many milliseconds.
+type short struct {
+	locks.Provider
+	ms int64
+}
+
+func (s short) Renew(ctx context.Context, key string, r contracts.RenewRequest) (contracts.Lease, error) {
+	l, err := s.Provider.Renew(ctx, key, r)
+	l.RemainingMs = s.ms
+	return l, err
+}
+
+// TestRenewedTooLate: a renewal that says that its lease has ended is a loss.
+func TestRenewedTooLate(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.Provider = short{w.Provider, -1}
+		l := w.take(w.client(nil), "deploy", nil)
+		want(w.t, "lost after", lostAfter(l, w.begin), 10*time.Second)
+		wantErr(w.t, "the cause", context.Cause(l.Context()), locks.ErrLost, contracts.CodeLeaseExpired)
+		want(w.t, "events", w.whats(), []string{"Acquired", "Lost"})
+	})
+}
+
 // TestLeaseChanged: a renewal names the expiry that it knows; if the lease expires at another time, it is renewed from there, at once.
 func TestLeaseChanged(t *testing.T) {
 	inWorlds(t, func(w *world) {
