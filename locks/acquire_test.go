@@ -146,26 +146,27 @@ func TestQueue(t *testing.T) {
 
 // TestTurnOfOneThatLeaves: a turn that comes as its goroutine leaves is the next one's.
 func TestTurnOfOneThatLeaves(t *testing.T) {
-	inWorlds(t, func(w *world) {
-		c := w.client(nil)
-		for range 30 {
-			l := w.take(c, "deploy", nil)
-			ctx, cancel := context.WithCancel(w.t.Context())
-			done := make(chan struct{})
+	for range 30 { // which of the two it sees first is random
+		synctest.Test(t, func(t *testing.T) {
+			var q locks.Queues
+			first, _ := q.Enter(t.Context(), "deploy", true)
+			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				defer close(done)
-				if l, err := c.Lock(ctx, "deploy", nil); err == nil {
-					_ = l.Unlock(background)
+				if leave, ok := q.Enter(ctx, "deploy", true); ok {
+					leave()
 				}
 			}()
 			synctest.Wait()
-			go cancel()
-			want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
-			<-done
+			cancel()
+			first()
 			synctest.Wait()
-		}
-		want(w.t, "unlock", w.take(c, "deploy", nil).Unlock(w.t.Context()), nil)
-	})
+			if leave, ok := q.Enter(t.Context(), "deploy", false); ok {
+				leave()
+			} else {
+				t.Error("the place is taken by no one")
+			}
+		})
+	}
 }
 
 // TestQueueAfterALoss: who waits in the same client may ask as soon as the lock is lost, also if its holder never unlocks it.
@@ -298,7 +299,7 @@ func TestOutageWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestAcquireGivenUp: an acquire that ends before its response leaves nothing held, whatever became of its request.
+// TestAcquireGivenUp: an acquire that ends before its response leaves nothing held, whatever became of its request. LS-ACC-04
 func TestAcquireGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate  func(ctx context.Context, w *world, do func()) // of the request
@@ -491,7 +492,7 @@ func (c changed) Acquire(ctx context.Context, key string, r contracts.AcquireReq
 	return l, err
 }
 
-// TestOneGrant: of many clients that ask at once one has the lock at a time, and all have it in the end.
+// TestOneGrant: of many clients that ask at once one has the lock at a time, and all have it in the end. LS-ACC-01
 func TestOneGrant(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		var inside, most, token atomic.Int64

@@ -78,7 +78,7 @@ func TestLossInTime(t *testing.T) {
 	}
 }
 
-// TestLostResponseOfARenewal: the same request is sent again, and the lease is counted from the try that has a response.
+// TestLostResponseOfARenewal: the same request is sent again, and the lease is counted from the try that has a response. LS-ACC-04
 func TestLostResponseOfARenewal(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.fault = func(_ context.Context, k call) fault {

@@ -159,7 +159,7 @@ func (h *holder) takeOver(t *testing.T) {
 }
 
 // TestFrozenHolder: SIGSTOP for longer than the lease. The first thing that the thawed work is told is that its lock is lost; if another has the lock,
-// nothing that it writes in spite of that is accepted by a resource that compares tokens.
+// nothing that it writes in spite of that is accepted by a resource that compares tokens. LS-FENCE-001
 func TestFrozenHolder(t *testing.T) {
 	t.Parallel()
 	h := startHolder(t)

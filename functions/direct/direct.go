@@ -1,6 +1,8 @@
 // Package direct gives programs that have a store at hand what others ask a server for: locks, as package locks needs them, fences, as package
 // fence does, and the placement of a cluster, as package cluster does.
 //
+//	c, err := locks.New(direct.Locks(lock.New(store, nil), "acme"), nil)
+//
 //	service := placement.New(store, nil)
 //	provider := direct.Cluster(service, placement.Cluster{Tenant: "acme", Name: "chat"})
 //	member, err := cluster.NewMember(provider, "worker-1", host, options)
