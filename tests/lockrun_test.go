@@ -29,6 +29,7 @@ import (
 type lockServer struct {
 	url   string
 	locks *lock.Locks
+	close func()
 	hangs atomic.Bool // requests are not answered any more
 }
 
@@ -46,7 +47,7 @@ func newLockServer(t *testing.T) *lockServer {
 		api.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	s.url = server.URL
+	s.url, s.close = server.URL, server.Close
 	return s
 }
 
@@ -293,6 +294,7 @@ func TestLockRunLost(t *testing.T) {
 		stderr string
 	}{
 		"no network":        {obedient, func(_ *testing.T, s *lockServer, _ *supervised) { s.hangs.Store(true) }, []string{"asked"}, "exit status 3"},
+		"no server":         {obedient, func(_ *testing.T, s *lockServer, _ *supervised) { s.close() }, []string{"asked"}, "the lock is lost: it could not be renewed: cannot reach "},
 		"ignores SIGTERM":   {stubborn, func(_ *testing.T, s *lockServer, _ *supervised) { s.hangs.Store(true) }, nil, "signal: killed"},
 		"force-released":    {stubborn, func(t *testing.T, s *lockServer, _ *supervised) { s.free(t, "k") }, nil, "LEASE_RELEASED"},
 		"stopped":           {obedient, stopped, nil, "signal: killed"},

@@ -107,7 +107,8 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	waiting, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	r := &relay{abort: abort}
-	defer r.listen(ctx)()
+	r.listen(ctx)
+	defer r.stop()
 	held, err := holder.Lock(waiting, c.Key, &locks.LockOptions{
 		Wait: c.Wait, NoWait: c.Wait == 0, Margin: max(c.Grace, c.last()), Metadata: c.Metadata,
 	})
@@ -122,6 +123,7 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return err
 	}
 	lost := c.watch(p, held)
+	r.stop()
 	return c.outcome(p, lost, c.release(ctx, held), l, s)
 }
 
@@ -275,31 +277,40 @@ func (c *lockRunCmd) outcome(p *program, lost, released error, l *lockCmd, s *st
 // relay passes the signals that this process receives on to a program. As long as there is none, they end the wait for its lock.
 type relay struct {
 	abort context.CancelFunc
+	stop  func() // listening; signals then do to this process what they do to every other
 
 	mu      sync.Mutex
 	program *program
 	over    bool // the wait was ended
 }
 
-// listen begins to take signals, and the end of ctx, which ends with the first SIGINT or SIGTERM; stop ends it.
-func (r *relay) listen(ctx context.Context) (stop func()) {
+// listen begins to take signals, and the end of ctx, which ends with the first SIGINT or SIGTERM.
+func (r *relay) listen(ctx context.Context) {
+	r.mu.Lock() // until r.stop is there
+	defer r.mu.Unlock()
 	received := make(chan os.Signal, 16)
 	for _, s := range passedOn {
 		if !signal.Ignored(s) { // as nohup does
 			signal.Notify(received, s)
 		}
 	}
+	canceled := context.AfterFunc(ctx, func() { r.take(nil) })
+	over := make(chan struct{})
+	r.stop = sync.OnceFunc(func() {
+		signal.Stop(received)
+		canceled()
+		close(over)
+	})
 	go func() {
-		for s := range received {
-			r.take(s)
+		for {
+			select {
+			case s := <-received:
+				r.take(s)
+			case <-over:
+				return
+			}
 		}
 	}()
-	canceled := context.AfterFunc(ctx, func() { r.take(nil) })
-	return func() {
-		signal.Stop(received)
-		close(received)
-		canceled()
-	}
 }
 
 // take passes a signal on, or ends the wait. A nil signal only does the latter.
@@ -310,6 +321,7 @@ func (r *relay) take(s os.Signal) {
 	case r.program == nil:
 		r.over = true
 		r.abort()
+		r.stop() // a second one ends the process at once
 	case s != nil:
 		r.program.pass(s)
 	}
