@@ -10,25 +10,25 @@ import (
 type Code string //nolint:errname // as contracts.Code
 
 // The codes of a [LockError].
-const ( //nolint:errname // as those of package contracts
+const (
 	// CodeWebLockUnsupported: the browser has no Web Locks. This package never returns it.
-	CodeWebLockUnsupported Code = "web-lock-unsupported"
+	CodeWebLockUnsupported Code = "web-lock-unsupported" //nolint:errname // as those of contracts
 
 	// CodeLockTimeout: there was no answer in time. As the cause of CodeLockUnavailable one try took longer than [TryTimeout]; by itself
 	// the context of the caller ended before the lock was acquired, and its cause is that of the context.
-	CodeLockTimeout Code = "lock-timeout"
+	CodeLockTimeout Code = "lock-timeout" //nolint:errname // as those of contracts
 
 	// CodeLockUnavailable: the last attempt failed, or another attempt would fail in the same way. Never retryable. The cause is the error of
 	// the last attempt, contracts.CodeLockHeld if another lease holds the lock.
-	CodeLockUnavailable Code = "lock-unavailable"
+	CodeLockUnavailable Code = "lock-unavailable" //nolint:errname // as those of contracts
 
 	// CodeLockRenewalFailed: the lease is lost ([ErrLost]), or could not be renewed. Retryable means: acquire again. It is not
 	// retryable if the file may not be written, or the service rejects the request for good.
-	CodeLockRenewalFailed Code = "lock-renewal-failed"
+	CodeLockRenewalFailed Code = "lock-renewal-failed" //nolint:errname // as those of contracts
 
 	// CodeLockReleaseFailed: the lock could not be released, and then it is tried again before the next acquire; or it was no longer the
 	// caller's ([ErrLost]).
-	CodeLockReleaseFailed Code = "lock-release-failed"
+	CodeLockReleaseFailed Code = "lock-release-failed" //nolint:errname // as those of contracts
 )
 
 // Error is the code itself.
