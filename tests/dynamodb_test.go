@@ -82,6 +82,12 @@ func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) {
 	suite.AmbiguousMachineIDs(t, unreliableDynamo)
 }
 
+// TestAmbiguousPlacementsOnDynamoDB: the same for commands on members and activations, most of which are transactions.
+func TestAmbiguousPlacementsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousPlacements(t, unreliableDynamo)
+}
+
 // unreliableDynamo opens a store on an emulator that loses requests and responses.
 func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
 	t.Helper()
@@ -93,7 +99,9 @@ func unreliableDynamo(t *testing.T, now func() time.Time) (docstore.Store, suite
 	var injected *dynamodbtest.Injection
 	faults := suite.Faults{
 		Next: func(_ *testing.T, f suite.Fate) {
-			fault := dynamodbtest.Fault{Kind: kinds[f], Op: "UpdateItem", Times: 1}
+			fault := dynamodbtest.Fault{Kind: kinds[f], Times: 1, Match: func(r dynamodbtest.Request) bool {
+				return r.Op == "UpdateItem" || r.Op == "TransactWriteItems"
+			}}
 			if f == suite.AppliedLate {
 				fault.Delay = time.Minute // the caller gives up long before
 			}

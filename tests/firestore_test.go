@@ -137,6 +137,15 @@ func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	})
 }
 
+// TestAmbiguousPlacementsOnFirestore: the same for commands on members and activations.
+func TestAmbiguousPlacementsOnFirestore(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		s, server := onFirestore(t, firestoretest.Pessimistic, now)
+		return s, firestoreFaults(server)
+	})
+}
+
 func TestAmbiguousMachineIDsOnFirestore(t *testing.T) {
 	t.Parallel()
 	suite.AmbiguousMachineIDs(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {

@@ -91,6 +91,14 @@ func TestAmbiguousMachineIDs(t *testing.T) {
 	})
 }
 
+// TestAmbiguousPlacements: commands on members and activations whose request or response was lost.
+func TestAmbiguousPlacements(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		return suite.Unreliable(onMemory(t, now))
+	})
+}
+
 // TestAmbiguousWrites: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWrites(t *testing.T) {
 	t.Parallel()
