@@ -1,7 +1,9 @@
 package tests
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,6 +101,55 @@ func TestAmbiguousWritesOnRedis(t *testing.T) {
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
+}
+
+// TestAmbiguousPlacementsOnRedis: the same for commands on members and activations.
+func TestAmbiguousPlacementsOnRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		open := redisWithFaults(server)
+		suite.AmbiguousPlacements(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+			s, faults := open(t, now)
+			w := &armed{Store: s}
+			return w, suite.Faults{
+				// These commands read before they write, and a read is a script as well.
+				Next:   func(t *testing.T, f suite.Fate) { w.arm(func() { faults.Next(t, f) }) },
+				Met:    func() bool { return !w.waits() && faults.Met() },
+				Settle: faults.Settle,
+			}
+		})
+	})
+}
+
+// armed is a store that does something before its next write.
+type armed struct {
+	docstore.Store
+
+	mu   sync.Mutex
+	next func()
+}
+
+func (s *armed) arm(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = f
+}
+
+func (s *armed) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next != nil
+}
+
+// Write implements [docstore.Store].
+func (s *armed) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	s.mu.Lock()
+	if s.next != nil {
+		s.next()
+		s.next = nil
+	}
+	s.mu.Unlock()
+	return s.Store.Write(ctx, writes...)
 }
 
 // redisWithFaults opens stores whose writes fail on the way to the server.

@@ -50,6 +50,11 @@
 //
 // Every change of a member or an activation writes its [Event] in the same step.
 //
+// # What no one asks for
+//
+// Takeovers wait until someone asks for the identity. [Service.Sweep] does what no one asks for: in all clusters it evicts, frees what
+// members had that are gone, and removes what was kept for long enough.
+//
 // # In a program
 //
 // [Service] carries out commands, and keeps nothing but epochs. What joins, sends heartbeats and activates is package cluster.
