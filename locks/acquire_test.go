@@ -23,11 +23,11 @@ func TestWait(t *testing.T) {
 		from, to time.Duration // the lock is acquired then
 		most     int           // requests
 	}{
-		"released": {func(w *world, l *locks.Lock) {
+		"released": {func(_ *world, l *locks.Lock) {
 			time.Sleep(60 * time.Second)
 			_ = l.Unlock(background)
 		}, locks.LockOptions{}, 60 * time.Second, 62 * time.Second, 62},
-		"asked seldom": {func(w *world, l *locks.Lock) {
+		"asked seldom": {func(_ *world, l *locks.Lock) {
 			time.Sleep(60 * time.Second)
 			_ = l.Unlock(background)
 		}, locks.LockOptions{Poll: 20 * time.Second}, 60 * time.Second, 80 * time.Second, 8},
@@ -314,7 +314,7 @@ func TestAcquireGivenUp(t *testing.T) {
 			time.AfterFunc(10*time.Second, do)
 			<-ctx.Done()
 		}, []string{"acquire", "acquire", "release"}},
-		"its provider does not return": {func(ctx context.Context, _ *world, do func()) {
+		"its provider does not return": {func(_ context.Context, _ *world, do func()) {
 			time.Sleep(10 * time.Second)
 			do()
 		}, []string{"acquire", "acquire", "release"}},

@@ -148,19 +148,20 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	late, cancel := graced(ctx, closeTime)
 	defer cancel()
-	errs := make([]error, len(held))
+	left := make([]error, len(held))
 	var all sync.WaitGroup
 	for i, l := range held {
-		all.Go(func() { errs[i] = l.closed(ctx, late) })
+		all.Go(func() { left[i] = l.closed(ctx, late) })
 	}
 	all.Wait()
+	var open error
 	if !c.underway.wait(late) {
-		errs = append(errs, fmt.Errorf("%w: requests are still under way", ErrNotReleased))
+		open = fmt.Errorf("%w: requests are still under way", ErrNotReleased)
 	}
 	c.events.flush(late)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return errors.Join(append(errs, c.failed...)...)
+	return errors.Join(errors.Join(left...), open, errors.Join(c.failed...))
 }
 
 // closed waits until a lock is not held any more. ctx is that of Close, late the one in which it must return.

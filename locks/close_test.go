@@ -106,7 +106,7 @@ func TestReleaseFails(t *testing.T) {
 func TestUnlockDuringARenewal(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		release := make(chan struct{})
-		w.fault = func(ctx context.Context, k call) fault {
+		w.fault = func(_ context.Context, k call) fault {
 			if k.name == "renew" {
 				<-release
 			}
@@ -133,7 +133,7 @@ func TestAgainAndAgain(t *testing.T) {
 		}
 		l := w.take(c, "deploy", nil)
 		time.Sleep(35 * time.Second)
-		want(w.t, "renewals", w.times("renew"), s(10, 20, 30))
+		want(w.t, "renewals", w.renewals(), s(10, 20, 30))
 		for _, k := range w.of("renew") {
 			want(w.t, "token", k.token, l.Token())
 		}
@@ -279,7 +279,7 @@ func TestCloseWhileAnAcquireHangs(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		want(w.t, "renewals", w.times("renew"), s(10))
+		want(w.t, "renewals", w.renewals(), s(10))
 		time.AfterFunc(500*time.Millisecond, func() { want(w.t, "unlock", l.Unlock(w.t.Context()), nil) })
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 		defer cancel()

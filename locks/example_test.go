@@ -36,7 +36,7 @@ func ExampleClient_Do() {
 	if err != nil {
 		log.Panic(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // what could not be released expires
+	defer c.Close(context.Background()) // what could not be released expires
 
 	err = c.Do(context.Background(), "deploy-prod", nil, func(ctx context.Context, l *locks.Lock) error {
 		for _, step := range []string{"build", "upload", "switch"} {
@@ -73,7 +73,7 @@ func ExampleClient_TryLock() {
 		if err != nil {
 			log.Panic(err)
 		}
-		defer l.Unlock(ctx) //nolint:errcheck // otherwise the lease expires
+		defer l.Unlock(ctx) // otherwise the lease expires
 		fmt.Println(owner, "runs it")
 	}
 

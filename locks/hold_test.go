@@ -183,7 +183,7 @@ func TestLeaseChanged(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		time.Sleep(6 * time.Second)
-		want(w.t, "renewals", w.times("renew"), s(10, 10))
+		want(w.t, "renewals", w.renewals(), s(10, 10))
 		want(w.t, "check", locks.Check(l.Context()), nil)
 		want(w.t, "remaining", l.Remaining(), 26*time.Second-time.Millisecond)
 		want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
@@ -236,7 +236,7 @@ func TestMaxHold(t *testing.T) {
 		})
 		wantErr(w.t, "the error", err, locks.ErrLost, locks.ErrMaxHold)
 		want(w.t, "holder", w.holder("deploy"), "")
-		want(w.t, "renewals", w.times("renew"), s(10, 20))
+		want(w.t, "renewals", w.renewals(), s(10, 20))
 		want(w.t, "events", w.whats(), []string{"Acquired", "Renewed", "Renewed", "Lost", "Released"})
 	})
 }
@@ -259,7 +259,7 @@ func TestEndOfTheCallersContext(t *testing.T) {
 		if errors.Is(err, locks.ErrLost) {
 			w.t.Errorf("the error is %v", err)
 		}
-		want(w.t, "renewals", w.times("renew"), s(10, 20, 30, 40))
+		want(w.t, "renewals", w.renewals(), s(10, 20, 30, 40))
 		want(w.t, "holder", w.holder("deploy"), "")
 
 		ctx, cancel = context.WithCancelCause(w.t.Context())
@@ -270,8 +270,8 @@ func TestEndOfTheCallersContext(t *testing.T) {
 		begin := time.Now()
 		cancel(errCause)
 		time.Sleep(25 * time.Second)
-		if w.holder("deploy") == "" || len(w.times("renew")) != 4 {
-			w.t.Errorf("held by %q after %d renewals", w.holder("deploy"), len(w.times("renew")))
+		if w.holder("deploy") == "" || len(w.renewals()) != 4 {
+			w.t.Errorf("held by %q after %d renewals", w.holder("deploy"), len(w.renewals()))
 		}
 		wantErr(w.t, "the cause", locks.Check(l.Context()), errCause)
 		for w.whats()[len(w.whats())-1] != locks.Lost {

@@ -46,6 +46,11 @@ type ending struct {
 	stop context.CancelFunc
 }
 
+func begun(ctx context.Context) (e ending) {
+	e.ctx, e.stop = context.WithCancel(ctx)
+	return e
+}
+
 // hold makes a lock of a lease, unless it is not wanted any more.
 func (c *Client) hold(
 	ctx, waiting context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
@@ -81,8 +86,8 @@ func (c *Client) hold(
 			}
 		})
 	}
-	l.watching.ctx, l.watching.stop = context.WithCancel(context.WithoutCancel(ctx))
-	l.renewing.ctx, l.renewing.stop = context.WithCancel(l.watching.ctx)
+	l.watching = begun(context.WithoutCancel(ctx))
+	l.renewing = begun(l.watching.ctx)
 	l.term = term.New(fencing.With(ctx, l.token), c.o.clock, l.served(l.end), l.expired)
 	c.mu.Unlock()
 	c.events.emit(Event{What: Acquired, Key: l.key, Token: l.token})
@@ -268,7 +273,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	case <-r.done:
 		err = r.err
 	case <-wait.Done():
-		err = fmt.Errorf("%w: %w, and it is tried on in the background", ErrNotReleased, context.Cause(wait))
+		err = fmt.Errorf("%w: %w, and the release goes on in the background", ErrNotReleased, context.Cause(wait))
 	}
 	l.leave()
 	if err = errors.Join(lost, err); err != nil {

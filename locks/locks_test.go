@@ -16,7 +16,7 @@ var background = context.Background()
 func TestDo(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		c := w.client(&locks.Options{Owner: "ann"})
-		err := c.Do(w.t.Context(), "deploy", nil, func(ctx context.Context, l *locks.Lock) error {
+		err := c.Do(w.t.Context(), "deploy", nil, func(ctx context.Context, _ *locks.Lock) error {
 			time.Sleep(35 * time.Second)
 			want(w.t, "holder", w.holder("deploy"), "ann")
 			return locks.Check(ctx)
@@ -24,7 +24,7 @@ func TestDo(t *testing.T) {
 		want(w.t, "error", err, nil)
 		want(w.t, "holder", w.holder("deploy"), "")
 		want(w.t, "calls", w.names(), []string{"acquire", "renew", "renew", "renew", "release"})
-		want(w.t, "renewals", w.times("renew"), s(10, 20, 30))
+		want(w.t, "renewals", w.renewals(), s(10, 20, 30))
 		want(w.t, "events", w.whats(), []string{"Acquired", "Renewed", "Renewed", "Renewed", "Released"})
 		want(w.t, "close", c.Close(w.t.Context()), nil)
 	})

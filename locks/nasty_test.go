@@ -23,7 +23,7 @@ var nasties = map[string]func(w http.ResponseWriter, r *http.Request, body strin
 	"slower than the lease": func(w http.ResponseWriter, _ *http.Request, body string) { time.Sleep(40 * time.Second); ok(w, body) },
 	"a redirect": func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Location", "/login")
-		w.WriteHeader(302)
+		w.WriteHeader(http.StatusFound)
 	},
 	"a page":                   func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 200, "text/html", "<html>welcome") },
 	"not found":                func(w http.ResponseWriter, _ *http.Request, _ string) { send(w, 404, "text/html", "<html>404") },

@@ -143,7 +143,7 @@ type told struct {
 	err error
 }
 
-func (t *told) fail(format string, args ...any) {
+func (t *told) failf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err == nil {
@@ -182,11 +182,11 @@ func (s story) run() error {
 				continue
 			}
 			if before, taken := holder[l.Key()]; taken {
-				t.fail("%s and %s hold %s", before, name, l.Key())
+				t.failf("%s and %s hold %s", before, name, l.Key())
 			}
 			holder[l.Key()] = name
 			if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: l.Key()}); err != nil || state.Phase != lock.Active || state.Owner != name {
-				t.fail("%s believes that it holds %s: it is %s by %s, %v", name, l.Key(), state.Phase, state.Owner, err)
+				t.failf("%s believes that it holds %s: it is %s by %s, %v", name, l.Key(), state.Phase, state.Owner, err)
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func (s story) run() error {
 					return nil
 				})
 				if ran && protected == errors.Is(err, locks.ErrLost) {
-					t.fail("protected: %v, and the error is %v", protected, err)
+					t.failf("protected: %v, and the error is %v", protected, err)
 				}
 				return
 			}
@@ -271,15 +271,15 @@ func (s story) run() error {
 	time.Sleep(time.Minute)
 	for i := range 2 {
 		if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: key(i)}); err != nil || state.Phase == lock.Active {
-			t.fail("%s is %s by %s at the end, %v", key(i), state.Phase, state.Owner, err)
+			t.failf("%s is %s by %s at the end, %v", key(i), state.Phase, state.Owner, err)
 		}
 	}
 	if most := 1000; f.n > most {
-		t.fail("%d requests", f.n)
+		t.failf("%d requests", f.n)
 	}
 	for i, e := range events {
 		if err := inOrder(e); err != nil {
-			t.fail("client %d: %w", i, err)
+			t.failf("client %d: %w", i, err)
 		}
 	}
 	return t.err

@@ -158,9 +158,9 @@ func (w *world) of(name string) (all []call) {
 	return all
 }
 
-// times are when calls of a name arrived.
-func (w *world) times(name string) (all []time.Duration) {
-	for _, c := range w.of(name) {
+// renewals are when renewals arrived.
+func (w *world) renewals() (all []time.Duration) {
+	for _, c := range w.of("renew") {
 		all = append(all, c.at)
 	}
 	return all
@@ -169,7 +169,7 @@ func (w *world) times(name string) (all []time.Duration) {
 // holder is who holds a key, "" if no one does.
 func (w *world) holder(key string) string {
 	w.t.Helper()
-	l, err := w.Provider.Get(context.Background(), key)
+	l, err := w.Get(context.Background(), key)
 	switch {
 	case errors.Is(err, contracts.CodeNotFound):
 		return ""
