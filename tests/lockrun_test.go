@@ -214,7 +214,7 @@ func TestLockRun(t *testing.T) {
 	t.Run("waits", func(t *testing.T) {
 		s.take(t, "busy")
 		p := s.supervise(t, "busy", "--wait", "1h", "--", "echo", "mine")
-		s.waitUntilSaid(t, p, "is held by ann")
+		p.waits(t)
 		s.free(t, "busy")
 		if said, code := p.ends(t); !slices.Equal(said, []string{"mine"}) || code != 0 {
 			t.Errorf("%q %d %s", said, code, p.errors(t))
@@ -223,7 +223,7 @@ func TestLockRun(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			p := s.supervise(t, "held", "--wait", "1h", "--", "echo", "mine")
-			s.waitUntilSaid(t, p, "is held by ann")
+			p.waits(t)
 			p.signal(t, signal)
 			if said, code := p.ends(t); said != nil || code != 130 || !strings.HasSuffix(p.errors(t), "leasehold: interrupted before held was acquired\n") {
 				t.Errorf("%v: %q %d %s", signal, said, code, p.errors(t))
@@ -272,10 +272,10 @@ func TestLockRun(t *testing.T) {
 	})
 }
 
-// waitUntilSaid waits until a text is on standard error.
-func (*lockServer) waitUntilSaid(t *testing.T, p *supervised, text string) {
+// waits waits until the supervisor says that it waits for a lock.
+func (p *supervised) waits(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(failAfter); !strings.Contains(p.errors(t), text); {
+	for deadline := time.Now().Add(failAfter); !strings.Contains(p.errors(t), "is held by ann"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("standard error: %s", p.errors(t))
 		}

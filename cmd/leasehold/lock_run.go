@@ -30,7 +30,7 @@ type lockRunCmd struct {
 	Quiet    bool              `short:"q" help:"Say nothing but errors: not that the command waits, skips, or has trouble with renewals."`
 	Grace    time.Duration     `placeholder:"DURATION" help:"How long before the lease ends the command is asked to end if the lease is not renewed; less than half of --ttl. The default is a quarter of it, at most 10s."`
 	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
-	owner
+	Owner    string            `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default the host's name and random characters."`
 	ttl
 
 	kong.Plugins // the flags of the settings
@@ -90,7 +90,7 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return trouble(err)
 	}
 	defer done()
-	o := &locks.Options{Owner: c.id(l.remote), TTL: c.TTL}
+	o := &locks.Options{Owner: owner{c.Owner}.id(l.remote), TTL: c.TTL}
 	if !c.Quiet && !l.JSON { // with --json, standard error has JSON only
 		o.Observe = (&lockNews{cmd: c, lock: l, s: s}).tell
 	}
@@ -176,12 +176,12 @@ func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, s *streams) (p lo
 	if l.Server != defaultServer && l.Server != os.Getenv("LEASEHOLD_SERVER") {
 		return nil, nil, usage("--server and --store cannot both be set: a store is opened without a server")
 	}
-	settings, err := c.flags.load()
+	config, err := c.flags.load()
 	if err != nil {
 		return nil, nil, err
 	}
 	log := newLog("text", s)
-	store, _, err := openStore(ctx, settings, log)
+	store, _, err := openStore(ctx, config, log)
 	if err != nil {
 		if _, own := errors.AsType[*exitError](err); !own && ctx.Err() == nil {
 			err = &exitError{exitUnavailable, err}
@@ -212,10 +212,7 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 	case refused != nil && refused.Code != contracts.CodeLeaseExpired:
 		return trouble(err)
 	default: // no response, or one that came too late; a store's errors have no code
-		if explained := l.explain(err); explained != err { //nolint:errorlint // whether it is another
-			err = explained
-		}
-		return &exitError{exitUnavailable, err}
+		return &exitError{exitUnavailable, l.explain(err)}
 	}
 }
 
