@@ -135,7 +135,7 @@ func (p *placing) sweep(ctx context.Context) error {
 	return p.send(placementCommand{do: "sweep", member: historyMembers[0]}, false, func() (output, error) {
 		seen := &witness{}
 		_, err := p.service.Sweep(context.WithValue(ctx, witnessKey{}, seen), 0)
-		if errors.Is(err, docstore.ErrUnavailable) {
+		if errors.Is(err, docstore.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) { // a busy machine may take too long to note how far it came
 			err = nil
 		}
 		return output{known: true, code: "OK", nothing: seen.freed.IsZero(), at: seen.freed}, err
