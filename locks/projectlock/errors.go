@@ -1,4 +1,4 @@
-package projectlock
+package projectlock //nolint:errname // codes are errors and have the names of codes, as those of package contracts
 
 import (
 	"errors"
@@ -7,28 +7,28 @@ import (
 
 // Code says what went wrong, with the names that the browser's project lock uses as well. A code is an error, so that
 // errors.Is(err, CodeLockUnavailable) asks what happened.
-type Code string //nolint:errname // as contracts.Code
+type Code string
 
 // The codes of a [LockError].
 const (
 	// CodeWebLockUnsupported: the browser has no Web Locks. This package never returns it.
-	CodeWebLockUnsupported Code = "web-lock-unsupported" //nolint:errname // as those of contracts
+	CodeWebLockUnsupported Code = "web-lock-unsupported"
 
 	// CodeLockTimeout: there was no answer in time. As the cause of CodeLockUnavailable one try took longer than [TryTimeout]; by itself
 	// the context of the caller ended before the lock was acquired, and its cause is that of the context.
-	CodeLockTimeout Code = "lock-timeout" //nolint:errname // as those of contracts
+	CodeLockTimeout Code = "lock-timeout"
 
 	// CodeLockUnavailable: the last attempt failed, or another attempt would fail in the same way. Never retryable. The cause is the error of
 	// the last attempt, contracts.CodeLockHeld if another lease holds the lock.
-	CodeLockUnavailable Code = "lock-unavailable" //nolint:errname // as those of contracts
+	CodeLockUnavailable Code = "lock-unavailable"
 
 	// CodeLockRenewalFailed: the lease is lost ([ErrLost]), or could not be renewed. Retryable means: acquire again. It is not
 	// retryable if the file may not be written, or the service rejects the request for good.
-	CodeLockRenewalFailed Code = "lock-renewal-failed" //nolint:errname // as those of contracts
+	CodeLockRenewalFailed Code = "lock-renewal-failed"
 
 	// CodeLockReleaseFailed: the lock could not be released, and then it is tried again before the next acquire; or it was no longer the
 	// caller's ([ErrLost]).
-	CodeLockReleaseFailed Code = "lock-release-failed" //nolint:errname // as those of contracts
+	CodeLockReleaseFailed Code = "lock-release-failed"
 )
 
 // Error is the code itself.

@@ -72,8 +72,8 @@ type leftover struct {
 // tries is how often a lock is removed before it is left to its expiry.
 const tries = 3
 
-// New returns the lock of a project. folder is the project's own folder, "project" in the requirement's path project/.lock; it must exist when a lease
-// is acquired, and is not used with Options.Service. New reads and writes nothing. Options may be nil. The error names a setting that cannot work.
+// New returns the lock of a project. folder is the project's own, which has the file .lock; it must exist when a lease is acquired, and is not
+// used with Options.Service. New reads and writes nothing. Options may be nil. The error names a setting that cannot work.
 func New(folder string, o *Options) (*Project, error) {
 	var s Options
 	if o != nil {
