@@ -1,4 +1,5 @@
-package projectlock //nolint:errname // codes are errors and have the names of codes, as those of package contracts
+//nolint:errname // codes are errors and have the names of codes, as those of package contracts
+package projectlock
 
 import (
 	"errors"
