@@ -75,7 +75,7 @@ func (h *holder) Put(_ context.Context, data []byte, token int64, ifVersion stri
 	if ifVersion != h.version() && !h.unconditional {
 		return fence.ErrChanged
 	}
-	h.data, h.bucket.token = string(data), token
+	h.data, h.token = string(data), token
 	h.writes++
 	h.history = append(h.history, token)
 	if h.fate == lostResponse {
@@ -159,7 +159,8 @@ func every(t *testing.T, b bucket, first, second []string) (runs int, err error)
 				choices = append(choices, 0)
 			}
 			last := len(options) - 1
-			for ; last >= 0 && choices[last] == options[last]-1; last-- {
+			for last >= 0 && choices[last] == options[last]-1 {
+				last--
 			}
 			if last < 0 {
 				return

@@ -30,7 +30,7 @@ const asMachine = "CRONJOB_MACHINE"
 
 func main() {
 	ctx := context.Background()
-	err := error(nil)
+	var err error
 	if m := os.Getenv(asMachine); m != "" {
 		name, server, _ := strings.Cut(m, " ")
 		err = job(ctx, name, server)

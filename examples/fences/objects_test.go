@@ -214,9 +214,9 @@ func newGCS(t *testing.T) (*object, fence.Object) {
 
 // onBoth runs a test with the SDK of each.
 func onBoth(t *testing.T, test func(t *testing.T, o *object, f fence.Object)) {
-	for name, make := range map[string]func(*testing.T) (*object, fence.Object){"S3": newS3, "GCS": newGCS} {
+	for name, begin := range map[string]func(*testing.T) (*object, fence.Object){"S3": newS3, "GCS": newGCS} {
 		t.Run(name, func(t *testing.T) {
-			o, f := make(t)
+			o, f := begin(t)
 			test(t, o, f)
 		})
 	}

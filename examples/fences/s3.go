@@ -44,7 +44,7 @@ func (o S3Object) Read(ctx context.Context) (token int64, data []byte, version s
 	} else if err != nil {
 		return 0, nil, "", err
 	}
-	defer found.Body.Close()
+	defer found.Body.Close() //nolint:errcheck // it was read to its end, or is not wanted
 	body := bufio.NewReader(found.Body)
 	line, err := body.ReadString('\n')
 	if err == nil {

@@ -32,7 +32,7 @@ const asCandidate = "LEADER_CANDIDATE"
 
 func main() {
 	ctx := context.Background()
-	err := error(nil)
+	var err error
 	if c := os.Getenv(asCandidate); c != "" {
 		name, server, _ := strings.Cut(c, " ")
 		err = candidate(ctx, name, server)

@@ -35,7 +35,7 @@ const asWorker = "WORKER_NAME"
 
 func main() {
 	ctx := context.Background()
-	err := error(nil)
+	var err error
 	if w := os.Getenv(asWorker); w != "" {
 		name, server, _ := strings.Cut(w, " ")
 		err = work(ctx, name, server)
@@ -91,15 +91,15 @@ func work(ctx context.Context, name, server string) error {
 // book sends an entry to the ledger, with the token of the lock in whose context it is called.
 func book(ctx context.Context, server string) error {
 	web := http.Client{Transport: &fence.Transport{}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ledger", nil) //nolint:gosec // the server of this program
 	if err != nil {
 		return err
 	}
-	response, err := web.Do(r)
+	response, err := web.Do(r) //nolint:gosec // the server of this program
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // it is empty
 	switch response.StatusCode {
 	case http.StatusNoContent:
 		return nil

@@ -303,7 +303,7 @@ func (s *subject) ops(ctx context.Context, f *fence.SQL, c fence.Conn, model ora
 				return fmt.Errorf("%s: %w", o, err)
 			}
 		case e == nil || e.Code != code || e.HighestToken != highest:
-			return fmt.Errorf("%s: %w, want %s of %d", o, err, code, highest)
+			return fmt.Errorf("%s: %w, want %w of %d", o, err, code, highest)
 		}
 	}
 	return nil
