@@ -57,6 +57,10 @@ func TestReport(t *testing.T) {
 		{t.Context(), held, 1, "LOCK_HELD: lock is held", "LOCK_HELD"},
 		{t.Context(), usage("--x: no"), 2, "--x: no", "INVALID_ARGUMENT"},
 		{t.Context(), &unreachableError{"cannot reach x", nil}, 1, "cannot reach x", "UNAVAILABLE"},
+		{t.Context(), &exitError{exitUnavailable, errors.New("no store")}, 118, "no store", "UNAVAILABLE"},
+		{t.Context(), &exitError{exitOtherHolds, held}, 120, "LOCK_HELD: lock is held", "LOCK_HELD"},
+		{t.Context(), &exitError{exitLost, errors.New("the lock is lost")}, 121, "the lock is lost", "LEASE_EXPIRED"},
+		{t.Context(), &exitError{exitTrouble, errors.New("no command")}, 125, "no command", "INVALID_ARGUMENT"},
 		{t.Context(), errors.New("broken"), 1, "broken", "FAILED"},
 		{ended, fmt.Errorf("read: %w", context.Canceled), 130, "interrupted", "INTERRUPTED"},
 		{ended, errors.New("broken"), 1, "broken", "FAILED"},
@@ -79,6 +83,16 @@ func TestReport(t *testing.T) {
 		if err := json.Unmarshal([]byte(object.String()), &got); err != nil || code != c.code || got.Code != c.member || got.ExitCode != c.code ||
 			got.Title == "" || got.Status == 0 || got.Type == "" || got.Retryable == nil {
 			t.Errorf("%v: %d %s, %v", c.err, code, &object, err)
+		}
+	}
+}
+
+// TestReportNothing: the exit code of another command is passed on without a word.
+func TestReportNothing(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		var errs strings.Builder
+		if code := report(t.Context(), &exitError{7, nil}, asJSON, &streams{err: &errs}); code != 7 || errs.Len() > 0 {
+			t.Errorf("%d %q", code, &errs)
 		}
 	}
 }

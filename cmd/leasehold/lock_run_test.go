@@ -111,3 +111,34 @@ func TestLockRunTimes(t *testing.T) {
 		})
 	}
 }
+
+// TestRelay: a signal before the command is started ends the wait, and no command is started then; one after it is passed on and ends nothing.
+func TestRelay(t *testing.T) {
+	relayed := func(t *testing.T) (r *relay, waiting context.Context, p *program, got *[]os.Signal) {
+		waiting, abort := context.WithCancel(t.Context())
+		r, got = &relay{abort: abort}, &[]os.Signal{}
+		r.listen(t.Context())
+		t.Cleanup(r.stop)
+		return r, waiting, &program{send: func(s os.Signal) { *got = append(*got, s) }, ended: make(chan struct{})}, got
+	}
+	t.Run("before", func(t *testing.T) {
+		r, waiting, p, got := relayed(t)
+		r.take(syscall.SIGHUP)
+		if _, err := r.start(func() (*program, error) { return p, nil }); err == nil || r.program != nil || waiting.Err() == nil || !r.aborted() || len(*got) > 0 {
+			t.Errorf("started: %v, %v", err, *got)
+		}
+	})
+	t.Run("after", func(t *testing.T) {
+		r, waiting, p, got := relayed(t)
+		if _, err := r.start(func() (*program, error) { return p, nil }); err != nil {
+			t.Fatal(err)
+		}
+		r.take(syscall.SIGHUP)
+		r.take(nil) // the context of the process
+		close(p.ended)
+		r.take(syscall.SIGTERM) // to no one: the number may be another's by now
+		if waiting.Err() != nil || r.aborted() || !slices.Equal(*got, []os.Signal{syscall.SIGHUP}) {
+			t.Errorf("ended: %v, %v", waiting.Err(), *got)
+		}
+	})
+}
