@@ -20,6 +20,9 @@ type act struct {
 	over   chan struct{} // closed when it is not in the member's table any more
 	err    error         // why it is not served; set before began is closed
 
+	writing chan struct{} // has room for one state at a time
+	unsure  bool          // with writing: a state may have been stored that the member does not know of
+
 	// With the member's lock:
 	Activation
 	ending bool
@@ -48,7 +51,9 @@ func (m *Member) open(l *life, id Identity, token int64, begin func(*act)) *act 
 	if a, ok := m.acts[id]; ok || l.closed {
 		return a
 	}
-	a := &act{life: l, began: make(chan struct{}), over: make(chan struct{}), Activation: Activation{Identity: id, Token: token}}
+	a := &act{
+		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1), Activation: Activation{Identity: id, Token: token},
+	}
 	ctx, cancel := context.WithCancelCause(l.Context())
 	a.ctx, a.cancel = l.Guard(ctx), cancel
 	m.acts[id] = a
@@ -261,7 +266,7 @@ func (m *Member) fail(a *act, locked bool, cause error) {
 	if err := m.insist(a.life.Context(), func(ctx context.Context) error {
 		if locked {
 			_, err := m.provider.Failed(ctx, a.Kind, a.ID, contracts.ActivationFailedRequest{
-				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(cause),
+				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(cause.Error()),
 			})
 			return err
 		}
@@ -274,7 +279,7 @@ func (m *Member) fail(a *act, locked bool, cause error) {
 func (m *Member) free(ctx context.Context, a *act, why string) error {
 	h := m.hold(a)
 	_, err := m.provider.Deactivate(ctx, a.Kind, a.ID, contracts.ActivationEndRequest{
-		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(errors.New(why)),
+		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, Reason: reason(why),
 	})
 	return err
 }
@@ -385,7 +390,8 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 }
 
 // WriteState stores the state of an activation that the member has, in place of the one that it knows. The provider makes sure that the token
-// is the current one. If it is not, the activation is lost, and the error an [ErrLost].
+// is the current one. If it is not, the activation is lost, and the error an [ErrLost]. While the provider cannot be reached, it is tried
+// again until ctx ends; then it is unknown which of the two states is stored.
 func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) error {
 	m.mu.Lock()
 	a := m.acts[id]
@@ -393,10 +399,19 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 	if a == nil || a.life.Check() != nil {
 		return fmt.Errorf("%w: %s/%s is not active here", ErrLost, id.Kind, id.ID)
 	}
-	h := m.hold(a)
-	o, err := m.provider.WriteState(ctx, a.Kind, a.ID, contracts.ActivationStateRequest{
-		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(), StateVersion: m.seen(a).StateVersion, State: state,
-	})
+	select {
+	case a.writing <- struct{}{}:
+		defer func() { <-a.writing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.life.Context(), func() { cancel(context.Cause(a.life.Context())) })()
+	version, err := m.write(ctx, a, m.seen(a).StateVersion, state)
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && a.unsure && e.Activation != nil {
+		version, err = m.write(ctx, a, e.Activation.StateVersion, state) // over the state of which it was unknown whether it was stored
+	}
 	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
 		if errors.Is(err, c) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)
@@ -404,12 +419,28 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 		}
 	}
 	if err != nil {
+		a.unsure = a.unsure || !final(err)
 		return err
 	}
+	a.unsure = false
 	m.mu.Lock()
-	a.State, a.StateVersion = state, o.Activation.StateVersion
+	a.State, a.StateVersion = state, version
 	m.mu.Unlock()
 	return nil
+}
+
+// write stores a state in place of that of a version, and returns its own.
+func (m *Member) write(ctx context.Context, a *act, version int64, state []byte) (next int64, err error) {
+	h := m.hold(a)
+	r := contracts.ActivationStateRequest{
+		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(), StateVersion: version, State: state,
+	}
+	err = m.insist(ctx, func(ctx context.Context) error {
+		o, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)
+		next = o.Activation.StateVersion
+		return err
+	})
+	return next, err
 }
 
 // lose ends an activation that another member has.

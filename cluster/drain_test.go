@@ -185,6 +185,10 @@ func TestChangeOffer(t *testing.T) {
 				a = strconv.Itoa(i)
 			}
 		}
+		l, p := w.locator(nil)
+		if where, err := l.Locate(t.Context(), room(a), nil); err != nil || where.Address != "ann:1" {
+			t.Errorf("%+v, %v", where, err)
+		}
 		first := m.Incarnation()
 		m.p.set(func(request string) (error, bool) { // the first responses are lost
 			if request == "offer" && m.p.count("offer") <= 2 {
@@ -203,6 +207,11 @@ func TestChangeOffer(t *testing.T) {
 			}
 		}
 		offered()
+		time.Sleep(5 * time.Second) // the locator reads the epoch every 2 s
+		if where, err := l.Locate(t.Context(), room(a), nil); err != nil || where.Address != "ann:2" || p.count("lookup") != 1 {
+			t.Errorf("%+v, %v after %d lookups", where, err, p.count("lookup"))
+		}
+		l.Stop()
 		if m.Incarnation() != first || cluster.Check(m.context(room(a))) != nil || m.p.count("join") != 1 {
 			t.Errorf("incarnation %d after %d", m.Incarnation(), first)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
 // Location is where an identity is, or would be.
@@ -19,7 +20,7 @@ type Location struct {
 
 	Member      string
 	Incarnation int64
-	Address     string // where the member is reached, as it said when it joined
+	Address     string // where the member is reached, as it said last
 	Token       int64  // of the activation; 0 if there is none: a claim, or Member.Serve, makes one there
 	Epoch       int64  // by which it was found
 
@@ -56,7 +57,7 @@ type Locator struct {
 	provider Provider
 	o        LocatorOptions
 	view     atomic.Pointer[view]
-	read     atomic.Int64 // when the epoch was read, in Unix nanoseconds
+	read     atomic.Pointer[term.Moment] // before the latest reading of the epoch
 
 	mu      sync.RWMutex
 	places  map[Identity]Location // of activations, and where one would be for anyone
@@ -70,7 +71,7 @@ type Locator struct {
 // view is an epoch, as far as a locator needs it.
 type view struct {
 	epoch   int64
-	members map[string]int64 // the incarnations that live
+	members map[string]contracts.ClusterMember // nil if nothing can be placed
 }
 
 // want is an identity, and what it needs.
@@ -160,7 +161,7 @@ func (l *Locator) keep(ctx context.Context) {
 // settle finds out whether the locator is ready.
 func (l *Locator) settle() {
 	v := l.view.Load()
-	age := time.Since(time.Unix(0, l.read.Load()))
+	age := -term.Now().Until(*l.read.Load())
 	switch {
 	case age > l.o.MaxStale:
 		l.change(NotReady, 0, fmt.Errorf("the epoch was read %v ago, and not since", age.Round(time.Second)), Ready, Starting) //nolint:err113 // for people
@@ -173,16 +174,16 @@ func (l *Locator) settle() {
 
 // refresh reads the epoch.
 func (l *Locator) refresh(ctx context.Context) error {
-	asked := time.Now()
+	asked := term.Now()
 	t, err := l.provider.Topology(ctx)
 	if err != nil {
 		return err
 	}
 	v := &view{epoch: t.Epoch}
 	if t.Status == contracts.ClusterReady {
-		v.members = make(map[string]int64, len(t.Members))
+		v.members = make(map[string]contracts.ClusterMember, len(t.Members))
 		for _, m := range t.Members {
-			v.members[m.Member] = m.Incarnation
+			v.members[m.Member] = m
 		}
 	}
 	for {
@@ -191,7 +192,7 @@ func (l *Locator) refresh(ctx context.Context) error {
 			return nil // a later one was read meanwhile
 		}
 		if l.view.CompareAndSwap(known, v) {
-			l.read.Store(asked.UnixNano())
+			l.read.Store(&asked)
 			return nil
 		}
 	}
@@ -221,9 +222,14 @@ func (l *Locator) Cached(id Identity, need *Need) (Location, bool) {
 	return Location{}, false
 }
 
-// has reports whether a location is one by this epoch, too.
+// has reports whether a location is one by this epoch, too, and brings its address up to date.
 func (v *view) has(where *Location) bool {
-	return where.Epoch == v.epoch || where.Token != 0 && v.members[where.Member] == where.Incarnation
+	if where.Epoch == v.epoch {
+		return true
+	}
+	m := v.members[where.Member]
+	where.Address = m.Address
+	return where.Token != 0 && m.Incarnation == where.Incarnation
 }
 
 // Locate says where an identity is, or would be. It asks only if it does not know; of several callers that ask for one identity at a time,
@@ -339,7 +345,8 @@ func (l *Locator) Forget(where Location) {
 }
 
 // Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed, unless it is active
-// already, and waits until that has activated it. If the member could not, the error is ACTIVATION_FAILED, with the reason.
+// already, and waits until that has activated it. If the member could not, the error is ACTIVATION_FAILED, with the reason. While no member may
+// host it, it waits for one, until ctx ends.
 func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Location, error) {
 	if where, ok := l.Cached(id, need); ok && where.Token != 0 {
 		return where, nil

@@ -420,15 +420,15 @@ func (m *Member) insist(ctx context.Context, request func(context.Context) error
 	}
 }
 
-// reason is an error as the text of at most so many bytes that a provider takes.
-func reason(err error) string {
+// reason is a text of at most so many bytes as a provider takes.
+func reason(why string) string {
 	const most = 512
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(err.Error(), "?"))
+	}, strings.ToValidUTF8(why, "?"))
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -571,6 +572,54 @@ func TestLateDuplicates(t *testing.T) {
 			t.Errorf("%+v, %v", b, err)
 		}
 		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestWriteState: a state is stored also if responses are lost; if it is unknown whether one was stored, the next one takes its place. Those
+// of several goroutines are stored one after the other.
+func TestWriteState(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		w.serves(m, 1)
+		id := room("0")
+		m.p.set(func(request string) (error, bool) {
+			if request == "write" && m.p.count("write") <= 2 {
+				return errNetwork, true
+			}
+			return nil, false
+		})
+		if err := m.WriteState(t.Context(), id, []byte("one")); err != nil {
+			t.Error(err)
+		}
+		m.p.set(func(request string) (error, bool) { return errNetwork, true })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := m.WriteState(ctx, id, []byte("two")); !errors.Is(err, errNetwork) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		m.p.set(nil)
+		if r := w.record(id); string(r.State) != "two" || r.StateVersion != 2 {
+			t.Errorf("%+v", r)
+		}
+		for _, state := range []string{"three", "four"} {
+			if err := m.WriteState(t.Context(), id, []byte(state)); err != nil {
+				t.Error(err)
+			}
+		}
+		m.p.set(func(request string) (error, bool) { time.Sleep(100 * time.Millisecond); return nil, false })
+		var writers sync.WaitGroup
+		for i := range 10 {
+			writers.Go(func() {
+				if err := m.WriteState(t.Context(), id, []byte(strconv.Itoa(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writers.Wait()
+		if r := w.record(id); r.StateVersion != 14 || string(r.State) != string(m.Activations()[0].State) {
+			t.Errorf("%+v", r)
+		}
 		w.stop(m)
 	})
 }

@@ -161,8 +161,8 @@ func (c *component) change(to State, incarnation int64, cause error, from ...Sta
 
 // emit tells the observer.
 func (c *component) emit(e Event) {
-	e.At, e.Role, e.Member = time.Now(), c.role, c.name
 	c.mu.Lock()
+	e.At, e.Role, e.Member = time.Now(), c.role, c.name // with the lock, so that times are in the order of events
 	c.queue = append(c.queue, e)
 	c.mu.Unlock()
 	c.deliver()

@@ -153,6 +153,10 @@ func (f *faulty) Deactivate(ctx context.Context, kind, id string, r contracts.Ac
 	return through(f, "deactivate", func() (contracts.ActivationOutcome, error) { return f.Provider.Deactivate(ctx, kind, id, r) })
 }
 
+func (f *faulty) WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
+	return through(f, "write", func() (contracts.ActivationOutcome, error) { return f.Provider.WriteState(ctx, kind, id, r) })
+}
+
 func (f *faulty) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
 	return through(f, "transfer", func() (contracts.ActivationOutcome, error) { return f.Provider.Transfer(ctx, kind, id, r) })
 }
@@ -255,8 +259,8 @@ func (j *journal) went(t *testing.T, want ...cluster.State) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, e := range j.events {
-		if e.At.IsZero() || e.At.After(time.Now()) {
+	for i, e := range j.events {
+		if e.At.IsZero() || e.At.After(time.Now()) || i > 0 && e.At.Before(j.events[i-1].At) {
 			t.Errorf("%+v has no real time", e)
 		}
 	}
