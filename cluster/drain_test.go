@@ -26,7 +26,7 @@ func (w *world) serves(m joined, n int) {
 	}
 }
 
-// member is a member as the cluster has it.
+// listed is a member as the cluster has it.
 func (w *world) listed(name string) contracts.ClusterMember {
 	w.t.Helper()
 	top, err := w.provider().Topology(w.t.Context())

@@ -162,7 +162,7 @@ func TestServedAtTheSameTime(t *testing.T) {
 // TestMembersThatCannotBe: what cannot work is refused before it begins, and the error names it.
 func TestMembersThatCannotBe(t *testing.T) {
 	p := direct.Cluster(placement.New(docstore.NewMemory(nil), nil), chat)
-	for want, make := range map[string]func() (*cluster.Member, error){
+	for want, build := range map[string]func() (*cluster.Member, error){
 		"Provider":         func() (*cluster.Member, error) { return cluster.NewMember(nil, "ann", &host{}, nil) },
 		"Host":             func() (*cluster.Member, error) { return cluster.NewMember(p, "ann", nil, nil) },
 		"name of a member": func() (*cluster.Member, error) { return cluster.NewMember(p, "", &host{}, nil) },
@@ -176,7 +176,7 @@ func TestMembersThatCannotBe(t *testing.T) {
 			return cluster.NewMember(p, "ann", &host{}, &cluster.Options{TTL: 2 * time.Hour})
 		},
 	} {
-		if _, err := make(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := build(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -592,7 +592,7 @@ func TestWriteState(t *testing.T) {
 		if err := m.WriteState(t.Context(), id, []byte("one")); err != nil {
 			t.Error(err)
 		}
-		m.p.set(func(request string) (error, bool) { return errNetwork, true })
+		m.p.set(func(string) (error, bool) { return errNetwork, true })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := m.WriteState(ctx, id, []byte("two")); !errors.Is(err, errNetwork) || !errors.Is(err, context.DeadlineExceeded) {
@@ -607,7 +607,7 @@ func TestWriteState(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		m.p.set(func(request string) (error, bool) { time.Sleep(100 * time.Millisecond); return nil, false })
+		m.p.set(func(string) (error, bool) { time.Sleep(100 * time.Millisecond); return nil, false })
 		var writers sync.WaitGroup
 		for i := range 10 {
 			writers.Go(func() {

@@ -110,8 +110,8 @@ func TestMembersOfParts(t *testing.T) {
 		if err := ann.WriteState(t.Context(), room("lobby"), []byte("twenty guests")); err != nil {
 			t.Error(err)
 		}
-		if direct, err := p.Activation(t.Context(), "room", "lobby"); err != nil || string(direct.State) == "twenty guests" {
-			t.Errorf("the state is not elsewhere: %+v, %v", direct, err)
+		if stored, err := p.Activation(t.Context(), "room", "lobby"); err != nil || string(stored.State) == "twenty guests" {
+			t.Errorf("the state is not elsewhere: %+v, %v", stored, err)
 		}
 
 		locks.fail(errLocksDown)
@@ -281,7 +281,7 @@ type rooms struct {
 func newRooms() *rooms { return &rooms{open: map[string]int{}} }
 
 // Activate implements [cluster.Host].
-func (r *rooms) Activate(ctx context.Context, a cluster.Activation) error {
+func (r *rooms) Activate(_ context.Context, a cluster.Activation) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.ID == "broken" {
