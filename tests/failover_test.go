@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,7 +100,7 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 			t.Fatal(err)
 		}
 		members[name] = m
-		defer m.Stop(context.WithoutCancel(ctx)) //nolint:errcheck // one of them is dead
+		defer m.Stop(context.WithoutCancel(ctx))
 	}
 	l := cluster.NewLocator(provider(open()), nil)
 	if err := l.Start(ctx); err != nil {
@@ -228,7 +229,7 @@ func protocolFailover(b *testing.B, random *rand.Rand) time.Duration {
 	claims := 0
 	claim := func() placement.Outcome {
 		claims++
-		o, err := s.Claim(b.Context(), placement.Claim{Cluster: c, Identity: id, RequestID: fmt.Sprint(claims)})
+		o, err := s.Claim(b.Context(), placement.Claim{Cluster: c, Identity: id, RequestID: strconv.Itoa(claims)})
 		if err != nil {
 			b.Fatal(err)
 		}

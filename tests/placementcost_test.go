@@ -118,7 +118,7 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 					if err := m.Start(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					defer m.Stop(context.WithoutCancel(t.Context())) //nolint:errcheck // it is not about its end
+					defer m.Stop(context.WithoutCancel(t.Context()))
 				}
 				for range c.locators {
 					l := cluster.NewLocator(provider(), nil)

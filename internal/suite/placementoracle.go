@@ -292,7 +292,7 @@ func (o *placementOracle) sweep(now time.Time) {
 	o.walked, o.walkedAt = o.top.Epoch, now
 	over := func(at time.Time, keep time.Duration) bool { return !now.Before(at.Add(keep + oracleOverdue)) }
 	for id, a := range o.activations {
-		reason := ""
+		var reason string
 		switch {
 		case a.phase == "FREE":
 			if a.token != 0 && over(a.changed, oracleRetention) {

@@ -71,7 +71,7 @@ func (s watched) Write(ctx context.Context, writes ...docstore.Write) (docstore.
 		}
 	}
 	for part := range slices.Chunk(keys, 20) {
-		after, err := s.Store.Get(ctx, part...)
+		after, err := s.Get(ctx, part...)
 		if err != nil {
 			return r, fmt.Errorf("the ledger cannot read: %w", err)
 		}

@@ -103,11 +103,10 @@ func command[T any](ctx context.Context, c commands, do func(context.Context, cl
 		c.count()
 		_, _ = do(context.WithoutCancel(ctx), c.server)
 	}
-	switch {
-	case c.p.chance(40):
+	if c.p.chance(40) {
 		c.p.sim.tally.Add("commands delivered again, late", 1)
 		c.p.later(again)
-	case c.p.chance(40):
+	} else if c.p.chance(40) {
 		c.p.sim.tally.Add("commands that arrived after their caller gave up", 1)
 		c.p.later(again)
 		wait(ctx, giveUp)
