@@ -17,10 +17,11 @@ func Gone(err error) bool {
 	return slices.ContainsFunc(goneCodes, func(c contracts.Code) bool { return errors.Is(err, c) })
 }
 
-// Rejected reports whether the same request would be rejected again: the caller lacks a right, the request is invalid, or the document is damaged.
+// Rejected reports whether the same request would be rejected again: the caller lacks a right, the request is invalid, the
+// document is damaged, or the server has no such service.
 func Rejected(err error) bool {
 	code, info, ok := meaning(err)
-	return ok && (!info.Retryable && info.Status < http.StatusInternalServerError || code == contracts.CodeDocumentDamaged)
+	return ok && (!info.Retryable && info.Status < http.StatusInternalServerError || code == contracts.CodeDocumentDamaged || code == contracts.CodeNotConfigured)
 }
 
 // Unsettled reports whether a request that failed may have been carried out, or may still be.

@@ -27,7 +27,7 @@ func TestOutcome(t *testing.T) {
 		{contracts.CodeInternal, says{unsettled: true}},
 		{contracts.CodeOverloaded, says{}},
 		{contracts.CodeRateLimited, says{}},
-		{contracts.CodeNotConfigured, says{}},
+		{contracts.CodeNotConfigured, says{rejected: true}},
 		{contracts.CodeDocumentDamaged, says{rejected: true}},
 		{contracts.CodeUnauthenticated, says{rejected: true}},
 		{contracts.CodePermissionDenied, says{rejected: true, settles: true}},
