@@ -126,8 +126,8 @@ func TestLifeOfAPlacement(t *testing.T) {
 		t.Errorf("after the claim: %s", where.raw)
 	}
 
-	// Another member takes over all that alice has, in one epoch.
-	d.post(chat+"/members/bob/replace", `{"request_id":"r1","kinds":["room"],"replaces":{"member":"alice","incarnation":1767225600000001}}`).wants(t, 200,
+	// Another member takes over all that alice has, in one epoch. It has the label that the claim of the lobby required.
+	d.post(chat+"/members/bob/replace", `{"request_id":"r1","kinds":["room"],"labels":{"zone":"a"},"replaces":{"member":"alice","incarnation":1767225600000001}}`).wants(t, 200,
 		`{"member":"bob","incarnation":1767225605000001,"status":"ACTIVE","epoch":2,"moved":16,"expires_at":"2026-01-01T00:00:15.000Z","remaining_ms":10000,"replayed":false}`)
 	changed(d.post(lobby+"/drain", "{"+held+"}"), "DRAINING")
 	given := d.post(lobby+"/transfer", `{`+held+`,"request_id":"t1"}`).ok(t)
