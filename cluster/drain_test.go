@@ -26,15 +26,15 @@ func (w *world) serves(m joined, n int) {
 	}
 }
 
-// listed is a member as the cluster has it.
-func (w *world) listed(name string) contracts.ClusterMember {
+// ann is that member as the cluster has it.
+func (w *world) ann() contracts.ClusterMember {
 	w.t.Helper()
 	top, err := w.provider().Topology(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, m := range top.Members {
-		if m.Member == name {
+		if m.Member == "ann" {
 			return m
 		}
 	}
@@ -69,11 +69,11 @@ func TestDrainedByAnOperator(t *testing.T) {
 			t.Errorf("%d are served", n)
 		}
 		time.Sleep(time.Minute) // heartbeats
-		if at := w.listed("ann"); at.Status != contracts.MemberDraining || at.Incarnation != m.Incarnation() {
+		if at := w.ann(); at.Status != contracts.MemberDraining || at.Incarnation != m.Incarnation() {
 			t.Errorf("%+v, incarnation %d", at, m.Incarnation())
 		}
 		w.stop(m)
-		if at := w.listed("ann"); at.Member != "" {
+		if at := w.ann(); at.Member != "" {
 			t.Errorf("%+v", at)
 		}
 		m.went(t, cluster.Starting, cluster.Ready, cluster.Draining, cluster.Stopped)
@@ -109,7 +109,7 @@ func TestDrain(t *testing.T) {
 		if err := m.Start(t.Context()); err != nil { // and it can be started again
 			t.Fatal(err)
 		}
-		if s := w.listed("ann"); s.Status != contracts.MemberActive {
+		if s := w.ann(); s.Status != contracts.MemberActive {
 			t.Errorf("%+v", s)
 		}
 		time.Sleep(20 * time.Second) // heartbeats of the new incarnation do not say that it drains
@@ -131,7 +131,7 @@ func TestDrainedAndLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if s := m.Status(); s.State != cluster.Draining || m.Incarnation() != 0 || w.listed("ann").Member != "" {
+		if s := m.Status(); s.State != cluster.Draining || m.Incarnation() != 0 || w.ann().Member != "" {
 			t.Errorf("%+v, incarnation %d", s, m.Incarnation())
 		}
 		if err := m.Drain(t.Context()); err != nil {
@@ -202,7 +202,7 @@ func TestChangeOffer(t *testing.T) {
 		m.p.set(nil)
 		offered := func() {
 			t.Helper()
-			if is := w.listed("ann"); !maps.Equal(is.Labels, offer.Labels) || len(is.Kinds) != 2 || is.Weight != 3 || is.Address != "ann:2" {
+			if is := w.ann(); !maps.Equal(is.Labels, offer.Labels) || len(is.Kinds) != 2 || is.Weight != 3 || is.Address != "ann:2" {
 				t.Errorf("%+v", is)
 			}
 		}
@@ -223,8 +223,8 @@ func TestChangeOffer(t *testing.T) {
 		}
 		offer.Address = "" // it stays as it is
 		offer.Weight = 2
-		if err := m.ChangeOffer(t.Context(), offer); err != nil || w.listed("ann").Address != "ann:2" || w.listed("ann").Weight != 2 {
-			t.Errorf("%v: %+v", err, w.listed("ann"))
+		if err := m.ChangeOffer(t.Context(), offer); err != nil || w.ann().Address != "ann:2" || w.ann().Weight != 2 {
+			t.Errorf("%v: %+v", err, w.ann())
 		}
 		offer.Weight = 3
 		if err := m.ChangeOffer(t.Context(), offer); err != nil {

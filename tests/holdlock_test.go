@@ -148,7 +148,7 @@ func (h *holder) takeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Do(t.Context(), "orders", nil, func(ctx context.Context, l *locks.Lock) error {
+	if err := c.Do(t.Context(), "orders", nil, func(_ context.Context, l *locks.Lock) error {
 		if !h.step(l.Token()) {
 			t.Error("the guard rejected the next holder")
 		}

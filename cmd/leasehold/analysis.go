@@ -24,7 +24,7 @@ type analysisCmd struct {
 
 // AfterApply reads the flags together.
 func (c *analysisCmd) AfterApply() error {
-	c.output.settle()
+	c.settle()
 	return c.remote.AfterApply()
 }
 

@@ -137,7 +137,7 @@ type inTenant struct {
 
 // AfterApply reads the flags together.
 func (c *inTenant) AfterApply() error {
-	c.output.settle()
+	c.settle()
 	return c.remote.AfterApply()
 }
 

@@ -203,7 +203,7 @@ func (s *Service) Join(ctx context.Context, c Join) (MemberOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return MemberOutcome{}, err
 	}
-	c.TTL = orDefault(c.TTL, DefaultTTL)
+	c.TTL = cmp.Or(c.TTL, DefaultTTL)
 	names := []string{c.Member}
 	if c.Replaces.Member != "" {
 		names = append(names, c.Replaces.Member)

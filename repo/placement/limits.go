@@ -130,13 +130,6 @@ func checkOther(member string) error {
 	return field.Errorf("replaces", "names %q itself: a member that comes back joins", member)
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
-}
-
 func checkRequestID(s string) error { return field.Text("request_id", s, MaxRequestIDBytes) }
 
 func checkToken(n int64) error { return field.Range("fencing_token", n, 1, docstore.MaxInt) }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -298,7 +299,7 @@ func (c Heartbeat) State(d docstore.Doc) (LeaseState, error) {
 // Write applies to the lease of the incarnation until it is ended, which takes an eviction: a lease that has expired and which
 // no one has ended goes on. A heartbeat that comes after a later one does not move the end.
 func (c Heartbeat) Write() docstore.Write {
-	ttl := orDefault(c.TTL, DefaultTTL)
+	ttl := cmp.Or(c.TTL, DefaultTTL)
 	return docstore.Write{
 		Key: c.lease(c.Incarnation.Member),
 		If: docstore.All{

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -392,7 +393,7 @@ func (c Claim) decide(v *view) (*grant, *Member, Outcome) {
 		g := v.grant(c.subject(), c.request(), v.placed, c.Need)
 		g.lapsed = v.owner != nil
 		if g.lock = c.LockTTL; c.By == (Incarnation{}) {
-			g.lock = orDefault(c.LockTTL, DefaultLockTTL)
+			g.lock = cmp.Or(c.LockTTL, DefaultLockTTL)
 		}
 		return g, v.placed, Outcome{}
 	}
@@ -493,7 +494,7 @@ func (c Transfer) decide(v *view) (*grant, *Member, Outcome) {
 		o.Code, o.Ineligible = MemberIneligible, to.Eligible(c.Kind, need)
 	default:
 		g := v.grant(c.subject(), c.request(), to, need)
-		g.lock = orDefault(c.LockTTL, DefaultLockTTL)
+		g.lock = cmp.Or(c.LockTTL, DefaultLockTTL)
 		return g, to, Outcome{}
 	}
 	return nil, nil, o
