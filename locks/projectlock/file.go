@@ -60,6 +60,9 @@ type fileLock struct {
 
 	// left reports whether a lease of this process was released and could not be removed: its file is free for this process.
 	left func(id string) bool
+
+	// taken ends that, because the lease's own acquire has taken the file over. It is called under the kernel's lock on the file.
+	taken func(id string)
 }
 
 func (*fileLock) name() Backend { return Fallback }
@@ -144,6 +147,7 @@ func (l *fileLock) acquire(_ context.Context, t *try, a *attempt) (grant, error)
 	g := newGrant(now, TTL)
 	err = f.write(record{a.id, Fallback, a.scope, g.acquiredAt().UnixMilli(), g.expiresAt.UnixMilli()}.encode())
 	if err == nil && t.commit() {
+		l.taken(a.id) // an earlier try of the same acquire may have left it behind
 		return g, nil
 	}
 	undo := f.remove(l.path)
@@ -209,6 +213,9 @@ func (l *fileLock) release(ctx context.Context, over *leftover) error {
 		return err
 	}
 	defer func() { _ = f.close() }() // it was only read
+	if over.held == nil && !l.left(over.id) {
+		return fmt.Errorf("%w: a later try of the same acquire has %s", ErrLost, l.path)
+	}
 	return f.remove(l.path)
 }
 

@@ -67,6 +67,7 @@ type leftover struct {
 	held     *held     // nil if its acquire was given up
 	until    time.Time // when the lock expires, at the latest
 	failures int
+	taken    bool // a later try of its acquire has the lock
 }
 
 // tries is how often a lock is removed before it is left to its expiry.
@@ -110,7 +111,7 @@ func New(folder string, o *Options) (*Project, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder %q: %w", folder, err)
 	}
-	p.backend = &fileLock{path: path, disk: s.disk, clock: s.clock, left: p.isLeftover}
+	p.backend = &fileLock{path: path, disk: s.disk, clock: s.clock, left: p.isLeftover, taken: p.taken}
 	return p, nil
 }
 
@@ -352,6 +353,10 @@ func (p *Project) remove(ctx context.Context, l *leftover) error {
 // remains notes that a lock could not be removed, and warns.
 func (p *Project) remains(l *leftover, err error) {
 	p.mu.Lock()
+	if l.taken {
+		p.mu.Unlock()
+		return
+	}
 	l.failures++
 	n := l.failures
 	if !slices.Contains(p.leftovers, l) {
@@ -410,6 +415,16 @@ func (p *Project) leftover(id string) *leftover {
 		}
 	}
 	return nil
+}
+
+// taken forgets what earlier tries of an acquire left behind, because its file is that of the lease now.
+func (p *Project) taken(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leftovers = slices.DeleteFunc(p.leftovers, func(l *leftover) bool {
+		l.taken = l.taken || l.id == id
+		return l.id == id
+	})
 }
 
 func (p *Project) isLeftover(id string) bool { return p.leftover(id) != nil }

@@ -582,6 +582,39 @@ func TestTryThatHangs(t *testing.T) {
 	}
 }
 
+// TestLeftoverOfTheSameAcquire: a try that was given up leaves its file behind, and the next try of the same acquire takes it over. Then the file is that of
+// a lease again, which no later acquire removes or takes.
+func TestLeftoverOfTheSameAcquire(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		hangs := make(chan struct{})
+		time.AfterFunc(TryTimeout+250*time.Millisecond, func() { close(hangs) })
+		w.disk.on(func(op string) error {
+			switch op {
+			case opWrite:
+				<-hangs
+			case opRemove:
+				return errDisk
+			}
+			return nil
+		})
+		first := w.acquire(nil)
+		if got := time.Since(w.start); got != TryTimeout+500*time.Millisecond {
+			t.Fatalf("acquired after %v", got)
+		}
+		w.disk.on(nil)
+		_, err := w.Acquire(t.Context(), &AcquireOptions{Retry: RetryPolicy{MaxAttempts: 1}})
+		if wantError(t, err, CodeLockUnavailable, false); !errors.Is(err, contracts.CodeLockHeld) {
+			t.Error(err)
+		}
+		if got := w.content(); got == nil || got.ID != first.ID() {
+			t.Errorf("the file has %+v", got)
+		}
+		if err := w.Release(t.Context(), first); err != nil || w.content() != nil {
+			t.Errorf("%v, the file has %+v", err, w.content())
+		}
+	})
+}
+
 // TestCancelledAcquire: the caller's context ends an acquire at once, with nothing held (PRJ-ACQ-2).
 func TestCancelledAcquire(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
