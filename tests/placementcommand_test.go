@@ -53,8 +53,10 @@ func TestPlacementCommand(t *testing.T) {
 	}
 	step("where_chat_room_lobby", 0, "room/lobby is ACTIVE on w1 at w1:1, fencing token N", "")
 	step("events_chat", 0, "TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
+	step("events_chat_--after_2000-01-01T00:00:00+14:00", 0, "TIME member w1 - → ACTIVE epoch 1, 16 partitions moved TIME room/lobby on w1 FREE → ACTIVE token N", "")
+	step("events_chat_--after_YESTERDAY", 2, "", "leasehold: --after \"YESTERDAY\": must be a time such as 2026-01-01T00:00:00.000Z")
 	step("drain_chat_w1_--incarnation_7", 4, "", "leasehold: STALE_INCARNATION: ")
-	step("drain_chat_w1", 0, "w1 drains: 16 partitions went to others, epoch 2; it keeps what it hosts until it hands that over", "")
+	step("drain_chat_w1", 0, "w1 drains: 16 partitions left it, epoch 2; it keeps what it hosts until it hands that over", "")
 
 	for args, has := range map[string]string{
 		"members_chat": `"status":"DRAINING"`, "events_chat": `"kind":"room"`, "drain_chat_w1": `"replayed":true`, "drain_chat_w2": `"exit_code":5`,

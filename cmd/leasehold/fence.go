@@ -55,7 +55,7 @@ type fenceResetCmd struct {
 func (fenceResetCmd) Help() string {
 	return `For a fence that was checked with a token that no lock has given, such as one mistyped: it rejects the tokens of all holders since.
 
-  leasehold fence reset orders-db --token 1797000000000000 --reason "a script sent nanoseconds"
+  leasehold fence reset orders-db --token 1795414766484001 --reason "a mistyped token"
 
 Until a current token has been checked again, those of holders that have lost their lease pass, too: stop them first.`
 }

@@ -172,7 +172,7 @@ func (c *drainCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
 	if err != nil {
 		return p.outcome(err)
 	}
-	return show(s, p.JSON, got, "%s drains: %d partitions went to others, epoch %d; it keeps what it hosts until it hands that over\n",
+	return show(s, p.JSON, got, "%s drains: %d partitions left it, epoch %d; it keeps what it hosts until it hands that over\n",
 		printable(got.Member), got.Moved, got.Epoch)
 }
 
@@ -187,6 +187,13 @@ const eventWait = 8 * time.Second
 
 // Run shows events. With --json it prints one event a line.
 func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
+	if c.After != "" { // the server compares texts: another offset than UTC, or no time at all, would leave out events without a word
+		at, err := time.Parse(time.RFC3339, c.After)
+		if err != nil {
+			return usage("--after %q: must be a time such as 2026-01-01T00:00:00.000Z", c.After)
+		}
+		c.After = at.UTC().Format(contracts.TimeFormat)
+	}
 	server, err := p.placements(c.Cluster)
 	if err != nil {
 		return err
