@@ -193,6 +193,7 @@ func WithoutSecrets(environ []string) []string {
 		name, value, _ := strings.Cut(kv, "=")
 		s, _ := Find(name)
 		v, _ := clientVariable(name)
-		return s.Secret || v.Secret || s.Env == "LEASEHOLD_REDIS_ADDR" && strings.Contains(value, "@")
+		address := s.Env == "LEASEHOLD_REDIS_ADDR" || v.Name == "LEASEHOLD_SERVER"
+		return s.Secret || v.Secret || address && strings.Contains(value, "@") // a URL may have a password
 	})
 }

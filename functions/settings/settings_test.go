@@ -168,7 +168,7 @@ func row(t *testing.T, env string) settings.Setting {
 func TestWithoutSecrets(t *testing.T) {
 	kept := []string{"PATH=/bin", "LEASEHOLD_SERVER=http://x", "LEASEHOLD_AUTH_TOKEN_FILE=/f", "LEASEHOLD_REDIS_ADDR=redis:6379", "AUTH_TOKEN=hunter2", "EMPTY"}
 	env := append(slices.Clone(kept), "LEASEHOLD_AUTH_TOKEN=hunter2", "LEASEHOLD_EXTERNAL_ID_SECRET=hunter2", "LEASEHOLD_REDIS_PASSWORD=hunter2",
-		"LEASEHOLD_TARGET_TOKEN=hunter2", "LEASEHOLD_REDIS_ADDR=redis://u:hunter2@redis:6379")
+		"LEASEHOLD_TARGET_TOKEN=hunter2", "LEASEHOLD_REDIS_ADDR=redis://u:hunter2@redis:6379", "LEASEHOLD_SERVER=https://u:hunter2@x")
 	if got := settings.WithoutSecrets(env); !slices.Equal(got, kept) {
 		t.Errorf("got %q", got)
 	}
