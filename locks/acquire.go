@@ -104,8 +104,9 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contr
 	since := c.o.clock() // when there was no definite response for the first time
 	for {
 		asked = c.o.clock()
+		request := a.request // of this try, which may go on when a.request is that of the next
 		got, err = bounded(waiting, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
-			return c.provider.Acquire(ctx, a.key, a.request)
+			return c.provider.Acquire(ctx, a.key, request)
 		})
 		if err == nil {
 			err = granted(got, a.key, a.request.OwnerID, 0)

@@ -191,8 +191,9 @@ func (l *Lock) renewals(due term.Moment) {
 			return // it lasts for as long as it may be held
 		}
 		asked := clock()
+		request := r // of this try, which may go on when r is that of the next
 		got, err := bounded(ctx, min(tryTime, max(l.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context) (contracts.Lease, error) {
-			return l.client.provider.Renew(ctx, l.key, r)
+			return l.client.provider.Renew(ctx, l.key, request)
 		})
 		if err == nil {
 			err = granted(got, l.key, r.OwnerID, l.token)

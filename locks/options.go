@@ -42,7 +42,8 @@ type Options struct {
 	// RetryFor bounds for how long an acquire is sent again while no definite response arrives; 0 means 10 s.
 	RetryFor time.Duration
 
-	// Observe is called for each event, in their order, one at a time, in a goroutine of its own. nil drops them.
+	// Observe is called for each event, in their order, one at a time, in a goroutine of its own. It must not call [Client.Close], which waits
+	// for it. nil drops them.
 	Observe func(Event)
 
 	clock term.Clock // nil means the process's clocks

@@ -70,18 +70,20 @@ var waits = backoff.Policy{First: time.Second, Max: 10 * time.Second, Min: 100 *
 // that of a request that would be rejected again.
 func (e *Election) Lead(ctx context.Context, lead func(ctx context.Context, l *Leader) error) error {
 	for failed := 0; ; {
-		elected := false
+		var led *locks.Lock
+		var own error // of lead: it may tell of the loss of another lock
 		err := e.locks.Do(ctx, e.key, &e.o, func(ctx context.Context, l *locks.Lock) error {
-			elected = true
-			return lead(ctx, &Leader{l})
+			led = l
+			own = lead(ctx, &Leader{l})
+			return own
 		})
 		switch {
 		case ctx.Err() != nil, errors.Is(err, locks.ErrClosed):
 			return err
-		case elected && errors.Is(err, locks.ErrLost):
+		case led != nil && (errors.Is(context.Cause(led.Context()), locks.ErrLost) || errors.Is(err, locks.ErrLost) && !errors.Is(own, locks.ErrLost)):
 			failed = 0
 			continue // the others have waited, too
-		case elected, errors.Is(err, contracts.CodeLockHeld), lease.Rejected(err):
+		case led != nil, errors.Is(err, contracts.CodeLockHeld), lease.Rejected(err):
 			return err
 		}
 		if err := waits.Sleep(ctx, failed); err != nil {

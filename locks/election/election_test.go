@@ -192,6 +192,23 @@ func TestLeadEnds(t *testing.T) {
 	})
 }
 
+// TestLeadLosesAnotherLock: an error about another lock, which the leader held as well, says nothing about its leadership.
+func TestLeadLosesAnotherLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terms := 0
+		inner := fmt.Errorf("a lock of the leader: %w", locks.ErrLost)
+		err := open(t).candidate(t, "node", nil).Lead(t.Context(), func(context.Context, *election.Leader) error {
+			if terms++; terms > 1 {
+				return nil
+			}
+			return inner
+		})
+		if !errors.Is(err, inner) || terms != 1 {
+			t.Errorf("%v after %d terms", err, terms)
+		}
+	})
+}
+
 // TestObserve: each change is seen, with few requests, and an outage is told once.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
