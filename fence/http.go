@@ -126,10 +126,16 @@ func rejection(err error) *contracts.Error {
 		if !errors.Is(err, code) {
 			continue
 		}
-		if e, ok := errors.AsType[*contracts.Error](err); ok {
-			return e
+		e, ok := errors.AsType[*contracts.Error](err)
+		if !ok {
+			return contracts.Errorf(code, "%v", err)
 		}
-		return contracts.Errorf(code, "%v", err)
+		if info, known := e.Code.Info(); e.Status == 0 && known { // of a store of one's own: without a status there is no response
+			n := *e
+			n.Title, n.Status, n.Retryable = info.Title, info.Status, info.Retryable
+			return &n
+		}
+		return e
 	}
 	e := contracts.Errorf(contracts.CodeUnavailable, "the fencing token could not be checked, and nothing was done; try again")
 	e.Cause = err

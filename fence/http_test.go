@@ -189,6 +189,24 @@ func (h through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
+// bare is a store of one's own, whose error has no more than its code.
+type bare struct{}
+
+func (bare) Check(context.Context, string, int64) error {
+	return &contracts.Error{Code: contracts.CodeStaleToken, HighestToken: 7}
+}
+
+// TestHandlerOfABareError: the status is that of the code.
+func TestHandlerOfABareError(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/x", nil)
+	r.Header.Set(fence.Header, "5")
+	w := httptest.NewRecorder()
+	fence.NewHandler(passes, bare{}, path, nil).ServeHTTP(w, r)
+	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"highest_token":7`) || !strings.Contains(w.Body.String(), `"status":409`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // TestTransport: LS-FENCE-001 from the context of a lock to the handler. A lock that was lost sends nothing, and what its holder sends in spite of that is
 // rejected once the next holder has written.
 func TestTransport(t *testing.T) {
