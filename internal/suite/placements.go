@@ -92,14 +92,6 @@ var placementRaces = map[string]func(docstore.Store) docstore.Store{
 			return w
 		})
 	},
-	"a sweep that does not ask again": func(s docstore.Store) docstore.Store {
-		return change(s, func(w docstore.Write) docstore.Write {
-			if w.Set["reason"] == docstore.String("its owner is gone") && w.Key.Kind == placement.ActivationKind {
-				w.If = nil
-			}
-			return w
-		})
-	},
 	"a blind put": func(s docstore.Store) docstore.Store {
 		return change(s, func(w docstore.Write) docstore.Write {
 			if _, grant := w.Set["claimed_at"]; grant {

@@ -214,6 +214,38 @@ func TestSweepOfDamage(t *testing.T) {
 	}
 }
 
+// TestSweepFreesWhatItRead: an identity that another member claims after the sweep has read it, and before it writes, is that member's.
+func TestSweepFreesWhatItRead(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann")
+	before := w.active(room("lobby"))
+	w.clock.Advance(10 * time.Second)
+	bob := w.join("bob")
+	var claimed placement.Outcome
+	quick := &quicker{Store: w.store, run: func() { claimed = w.claim(room("lobby")) }}
+	swept := must[placement.Swept](w)(placement.New(quick, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0))
+	if swept.Freed != 0 || claimed.Code != placement.OK || claimed.Activation.Owner != bob || claimed.Activation.Token <= before.Token {
+		t.Fatalf("swept %+v; the claim in between: %+v", swept, claimed)
+	}
+	if a := w.lookup(room("lobby")).Activation; a.Owner != bob || a.Phase != placement.Locked || a.Token != claimed.Activation.Token {
+		t.Errorf("after the sweep: %+v", a)
+	}
+}
+
+// quicker is a store before whose first write to an activation another caller does something.
+type quicker struct {
+	docstore.Store
+	run func()
+}
+
+func (q *quicker) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if run := q.run; run != nil && slices.ContainsFunc(writes, func(w docstore.Write) bool { return w.Key.Kind == placement.ActivationKind }) {
+		q.run = nil
+		run()
+	}
+	return q.Store.Write(ctx, writes...)
+}
+
 // TestSweepStoreDown: a store that does not respond ends the sweep, and the next one begins behind the cluster where it ended.
 func TestSweepStoreDown(t *testing.T) {
 	w := newWorld(t)
