@@ -27,17 +27,19 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", key, err)
 	}
-	waiting, cancel := context.WithCancelCause(ctx)
+	calling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if c.ctx.Err() != nil {
 		cancel(ErrClosed)
 	}
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
-	if s.Wait > 0 {
-		defer time.AfterFunc(s.Wait, func() { cancel(errWaited) }).Stop()
+	if calling.Err() != nil {
+		return nil, fmt.Errorf("lock %q: %w", key, context.Cause(calling))
 	}
-	if waiting.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", key, context.Cause(waiting))
+	waiting, stop := context.WithCancelCause(calling)
+	defer stop(nil)
+	if s.Wait > 0 {
+		defer time.AfterFunc(s.Wait, func() { stop(errWaited) }).Stop()
 	}
 	leave, ok := c.queues.enter(waiting, key, false)
 	if !ok {
@@ -54,30 +56,32 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 	a := &acquisition{client: c, ctx: context.WithoutCancel(ctx), key: key, o: s, request: contracts.AcquireRequest{
 		OwnerID: c.o.Owner, RequestID: rand.Text(), TTLSeconds: int64(s.TTL / time.Second), Metadata: s.Metadata,
 	}}
-	asked, got, err := a.ask(waiting)
+	asked, got, err := a.ask(calling, waiting)
 	if err == nil {
 		var l *Lock
-		if l, err = c.hold(ctx, waiting, a, asked, got, leave, working); err == nil {
+		if l, err = c.hold(ctx, calling, a, asked, got, leave, working); err == nil {
 			return l, nil
 		}
 	} else if a.open {
 		c.abandon(a)
 	}
 	leave()
-	if waiting.Err() != nil {
+	switch {
+	case calling.Err() != nil:
+		return nil, ended(key, s, calling, a.last)
+	case waiting.Err() != nil:
 		return nil, ended(key, s, waiting, a.last)
+	default:
+		return nil, fmt.Errorf("lock %q: %w", key, err)
 	}
-	return nil, fmt.Errorf("lock %q: %w", key, err)
 }
 
 // ended is the error of a wait that ended. last is what was heard last, nil if nothing was.
 func ended(key string, s LockOptions, waiting context.Context, last error) error { //nolint:revive // the context is what has ended
 	cause := context.Cause(waiting)
 	switch {
-	case errors.Is(cause, errWaited) && last != nil:
-		return fmt.Errorf("lock %q: not acquired within %v: %w", key, s.Wait, last)
 	case errors.Is(cause, errWaited):
-		return fmt.Errorf("lock %q: no response within %v: %w", key, s.Wait, contracts.CodeDeadlineExceeded)
+		return fmt.Errorf("lock %q: not acquired within %v: %w", key, s.Wait, last)
 	case last != nil:
 		return fmt.Errorf("lock %q: %w, while waiting: %w", key, cause, last)
 	default:
@@ -93,19 +97,23 @@ type acquisition struct {
 	o       LockOptions
 	request contracts.AcquireRequest
 	open    bool  // a try may have been carried out, or may still be
-	last    error // of the last try to which there was a response
+	last    error // of the latest try that was not cut off
 }
 
-// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. asked is the time before the request that
-// the lease is the response to.
-func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
+// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. The first request is not part of the wait: whether
+// the lock is held is known when there was a response. asked is the time before the request that the lease is the response to.
+func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
 	c := a.client
 	var failed int
 	since := c.o.clock() // when there was no definite response for the first time
 	for {
+		asking := waiting
+		if a.last == nil {
+			asking = calling
+		}
 		asked = c.o.clock()
 		request := a.request // of this try, which may go on when a.request is that of the next
-		got, err = bounded(waiting, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
+		got, err = bounded(asking, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
 			return c.provider.Acquire(ctx, a.key, request)
 		})
 		if err == nil {
@@ -115,10 +123,13 @@ func (a *acquisition) ask(waiting context.Context) (asked term.Moment, got contr
 			err = a.late(asked, got)
 		}
 		a.open = err != nil && (lease.Unsettled(err) || a.open && !lease.Settles(err))
-		if err == nil || waiting.Err() != nil {
+		if err == nil || asking.Err() != nil {
 			return asked, got, err
 		}
 		a.last = err
+		if waiting.Err() != nil {
+			return asked, got, err
+		}
 		pause := max(waits.Delay(failed), retryAfter(err))
 		switch {
 		case errors.Is(err, contracts.CodeLockHeld):

@@ -108,6 +108,36 @@ func TestWaitIsBounded(t *testing.T) {
 	}
 }
 
+// TestWaitForTheFirstResponse: whether a lock is held is known when there was a response, however short the wait for it is to be.
+func TestWaitForTheFirstResponse(t *testing.T) {
+	for name, held := range map[string]bool{"held": true, "free": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				if held {
+					defer w.take(w.client(&locks.Options{Owner: "ann"}), "deploy", nil).Unlock(w.t.Context())
+				}
+				w.mu.Lock()
+				w.fault = func(_ context.Context, c call) fault {
+					if c.name == "acquire" {
+						time.Sleep(time.Second)
+					}
+					return fault{}
+				}
+				w.mu.Unlock()
+				begin := time.Now()
+				l, err := w.client(nil).Lock(w.t.Context(), "deploy", &locks.LockOptions{Wait: 50 * time.Millisecond})
+				want(w.t, "after", time.Since(begin), time.Second)
+				if held {
+					wantErr(w.t, "the error", err, contracts.CodeLockHeld)
+					return
+				}
+				wantErr(w.t, "the error", err)
+				want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+			})
+		})
+	}
+}
+
 // TestQueue: goroutines of one client are served in their order; one at a time asks the provider, and one that leaves is skipped.
 func TestQueue(t *testing.T) {
 	inWorlds(t, func(w *world) {

@@ -53,7 +53,7 @@ func begun(ctx context.Context) (e ending) {
 
 // hold makes a lock of a lease, unless it is not wanted any more.
 func (c *Client) hold(
-	ctx, waiting context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
+	ctx, calling context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
 ) (*Lock, error) {
 	l := &Lock{
 		client: c, key: a.key, o: a.o, token: got.FencingToken, working: working, finished: make(chan struct{}), leave: leave,
@@ -64,10 +64,10 @@ func (c *Client) hold(
 		l.most = c.o.clock().Add(a.o.MaxHold)
 	}
 	c.mu.Lock()
-	if waiting.Err() != nil || c.ctx.Err() != nil {
+	if calling.Err() != nil || c.ctx.Err() != nil {
 		c.mu.Unlock()
 		c.discard(a, asked, got)
-		return nil, cmp.Or(context.Cause(waiting), context.Cause(c.ctx))
+		return nil, cmp.Or(context.Cause(calling), context.Cause(c.ctx))
 	}
 	c.held[l] = struct{}{}
 	l.finish = sync.OnceFunc(func() {

@@ -54,7 +54,7 @@ type LockOptions struct {
 	TTL time.Duration // as in Options, which it overrides unless it is 0
 
 	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends. Then the error is
-	// LOCK_HELD.
+	// LOCK_HELD. The first request may take longer than that.
 	Wait time.Duration
 
 	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does.
