@@ -43,6 +43,7 @@ var codes = map[Code]CodeInfo{
 	CodeClockSkew:            {503, true, "clock skew too large"},
 	CodeMachineIDLimit:       {429, true, "too many machine IDs"},
 	CodeLockLimit:            {429, true, "too many locks"},
+	CodePlacementLimit:       {429, true, "too many identities or clusters"},
 	CodeRateLimited:          {429, true, "too many requests"},
 	CodeOverloaded:           {503, true, "server overloaded"},
 	CodeTopologyUndetermined: {409, true, "no member to place on"},

@@ -96,6 +96,7 @@ const (
 	CodeOverloaded           Code = "OVERLOADED"
 	CodePayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
 	CodePermissionDenied     Code = "PERMISSION_DENIED"
+	CodePlacementLimit       Code = "PLACEMENT_LIMIT"
 	CodeRateLimited          Code = "RATE_LIMITED"
 	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
 	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
@@ -186,6 +187,8 @@ func (e Code) Valid() bool {
 	case CodePayloadTooLarge:
 		return true
 	case CodePermissionDenied:
+		return true
+	case CodePlacementLimit:
 		return true
 	case CodeRateLimited:
 		return true
@@ -1401,7 +1404,7 @@ type Problem struct {
 	// OwnerID For LOCK_HELD: the holder.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT: until the server counts the tenant's locks again. For RATE_LIMITED and OVERLOADED: when to send the request again.
+	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.
@@ -1563,6 +1566,9 @@ type TooLarge = Problem
 
 // TooManyLocks A request that was rejected or failed (RFC 9457).
 type TooManyLocks = Problem
+
+// TooManyPlaced A request that was rejected or failed (RFC 9457).
+type TooManyPlaced = Problem
 
 // Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem

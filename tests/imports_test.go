@@ -42,14 +42,15 @@ var imports = map[string][]string{
 
 	// Rules, and the port through which they touch storage.
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/census":                {"repo/docstore"},
 	"repo/docstore":              {},
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
-	"repo/lock":                  {"internal/fencing", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/lock":                  {"internal/fencing", "repo/census", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/page":                  {"repo/docstore", "repo/field"},
-	"repo/placement":             {"internal/backoff", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
+	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement"},
 	"repo/rule":                  {"repo/docstore"},
 

@@ -66,7 +66,9 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
-	a.placement = placement.New(store, &placement.Options{Now: o.Now, Retention: o.Retention})
+	a.placement = placement.New(store, &placement.Options{
+		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
+	})
 	a.watches = newWatches(a.placement, f.timeout, o.Stop)
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)

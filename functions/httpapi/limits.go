@@ -36,6 +36,10 @@ type Limits struct {
 	// LocksPerTenant is how many locks a tenant may have, and how many fences; another one is LOCK_LIMIT. See
 	// [lock.Options].MaxPerTenant. 0: no bound.
 	LocksPerTenant int
+
+	// ClustersPerTenant is how many clusters of placement a tenant can set up, and IdentitiesPerCluster how many identities one has a
+	// record of; another one is PLACEMENT_LIMIT. See placement.Options. 0 is no bound.
+	ClustersPerTenant, IdentitiesPerCluster int
 }
 
 // DefaultPageBytes is the Limits.PageBytes of the programs that serve.

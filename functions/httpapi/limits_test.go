@@ -363,6 +363,36 @@ func (s slowReads) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snap
 	return s.Store.Get(ctx, keys...)
 }
 
+// TestPlacementPerTenant: a cluster or an identity too many has its code.
+func TestPlacementPerTenant(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{
+		Now: d.clock.Now, Limits: httpapi.Limits{ClustersPerTenant: 1, IdentitiesPerCluster: 1},
+	}))
+	const join, claim = `{"request_id":"j1","kinds":["room"],"ttl_seconds":60}`, `{"request_id":"c1"}`
+	for _, c := range []struct {
+		target, body, says, after string
+		limited                   bool
+	}{
+		{"chat/members/ann/join", join, "", "", false},
+		{"other/members/ann/join", join, "the tenant has 1 clusters", "", true},
+		{"chat/activations/room/1/claim", claim, "", "", false},
+		{"chat/activations/room/2/claim", claim, "the cluster has 1 identities", "300", true},
+	} {
+		a := d.post("/v1/tenants/acme/clusters/"+c.target, c.body)
+		if !c.limited {
+			if a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", c.target, a.status, a.raw)
+			}
+			continue
+		}
+		a.refuses(t, http.StatusTooManyRequests, "PLACEMENT_LIMIT", "")
+		if detail, _ := a.body["detail"].(string); a.header.Get("Retry-After") != c.after || !strings.Contains(detail, c.says) {
+			t.Errorf("%s: Retry-After %q, %s", c.target, a.header.Get("Retry-After"), detail)
+		}
+	}
+}
+
 // TestLocksPerTenant: a lock or a fence too many has its code, says what the bound is and when to try again, and is not there.
 func TestLocksPerTenant(t *testing.T) {
 	d := open(t, httpapi.Development{})

@@ -21,6 +21,8 @@ type Config struct {
 	MaxConcurrent                   int64
 	TenantRate, SubjectRate         int64
 	MaxLocksPerTenant               int64
+	MaxClustersPerTenant            int64
+	MaxIdentitiesPerCluster         int64
 	Log                             string
 
 	Store                   string

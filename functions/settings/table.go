@@ -79,6 +79,17 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxLocksPerTenant },
 	},
 	{
+		Env: "LEASEHOLD_MAX_CLUSTERS_PER_TENANT", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Help:  "Clusters of placement that one tenant can set up; the join to another one is PLACEMENT_LIMIT. 0 is no bound.",
+		field: func(c *Config) any { return &c.MaxClustersPerTenant },
+	},
+	{
+		Env: "LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER", Group: groupServer, Type: Number, Default: "0", Min: "0", Placeholder: "N", Entries: apis,
+		Help: "Identities that one cluster of placement may have, also free ones that are still kept; the claim of another one is PLACEMENT_LIMIT. Each " +
+			"process counts every 5 minutes. 0 is no bound.",
+		field: func(c *Config) any { return &c.MaxIdentitiesPerCluster },
+	},
+	{
 		Env: "LEASEHOLD_SHUTDOWN_TIMEOUT", Group: groupServer, Type: Duration, Default: "8s", Entries: Serve | Worker,
 		Variants: []Variant{{Entries: Worker, Default: "20s"}},
 		Help:     "Time for requests or runs in flight after SIGTERM or Ctrl-C; what is left then is cancelled.",

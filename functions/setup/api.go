@@ -16,6 +16,7 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 		Limits: httpapi.Limits{
 			Concurrent: int(c.MaxConcurrent), Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,
 			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate), LocksPerTenant: int(c.MaxLocksPerTenant),
+			ClustersPerTenant: int(c.MaxClustersPerTenant), IdentitiesPerCluster: int(c.MaxIdentitiesPerCluster),
 		},
 	}
 }

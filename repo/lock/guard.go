@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -22,7 +23,7 @@ const FenceKind = "fences"
 type Guard struct {
 	store  docstore.Store
 	now    func() time.Time
-	census *census
+	census *census.Census
 }
 
 // GuardOptions are the settings of [NewGuard]. The zero value works.
@@ -44,7 +45,7 @@ func NewGuard(store docstore.Store, o *GuardOptions) *Guard {
 		g.now = o.Now
 	}
 	if o != nil {
-		g.census = newCensus(store, FenceKind, o.MaxPerTenant, g.now)
+		g.census = census.New(store, FenceKind, o.MaxPerTenant, g.now)
 	}
 	return g
 }
@@ -129,17 +130,17 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 		return FenceOutcome{}, field.Errorf("fencing_token", "%v", err)
 	}
 	var o FenceOutcome
-	err := g.census.within(ctx, c.Tenant, false, func(existing bool) (effect, error) {
+	err := g.census.Within(ctx, c.Tenant, false, func(existing bool) (census.Effect, error) {
 		if !existing {
 			var err error
 			o, err = rule.Run(ctx, g.store, g.now, c)
-			return created, err // as far as is known, there was none before
+			return census.Created, err // as far as is known, there was none before
 		}
 		var err error
 		if o, err = rule.Run(ctx, g.store, g.now, checkExisting{c}); o.Limit {
-			return missing, err
+			return census.Missing, err
 		}
-		return other, err
+		return census.Other, err
 	})
 	return o, err
 }

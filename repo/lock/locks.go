@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
@@ -20,7 +21,7 @@ type Locks struct {
 	now        func() time.Time
 	newLeaseID func() string
 	retention  time.Duration
-	census     *census
+	census     *census.Census
 }
 
 // Bounds of [Options].Retention.
@@ -63,7 +64,7 @@ func New(store docstore.Store, o *Options) *Locks {
 		l.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), KeepForever)
 	}
 	if o != nil {
-		l.census = newCensus(store, Kind, o.MaxPerTenant, l.now)
+		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)
 	}
 	return l
 }
@@ -79,14 +80,14 @@ func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
 		return Outcome{}, err
 	}
 	var o Outcome
-	err := l.census.within(ctx, c.Tenant, true, func(existing bool) (e effect, err error) {
+	err := l.census.Within(ctx, c.Tenant, true, func(existing bool) (e census.Effect, err error) {
 		if existing {
 			o, err = rule.Run(ctx, l.store, l.now, acquireExisting{c})
 		} else {
 			o, err = rule.Run(ctx, l.store, l.now, acquireNoting{c, &e})
 		}
 		if err == nil && o.Code == Limit {
-			e = missing
+			e = census.Missing
 		}
 		return e, err
 	})
@@ -94,9 +95,9 @@ func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if o.Code == Limit {
-		o.RetryAfter = l.census.retryAfter(c.Tenant)
+		o.RetryAfter = l.census.RetryAfter(c.Tenant)
 		o.Detail = fmt.Sprintf("the tenant has %d locks, which is the bound of this server; locks that it has can be acquired, others "+
-			"when some were removed: that is %v after their leases ended", l.census.most, l.retention)
+			"when some were removed: that is %v after their leases ended", l.census.Most(), l.retention)
 	}
 	return o, nil
 }
@@ -123,13 +124,13 @@ func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
 type acquireNoting struct {
 	Acquire
 
-	effect *effect
+	effect *census.Effect
 }
 
 // Granted is that of the acquire.
 func (c acquireNoting) Granted(s State, w rule.When) Outcome {
 	if s.Acquires[1] == "" {
-		*c.effect = created
+		*c.effect = census.Created
 	}
 	return c.Acquire.Granted(s, w)
 }

@@ -95,8 +95,14 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			}).outcome, nil
 		}
 		if v.head.epoch == 0 {
-			if err := s.register(ctx, c); err != nil {
+			switch full, err := s.register(ctx, c); {
+			case err != nil:
 				return MemberOutcome{}, err
+			case full:
+				return v.rejected(MemberOutcome{
+					Code: Limit, Incarnation: p.outcome.Incarnation,
+					Detail: fmt.Sprintf("the tenant has %d clusters, which is the bound of this server: join one of them", s.maxClusters),
+				}).outcome, nil
 			}
 		}
 		r, err := s.store.Write(ctx, writes...)

@@ -26,6 +26,7 @@ const (
 	StaleIncarnation Code = "STALE_INCARNATION" // the incarnation is not the current one, or has ended
 	ClusterFull      Code = "CLUSTER_FULL"      // the cluster has as many members, or as much about them, as an epoch can hold
 	ClusterDiffers   Code = "CLUSTER_DIFFERS"   // the cluster was set up otherwise than the caller asks for
+	Limit            Code = "PLACEMENT_LIMIT"   // as many identities or clusters as there may be: see [Options]
 	LateAnswer       Code = "LEASE_EXPIRED"     // the lease was over when the store responded
 	RequestIDReused  Code = "REQUEST_ID_REUSED" // the request_id was used for something else, or for what has ended since
 )
@@ -44,7 +45,7 @@ type Outcome struct {
 
 	Epoch      int64         // by which the command was decided; 0 if it does not depend on one
 	At         time.Time     // the store's time of the decision
-	RetryAfter time.Duration // for Locking
+	RetryAfter time.Duration // for Locking and Limit
 	Ineligible Ineligible    // for MemberIneligible
 	Detail     string        // a sentence for people, may be empty
 }

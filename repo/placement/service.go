@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -26,7 +27,11 @@ type Service struct {
 	store     docstore.Store
 	now       func() time.Time
 	retention time.Duration
-	ahead     atomic.Int64 // by how much the store's clock is ahead of ours, about; see learn
+
+	identities  *census.Census
+	maxClusters int
+
+	ahead atomic.Int64 // by how much the store's clock is ahead of ours, about; see learn
 
 	mu     sync.RWMutex
 	latest map[Cluster]*Topology
@@ -42,6 +47,14 @@ type Options struct {
 	// remove them, and with an activation its state. 0 means DefaultRetention; it is brought into the range from MinRetention to a
 	// century.
 	Retention time.Duration
+
+	// MaxIdentities is how many identities a cluster has a record of at most, free ones included; the claim of another one is Limit, and
+	// what exists can be claimed as before. Each process counts every five minutes. 0 is no bound.
+	MaxIdentities int
+
+	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. Joins that come at the same
+	// time may set up a few more. 0 is no bound.
+	MaxClusters int
 }
 
 // New returns the commands of placement on a store. Options may be nil.
@@ -52,6 +65,9 @@ func New(store docstore.Store, o *Options) *Service {
 	}
 	if o != nil && o.Retention != 0 {
 		s.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), keepForever)
+	}
+	if o != nil {
+		s.identities, s.maxClusters = census.New(store, ActivationKind, o.MaxIdentities, s.now), o.MaxClusters
 	}
 	return s
 }
@@ -333,13 +349,35 @@ func table(m map[string]string) []string {
 // between gets nothing.
 //
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says when to
-// come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch, RequestIDReused and
-// LateAnswer.
+// come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch, RequestIDReused,
+// LateAnswer and Limit. With Options.MaxIdentities the first claims of identities without a record read twice, while they are counted.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	return s.obtain(ctx, c.subject(), c.Need, c.decide)
+	var o Outcome
+	err := s.identities.Within(ctx, c.space(), true, func(existing bool) (effect census.Effect, err error) {
+		o, err = s.obtain(ctx, c.subject(), c.Need, func(v *view) (*grant, *Member, Outcome) {
+			g, to, o := c.decide(v)
+			switch {
+			case g == nil || v.act.rev != 0:
+				effect = census.Other
+			case existing:
+				effect = census.Missing
+				return nil, nil, v.outcome(Limit)
+			default:
+				effect = census.Created
+			}
+			return g, to, o
+		})
+		return effect, err
+	})
+	if err == nil && o.Code == Limit {
+		o.RetryAfter = s.identities.RetryAfter(c.space())
+		o.Detail = fmt.Sprintf("the cluster has %d identities, which is the bound of this server; those that it has can be claimed, others "+
+			"when some were removed: that is %v after they were free", s.identities.Most(), s.retention)
+	}
+	return o, err
 }
 
 // obtain decides on a grant and carries it out, and decides again if anything on which it rests has changed.

@@ -95,13 +95,41 @@ func fatal(err error) bool {
 func (c Cluster) entry() docstore.Key { return docstore.Key{Kind: registryKind, ID: c.space()} }
 
 // register makes a cluster one that sweeps find. It comes before the first epoch, because it belongs to no tenant and so to no
-// step of the cluster.
-func (s *Service) register(ctx context.Context, c Cluster) error {
-	_, err := s.store.Write(ctx, docstore.Write{Key: c.entry(), If: docstore.Absent{}, Set: map[string]docstore.Value{fAt: docstore.Now}})
-	if err != nil {
-		return fmt.Errorf("cluster %q: %w", c.Name, err)
+// step of the cluster. full says that the tenant has as many clusters as it may have, and this is none of them.
+func (s *Service) register(ctx context.Context, c Cluster) (full bool, err error) {
+	if s.maxClusters > 0 {
+		if full, err = s.full(ctx, c); full || err != nil {
+			return full, err
+		}
 	}
-	return nil
+	_, err = s.store.Write(ctx, docstore.Write{Key: c.entry(), If: docstore.Absent{}, Set: map[string]docstore.Value{fAt: docstore.Now}})
+	if err != nil {
+		return false, fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	return false, nil
+}
+
+// full reports whether a tenant has as many clusters as it may have, beside this one. It is asked for clusters without an epoch only.
+func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
+	prefix, others := c.Tenant+"/", 0
+	for q := (docstore.Query{Kind: registryKind, Prefix: prefix, Limit: docstore.MaxLimit}); ; {
+		p, err := s.store.List(ctx, q)
+		if err != nil {
+			return false, fmt.Errorf("clusters of %q: %w", c.Tenant, err)
+		}
+		for _, e := range p.Entries {
+			name := strings.TrimPrefix(e.Key.ID, prefix)
+			if name == c.Name {
+				return false, nil // an earlier join has named it
+			}
+			if !strings.Contains(name, "/") { // otherwise it is of a tenant whose name is longer
+				others++
+			}
+		}
+		if q.After = p.Next; p.Next == "" {
+			return others >= s.maxClusters, nil
+		}
+	}
 }
 
 var markKey = docstore.Key{Kind: markKind, ID: "next"}

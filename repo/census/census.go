@@ -1,4 +1,5 @@
-package lock
+// Package census keeps callers from creating documents without end: a rule asks it before it creates one.
+package census
 
 import (
 	"context"
@@ -15,16 +16,16 @@ const countEvery = 5 * time.Minute
 const (
 	countTimeout = time.Minute // for one count
 	maxCounts    = 8           // tenants that are counted at once
+	countPage    = 100         // documents in one read: they may be large
 	maxTallies   = 10_000      // tenants that are remembered before those that are idle are forgotten
 )
 
-// census keeps tenants from creating documents without end. It counts the documents of a tenant now and then, and adds those that
-// this process creates. Others may create documents in between: the bound holds for each process exactly, but for requests that are
+// Census bounds the documents of a kind that a tenant has. It counts them now and then, and adds those that this process creates. Others may create documents in between: the bound holds for each process exactly, but for requests that are
 // under way, and for all together only after the next count. A document that exists is never counted against its writer, so that
 // what is held can be renewed and released, and taken again, at the bound.
 //
-// A nil *census bounds nothing.
-type census struct {
+// A nil *Census bounds nothing.
+type Census struct {
 	store docstore.Store
 	kind  string
 	most  int
@@ -45,34 +46,36 @@ type tally struct {
 	err      error         // of the last count
 }
 
-func newCensus(store docstore.Store, kind string, most int, now func() time.Time) *census {
+// New returns a census of the documents of a kind, most at most; nil, which bounds nothing, if most is not positive. now must be monotonic.
+func New(store docstore.Store, kind string, most int, now func() time.Time) *Census {
 	if most <= 0 {
 		return nil
 	}
-	return &census{store: store, kind: kind, most: most, now: now, slots: make(chan struct{}, maxCounts), tenants: make(map[string]*tally)}
+	return &Census{store: store, kind: kind, most: most, now: now, slots: make(chan struct{}, maxCounts), tenants: make(map[string]*tally)}
 }
 
-// effect is what a command did.
-type effect int
+// Effect is what a command did.
+type Effect int
 
+// The effects of a command.
 const (
-	other   effect = iota // created no document
-	created               // created one
-	missing               // would have to create one, and must not
+	Other   Effect = iota // created no document
+	Created               // created one
+	Missing               // would have to create one, and must not
 )
 
-// within runs a command on a document of a tenant. try runs it; with existing it must not create the document. If there is no room for
+// Within runs a command on a document of a tenant. try runs it; with existing it must not create the document. If there is no room for
 // another document, the outcome of that try stands.
 //
 // tells says that try can tell whether it created a document. Then one try is enough while the tenant is known to have room; otherwise a
 // command that creates a document costs a try more.
-func (c *census) within(ctx context.Context, tenant string, tells bool, try func(existing bool) (effect, error)) error {
+func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func(existing bool) (Effect, error)) error {
 	if c == nil {
 		_, err := try(false)
 		return err
 	}
 	if !tells || !c.reserve(tenant) {
-		if e, err := try(true); e != missing || err != nil {
+		if e, err := try(true); e != Missing || err != nil {
 			return err
 		}
 		if err := c.refresh(ctx, tenant); err != nil {
@@ -83,12 +86,12 @@ func (c *census) within(ctx context.Context, tenant string, tells bool, try func
 		}
 	}
 	e, err := try(false)
-	c.settle(tenant, e == created || err != nil) // after an error it may have been created
+	c.settle(tenant, e == Created || err != nil) // after an error it may have been created
 	return err
 }
 
 // reserve counts a document that may be created, unless the tenant is at its bound or was never counted.
-func (c *census) reserve(tenant string) bool {
+func (c *Census) reserve(tenant string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
@@ -105,7 +108,7 @@ func (c *census) reserve(tenant string) bool {
 	return true
 }
 
-func (c *census) settle(tenant string, created bool) {
+func (c *Census) settle(tenant string, created bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
@@ -117,7 +120,7 @@ func (c *census) settle(tenant string, created bool) {
 }
 
 // refresh counts a tenant that was not counted lately, and waits for that.
-func (c *census) refresh(ctx context.Context, tenant string) error {
+func (c *Census) refresh(ctx context.Context, tenant string) error {
 	c.mu.Lock()
 	t := c.tenants[tenant]
 	if t == nil {
@@ -142,13 +145,13 @@ func (c *census) refresh(ctx context.Context, tenant string) error {
 	return t.err
 }
 
-func (c *census) stale(t *tally) bool {
+func (c *Census) stale(t *tally) bool {
 	return t.counted.IsZero() || c.now().Sub(t.counted) >= countEvery
 }
 
 // begin begins a count, unless one is under way. c.mu is held. The count does not end with the request that needs it: the next
 // ones need it, too.
-func (c *census) begin(tenant string, t *tally) {
+func (c *Census) begin(tenant string, t *tally) {
 	if t.counting != nil {
 		return
 	}
@@ -170,10 +173,10 @@ func (c *census) begin(tenant string, t *tally) {
 }
 
 // walk counts documents, up to the bound.
-func (c *census) walk(tenant string) (n int, err error) {
+func (c *Census) walk(tenant string) (n int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
-	q := docstore.Query{Kind: c.kind, Tenant: tenant, Limit: firstRead}
+	q := docstore.Query{Kind: c.kind, Tenant: tenant, Limit: countPage}
 	for {
 		p, err := c.store.List(ctx, q)
 		if err != nil {
@@ -187,7 +190,7 @@ func (c *census) walk(tenant string) (n int, err error) {
 }
 
 // forget drops tenants that have done nothing for a while, when there are many. c.mu is held.
-func (c *census) forget() {
+func (c *Census) forget() {
 	if len(c.tenants) < maxTallies {
 		return
 	}
@@ -198,8 +201,11 @@ func (c *census) forget() {
 	}
 }
 
-// retryAfter is when the tenant may be counted again.
-func (c *census) retryAfter(tenant string) time.Duration {
+// Most is the bound.
+func (c *Census) Most() int { return c.most }
+
+// RetryAfter is when the tenant may be counted again.
+func (c *Census) RetryAfter(tenant string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.tenants[tenant]; t != nil {
