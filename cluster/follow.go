@@ -87,8 +87,18 @@ func (m *Member) learn(l *life, e contracts.PlacementEvent, room chan struct{}) 
 		token = a.Token
 	}
 	m.mu.Unlock()
+	if a != nil && token == 0 { // its own claim is under way; if that fails, this may be another one for this member
+		m.spawn(l, func() {
+			select {
+			case <-a.began:
+				m.learn(l, e, room)
+			case <-l.Context().Done():
+			}
+		})
+		return
+	}
 	if a != nil {
-		if token == 0 || e.FencingToken <= token {
+		if e.FencingToken <= token {
 			return // it is of this activation, or late
 		}
 		m.lose(a, fmt.Errorf("%w: token %d was given to %s", ErrLost, e.FencingToken, e.Member))

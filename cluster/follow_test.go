@@ -213,3 +213,34 @@ func TestEventsThatWereRemoved(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimBesideServe: a claim that others make while the member's own is under way, and fails, is served from the events.
+func TestClaimBesideServe(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann := w.start("ann", nil)
+		ann.p.set(func(request string) (error, bool) {
+			if request == "claim" {
+				time.Sleep(2 * time.Second)
+				return contracts.CodeUnavailable, false
+			}
+			return nil, false
+		})
+		served := make(chan error, 1)
+		go func() {
+			_, err := ann.Serve(t.Context(), room("a"), nil)
+			served <- err
+		}()
+		time.Sleep(500 * time.Millisecond)
+		if _, err := w.provider().Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-served; err == nil {
+			t.Error("served")
+		}
+		time.Sleep(5 * time.Second)
+		if a := w.record(room("a")); a.Phase != contracts.PhaseActive {
+			t.Errorf("no one carried out the claim: %+v", a)
+		}
+		w.stop(ann)
+	})
+}

@@ -336,12 +336,18 @@ func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error)
 func (l *Locator) Forget(where Location) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.places[where.Identity] == where {
+	if l.places[where.Identity].same(where) {
 		delete(l.places, where.Identity)
 	}
-	if w := (want{where.Identity, where.need}); l.wanted[w] == where {
+	if w := (want{where.Identity, where.need}); l.wanted[w].same(where) {
 		delete(l.wanted, w)
 	}
+}
+
+// same reports whether two locations are one; its address may have changed since it was found.
+func (w Location) same(other Location) bool {
+	other.Address = w.Address
+	return w == other
 }
 
 // Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed, unless it is active

@@ -357,3 +357,31 @@ func BenchmarkCached(b *testing.B) {
 		}
 	}
 }
+
+// TestForgetAtAnotherAddress: a location is forgotten also if the member's address changed since it was found.
+func TestForgetAtAnotherAddress(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann := w.start("ann", nil)
+		if _, err := ann.Serve(t.Context(), room("a"), nil); err != nil {
+			t.Fatal(err)
+		}
+		l, _ := w.locator(nil)
+		if _, err := l.Locate(t.Context(), room("a"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := ann.ChangeOffer(t.Context(), cluster.Offer{Kinds: []string{"room"}, Address: "ann:2"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
+		where, ok := l.Cached(room("a"), nil)
+		if !ok || where.Address != "ann:2" {
+			t.Errorf("%+v, %v", where, ok)
+		}
+		l.Forget(where)
+		if where, ok := l.Cached(room("a"), nil); ok {
+			t.Errorf("not forgotten: %+v", where)
+		}
+		l.Stop()
+		w.stop(ann)
+	})
+}

@@ -257,7 +257,11 @@ func (m *Member) run(l *life) {
 // Stop hands over what the member serves, leaves the cluster and releases everything. When ctx ends first, what is left is dropped: its
 // contexts end, and others have it when the lease of the member ends; the error says so.
 func (m *Member) Stop(ctx context.Context) error {
-	m.change(Draining, m.Incarnation(), nil, Ready, NotReady)
+	var is State
+	for again := true; again; again = is == Ready || is == NotReady { // it was Starting, and became Ready in between
+		m.change(Draining, m.Incarnation(), nil, Ready, NotReady)
+		is = m.Status().State
+	}
 	m.mu.Lock()
 	cancel, done, l, first := m.cancel, m.done, m.life, !m.stopping
 	m.stopping = true
@@ -265,7 +269,7 @@ func (m *Member) Stop(ctx context.Context) error {
 	if done == nil {
 		return nil
 	}
-	switch m.Status().State {
+	switch is {
 	case Starting:
 		cancel(errStopped)
 	case Draining:

@@ -264,8 +264,8 @@ func (w *sweeping) walk(ctx context.Context, c Cluster, k docstore.Key, p progre
 	for p.stage != "" && w.left > 0 {
 		i := slices.IndexFunc(stages, func(s stage) bool { return s.kind == p.stage })
 		next, err := stages[i].do(w, ctx, c, p.after)
-		if err != nil {
-			return err
+		if err != nil { // often that of a sweep whose time is over: the next one goes on here, not where this one began
+			return errors.Join(err, w.save(ctx, k, p, moved))
 		}
 		moved = true
 		if p.after = next; next == "" {
@@ -277,9 +277,16 @@ func (w *sweeping) walk(ctx context.Context, c Cluster, k docstore.Key, p progre
 	if p.stage != "" {
 		w.done.More = true
 	}
+	return w.save(ctx, k, p, moved)
+}
+
+// save keeps how far a walk came, if it came anywhere, also when the time of the sweep is over.
+func (w *sweeping) save(ctx context.Context, k docstore.Key, p progress, moved bool) error {
 	if !moved {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
 	if _, err := w.store.Write(ctx, p.write(k)); err != nil {
 		return fmt.Errorf("progress of the sweep: %w", err)
 	}
@@ -330,7 +337,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 	}
 	if len(abandoned) > 0 {
 		// An owner that joined since is in the epoch that is current now; one that is not is gone for ever.
-		if t, err = w.Topology(ctx, c); err != nil {
+		if t, err = w.Topology(ctx, c); err != nil || t == nil { // someone has removed the cluster from the store
 			return "", err
 		}
 	}

@@ -301,3 +301,40 @@ func TestSweepRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepOutOfTime: a sweep whose time is over keeps how far it came, so that the next one goes on there.
+func TestSweepOutOfTime(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann")
+	for i := range 1000 {
+		w.claim(room(fmt.Sprintf("%04d", i)))
+	}
+	w.clock.Advance(10 * time.Second)
+	freed := 0
+	for range 10 {
+		s, err := placement.New(&tired{w.store, 2}, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)
+		if freed += s.Freed; err == nil {
+			break
+		} else if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	if freed != 1000 {
+		t.Errorf("%d of 1000 were freed by ten sweeps that have time for 500 each", freed)
+	}
+}
+
+// tired is a store that has time for so many pages of activations in a sweep.
+type tired struct {
+	docstore.Store
+	pages int
+}
+
+func (s *tired) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	if q.Kind == placement.ActivationKind {
+		if s.pages--; s.pages < 0 {
+			return docstore.Page{}, context.DeadlineExceeded
+		}
+	}
+	return s.Store.List(ctx, q)
+}
