@@ -264,7 +264,7 @@ func (w *sweeping) walk(ctx context.Context, c Cluster, k docstore.Key, p progre
 	for p.stage != "" && w.left > 0 {
 		i := slices.IndexFunc(stages, func(s stage) bool { return s.kind == p.stage })
 		next, err := stages[i].do(w, ctx, c, p.after)
-		if err != nil { // often that of a sweep whose time is over: the next one goes on here, not where this one began
+		if err != nil { // often that of a sweep whose time has run out: the next one goes on here, not where this one began
 			return errors.Join(err, w.save(ctx, k, p, moved))
 		}
 		moved = true
@@ -337,7 +337,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 	}
 	if len(abandoned) > 0 {
 		// An owner that joined since is in the epoch that is current now; one that is not is gone for ever.
-		if t, err = w.Topology(ctx, c); err != nil || t == nil { // someone has removed the cluster from the store
+		if t, err = w.Topology(ctx, c); err != nil || t == nil { // the cluster was removed from the store meanwhile
 			return "", err
 		}
 	}

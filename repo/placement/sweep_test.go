@@ -302,7 +302,7 @@ func TestSweepRequests(t *testing.T) {
 	}
 }
 
-// TestSweepOutOfTime: a sweep whose time is over keeps how far it came, so that the next one goes on there.
+// TestSweepOutOfTime: a sweep that runs out of time keeps how far it came, so that the next one goes on there.
 func TestSweepOutOfTime(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann")
