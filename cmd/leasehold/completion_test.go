@@ -113,6 +113,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	for _, v := range os.Environ() { // the commands that tests run have no settings but those of the tests
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LEASEHOLD_") {
+			_ = os.Unsetenv(name)
+		}
+	}
 	os.Exit(m.Run())
 }
 
