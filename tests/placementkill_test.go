@@ -329,8 +329,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 		activations += len(o)
 	}
 	slices.Sort(failovers)
-	if len(failovers) == 0 || killed == 0 || frozen == 0 || stale < suite.AtDepth(0, 1) {
-		t.Fatalf("%d failovers, %d killed, %d frozen, %d stale entries", len(failovers), killed, frozen, stale)
+	if len(failovers) == 0 || killed == 0 || frozen == 0 { // whether an entry of a frozen process comes late is chance
+		t.Fatalf("%d failovers, %d killed, %d frozen", len(failovers), killed, frozen)
 	}
 	t.Logf("%d processes killed, %d frozen for %v; %d activations of %d rooms, none active twice; %d entries, %d stale ones rejected; "+
 		"from a room's last entry to the next process's first: p50 %v, at most %v, at a ttl of %v",
