@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -85,7 +83,7 @@ func (o *Options) settings() (Options, error) {
 	s.TTL = cmp.Or(s.TTL, DefaultTTL)
 	s.RetryFor = cmp.Or(s.RetryFor, 10*time.Second)
 	if s.Owner == "" {
-		s.Owner = processName()
+		s.Owner = owner.Process(strings.ToLower(rand.Text()[:12]))
 	}
 	if s.clock == nil {
 		s.clock = term.Now
@@ -93,7 +91,7 @@ func (o *Options) settings() (Options, error) {
 	if s.RetryFor < 0 {
 		return s, fmt.Errorf("Options.RetryFor is %v: must not be negative", s.RetryFor)
 	}
-	return s, errors.Join(checkText("Options.Owner", s.Owner, 256), checkTTL("Options.TTL", s.TTL))
+	return s, errors.Join(owner.CheckText("Options.Owner", s.Owner, 256), checkTTL("Options.TTL", s.TTL))
 }
 
 // settings are LockOptions with their defaults.
@@ -106,7 +104,7 @@ func (c *Client) settings(key string, o *LockOptions) (LockOptions, error) {
 	s.Poll = cmp.Or(s.Poll, 2*time.Second)
 	s.Margin = cmp.Or(s.Margin, s.TTL/10)
 	s.Metadata = maps.Clone(s.Metadata)
-	if err := errors.Join(checkText("the key", key, 256), checkTTL("LockOptions.TTL", s.TTL)); err != nil {
+	if err := errors.Join(owner.CheckText("the key", key, 256), checkTTL("LockOptions.TTL", s.TTL)); err != nil {
 		return s, err
 	}
 	switch {
@@ -127,30 +125,4 @@ func checkTTL(name string, ttl time.Duration) error {
 		return fmt.Errorf("%s is %v: must be whole seconds from 1s to %v", name, ttl, MaxTTL)
 	}
 	return nil
-}
-
-func checkText(name, s string, most int) error {
-	switch {
-	case s == "" || len(s) > most:
-		return fmt.Errorf("%s has %d bytes: must have 1 to %d", name, len(s), most)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s %q: must be UTF-8 without control characters", name, s)
-	default:
-		return nil
-	}
-}
-
-// processName is "host-random", of characters that a server takes as the suffix of a verified name.
-func processName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "host"
-	}
-	host = strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
-			return r
-		}
-		return '-'
-	}, host)
-	return fmt.Sprintf("%.40s-%.12s", host, strings.ToLower(rand.Text()))
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -57,7 +57,7 @@ func (o *Options) settings() (Options, error) {
 		s.Heartbeat = s.TTL / 5
 	}
 	if s.Owner == "" {
-		s.Owner = processName()
+		s.Owner = owner.Process(strconv.Itoa(os.Getpid()))
 	}
 	if s.RequestID == "" {
 		s.RequestID, s.madeUp = rand.Text(), true
@@ -82,7 +82,7 @@ func (o *Options) settings() (Options, error) {
 	case s.MaxFailures < 0:
 		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
 	}
-	return s, errors.Join(checkText("Options.Owner", s.Owner, 256), checkText("Options.RequestID", s.RequestID, 128))
+	return s, errors.Join(owner.CheckText("Options.Owner", s.Owner, 256), owner.CheckText("Options.RequestID", s.RequestID, 128))
 }
 
 // checkID reports whether a document can have the ID.
@@ -90,31 +90,5 @@ func checkID(id string) error {
 	if strings.Contains(id, "/") || id == "." || id == ".." {
 		return fmt.Errorf("the analysis ID cannot be %q: it is the name of one document, without \"/\"", id)
 	}
-	return checkText("the analysis ID", id, maxIDBytes)
-}
-
-func checkText(name, s string, most int) error {
-	switch {
-	case s == "" || len(s) > most:
-		return fmt.Errorf("%s has %d bytes: must have 1 to %d", name, len(s), most)
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s %q: must be UTF-8 without control characters", name, s)
-	default:
-		return nil
-	}
-}
-
-// processName is "host-pid", of characters that a gate takes as the suffix of a verified name.
-func processName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "host"
-	}
-	host = strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
-			return r
-		}
-		return '-'
-	}, host)
-	return fmt.Sprintf("%.40s-%d", host, os.Getpid())
+	return owner.CheckText("the analysis ID", id, maxIDBytes)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/locks"
 )
@@ -82,7 +84,7 @@ func New(folder string, o *Options) (*Project, error) {
 	}
 	s.Name = cmp.Or(s.Name, DefaultName)
 	if s.Owner == "" {
-		s.Owner = processName()
+		s.Owner = owner.Process(fmt.Sprintf("%d-%.8s", os.Getpid(), newID()))
 	}
 	if s.Warn == nil {
 		s.Warn = func(error) {}
@@ -96,7 +98,7 @@ func New(folder string, o *Options) (*Project, error) {
 	if len(s.Name) > 240 || !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl) {
 		return nil, fmt.Errorf("Options.Name %.50q: must have 1 to 240 bytes of UTF-8 without control characters", s.Name)
 	}
-	if len(s.Owner) > 64 || strings.ContainsFunc(s.Owner, notOwner) {
+	if len(s.Owner) > 64 || !owner.Plain(s.Owner) {
 		return nil, fmt.Errorf(`Options.Owner %.100q: must have 1 to 64 letters, digits, ".", "_" and "-"`, s.Owner)
 	}
 	p := &Project{clock: s.clock, events: events{now: func() time.Time { return s.clock().Wall() }, warn: s.Warn}}

@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/lease"
@@ -233,24 +229,4 @@ func unsettled(err error) bool {
 // unread reports whether a request was rejected before the lock was looked at, so that earlier ones are as open as before.
 func unread(err error) bool {
 	return errors.Is(err, contracts.CodeRateLimited) || errors.Is(err, contracts.CodeUnauthenticated) || errors.Is(err, contracts.CodeOverloaded)
-}
-
-// processName tells this process and this project from all others.
-func processName() string {
-	host, err := os.Hostname()
-	host = strings.Map(func(r rune) rune {
-		if notOwner(r) {
-			return '-'
-		}
-		return r
-	}, host)
-	if err != nil {
-		host = "host"
-	}
-	return fmt.Sprintf("%.30s-%d-%.8s", cmp.Or(host, "host"), os.Getpid(), newID())
-}
-
-// notOwner reports whether a character cannot be part of an owner.
-func notOwner(r rune) bool {
-	return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 }
