@@ -71,7 +71,7 @@ func (h *logger) Activate(ctx context.Context, a cluster.Activation) error {
 				os.Exit(complain(err)) // the test has ended
 			}
 			_ = r.Body.Close()
-			time.Sleep(25 * time.Millisecond)
+			time.Sleep(25 * time.Millisecond) // the pace at which it appends
 		}
 	}()
 	return nil
@@ -167,11 +167,12 @@ func TestPlacementOfProcesses(t *testing.T) {
 	var background, thaws sync.WaitGroup
 
 	// The members.
-	started := 0
+	started, names := 0, make([]string, slots)
 	launchMember := func(slot int) *exec.Cmd {
 		started++
+		names[slot] = fmt.Sprintf("m%d-%d", slot, started)
 		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(environment(), childVariable+"=placement member", "SERVER="+p.url, "LOG="+listener.URL, fmt.Sprintf("NAME=m%d-%d", slot, started))
+		cmd.Env = append(environment(), childVariable+"=placement member", "SERVER="+p.url, "LOG="+listener.URL, "NAME="+names[slot])
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		stdin, err := cmd.StdinPipe()
@@ -237,6 +238,15 @@ func TestPlacementOfProcesses(t *testing.T) {
 	// What befalls them.
 	var failovers []time.Duration
 	killed, frozen := 0, 0
+	asleep := make(chan struct{}, slots/2)
+	serves := func(member string) bool {
+		for n := range rooms {
+			if log.latest(room(n)).member == member {
+				return true
+			}
+		}
+		return false
+	}
 	for begin := time.Now(); time.Since(begin) < lasts; pauseFor(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond) {
 		slot := random.IntN(slots)
 		victim := running[slot]
@@ -248,12 +258,21 @@ func TestPlacementOfProcesses(t *testing.T) {
 			running[slot] = launchMember(slot)
 			continue
 		}
+		if len(asleep) == cap(asleep) {
+			continue // the others must be able to take over what it has
+		}
 		frozen++
+		asleep <- struct{}{}
+		name := names[slot]
 		if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		thaws.Go(func() {
+			defer func() { <-asleep }()
 			pauseFor(ctx, killTTL*3/2)
+			for ctx.Err() == nil && serves(name) { // so that what it has on its way is stale
+				pauseFor(ctx, 20*time.Millisecond)
+			}
 			_ = victim.Process.Signal(syscall.SIGCONT)
 		})
 	}
@@ -329,8 +348,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 		activations += len(o)
 	}
 	slices.Sort(failovers)
-	if len(failovers) == 0 || killed == 0 || frozen == 0 { // whether an entry of a frozen process comes late is chance
-		t.Fatalf("%d failovers, %d killed, %d frozen", len(failovers), killed, frozen)
+	if len(failovers) == 0 || killed == 0 || frozen == 0 || stale < suite.AtDepth(0, 1) {
+		t.Fatalf("%d failovers, %d killed, %d frozen, %d stale entries", len(failovers), killed, frozen, stale)
 	}
 	t.Logf("%d processes killed, %d frozen for %v; %d activations of %d rooms, none active twice; %d entries, %d stale ones rejected; "+
 		"from a room's last entry to the next process's first: p50 %v, at most %v, at a ttl of %v",

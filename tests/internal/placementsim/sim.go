@@ -362,7 +362,7 @@ func Mutations(t *testing.T, inside Inside) {
 	for name, mutant := range Mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const most = 1000 // the rarest takes some twenty, more than a hundred once in a while
+			const most = 60
 			for seed := range uint64(most) {
 				var err error
 				synctest.Test(t, func(t *testing.T) { _, err = Run(inside(t), seed, mutant, &chaos.Tally{}) })
