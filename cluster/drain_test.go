@@ -68,7 +68,7 @@ func TestDrainedByAnOperator(t *testing.T) {
 		if n := len(other.Activations()); n != 40 || string(w.record(room("7")).State) != "seven" {
 			t.Errorf("%d are served", n)
 		}
-		time.Sleep(time.Minute) // heartbeats
+		time.Sleep(time.Minute) // longer than several leases: it is kept by heartbeats
 		if at := w.ann(); at.Status != contracts.MemberDraining || at.Incarnation != m.Incarnation() {
 			t.Errorf("%+v, incarnation %d", at, m.Incarnation())
 		}
@@ -130,7 +130,7 @@ func TestDrainedAndLost(t *testing.T) {
 		if _, err := other.p.Leave(t.Context(), "ann", contracts.MemberRequest{Incarnation: m.Incarnation()}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // it would have joined again by then
 		if s := m.Status(); s.State != cluster.Draining || m.Incarnation() != 0 || w.ann().Member != "" {
 			t.Errorf("%+v, incarnation %d", s, m.Incarnation())
 		}
@@ -232,7 +232,7 @@ func TestChangeOffer(t *testing.T) {
 		}
 		w.freeze(11 * time.Second) // it loses its lease, and joins again
 		synctest.Wait()
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // it has joined again, and heartbeats have been sent
 		offered()
 		if m.Incarnation() <= first {
 			t.Errorf("incarnation %d after %d", m.Incarnation(), first)

@@ -110,18 +110,18 @@ func TestClaimedBeforeItHasJoined(t *testing.T) {
 		go func() { started <- m.Start(t.Context()) }()
 		time.Sleep(2 * time.Second) // the first join was carried out
 		w.claim("a", time.Hour)
-		time.Sleep(5 * time.Minute)
+		time.Sleep(5 * time.Minute) // longer than events are read back by
 		w.claim("b", time.Hour)
 		if _, err := w.provider().Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "r", Kinds: []string{}, TTLSeconds: 3600}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Minute)
+		time.Sleep(5 * time.Minute) // and again, so that the response is that of a join long ago
 		w.claim("c", time.Hour)
 		m.p.set(nil)
 		if err := <-started; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // it reads events every 250 ms
 		w.active(m, "a", "b", "c")
 		w.stop(m)
 	})
@@ -134,14 +134,14 @@ func TestWriterThatPauses(t *testing.T) {
 		t.Run(pause.String(), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				m := w.start("ann", nil)
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // so that its join is no part of what it reads
 				slow := &pausing{Store: w.store, pause: pause, others: func() { w.claim("b", time.Minute) }}
 				p := direct.Cluster(placement.New(slow, &placement.Options{Now: w.now}), chat)
 				o, err := p.Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "r", LockTTLSeconds: 600})
 				if err != nil || o.Activation.Phase != contracts.PhaseLocked || slow.pause != 0 {
 					t.Fatalf("%+v, %v", o, err)
 				}
-				time.Sleep(3 * time.Second)
+				time.Sleep(3 * time.Second) // it has read the events
 				w.active(m, "a", "b")
 				w.stop(m)
 			})
@@ -160,9 +160,9 @@ type pausing struct {
 func (p *pausing) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
 	if d := p.pause; d > 0 {
 		p.pause = 0
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // a claim of another comes in between
 		p.others()
-		time.Sleep(d - time.Second)
+		time.Sleep(d - time.Second) // the rest of the pause
 	}
 	return p.Store.Write(ctx, w...)
 }
@@ -185,7 +185,7 @@ func TestEventsThatWereRemoved(t *testing.T) {
 					}
 					return nil, false
 				})
-				time.Sleep(10 * time.Second)
+				time.Sleep(10 * time.Second) // it is away before the claim
 				missed := w.claim("a", 10*time.Second)
 				away(w, 25*time.Hour)
 				if _, err := w.store.(docstore.Pruner).Prune(t.Context(), 1000); err != nil {
@@ -230,14 +230,14 @@ func TestClaimBesideServe(t *testing.T) {
 			_, err := ann.Serve(t.Context(), room("a"), nil)
 			served <- err
 		}()
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // the claim of Serve is on its way
 		if _, err := w.provider().Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "other"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-served; err == nil {
 			t.Error("served")
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // it has read the event, and activated the room
 		if a := w.record(room("a")); a.Phase != contracts.PhaseActive {
 			t.Errorf("no one carried out the claim: %+v", a)
 		}

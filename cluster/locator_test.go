@@ -136,8 +136,8 @@ func TestLabels(t *testing.T) {
 		if n := p.count("lookup") - before; n != 0 {
 			t.Errorf("%d lookups of what is active", n)
 		}
-		w.stop(bob) // what was known of it counts no more
-		time.Sleep(5 * time.Second)
+		w.stop(bob)                 // what was known of it counts no more
+		time.Sleep(5 * time.Second) // it reads the epoch every 2 s
 		if _, err := l.Locate(t.Context(), room("x"+id.ID), gpu); !errors.Is(err, contracts.CodeNoEligibleMember) {
 			t.Errorf("%v", err)
 		}

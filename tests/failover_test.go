@@ -115,7 +115,7 @@ func failover(t *testing.T, random *rand.Rand, open func() docstore.Store, visit
 	if a := <-served; a.Token != first.Token {
 		t.Fatalf("%+v serves, %+v was found", a, first)
 	}
-	time.Sleep(failoverTTL + time.Duration(random.Int64N(int64(failoverTTL))))
+	time.Sleep(failoverTTL + time.Duration(random.Int64N(int64(failoverTTL)))) // in the bubble: it dies at any time between two heartbeats
 	died := time.Now()
 	lives[first.Member].dead.Store(true)
 	for {

@@ -330,7 +330,7 @@ func stoppedAndTaken(t *testing.T, s *lockServer, p *supervised) {
 	p.signal(t, syscall.SIGSTOP)
 	waitUntilStopped(t, p.cmd.Process.Pid)
 	for s.held(t, "k") {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the supervisor's clocks must pass the end, too
 	}
 	s.take(t, "k")
 	p.signal(t, syscall.SIGCONT)

@@ -130,7 +130,7 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 				time.Sleep(time.Minute + time.Second/2) // until no event is young
 				store.reset()
 				server.requests.Store(0)
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) // in the bubble: what an hour costs in which nothing happens
 				gets, writes, lists := store.reset()
 				if gets != c.gets || writes != c.writes || lists > c.lists {
 					t.Errorf("%d reads, %d writes and %d lists in an hour, want %d, %d and %d at most", gets, writes, lists, c.gets, c.writes, c.lists)
@@ -147,7 +147,7 @@ func TestCostsOfMembersAndLocators(t *testing.T) {
 					t.Fatalf("%+v, %v", o, err)
 				}
 				<-served
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // in the bubble: what a minute costs
 				again := store.listed.Load() - before
 				t.Logf("the two events of an activation were read %d times", again)
 				if again > c.again {

@@ -70,7 +70,7 @@ func work(ctx context.Context, name, server string) error {
 					return err
 				}
 				fmt.Println(name, "booked")
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) // the pace at which it books
 			}
 		})
 		if !errors.Is(err, locks.ErrLost) {

@@ -29,7 +29,7 @@ func TestSweepLoop(t *testing.T) {
 			defer close(ended)
 			SweepLoop(ctx, clusters, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
-		time.Sleep(10 * time.Minute)
+		time.Sleep(10 * time.Minute) // ten rounds
 		cancel()
 		<-ended
 		if top, err := clusters.Topology(t.Context(), cluster); err != nil || top.Epoch != 2 || top.At.Sub(m.At) > 2*time.Minute {
