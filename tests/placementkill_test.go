@@ -64,14 +64,14 @@ func (h *logger) Activate(ctx context.Context, a cluster.Activation) error {
 			if cluster.Check(ctx) != nil {
 				return
 			}
-			time.Sleep(25 * time.Millisecond) // a process that is stopped here appends too late
+			time.Sleep(45 * time.Millisecond) // a process that is stopped here, as most are, appends too late
 			q := url.Values{"room": {a.ID}, "token": {strconv.FormatInt(a.Token, 10)}, "member": {h.name}, "looked": {strconv.FormatInt(looked.UnixNano(), 10)}}
 			r, err := h.http.Post(h.url+"?"+q.Encode(), "", nil)
 			if err != nil {
 				os.Exit(complain(err)) // the test has ended
 			}
 			_ = r.Body.Close()
-			time.Sleep(25 * time.Millisecond) // the pace at which it appends
+			time.Sleep(5 * time.Millisecond) // the pace at which it appends
 		}
 	}()
 	return nil
