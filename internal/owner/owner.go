@@ -2,6 +2,7 @@
 package owner
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -13,15 +14,20 @@ import (
 // from others on the same host.
 func Process(suffix string) string {
 	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "host"
+	if err != nil {
+		host = ""
 	}
+	return Of(host, suffix)
+}
+
+// Of is the name of a process on a host, whose name is cut to 40 characters; empty if it is not known.
+func Of(host, suffix string) string {
 	host = strings.Map(func(r rune) rune {
 		if !plain(r) {
 			return '-'
 		}
 		return r
-	}, host)
+	}, cmp.Or(host, "host"))
 	return fmt.Sprintf("%.40s-%s", host, suffix)
 }
 

@@ -15,6 +15,17 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// TestOf: names of hosts may be anything.
+func TestOf(t *testing.T) {
+	for host, want := range map[string]string{
+		"": "host-1", "vm.example": "vm.example-1", "my host#ä": "my-host---1", strings.Repeat("h", 41): strings.Repeat("h", 40) + "-1",
+	} {
+		if got := owner.Of(host, "1"); got != want {
+			t.Errorf("%q: %q, want %q", host, got, want)
+		}
+	}
+}
+
 func TestPlain(t *testing.T) {
 	for s, want := range map[string]bool{"a.B_9-": true, "": true, "a b": false, "a#b": false, "ä": false, "a\n": false, "a/b": false} {
 		if owner.Plain(s) != want {

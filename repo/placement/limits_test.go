@@ -1,11 +1,14 @@
 package placement_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
@@ -73,5 +76,23 @@ func TestMaxClusters(t *testing.T) {
 	join("acmf", "c", "ann", placement.OK)
 	join("acme/b", "b", "ann", placement.OK)
 	join("acme/b", "c", "ann", placement.Limit)
-	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 5})
+	// A cluster that was named by a join which then failed is one of those that there may be, and can be set up.
+	failing := placement.New(failingSteps{w.store}, &placement.Options{Now: w.clock.Now, MaxClusters: 2})
+	half := placement.Join{Cluster: placement.Cluster{Tenant: "acmf", Name: "half"}, Member: "ann", RequestID: "join", TTL: time.Hour}
+	if _, err := failing.Join(t.Context(), half); !errors.Is(err, docstore.ErrUnavailable) {
+		t.Error(err)
+	}
+	join("acmf", "d", "ann", placement.Limit)
+	join("acmf", "half", "ann", placement.OK)
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 6})
+}
+
+// failingSteps is a store that writes no more than one document at a time.
+type failingSteps struct{ docstore.Store }
+
+func (s failingSteps) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if len(writes) > 1 {
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	return s.Store.Write(ctx, writes...)
 }
