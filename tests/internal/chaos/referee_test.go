@@ -19,6 +19,10 @@ func event(k chaos.EventKind, token int64, seconds int) chaos.Event {
 	return chaos.Event{Kind: k, Analysis: "a1", Token: token, At: at(seconds), Until: at(seconds + 10)}
 }
 
+func over(token int64, at time.Time) chaos.Event {
+	return chaos.Event{Kind: chaos.Over, Analysis: "a1", Token: token, At: at}
+}
+
 func finished(token int64, seconds int, status string) chaos.Event {
 	return chaos.Event{Kind: chaos.Finished, Analysis: "a1", Token: token, At: at(seconds), Status: status}
 }
@@ -40,6 +44,12 @@ func TestReferee(t *testing.T) {
 		{"a run that is released before it expires", []chaos.Event{
 			granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Over, 1, 4), granted(2, 4, 14),
 		}, ""},
+		{"a release and a grant within a millisecond", []chaos.Event{
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), over(1, at(4).Add(97*time.Microsecond)), granted(2, 4, 14),
+		}, ""},
+		{"a body a millisecond too long", []chaos.Event{
+			granted(1, 0, 10), event(chaos.Begun, 1, 0), over(1, at(4).Add(time.Millisecond)), granted(2, 4, 14),
+		}, "the run of token 1 lasted until"},
 		{"a report that comes late", []chaos.Event{granted(2, 10, 20), granted(1, 0, 10), event(chaos.Begun, 1, 0)}, ""},
 		{"two at once", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), granted(2, 9, 19)}, "the run of token 1 lasted until"},
 		{"two at once after a heartbeat", []chaos.Event{
