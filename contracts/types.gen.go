@@ -79,9 +79,12 @@ const (
 	CodeLeaseExpired         Code = "LEASE_EXPIRED"
 	CodeLeaseLost            Code = "LEASE_LOST"
 	CodeLeaseReleased        Code = "LEASE_RELEASED"
+	CodeLockDelayed          Code = "LOCK_DELAYED"
 	CodeLockHeld             Code = "LOCK_HELD"
 	CodeLockLimit            Code = "LOCK_LIMIT"
+	CodeLockModeDiffers      Code = "LOCK_MODE_DIFFERS"
 	CodeLockNotHeld          Code = "LOCK_NOT_HELD"
+	CodeLockQueueFull        Code = "LOCK_QUEUE_FULL"
 	CodeLockUnreadable       Code = "LOCK_UNREADABLE"
 	CodeMachineIDLimit       Code = "MACHINE_ID_LIMIT"
 	CodeMachineIDsExhausted  Code = "MACHINE_IDS_EXHAUSTED"
@@ -154,11 +157,17 @@ func (e Code) Valid() bool {
 		return true
 	case CodeLeaseReleased:
 		return true
+	case CodeLockDelayed:
+		return true
 	case CodeLockHeld:
 		return true
 	case CodeLockLimit:
 		return true
+	case CodeLockModeDiffers:
+		return true
 	case CodeLockNotHeld:
+		return true
+	case CodeLockQueueFull:
 		return true
 	case CodeLockUnreadable:
 		return true
@@ -249,6 +258,30 @@ func (e Ineligible) Valid() bool {
 	}
 }
 
+// Defines values for LockMode.
+const (
+	LockModeExclusive LockMode = "exclusive"
+	LockModePermits   LockMode = "permits"
+	LockModeRate      LockMode = "rate"
+	LockModeShared    LockMode = "shared"
+)
+
+// Valid indicates whether the value is a known member of the LockMode enum.
+func (e LockMode) Valid() bool {
+	switch e {
+	case LockModeExclusive:
+		return true
+	case LockModePermits:
+		return true
+	case LockModeRate:
+		return true
+	case LockModeShared:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MemberStatus.
 const (
 	MemberActive   MemberStatus = "ACTIVE"
@@ -267,6 +300,30 @@ func (e MemberStatus) Valid() bool {
 	case MemberDraining:
 		return true
 	case MemberLeft:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PastLeaseEnded.
+const (
+	EndedExpired  PastLeaseEnded = "expired"
+	EndedForced   PastLeaseEnded = "forced"
+	EndedReleased PastLeaseEnded = "released"
+	EndedReplaced PastLeaseEnded = "replaced"
+)
+
+// Valid indicates whether the value is a known member of the PastLeaseEnded enum.
+func (e PastLeaseEnded) Valid() bool {
+	switch e {
+	case EndedExpired:
+		return true
+	case EndedForced:
+		return true
+	case EndedReleased:
+		return true
+	case EndedReplaced:
 		return true
 	default:
 		return false
@@ -320,19 +377,46 @@ func (e State) Valid() bool {
 
 // AcquireRequest defines model for AcquireRequest.
 type AcquireRequest struct {
+	// Fair Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. It asks for `wait_seconds`.
+	Fair bool `json:"fair,omitempty"`
+
+	// Limit With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other modes.
+	Limit int64 `json:"limit,omitempty"`
+
+	// LockDelaySeconds How long the lock stays closed if this lease expires or is ended by force. A release opens it at once. Not with the mode `rate`.
+	LockDelaySeconds int64 `json:"lock_delay_seconds,omitempty"`
+
+	// MaxWaiting How many may wait in line, with this request; more is `LOCK_QUEUE_FULL`. Left out, 100.
+	MaxWaiting int64 `json:"max_waiting,omitempty"`
+
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
+
+	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
+	Mode LockMode `json:"mode,omitempty"`
 
 	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
 	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
+	// Replace Take the lock from its holder, if that one was acquired with `replace` as well. With the mode `exclusive` only.
+	Replace bool `json:"replace,omitempty"`
+
 	// RequestID The caller's name for this command, the same for every retry.
 	RequestID RequestID `json:"request_id"`
 
-	// TTLSeconds How long the lease lasts from now, in whole seconds.
-	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+	// TTLSeconds How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none.
+	TTLSeconds TTLSeconds `json:"ttl_seconds,omitempty"`
+
+	// WaitSeconds How long the server waits for a lock that is held before it responds. Send the same request again to wait on: who waits in line keeps the
+	// place for some seconds more.
+	WaitSeconds int64 `json:"wait_seconds,omitempty"`
+
+	// WindowSeconds With `rate`: the length of the window. Not with other modes.
+	WindowSeconds int64 `json:"window_seconds,omitempty"`
 }
 
 // Activation The one activation that an identity can have. After a command of its owner, what the command says and changes.
@@ -988,7 +1072,13 @@ type Lease struct {
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata"`
-	OwnerID  string   `json:"owner_id"`
+
+	// Mode Left out for `exclusive`.
+	Mode    LockMode `json:"mode,omitempty"`
+	OwnerID string   `json:"owner_id"`
+
+	// Permit With `permits`: which one, from 1 to the limit. Tokens of one permit only ever increase.
+	Permit int64 `json:"permit,omitempty"`
 
 	// RemainingMs How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
 	// server need not agree.
@@ -1013,12 +1103,26 @@ type Lock struct {
 	// ExpiresAt ISO 8601, UTC, milliseconds.
 	ExpiresAt    Time           `json:"expires_at"`
 	ForceRelease *ForcedRelease `json:"force_release,omitempty"`
-	LeaseID      string         `json:"lease_id"`
-	LockKey      string         `json:"lock_key"`
+
+	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay.
+	FreeAt Time `json:"free_at,omitempty"`
+
+	// History The last leases that have ended, the latest first.
+	History []PastLease `json:"history,omitempty"`
+
+	// Holders With several leases, or a line: those that last. The members above are of the latest one.
+	Holders []LockHolder `json:"holders,omitempty"`
+	LeaseID string       `json:"lease_id"`
+	Limit   int64        `json:"limit,omitempty"`
+	LockKey string       `json:"lock_key"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata"`
-	OwnerID  string   `json:"owner_id"`
+
+	// Mode Left out for `exclusive`.
+	Mode    LockMode     `json:"mode,omitempty"`
+	OwnerID string       `json:"owner_id"`
+	Refused *LockRefusal `json:"refused,omitempty"`
 
 	// ReleasedAt ISO 8601, UTC, milliseconds.
 	ReleasedAt Time `json:"released_at,omitempty"`
@@ -1029,7 +1133,37 @@ type Lock struct {
 
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+
+	// Waiting Who waits in line, the next one first.
+	Waiting       []LockWaiter `json:"waiting,omitempty"`
+	WindowSeconds int64        `json:"window_seconds,omitempty"`
 }
+
+// LockHolder defines model for LockHolder.
+type LockHolder struct {
+	// AcquiredAt ISO 8601, UTC, milliseconds.
+	AcquiredAt Time `json:"acquired_at"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time   `json:"expires_at"`
+	LeaseID   string `json:"lease_id"`
+
+	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
+	Metadata Metadata `json:"metadata,omitempty"`
+
+	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
+	Mode       LockMode `json:"mode"`
+	OwnerID    string   `json:"owner_id"`
+	Permit     int64    `json:"permit,omitempty"`
+	TTLSeconds int64    `json:"ttl_seconds"`
+}
+
+// LockMode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
+type LockMode string
 
 // LockPage defines model for LockPage.
 type LockPage struct {
@@ -1039,8 +1173,30 @@ type LockPage struct {
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
+// LockRefusal Who was refused last, if the server records that.
+type LockRefusal struct {
+	// At ISO 8601, UTC, milliseconds.
+	At      Time   `json:"at"`
+	OwnerID string `json:"owner_id"`
+}
+
 // LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
 type LockTTLSeconds = int64
+
+// LockWaiter defines model for LockWaiter.
+type LockWaiter struct {
+	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
+	Mode    LockMode `json:"mode"`
+	OwnerID string   `json:"owner_id"`
+
+	// Since ISO 8601, UTC, milliseconds.
+	Since Time `json:"since"`
+
+	// Until When the place is given up, unless the request is sent again.
+	Until Time `json:"until"`
+}
 
 // MachineIDForceRelease defines model for MachineIDForceRelease.
 type MachineIDForceRelease struct {
@@ -1313,6 +1469,29 @@ type Milliseconds = int64
 // "subject#suffix".
 type OwnerID = string
 
+// PastLease A lease that has ended.
+type PastLease struct {
+	// AcquiredAt ISO 8601, UTC, milliseconds.
+	AcquiredAt Time           `json:"acquired_at"`
+	Ended      PastLeaseEnded `json:"ended"`
+
+	// EndedAt ISO 8601, UTC, milliseconds.
+	EndedAt Time `json:"ended_at"`
+
+	// EndedBy With `forced`: the administrator, cut to 32 bytes.
+	EndedBy string `json:"ended_by,omitempty"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// OwnerID Cut to 32 bytes.
+	OwnerID string `json:"owner_id"`
+}
+
+// PastLeaseEnded defines model for PastLease.Ended.
+type PastLeaseEnded string
+
 // Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
 type Phase string
 
@@ -1401,8 +1580,11 @@ type Problem struct {
 	// Instance `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it.
 	Instance string `json:"instance,omitempty"`
 
-	// OwnerID For LOCK_HELD: the holder.
+	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first.
 	OwnerID string `json:"owner_id,omitempty"`
+
+	// Position For LOCK_HELD: the caller's place in line, 1 being the next.
+	Position int64 `json:"position,omitempty"`
 
 	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`

@@ -25,9 +25,7 @@ func (p lockProvider) id(key string) lock.ID { return lock.ID{Tenant: p.tenant, 
 
 // Acquire implements [locks.Provider].
 func (p lockProvider) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
-	return lease(p.service.Acquire(ctx, lock.Acquire{
-		ID: p.id(key), Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
-	}))
+	return lease(p.service.Acquire(ctx, wire.Acquire(p.id(key), r.OwnerID, r)))
 }
 
 // Renew implements [locks.Provider].

@@ -30,9 +30,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err != nil {
 		return err
 	}
-	o, err := a.locks.Acquire(r.Context(), lock.Acquire{
-		ID: lockID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, Metadata: body.Metadata,
-	})
+	o, err := a.locks.Acquire(r.Context(), wire.Acquire(lockID(r), owner, body))
 	auditNote(r, slog.String("owner", owner))
 	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 }

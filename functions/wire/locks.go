@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -16,12 +17,12 @@ func NoLock() error {
 func LockRejection(o lock.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {
-		e.Owner, e.ExpiresAt, e.RetryAfter = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter
+		e.Owner, e.ExpiresAt, e.RetryAfter, e.Position = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter, o.Position
 	}
-	if o.Code == lock.Limit {
+	switch o.Code {
+	case lock.Limit, lock.Delayed, lock.QueueFull:
 		e.RetryAfter = o.RetryAfter
-	}
-	if o.Code == lock.LeaseChanged {
+	case lock.LeaseChanged:
 		e.ExpiresAt = o.Lease.ExpiresAt
 	}
 	return e
@@ -34,6 +35,27 @@ func Lease(o lock.Outcome) contracts.Lease {
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
 		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
+		Mode: mode(l.Mode), Permit: l.Permit,
+	}
+}
+
+// mode is how the contract says a mode; the exclusive one is left out.
+func mode(m lock.Mode) contracts.LockMode {
+	if m == lock.Exclusive {
+		return ""
+	}
+	return contracts.LockMode(m)
+}
+
+// Acquire is an acquire of the contract, by its owner.
+func Acquire(id lock.ID, owner string, r contracts.AcquireRequest) lock.Acquire {
+	if r.Mode == contracts.LockModeExclusive {
+		r.Mode = ""
+	}
+	return lock.Acquire{
+		ID: id, Owner: owner, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+		Mode: lock.Mode(r.Mode), Limit: r.Limit, WindowSeconds: r.WindowSeconds,
+		WaitSeconds: r.WaitSeconds, Fair: r.Fair, MaxWaiting: r.MaxWaiting, Replace: r.Replace, LockDelaySeconds: r.LockDelaySeconds,
 	}
 }
 
@@ -53,7 +75,47 @@ func Lock(s lock.Status) contracts.Lock {
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
 		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
 		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata), ForceRelease: Forced(s),
+		Mode: mode(s.Mode), Limit: s.Limit, WindowSeconds: s.WindowSeconds, FreeAt: Time(s.FreeAt),
+		Holders: each(s.Holders, holder), Waiting: each(s.Waiting, waiter), History: each(s.History, past), Refused: refused(s.Refused),
 	}
+}
+
+func holder(h lock.Holder) contracts.LockHolder {
+	return contracts.LockHolder{
+		LeaseID: h.LeaseID, OwnerID: h.Owner, Mode: fullMode(h.Mode), Permit: h.Permit,
+		AcquiredAt: Time(h.AcquiredAt), ExpiresAt: Time(h.ExpiresAt), TTLSeconds: h.TTLSeconds, Metadata: h.Metadata,
+	}
+}
+
+func waiter(w lock.Waiter) contracts.LockWaiter {
+	return contracts.LockWaiter{OwnerID: w.Owner, Mode: fullMode(w.Mode), Since: Time(w.Since), Until: Time(w.Until)}
+}
+
+func past(p lock.Past) contracts.PastLease {
+	return contracts.PastLease{
+		OwnerID: p.Owner, FencingToken: p.Token, AcquiredAt: Time(p.AcquiredAt), EndedAt: Time(p.EndedAt),
+		Ended: contracts.PastLeaseEnded(p.Ended), EndedBy: p.By,
+	}
+}
+
+func refused(r lock.Refused) *contracts.LockRefusal {
+	if r == (lock.Refused{}) {
+		return nil
+	}
+	return &contracts.LockRefusal{OwnerID: r.Owner, At: Time(r.At)}
+}
+
+// fullMode is a mode that is always said.
+func fullMode(m lock.Mode) contracts.LockMode {
+	return cmp.Or(contracts.LockMode(m), contracts.LockModeExclusive)
+}
+
+// each converts the elements of a list; an empty one is left out.
+func each[A, B any](list []A, convert func(A) B) (out []B) {
+	for _, a := range list {
+		out = append(out, convert(a))
+	}
+	return out
 }
 
 // Forced is how an administrator ended the lease, nil if none did.

@@ -18,6 +18,13 @@ const (
 	MaxMetadata           = 32     // entries
 	MaxMetadataKeyBytes   = 64
 	MaxMetadataValueBytes = 512
+
+	MaxPermits          = 100    // that a lock can have
+	MaxRate             = 1000   // grants in a window
+	MaxWindowSeconds    = 86_400 // a day
+	MaxWaiting          = 100    // in line
+	MaxWaitSeconds      = 20     // of one request: less than the 30 s after which servers, and most proxies, end one
+	MaxLockDelaySeconds = 3600
 )
 
 // ID names a lock.

@@ -20,6 +20,9 @@ const (
 	LeaseReleased   Code = "LEASE_RELEASED"    // the lease was released, by its owner or by force
 	NotOwner        Code = "NOT_OWNER"         // the current lease belongs to another owner
 	LeaseChanged    Code = "LEASE_CHANGED"     // the lease does not expire when its caller thinks: Outcome.Lease says when it does
+	ModeDiffers     Code = "LOCK_MODE_DIFFERS" // the lock is held or waited for in another mode or with another limit; or what was asked for does not exist in its mode
+	QueueFull       Code = "LOCK_QUEUE_FULL"   // as many wait in line as may
+	Delayed         Code = "LOCK_DELAYED"      // a lease was lost, and the lock stays closed for its lock delay
 	NotHeld         Code = "LOCK_NOT_HELD"     // there is no lease to end by force
 	Limit           Code = "LOCK_LIMIT"        // the tenant has as many locks as it may have, see [Options].MaxPerTenant
 	RequestIDReused Code = "REQUEST_ID_REUSED" // the request_id was used with other parameters, or for a lease that has ended
@@ -39,12 +42,72 @@ type Status struct {
 	TTLSeconds int64     // of the latest acquire or renew
 	Metadata   map[string]string
 	Forced     Forced // how the lease was ended, zero unless an administrator did
+
+	Mode          Mode      // empty is Exclusive
+	Limit         int64     // with Permits and Rate
+	WindowSeconds int64     // with Rate
+	FreeAt        time.Time // until then the lock stays closed, see Acquire.LockDelaySeconds; zero if it does not
+	Holders       []Holder  // with several leases, or a line: the leases that last, by token. The fields above are of the latest lease
+	Waiting       []Waiter  // the line, the next one first
+	History       []Past    // the last leases that have ended, the latest first
+	Refused       Refused   // who was refused last, if that is recorded; zero if no one was
+}
+
+// Holder is one lease of a lock that can have several.
+type Holder struct {
+	LeaseID    string
+	Owner      string
+	Mode       Mode  // Exclusive or Shared, or that of the lock
+	Permit     int64 // with Permits: from 1 to the limit; otherwise 0
+	AcquiredAt time.Time
+	ExpiresAt  time.Time
+	TTLSeconds int64
+	Metadata   map[string]string
+}
+
+// Waiter is a request that waits in line.
+type Waiter struct {
+	Owner string
+	Mode  Mode
+	Since time.Time
+	Until time.Time // when the place is given up, unless the request is sent again
+}
+
+// Past is a lease that has ended.
+type Past struct {
+	Owner      string // cut to MaxPastBytes
+	Token      int64
+	AcquiredAt time.Time
+	EndedAt    time.Time
+	Ended      Ended
+	By         string // with EndedForced: the administrator, cut to MaxPastBytes
+}
+
+// MaxPastBytes is how much of a name a [Past] keeps.
+const MaxPastBytes = 32
+
+// Ended is how a lease ended.
+type Ended string
+
+// How leases end.
+const (
+	EndedReleased Ended = "released"
+	EndedExpired  Ended = "expired"
+	EndedForced   Ended = "forced"
+	EndedReplaced Ended = "replaced"
+)
+
+// Refused is who was refused, and when.
+type Refused struct {
+	Owner string
+	At    time.Time
 }
 
 // Lease is a lease as its holder sees it.
 type Lease struct {
 	Status
-	Token int64 // the fencing token
+	Token  int64 // the fencing token
+	Permit int64 // with Permits: which one, from 1 to the limit. Tokens of one permit only ever increase
 }
 
 // Outcome is the result of a command.
@@ -60,6 +123,7 @@ type Outcome struct {
 	Lease Lease
 
 	At         time.Time     // the store's time of the decision
+	Position   int64         // for Held: the caller's place in line, 1 being the next; 0 if it has none
 	RetryAfter time.Duration // for Held: when the lease ends, if its holder does nothing; for Limit: when the tenant may be counted again
 	Detail     string        // a sentence for people that says more than the code, may be empty
 }

@@ -65,8 +65,19 @@ type Acquire struct {
 	ID
 	Owner      string            // owner_id
 	RequestID  string            // the same for every delivery of the same intention
-	TTLSeconds int64             // 1 to MaxTTLSeconds
+	TTLSeconds int64             // 1 to MaxTTLSeconds; 0 with Rate
 	Metadata   map[string]string // labels for people, shown to those who look at the lock
+
+	Mode          Mode  // empty is Exclusive
+	Limit         int64 // with Permits 1 to MaxPermits, with Rate 1 to MaxRate; otherwise 0
+	WindowSeconds int64 // with Rate 1 to MaxWindowSeconds; otherwise 0
+
+	WaitSeconds int64 // 0 to MaxWaitSeconds: how long the request waits for a lock that is held
+	Fair        bool  // waits in line; all modes but Exclusive do
+	MaxWaiting  int64 // how many may wait in line, with this request: 1 to MaxWaiting; 0 is MaxWaiting
+
+	Replace          bool  // takes the lock from a holder that was acquired with Replace, too; only with Exclusive
+	LockDelaySeconds int64 // how long the lock stays closed if the lease expires or is ended by force, 0 to MaxLockDelaySeconds
 
 	// LeaseID becomes the new lease's ID. [Locks] fills it in when it is empty.
 	LeaseID string
@@ -76,7 +87,7 @@ type Acquire struct {
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
-	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), checkTTL(c.TTLSeconds), checkMetadata(c.Metadata))
+	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner), c.checkMode(), checkMetadata(c.Metadata))
 }
 
 func (c Acquire) request() rule.Request {

@@ -223,7 +223,10 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 	held := h.phase == Active && !passed(w.At, h.expires)
 	named := func(token int64) Lease { return Lease{Token: token, Status: Status{Tenant: "acme", Key: "deploy"}} }
 	shown := func(h history, at time.Time) Lease {
-		l := Lease{Status{"acme", "deploy", h.phase, h.lease, h.owner, h.acquired, h.expires, h.released, h.ttl, h.metadata, h.forced}, h.token}
+		l := Lease{Token: h.token, Status: Status{
+			Tenant: "acme", Key: "deploy", Phase: h.phase, LeaseID: h.lease, Owner: h.owner, AcquiredAt: h.acquired, ExpiresAt: h.expires,
+			ReleasedAt: h.released, TTLSeconds: h.ttl, Metadata: h.metadata, Forced: h.forced,
+		}}
 		if h.phase == Active && passed(at, h.expires) {
 			l.Phase = Expired // LS-EXP-001
 		}
