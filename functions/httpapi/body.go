@@ -24,13 +24,26 @@ import (
 // in place of a value, no more than most bytes. Every error names the member at fault, or "body". The Content-Type is not looked at: a body that is
 // no JSON is rejected anyway, and `curl -d` works as it is.
 func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error {
+	body, err := readBody(w, r, most)
+	if err != nil {
+		return err
+	}
+	return parse(body, into)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
+		return nil, contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
 	}
 	if err != nil {
-		return field.Errorf("body", "ended before it was whole")
+		return nil, field.Errorf("body", "ended before it was whole")
 	}
+	return body, nil
+}
+
+// parse is [decode] of a body that was read.
+func parse(body []byte, into any) error {
 	if len(body) == 0 {
 		return field.Errorf("body", "is empty: send a JSON object")
 	}
@@ -58,12 +71,26 @@ func noneMissing(body []byte, into any) error {
 		if f := v.Field(i); f.Kind() != reflect.Int64 || f.Int() != 0 || strings.Contains(options, "omitempty") {
 			continue
 		}
-		var given map[string]jsontext.Value
-		if err := jsonv2.Unmarshal(body, &given); err == nil && given[name] == nil {
-			return field.Errorf(name, "is required: a whole number")
+		if !members(body)[name] {
+			return missing(name)
 		}
 	}
 	return nil
+}
+
+func missing(name string) error { return field.Errorf(name, "is required: a whole number") }
+
+// members returns the names of the members of a body that has been parsed before.
+func members(body []byte) map[string]bool {
+	var values map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(body, &values); err != nil {
+		return nil
+	}
+	given := make(map[string]bool, len(values))
+	for name := range values {
+		given[name] = true
+	}
+	return given
 }
 
 // noNulls rejects null in a body that is well formed: the decoder takes it for a member that was left out, and the contract

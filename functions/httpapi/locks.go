@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -22,8 +24,8 @@ func lockID(r *http.Request) lock.ID {
 }
 
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var body contracts.AcquireRequest
-	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+	body, err := acquireBody(w, r)
+	if err != nil {
 		return err
 	}
 	owner, err := c.owner(body.OwnerID)
@@ -33,6 +35,43 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	o, err := a.locks.Acquire(r.Context(), wire.Acquire(lockID(r), owner, body))
 	auditNote(r, slog.String("owner", owner))
 	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
+}
+
+// acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what is missing. And the rule takes
+// 0 and "" for a member that was left out, which the contract does not.
+func acquireBody(w http.ResponseWriter, r *http.Request) (body contracts.AcquireRequest, err error) {
+	raw, err := readBody(w, r, MaxBodyBytes)
+	if err != nil {
+		return body, err
+	}
+	if err := parse(raw, &body); err != nil {
+		return body, err
+	}
+	given := sync.OnceValue(func() map[string]bool { return members(raw) })
+	has := func(name string) bool { return bytes.Contains(raw, []byte(name)) && given()[name] }
+	if body.Mode == "" && has("mode") {
+		return body, field.Errorf("mode", "must be exclusive, shared, permits or rate")
+	}
+	rate, permits := body.Mode == contracts.LockModeRate, body.Mode == contracts.LockModePermits
+	for _, n := range []struct {
+		name   string
+		value  int64
+		needed bool
+	}{
+		{"ttl_seconds", body.TTLSeconds, !rate},
+		{"limit", body.Limit, rate || permits},
+		{"window_seconds", body.WindowSeconds, rate},
+		{"max_waiting", body.MaxWaiting, false},
+	} {
+		switch {
+		case n.value != 0:
+		case n.needed && !has(n.name):
+			return body, missing(n.name)
+		case !n.needed && has(n.name):
+			return body, field.Errorf(n.name, "must not be 0: leave it out")
+		}
+	}
+	return body, nil
 }
 
 func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
