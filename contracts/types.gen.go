@@ -1093,6 +1093,10 @@ type Lease struct {
 
 	// TTLSeconds How long the lease lasts from now, in whole seconds.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+
+	// WaitedMs With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much more,
+	// counted from before the request was sent.
+	WaitedMs Milliseconds `json:"waited_ms,omitempty"`
 }
 
 // Lock A lock, as every caller of its tenant may see it.

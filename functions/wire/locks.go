@@ -35,7 +35,7 @@ func Lease(o lock.Outcome) contracts.Lease {
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
 		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
-		Mode: mode(l.Mode), Permit: l.Permit,
+		Mode: mode(l.Mode), Permit: l.Permit, WaitedMs: o.Waited.Milliseconds(),
 	}
 }
 

@@ -123,6 +123,7 @@ type Outcome struct {
 	Lease Lease
 
 	At         time.Time     // the store's time of the decision
+	Waited     time.Duration // with Acquire.WaitSeconds: from the beginning of the command to before the request to the store by which it was decided
 	Position   int64         // for Held: the caller's place in line, 1 being the next; 0 if it has none
 	RetryAfter time.Duration // for Held: when the lease ends, if its holder does nothing; for Limit: when the tenant may be counted again
 	Detail     string        // a sentence for people that says more than the code, may be empty
