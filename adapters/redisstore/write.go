@@ -106,12 +106,13 @@ func parseResult(reply reply, writes []docstore.Write) (r docstore.Result, damag
 	r.At = reply.at
 	r.Docs = make([]docstore.Doc, len(writes))
 	switch rest := reply.rest; {
-	case reply.outcome == "applied" && len(writes) == 1 && len(rest) == 1:
+	case reply.outcome == "applied" && len(rest) == len(writes):
 		r.Applied = true
-		r.Docs[0], err = decodeDoc(rest[0])
-		return r, nil, err
-	case reply.outcome == "applied" && len(writes) > 1 && len(rest) == 0:
-		r.Applied = true
+		for i := range rest {
+			if r.Docs[i], err = decodeDoc(rest[i]); err != nil {
+				return r, nil, err
+			}
+		}
 		return r, nil, nil
 	case reply.outcome == "damaged" && len(rest) == 3:
 		damaged, err = parseDamage(rest, writes, r.At)

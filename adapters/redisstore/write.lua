@@ -15,7 +15,7 @@
 --       had before.
 --
 -- Returns an outcome, the time, the number of writes, and
---   applied   the document after; nothing if there are several
+--   applied   for each write the document after
 --   refused   for each write whose condition does not hold: its number, the document found
 --   damaged   the number of a write that cannot be done, the document found, the floor
 -- A document is a list of fields and values, empty if there is none.
@@ -266,7 +266,8 @@ for _, change in ipairs(changes) do
   end
 end
 
-if #changes > 1 then
-  return {'applied', at, string.format('%.0f', writes)}
+local applied = {'applied', at, string.format('%.0f', writes)}
+for _, change in ipairs(changes) do
+  applied[#applied + 1] = redis.call('HGETALL', change.key)
 end
-return {'applied', at, string.format('%.0f', writes), redis.call('HGETALL', changes[1].key)}
+return applied

@@ -134,9 +134,9 @@ type Result struct {
 	// Otherwise At is the later one and Margin is 0, as it is on all stores with a clock.
 	Margin time.Duration
 
-	// Docs has one entry for each write, in order. After an applied single write it holds the document as it now
-	// is (nil after Delete); after several applied writes its entries are nil, because not every store can return them. After a
-	// refusal it holds, for the writes named in Refused, the document found (nil if there was none).
+	// Docs has one entry for each write, in order. After applied writes it holds the documents as they now are (nil after
+	// Delete); after several, a store that cannot return them holds nil for each: DynamoDB. After a refusal it holds, for the
+	// writes named in Refused, the document found (nil if there was none).
 	Docs []Doc
 
 	// Refused lists the indexes of writes whose condition did not hold: at least one when Applied is false, none

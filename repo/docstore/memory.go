@@ -87,11 +87,9 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	}
 	for i, w := range writes {
 		m.put(w, after[i], r.At)
+		r.Docs[i] = after[i].Clone()
 	}
 	r.Applied = true
-	if len(writes) == 1 {
-		r.Docs[0] = after[0].Clone()
-	}
 	return r, nil
 }
 

@@ -114,7 +114,7 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 }
 
 // Beside is a command that is carried out in one step with writes on other documents: conditions that must hold there, and what is
-// written with it. Stores do not return the documents after such a step, so the command says what it knows of its own before.
+// written with it. Not every store returns the documents after such a step, so the command says what it knows of its own before.
 type Beside[S, O any] interface {
 	Command[S, O]
 

@@ -86,7 +86,7 @@ func checkBytes(ctx context.Context, s docstore.Store) error {
 		f.addf("list: %d entries, error %v", len(page.Entries), err)
 	}
 	r, err = s.Write(ctx, docstore.Write{Key: k, Set: docstore.Doc{"v": docstore.Bytes("")}}, docstore.Write{Key: key("beside"), Set: docstore.Doc{"v": every}})
-	f.severalApplied("emptied", r, err, 2)
+	f.severalApplied(ctx, s, "emptied", r, err, k, key("beside"))
 	f.expect(ctx, s, k, docstore.Doc{"v": docstore.Bytes(""), "n": docstore.Int(1)})
 	f.expect(ctx, s, key("beside"), docstore.Doc{"v": every})
 	return f.err()

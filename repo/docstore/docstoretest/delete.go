@@ -124,13 +124,13 @@ func checkDeleteSeveral(ctx context.Context, s docstore.Store) error {
 	f.expectAll(ctx, s, all)
 
 	r, err = s.Write(ctx, remove(a, there), add(b, there), remove(c, there))
-	f.severalApplied("two deleted, one changed", r, err, 3)
+	f.severalApplied(ctx, s, "two deleted, one changed", r, err, a, b, c)
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{a: nil, b: two, c: nil})
 	f.lists(ctx, s, 1)
 
 	// A move: one document goes, another comes.
 	r, err = s.Write(ctx, remove(b, docstore.Eq{Field: "n", Value: docstore.Int(2)}), docstore.Write{Key: a, If: docstore.Absent{}, Set: two})
-	f.severalApplied("moved", r, err, 2)
+	f.severalApplied(ctx, s, "moved", r, err, b, a)
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{a: two, b: nil})
 
 	// As many as a step can have.
@@ -142,12 +142,12 @@ func checkDeleteSeveral(ctx context.Context, s docstore.Store) error {
 		gone[k] = nil
 	}
 	r, err = s.Write(ctx, writes...)
-	f.severalApplied("create many", r, err, len(writes))
+	f.severalApplied(ctx, s, "create many", r, err, keysOfWrites(writes)...)
 	for i := range writes {
 		writes[i] = remove(writes[i].Key, there)
 	}
 	r, err = s.Write(ctx, writes...)
-	f.severalApplied("delete many", r, err, len(writes))
+	f.severalApplied(ctx, s, "delete many", r, err, keysOfWrites(writes)...)
 	f.expectAll(ctx, s, gone)
 	return f.err()
 }

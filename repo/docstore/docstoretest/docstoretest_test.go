@@ -317,6 +317,24 @@ var plantedFaults = []struct {
 		}
 	}), []string{"Refusal", "Conditions", "SeveralWrites"}, true},
 
+	{"hands back what it found after several writes", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		before, err := s.Get(ctx, keysOfWrites(writes)...)
+		if err != nil {
+			return docstore.Result{}, err
+		}
+		r, err := s.Write(ctx, writes...)
+		if r.Applied && len(writes) > 1 {
+			r.Docs = before.Docs
+		}
+		return r, err
+	}}, []string{"SeveralWrites"}, true},
+
+	{"hands back the first of several documents only", eachAnswer(func(r *docstore.Result) {
+		if r.Applied && len(r.Docs) > 1 {
+			clear(r.Docs[1:])
+		}
+	}), []string{"SeveralWrites"}, true},
+
 	{"answers with another time than it stored", eachAnswer(func(r *docstore.Result) {
 		r.At = r.At.Add(time.Millisecond)
 	}), []string{"Now"}, true},

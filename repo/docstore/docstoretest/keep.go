@@ -45,7 +45,7 @@ func checkKeep(ctx context.Context, s docstore.Store) error {
 	f.applied("an empty document", r, err, docstore.Doc{})
 	f.expect(ctx, s, empty, docstore.Doc{})
 	r, err = s.Write(ctx, docstore.Write{Key: key("a"), Set: one, Keep: long}, docstore.Write{Key: key("b"), Set: one, Keep: long})
-	f.severalApplied("several", r, err, 2)
+	f.severalApplied(ctx, s, "several", r, err, key("a"), key("b"))
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{key("a"): one, key("b"): one, k: one, empty: {}})
 
 	page, err := s.List(ctx, docstore.Query{Kind: k.Kind, Tenant: k.Tenant})
@@ -119,7 +119,7 @@ func checkPrune(ctx context.Context, s docstore.Store) error {
 		f.addf("refused: %+v, %w", r, err)
 	}
 	r, err := s.Write(ctx, with(key("of a group, due"), short), with(key("of a group, kept"), long), with(key("of a group, never said"), 0))
-	f.severalApplied("several", r, err, 3)
+	f.severalApplied(ctx, s, "several", r, err, key("of a group, due"), key("of a group, kept"), key("of a group, never said"))
 	due[key("of a group, due")], kept[key("of a group, kept")], kept[key("of a group, never said")] = doc, doc, doc
 	r, err = s.Write(ctx, later(key("of a group, kept"), short), docstore.Write{Key: key("long"), If: docstore.Absent{}})
 	f.severalRefused("several, refused", r, err, 2, map[int]docstore.Doc{1: doc})
@@ -188,7 +188,7 @@ func checkPruneMany(ctx context.Context, s docstore.Store) error {
 			writes[i] = docstore.Write{Key: key(fmt.Sprint(b, " ", i)), Keep: short}
 		}
 		r, err := s.Write(ctx, writes...)
-		f.severalApplied("write", r, err, len(writes))
+		f.severalApplied(ctx, s, "write", r, err, keysOfWrites(writes)...)
 	}
 	if err := put(ctx, s, key("kept"), docstore.Doc{}); err != nil {
 		return err

@@ -87,6 +87,14 @@ func checkOwnership(ctx context.Context, s docstore.Store) error {
 	spoil(r.Docs[0])
 	f.expect(ctx, s, k, want)
 
+	if r, err = s.Write(ctx, docstore.Write{Key: k}, docstore.Write{Key: docstore.Key{Kind: "other", Tenant: k.Tenant, ID: "beside"}}); err != nil {
+		return err
+	}
+	if r.Docs[0] != nil {
+		spoil(r.Docs[0])
+	}
+	f.expect(ctx, s, k, want)
+
 	if r, err = s.Write(ctx, docstore.Write{Key: k, If: docstore.Absent{}}); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func checkSeveralWrites(ctx context.Context, s docstore.Store) error {
 	}
 
 	r, err := s.Write(ctx, write(a, docstore.Absent{}), write(b, nil), write(c, docstore.Absent{}))
-	f.severalApplied("create three", r, err, 3)
+	f.severalApplied(ctx, s, "create three", r, err, a, b, c)
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{a: one, b: one, c: one})
 
 	for _, refusal := range []struct {
@@ -42,7 +42,7 @@ func checkSeveralWrites(ctx context.Context, s docstore.Store) error {
 
 	// A write that only checks is a write all the same: it must not be dropped because it changes nothing.
 	r, err = s.Write(ctx, docstore.Write{Key: a, If: docstore.Eq{Field: "n", Value: docstore.Int(1)}}, write(b, nil))
-	f.severalApplied("check one, change the other", r, err, 2)
+	f.severalApplied(ctx, s, "check one, change the other", r, err, a, b)
 	f.expectAll(ctx, s, map[docstore.Key]docstore.Doc{a: one, b: two})
 	r, err = s.Write(ctx, docstore.Write{Key: a, If: docstore.Eq{Field: "n", Value: docstore.Int(2)}}, write(b, nil))
 	f.severalRefused("check fails", r, err, 2, map[int]docstore.Doc{0: one})
@@ -50,16 +50,39 @@ func checkSeveralWrites(ctx context.Context, s docstore.Store) error {
 	return f.err()
 }
 
-func (f *findings) severalApplied(name string, r docstore.Result, err error, n int) {
-	if err != nil || !r.Applied || len(r.Refused) != 0 || len(r.Docs) != n {
-		f.addf("%s: applied %v, refused %v, %d entries in Docs for %d writes, error %v", name, r.Applied, r.Refused, len(r.Docs), n, err)
+// severalApplied looks at the result of several writes that applied, before others follow. keys are theirs, in order.
+func (f *findings) severalApplied(ctx context.Context, s docstore.Store, name string, r docstore.Result, err error, keys ...docstore.Key) {
+	snap, getErr := s.Get(ctx, keys...)
+	if getErr != nil {
+		f.addf("%s: get: %w", name, getErr)
+		return
+	}
+	f.severalResult(name, r, err, snap.Docs)
+}
+
+// severalResult accepts that a store returns the documents after several writes, or none of them.
+func (f *findings) severalResult(name string, r docstore.Result, err error, after []docstore.Doc) {
+	if err != nil || !r.Applied || len(r.Refused) != 0 || len(r.Docs) != len(after) {
+		f.addf("%s: applied %v, refused %v, %d entries in Docs for %d writes, error %v", name, r.Applied, r.Refused, len(r.Docs), len(after), err)
+		return
+	}
+	if !slices.ContainsFunc(r.Docs, func(d docstore.Doc) bool { return d != nil }) {
 		return
 	}
 	for i, d := range r.Docs {
-		if d != nil {
-			f.addf("%s: Docs[%d] is %#v: after several writes the entries are nil", name, i, d)
+		if !d.Equal(after[i]) {
+			f.addf("%s: Docs[%d] is %#v, want the document as it now is, %#v, or nil for all writes", name, i, d, after[i])
 		}
 	}
+}
+
+// keysOfWrites are the keys of writes, in order.
+func keysOfWrites(writes []docstore.Write) []docstore.Key {
+	keys := make([]docstore.Key, len(writes))
+	for i, w := range writes {
+		keys[i] = w.Key
+	}
+	return keys
 }
 
 // severalRefused accepts any choice of the writes that deserve a refusal: a store may stop at the first.
@@ -117,7 +140,7 @@ func checkManyWrites(ctx context.Context, s docstore.Store) error {
 
 	most := writes[:docstore.MaxWrites]
 	r, err := s.Write(ctx, most...)
-	f.severalApplied("the most writes", r, err, len(most))
+	f.severalApplied(ctx, s, "the most writes", r, err, keysOfWrites(most)...)
 	for i, w := range most {
 		want[w.Key] = docstore.Doc{"i": docstore.Int(i)}
 	}

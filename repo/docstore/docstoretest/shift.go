@@ -74,7 +74,7 @@ func checkBefore(ctx context.Context, s docstore.Store) error {
 	a, b := key("first"), key("second")
 	for i, text := range []string{"x", "y"} {
 		r, err = s.Write(ctx, docstore.Write{Key: a, Set: shift("a" + text)}, docstore.Write{Key: b, Set: shift("b" + text)})
-		f.severalApplied("several", r, err, 2)
+		f.severalApplied(ctx, s, "several", r, err, a, b)
 		old := []string{"", "x"}[i]
 		for name, k := range map[string]docstore.Key{"a": a, "b": b} {
 			before := ""

@@ -176,7 +176,11 @@ func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error
 	if len(writes) == 1 {
 		f.applied("result", got, nil, b.expected(writes[0].Key, want.Docs[0]))
 	} else {
-		f.severalApplied("result", got, nil, len(writes))
+		after := make([]docstore.Doc, len(writes))
+		for j, w := range writes {
+			after[j] = b.expected(w.Key, want.Docs[j])
+		}
+		f.severalResult("result", got, nil, after)
 	}
 	return f.err()
 }

@@ -92,7 +92,7 @@ func checkStartAtNow(ctx context.Context, s docstore.Store) error {
 	// Several documents start in one step, at one time.
 	a, b := key("first"), key("second")
 	r, err = s.Write(ctx, counter(a, 1), docstore.Write{Key: k, If: docstore.Has{Field: "there"}}, counter(b, 2))
-	f.severalApplied("several", r, err, 3)
+	f.severalApplied(ctx, s, "several", r, err, a, k, b)
 	for k, n := range map[docstore.Key]int64{a: 1, b: 2} {
 		d, err := get(ctx, s, k)
 		if err != nil {

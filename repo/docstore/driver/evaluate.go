@@ -71,8 +71,8 @@ func starts(w docstore.Write, found docstore.Doc) bool {
 // Result is the result of [docstore.Store.Write] for the evaluation. Its documents are copies.
 func (e Evaluation) Result() docstore.Result {
 	r := docstore.Result{Applied: e.Applied, At: e.At, Refused: e.Refused, Docs: make([]docstore.Doc, len(e.Found))}
-	if e.Applied && len(e.After) == 1 {
-		r.Docs[0] = e.After[0].Clone()
+	for i, d := range e.After {
+		r.Docs[i] = d.Clone()
 	}
 	for _, i := range e.Refused {
 		r.Docs[i] = e.Found[i].Clone()
