@@ -1091,7 +1091,7 @@ type Lease struct {
 	State    State  `json:"state"`
 	TenantID string `json:"tenant_id"`
 
-	// TTLSeconds How long the lease lasts from now, in whole seconds.
+	// TTLSeconds Of the latest acquire or renewal. With `rate`: the length of the window.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 
 	// WaitedMs With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much more,
@@ -1135,7 +1135,7 @@ type Lock struct {
 	State    State  `json:"state"`
 	TenantID string `json:"tenant_id"`
 
-	// TTLSeconds How long the lease lasts from now, in whole seconds.
+	// TTLSeconds Of the latest acquire or renewal. With `rate`: the length of the window.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 
 	// Waiting Who waits in line, the next one first.

@@ -15,7 +15,9 @@ for (const [path, item] of Object.entries(document.paths)) {
   for (const [method, operation] of Object.entries(item)) {
     if (method === "parameters") continue;
     const url = base + path.replace(/\{id\}/g, "1").replace(/\{\w+\}/g, "x");
-    const body = operation.requestBody?.content["application/json"]?.example;
+    const json = operation.requestBody?.content["application/json"];
+    const bodies = json?.examples ? Object.values(json.examples).map((e) => resolve(e).value) : [json?.example];
+    let next = 0; // every body is sent, if there are as many responses
     for (const [status, response] of Object.entries(operation.responses)) {
       for (const [type, content] of Object.entries(resolve(response).content ?? {})) {
         if (status === "default" || !type.endsWith("json")) continue;
@@ -23,6 +25,7 @@ for (const [path, item] of Object.entries(document.paths)) {
           ? Object.entries(content.examples).map(([name, example]) => [`, example=${name}`, resolve(example).value])
           : [["", content.example]];
         for (const [prefer, want] of examples) {
+          const body = bodies[next++ % bodies.length];
           const answer = await fetch(url, {
             method,
             headers: { prefer: `code=${status}${prefer}`, ...(body && { "content-type": "application/json" }) },

@@ -18,8 +18,11 @@ export function describe(grant: Grant): string {
 type Acquire = paths["/v1/tenants/{tenant_id}/locks/{lock_key}/acquire"]["post"];
 
 export const request: Acquire["requestBody"]["content"]["application/json"] = { request_id: "r1", ttl_seconds: 30 };
-// @ts-expect-error ttl_seconds is required
-export const incomplete: Acquire["requestBody"]["content"]["application/json"] = { request_id: "r1" };
+export const oneOfTen: Acquire["requestBody"]["content"]["application/json"] = { request_id: "r1", mode: "rate", limit: 10, window_seconds: 60 };
+// @ts-expect-error request_id is required
+export const incomplete: Acquire["requestBody"]["content"]["application/json"] = { ttl_seconds: 30 };
+// @ts-expect-error there is no such mode
+export const another: Acquire["requestBody"]["content"]["application/json"] = { request_id: "r1", ttl_seconds: 30, mode: "writer" };
 
 export function holder(problem: Acquire["responses"][409]["content"]["application/problem+json"]): string | undefined {
   return problem.code === "LOCK_HELD" ? problem.owner_id : undefined;

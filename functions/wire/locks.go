@@ -34,9 +34,17 @@ func Lease(o lock.Outcome) contracts.Lease {
 	return contracts.Lease{
 		TenantID: l.Tenant, LockKey: l.Key, LeaseID: l.LeaseID, OwnerID: l.Owner, FencingToken: l.Token,
 		State: contracts.State(l.Phase), AcquiredAt: Time(l.AcquiredAt), ExpiresAt: Time(l.ExpiresAt),
-		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: l.TTLSeconds, Metadata: labels(l.Metadata), Replayed: o.Replayed,
+		RemainingMs: l.ExpiresAt.Sub(o.At).Milliseconds(), TTLSeconds: ttl(l.Status), Metadata: labels(l.Metadata), Replayed: o.Replayed,
 		Mode: mode(l.Mode), Permit: l.Permit, WaitedMs: o.Waited.Milliseconds(),
 	}
+}
+
+// ttl is a lease's ttl. A grant of a rate, which has none, counts for a window.
+func ttl(s lock.Status) int64 {
+	if s.Mode == lock.Rate {
+		return s.WindowSeconds
+	}
+	return s.TTLSeconds
 }
 
 // mode is how the contract says a mode; the exclusive one is left out.
@@ -74,7 +82,7 @@ func Lock(s lock.Status) contracts.Lock {
 	return contracts.Lock{
 		TenantID: s.Tenant, LockKey: s.Key, LeaseID: s.LeaseID, OwnerID: s.Owner,
 		State: contracts.State(s.Phase), AcquiredAt: Time(s.AcquiredAt), ExpiresAt: Time(s.ExpiresAt), ReleasedAt: Time(s.ReleasedAt),
-		TTLSeconds: s.TTLSeconds, Metadata: labels(s.Metadata), ForceRelease: Forced(s),
+		TTLSeconds: ttl(s), Metadata: labels(s.Metadata), ForceRelease: Forced(s),
 		Mode: mode(s.Mode), Limit: s.Limit, WindowSeconds: s.WindowSeconds, FreeAt: Time(s.FreeAt),
 		Holders: each(s.Holders, holder), Waiting: each(s.Waiting, waiter), History: each(s.History, past), Refused: refused(s.Refused),
 	}

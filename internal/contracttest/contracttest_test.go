@@ -91,7 +91,7 @@ func TestHandlerReports(t *testing.T) {
 			strings.Replace(problem, `,"code":"INVALID_ARGUMENT"`, "", 1),
 			`response body doesn't match schema #/components/schemas/Problem: Error at "/code": property "code" is missing`},
 		{"a 200 for a body that the contract refuses", "POST", acquirePath, `{"request_id":"r1","ttl_seconds":0}`, 200, asJSON, lease,
-			ofAcquire + `doesn't match schema #/components/schemas/AcquireRequest: Error at "/ttl_seconds": number must be at least 1`},
+			ofAcquire + `doesn't match schema #/components/schemas/AcquireRequest: Error at "/ttl_seconds": doesn't match schema due to: number must be at least 1`},
 		{"a 200 for an unknown member", "POST", acquirePath, `{"request_id":"r1","ttl_seconds":1,"tll":2}`, 200, asJSON, lease,
 			ofAcquire + `doesn't match schema #/components/schemas/AcquireRequest: property "tll" is unsupported`},
 		{"a 200 for an empty body", "POST", acquirePath, "", 200, asJSON, lease, ofAcquire + "value is required but missing"},
