@@ -255,7 +255,7 @@ func TestLifeOfALock(t *testing.T) {
 		}},
 		{"acquire again with other metadata", 0, lock.Acquire{ID: deploy, Owner: "cy", RequestID: "a5", TTLSeconds: 30}, lock.Outcome{
 			Code: lock.RequestIDReused, Lease: named(0),
-			Detail: "this request_id was used with another ttl_seconds or metadata; use a new request_id",
+			Detail: "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id",
 		}},
 		{"LS-ACQ-001: acquire what one holds oneself", 0, acquire("cy", "a6", 30), lock.Outcome{
 			Code: lock.Held, RetryAfter: 30 * time.Second, Detail: "this owner_id holds the lock, under another request_id",
@@ -914,6 +914,7 @@ func TestValidate(t *testing.T) {
 	}
 	const (
 		ttl   = "ttl_seconds must be a whole number from 1 to 86400"
+		delay = "lock_delay_seconds must be a whole number from 0 to 3600"
 		token = "fencing_token must be a whole number from 1 to 9007199254740992"
 		badMD = "metadata has a key that cannot be used: 1 to 64 bytes of text without control characters"
 		page  = "page_token is not one that a page gave: leave it out to begin again"
@@ -962,6 +963,12 @@ func TestValidate(t *testing.T) {
 			"metadata.build has 513 bytes, 512 at most"},
 		{"acquire, metadata value not UTF-8", a(func(c *lock.Acquire) { c.Metadata = map[string]string{"build": "\xff"} }),
 			"metadata.build is not valid UTF-8"},
+		{"acquire, replace", a(func(c *lock.Acquire) { c.Replace = true }), ""},
+		{"acquire, replace what is shared", a(func(c *lock.Acquire) { c.Replace, c.Mode = true, lock.Shared }),
+			"replace belongs to the mode exclusive: a lock with several holders has none to replace"},
+		{"acquire, lock_delay_seconds -1", a(func(c *lock.Acquire) { c.LockDelaySeconds = -1 }), delay},
+		{"acquire, lock_delay_seconds 3600", a(func(c *lock.Acquire) { c.LockDelaySeconds = 3600 }), ""},
+		{"acquire, lock_delay_seconds 3601", a(func(c *lock.Acquire) { c.LockDelaySeconds = 3601 }), delay},
 
 		{"renew", n(func(*lock.Renew) {}), ""},
 		{"renew, lock", n(func(c *lock.Renew) { c.Tenant = "" }), "tenant_id is required: 1 to 128 bytes of text"},

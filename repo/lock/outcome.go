@@ -125,7 +125,7 @@ type Outcome struct {
 	At         time.Time     // the store's time of the decision
 	Waited     time.Duration // with Acquire.WaitSeconds: from the beginning of the command to before the request to the store by which it was decided
 	Position   int64         // for Held: the caller's place in line, 1 being the next; 0 if it has none
-	RetryAfter time.Duration // for Held: when the lease ends, if its holder does nothing; for Limit: when the tenant may be counted again
+	RetryAfter time.Duration // for Held and Delayed: when the lock is free, if its holder does nothing; for Limit: when the tenant may be counted again
 	Detail     string        // a sentence for people that says more than the code, may be empty
 }
 
@@ -134,7 +134,7 @@ func (id ID) lease(s State, now time.Time) Lease {
 	l := Lease{Token: s.Token, Status: Status{
 		Tenant: id.Tenant, Key: id.Key, Phase: s.PhaseAt(now), LeaseID: s.LeaseID, Owner: s.Owner,
 		AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt, TTLSeconds: s.TTLSeconds,
-		Metadata: s.Metadata,
+		Metadata: s.Metadata, FreeAt: s.closedUntil(now),
 	}}
 	if s.wasForced() {
 		l.Forced = s.Forced
@@ -178,13 +178,19 @@ func (o Outcome) rejectLate(w rule.When) Outcome {
 		"the store took %v to respond, longer than the lease lasts; ask for a longer ttl_seconds", w.Took.Round(time.Millisecond))}
 }
 
-// held is the lease of the current holder, without its token. The lock can be acquired when the lease has ended by the
-// earliest that the store's time can be.
+// held is the lease of the current holder, without its token, or that of the last one while its lock delay lasts. The lock can be
+// acquired when they have ended by the earliest that the store's time can be.
 func (c Acquire) held(s State, w rule.When) Outcome {
+	if !s.closedUntil(w.At).IsZero() {
+		return c.delayed(s, w)
+	}
 	l := c.lease(s, w.At)
 	l.Token = 0
-	o := Outcome{Code: Held, Lease: l, At: w.At, RetryAfter: s.ExpiresAt.Sub(w.At)}
-	if c.Owner == s.Owner {
+	o := Outcome{Code: Held, Lease: l, At: w.At, RetryAfter: s.FreeAt().Sub(w.At)}
+	switch {
+	case c.Replace && !s.Replaceable:
+		o.Detail = "its holder was acquired without replace, so that no one may replace it"
+	case c.Owner == s.Owner:
 		o.Detail = "this owner_id holds the lock, under another request_id"
 	}
 	return o

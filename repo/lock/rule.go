@@ -91,12 +91,14 @@ func (c Acquire) Validate() error {
 }
 
 func (c Acquire) request() rule.Request {
-	return rule.Identify("acquire", c.Owner, c.RequestID).With(append(table(c.Metadata), number(c.TTLSeconds))...)
+	params := append(table(c.Metadata), number(c.TTLSeconds))
+	return rule.Identify("acquire", c.Owner, c.RequestID).With(append(params, c.policies()...)...)
 }
 
 // Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other. The
 // new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so the first
-// acquire needs no case of its own; an unknown state is not free.
+// acquire needs no case of its own; an unknown state is not free. With Replace it also applies while a lease is held that was acquired with
+// Replace. Where a lock delay may last, [Acquire.Second] decides.
 //
 // Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token twice.
 func (c Acquire) Write() docstore.Write {
@@ -108,6 +110,14 @@ func (c Acquire) Write() docstore.Write {
 			docstore.LE{Field: fExpiresAt, Value: docstore.Now},
 		},
 	}
+	if c.Replace {
+		free = append(free, replaceable())
+	}
+	return c.take(docstore.All{free, docstore.Not{Cond: docstore.Has{Field: fDelay}}})
+}
+
+// take is the write of a new lease, if the condition holds.
+func (c Acquire) take(free docstore.Cond) docstore.Write {
 	w := docstore.Write{
 		Key: c.key(),
 		If:  docstore.All{free, acquires.Lacks(c.request())},
@@ -123,9 +133,10 @@ func (c Acquire) Write() docstore.Write {
 		Add:        map[string]int64{fToken: 1},
 		StartAtNow: []string{fToken},
 		Unset:      append([]string{fReleasedAt, fForcedBy, fForcedReason, fForcedAt}, renewals[:]...),
-		Keep:       keep(c.TTLSeconds, c.retention),
+		Keep:       keep(c.TTLSeconds+c.LockDelaySeconds, c.retention),
 	}
 	acquires.Remember(w.Set, c.request())
+	c.setPolicies(&w)
 	return w
 }
 
@@ -139,7 +150,7 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	case i < 0:
 		return c.held(s, w)
 	case !same:
-		return c.reused(w, 0, "this request_id was used with another ttl_seconds or metadata; use a new request_id")
+		return c.reused(w, 0, "this request_id was used with other parameters, such as ttl_seconds or metadata; use a new request_id")
 	case i > 0 || s.Phase != Active || w.Ended(s.ExpiresAt):
 		return c.reused(w, 0, "the lease that this request_id obtained has ended; use a new request_id")
 	default:
@@ -241,7 +252,8 @@ func (c Release) Write() docstore.Write {
 			fReleasedAt:       docstore.Now,
 			released(c.Token): c.request().Entry(),
 		},
-		Keep: keep(0, c.retention),
+		Unset: []string{fDelay}, // what was released is free at once
+		Keep:  keep(0, c.retention),
 	}
 }
 

@@ -34,6 +34,8 @@ var (
 		return epoch.Add(time.Duration(rapid.Int64Range(-2, 2).Draw(t, "ms")) * time.Millisecond)
 	})
 	genMetadata = rapid.SampledFrom([]map[string]string{{}, {"build": "1"}, {"build": "2"}})
+	genReplace  = rapid.SampledFrom([]bool{false, false, true})
+	genDelay    = rapid.SampledFrom([]int64{0, 0, 0, 1, 2})
 	subject     = ID{Tenant: "acme", Key: "deploy"}
 )
 
@@ -43,6 +45,8 @@ type sent struct {
 	token          int64             // of a renewal and a release
 	ttl            int64             // of an acquire and a renewal
 	metadata       map[string]string // of an acquire
+	replace        bool              // of an acquire
+	delay          int64             // of an acquire
 	reason, lease  string            // of a force-release
 }
 
@@ -55,6 +59,8 @@ type history struct {
 	ttl                         int64
 	metadata                    map[string]string
 	forced                      Forced // how the latest lease was ended
+	replaceable                 bool
+	delay                       int64 // until it is released by its owner
 
 	acquires, renewals, releases, forces []sent
 }
@@ -64,6 +70,7 @@ func genSent(token *rapid.Generator[int64]) *rapid.Generator[sent] {
 		return sent{
 			owner: genOwner.Draw(t, "owner"), request: genRequest.Draw(t, "request"), token: token.Draw(t, "token"), ttl: genTTL.Draw(t, "ttl"),
 			metadata: genMetadata.Draw(t, "metadata"), reason: genReason.Draw(t, "reason"), lease: rapid.OneOf(genLeaseID, rapid.Just("")).Draw(t, "lease"),
+			replace: genReplace.Draw(t, "replace"), delay: genDelay.Draw(t, "delay"),
 		}
 	})
 }
@@ -83,12 +90,15 @@ var genHistory = rapid.Custom(func(t *rapid.T) history {
 	h.owner = genOwner.Draw(t, "owner")
 	h.lease = genLeaseID.Draw(t, "lease")
 	h.acquired = genTime.Draw(t, "acquired")
-	h.expires = genTime.Draw(t, "expires")
+	h.replaceable, h.delay = genReplace.Draw(t, "replaceable"), genDelay.Draw(t, "delay")
+	// The present is about the end of the lease, or of its lock delay.
+	ago := rapid.SampledFrom([]time.Duration{0, time.Duration(h.delay) * time.Second}).Draw(t, "ago")
+	h.expires = genTime.Draw(t, "expires").Add(-ago)
 	h.ttl = genTTL.Draw(t, "ttl")
 	h.metadata = genMetadata.Draw(t, "metadata")
 	h.acquires, h.renewals, h.releases = requests("acquires", genToken), requests("renewals", rapid.Just(h.token)), requests("releases", genToken)
 	if h.phase == Released {
-		h.released = genTime.Draw(t, "released")
+		h.released = genTime.Draw(t, "released").Add(-ago)
 		if rapid.Bool().Draw(t, "forced") {
 			h.forced = Forced{By: genOwner.Draw(t, "by"), Reason: genReason.Draw(t, "why"), At: h.released}
 		}
@@ -102,7 +112,8 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 	switch rapid.SampledFrom([]string{"acquire", "renew", "release", "force"}).Draw(t, "command") {
 	case "acquire":
 		return Acquire{ID: subject, Owner: owner, RequestID: request, TTLSeconds: genTTL.Draw(t, "ttl"),
-			Metadata: genMetadata.Draw(t, "metadata"), LeaseID: "new"}
+			Metadata: genMetadata.Draw(t, "metadata"), LeaseID: "new",
+			Replace: genReplace.Draw(t, "replace"), LockDelaySeconds: genDelay.Draw(t, "delay")}
 	case "renew":
 		return Renew{ID: subject, Owner: owner, RequestID: request, TTLSeconds: genTTL.Draw(t, "ttl"), Token: genToken.Draw(t, "token"),
 			ExpiresAt: rapid.OneOf(rapid.Just(time.Time{}), genTime).Draw(t, "expires")}
@@ -154,6 +165,10 @@ func document(h history) docstore.Doc {
 	at("expires_at", h.expires)
 	at("released_at", h.released)
 	number("ttl_seconds", h.ttl)
+	number("lock_delay_seconds", h.delay)
+	if h.replaceable {
+		d["replaceable"] = docstore.Bool(true)
+	}
 	if h.metadata != nil {
 		d["metadata"] = docstore.Map(h.metadata)
 	}
@@ -174,7 +189,18 @@ func document(h history) docstore.Doc {
 		for k, v := range s.metadata { // one at most
 			params = append(params, k, v)
 		}
-		return hashed(8, "acquire", s.owner, s.request) + hashed(3, append(params, strconv.FormatInt(s.ttl, 10))...)
+		params = append(params, strconv.FormatInt(s.ttl, 10))
+		policies := ""
+		if s.replace {
+			policies = "replace "
+		}
+		if s.delay > 0 {
+			policies += "delay=" + strconv.FormatInt(s.delay, 10) + " "
+		}
+		if policies != "" {
+			params = append(params, policies)
+		}
+		return hashed(8, "acquire", s.owner, s.request) + hashed(3, params...)
 	})
 	newest("r", h.renewals, func(s sent) string {
 		return hashed(8, "renew", s.owner, strconv.FormatInt(s.token, 10), s.request) + hashed(3, strconv.FormatInt(s.ttl, 10))
@@ -205,12 +231,34 @@ var genSituation = rapid.Custom(func(t *rapid.T) situation {
 		Took: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took")) * time.Millisecond,
 	}}
 	// Only refusals have a margin, and only those of a rule that asks whether a time has passed.
-	_, asks := c.command.(Acquire)
-	if held := c.history.phase == Active && c.when.At.Before(c.history.expires); asks && held {
+	acquire, asks := c.command.(Acquire)
+	held := c.history.phase == Active && c.when.At.Before(c.history.expires)
+	if _, closed := c.history.closed(c.when.At); asks && (held || closed) {
 		c.when.Margin = time.Duration(rapid.SampledFrom([]int{0, 1, 2, 1000}).Draw(t, "margin")) * time.Millisecond
+		if c.history.replacedBy(acquire, c.when.Latest()) {
+			c.when.Margin = 0
+		}
 	}
 	return c
 })
+
+// closed is until when the lock delay of the latest lease keeps the lock closed after that lease, and whether it does at the time.
+func (h history) closed(at time.Time) (until time.Time, closed bool) {
+	if h.delay == 0 {
+		return time.Time{}, false
+	}
+	end := h.expires
+	if h.phase == Released {
+		end = h.released
+	}
+	until = end.Add(time.Duration(h.delay) * time.Second)
+	return until, h.phase != None && (h.phase == Released || !at.Before(end)) && at.Before(until)
+}
+
+// replacedBy reports whether both agreed that an acquire may take the lock from its holder. A holder whose lock delay begins is gone.
+func (h history) replacedBy(c Acquire, at time.Time) bool {
+	return c.Replace && h.replaceable && h.phase == Active && (h.delay == 0 || at.Before(h.expires))
+}
 
 // cases is how many situations a test goes through.
 const cases = 30_000
@@ -229,6 +277,9 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		}}
 		if h.phase == Active && passed(at, h.expires) {
 			l.Phase = Expired // LS-EXP-001
+		}
+		if until, closed := h.closed(at); closed {
+			l.FreeAt = until
 		}
 		return l
 	}
@@ -279,16 +330,24 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 	case Acquire:
 		earlier, newest := known(h.acquires, func(s sent) bool { return s.owner == c.Owner && s.request == c.RequestID })
 		switch {
-		case earlier != nil && (earlier.ttl != c.TTLSeconds || !maps.Equal(earlier.metadata, c.Metadata)):
+		case earlier != nil && (earlier.ttl != c.TTLSeconds || !maps.Equal(earlier.metadata, c.Metadata)),
+			earlier != nil && (earlier.replace != c.Replace || earlier.delay != c.LockDelaySeconds):
 			return h, gone(RequestIDReused, 0)
 		case earlier != nil && (!newest || !held || passed(latest, h.expires)): // LS-ACC-04: nothing is acquired twice
 			return h, gone(RequestIDReused, 0)
 		case earlier != nil: // LS-ACQ-004
 			return h, inTime(replay)
+		case h.replacedBy(c, latest): // no one's business but that of the two
 		case held: // LS-ACQ-001, LS-INV-001
 			l := shown(h, w.At)
 			l.Token = 0
-			return h, Outcome{Code: Held, At: w.At, Lease: l, RetryAfter: h.expires.Sub(w.At)}
+			return h, Outcome{Code: Held, At: w.At, Lease: l, RetryAfter: h.expires.Sub(w.At) + time.Duration(h.delay)*time.Second}
+		default:
+			if until, closed := h.closed(w.At); closed {
+				l := shown(h, w.At)
+				l.Token = 0
+				return h, Outcome{Code: Delayed, At: w.At, Lease: l, RetryAfter: until.Sub(w.At)}
+			}
 		}
 		if h.token == 0 {
 			h.token = w.At.UnixMicro()
@@ -296,7 +355,10 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		h.token++ // LS-ACQ-002, LS-ACQ-003, LS-INV-002
 		h.phase, h.owner, h.lease, h.metadata, h.ttl = Active, c.Owner, c.LeaseID, c.Metadata, c.TTLSeconds
 		h.acquired, h.expires, h.released, h.forced = w.At, w.At.Add(time.Duration(c.TTLSeconds)*time.Second), time.Time{}, Forced{}
-		h.acquires = append(slices.Clone(h.acquires), sent{owner: c.Owner, request: c.RequestID, ttl: c.TTLSeconds, metadata: c.Metadata})
+		h.replaceable, h.delay = c.Replace, c.LockDelaySeconds
+		h.acquires = append(slices.Clone(h.acquires), sent{
+			owner: c.Owner, request: c.RequestID, ttl: c.TTLSeconds, metadata: c.Metadata, replace: c.Replace, delay: c.LockDelaySeconds,
+		})
 		h.renewals = nil
 		return h, inTime(granted(h))
 	case Renew:
@@ -326,7 +388,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		again := last != nil && last.token == c.Token && last.owner == c.Owner && last.request == c.RequestID
 		switch {
 		case code == OK: // LS-REL-001, LS-REL-002
-			h.phase, h.released = Released, w.At
+			h.phase, h.released, h.delay = Released, w.At, 0
 			h.releases = append(slices.Clone(h.releases), sent{owner: c.Owner, request: c.RequestID, token: c.Token})
 			return h, granted(h)
 		case again && c.Token == h.token: // LS-REL-003
@@ -361,10 +423,10 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 	}
 }
 
-// agree compares a step of the rule with the oracle.
-func agree(at situation, written docstore.Write) error {
+// agree compares a step of the rule, whose writes are changed, with the oracle.
+func agree(at situation, change func(docstore.Write) docstore.Write) error {
 	found := document(at.history)
-	after, o, err := rule.Step(mutated{at.command, written}, found, at.when)
+	after, o, err := rule.Step(mutated{at.command, change}, found, at.when)
 	if err != nil {
 		return err
 	}
@@ -378,26 +440,41 @@ func agree(at situation, written docstore.Write) error {
 	return nil
 }
 
-// mutated is a command with another Write.
+// mutated is a command with other writes.
 type mutated struct {
 	command
-	write docstore.Write
+	change func(docstore.Write) docstore.Write
 }
 
-func (m mutated) Write() docstore.Write { return m.write }
+func (m mutated) Write() docstore.Write { return m.change(m.command.Write()) }
+
+func (m mutated) Second(s State, w rule.When) (docstore.Write, bool) {
+	second, ok := m.command.(rule.Second[State])
+	if !ok {
+		return docstore.Write{}, false
+	}
+	write, ok := second.Second(s, w)
+	if !ok {
+		return docstore.Write{}, false
+	}
+	return m.change(write), true
+}
+
+// unchanged is no fault.
+func unchanged(w docstore.Write) docstore.Write { return w }
 
 // TestStepAgreesWithTheOracle compares each rule with the oracle in all states: LS-ACQ-001..004, LS-RNW-001..003,
 // LS-REL-001..003, LS-INV-001..004.
 func TestStepAgreesWithTheOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genSituation.Draw(t, "situation")
-		if err := agree(c, c.command.Write()); err != nil {
+		if err := agree(c, unchanged); err != nil {
 			t.Fatal(err)
 		}
 	})
 	for seed := range cases { // chance finds some boundaries once in thousands
 		c := genSituation.Example(seed)
-		if err := agree(c, c.command.Write()); err != nil {
+		if err := agree(c, unchanged); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -448,19 +525,71 @@ func TestAgreementHasTeeth(t *testing.T) {
 			return w
 		},
 		"first token from zero": func(w docstore.Write) docstore.Write { w.StartAtNow = nil; return w },
+		"a holder replaced that did not agree": func(w docstore.Write) docstore.Write {
+			w.If = without(w.If, eq("replaceable"))
+			return w
+		},
+		"replaced in its lock delay": func(w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if has, ok := c.(docstore.Has); ok && has.Field == "lock_delay_seconds" {
+					return docstore.Any{}
+				}
+				return c
+			})
+			return w
+		},
+		"lock delay off by one": func(w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if le, ok := c.(docstore.LE); ok && le.Value != docstore.Value(docstore.Now) {
+					if at, timed := le.Value.(docstore.Instant); timed {
+						le.Value = at.Add(time.Millisecond)
+						return le
+					}
+				}
+				return c
+			})
+			return w
+		},
+		"the lock delay left by a release":        func(w docstore.Write) docstore.Write { return keepField(w, "lock_delay_seconds") },
+		"replaceable inherited":                   func(w docstore.Write) docstore.Write { return keepField(w, "replaceable") },
+		"the lock delay forgotten by a new lease": func(w docstore.Write) docstore.Write { return setNot(w, "lock_delay_seconds") },
+		"the consent forgotten by a new lease":    func(w docstore.Write) docstore.Write { return setNot(w, "replaceable") },
+		"a lock delay asked of the wrong end": func(w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if le, ok := c.(docstore.LE); ok && le.Field == "released_at" {
+					le.Field = "expires_at"
+					return le
+				}
+				return c
+			})
+			return w
+		},
 	}
 	for name, mutate := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range cases {
 				c := genSituation.Example(seed)
-				if err := agree(c, mutate(c.command.Write())); err != nil {
+				if err := agree(c, mutate); err != nil {
 					return
 				}
 			}
 			t.Fatalf("%d cases did not notice the fault", cases)
 		})
 	}
+}
+
+// keepField is a write that does not remove a field.
+func keepField(w docstore.Write, name string) docstore.Write {
+	w.Unset = slices.DeleteFunc(slices.Clone(w.Unset), func(f string) bool { return f == name })
+	return w
+}
+
+// setNot is a write that does not set a field.
+func setNot(w docstore.Write, name string) docstore.Write {
+	w.Set = maps.Clone(w.Set)
+	delete(w.Set, name)
+	return w
 }
 
 // rewrite applies f to every part of a condition.
@@ -516,16 +645,18 @@ func TestFence(t *testing.T) {
 func TestDamagedDocumentsAreNotFreeLocks(t *testing.T) {
 	whole := document(history{token: 3, phase: Active, owner: "ann", expires: epoch})
 	for name, damage := range map[string]docstore.Doc{
-		"token":       {fToken: docstore.String("3")},
-		"state":       {fState: docstore.String("HELD")},
-		"owner_id":    {fOwner: docstore.Int(1)},
-		"expires_at":  {fExpiresAt: docstore.String("tomorrow")},
-		"ttl_seconds": {fTTL: docstore.Opaque{}},
-		"metadata":    {fMetadata: docstore.Bool(true)},
-		"e5":          {"e5": docstore.Map{"token": "five"}},
-		"a4":          {"a4": docstore.Int(1)},
-		"r1":          {"r1": docstore.Bool(true)},
-		"f2":          {"f2": docstore.Opaque{}},
+		"token":              {fToken: docstore.String("3")},
+		"state":              {fState: docstore.String("HELD")},
+		"owner_id":           {fOwner: docstore.Int(1)},
+		"expires_at":         {fExpiresAt: docstore.String("tomorrow")},
+		"ttl_seconds":        {fTTL: docstore.Opaque{}},
+		"replaceable":        {fReplaceable: docstore.Int(1)},
+		"lock_delay_seconds": {fDelay: docstore.Int(-1)},
+		"metadata":           {fMetadata: docstore.Bool(true)},
+		"e5":                 {"e5": docstore.Map{"token": "five"}},
+		"a4":                 {"a4": docstore.Int(1)},
+		"r1":                 {"r1": docstore.Bool(true)},
+		"f2":                 {"f2": docstore.Opaque{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := whole.Clone()

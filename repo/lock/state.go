@@ -35,6 +35,10 @@ const (
 	fForcedBy     = "forced_by"
 	fForcedReason = "forced_reason"
 	fForcedAt     = "forced_at"
+
+	// Only if the acquire asked for it.
+	fReplaceable = "replaceable"        // true
+	fDelay       = "lock_delay_seconds" // a release removes it
 )
 
 // State is what the document of a lock says. The zero State is a lock that was never held.
@@ -55,6 +59,9 @@ type State struct {
 
 	Releases [RememberedReleases]string // by token modulo its length: entries as in rule.Requests
 	Forced   Forced                     // how the latest lease was ended, if an administrator did
+
+	Replaceable      bool  // the latest lease was acquired with Acquire.Replace
+	LockDelaySeconds int64 // of the latest lease, 0 if it was released by its owner
 }
 
 // Forced is how an administrator ended a lease.
@@ -100,6 +107,8 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		Renewals:   r.Requests(renewals),
 		Forces:     r.Requests(forces),
 		Forced:     Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
+
+		Replaceable: r.Flag(fReplaceable), LockDelaySeconds: r.Number(fDelay),
 	}
 	for token := range s.Releases {
 		s.Releases[token] = r.Text(released(int64(token)))
@@ -109,6 +118,9 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	}
 	if s.Phase != None && s.Phase != Active && s.Phase != Released {
 		r.Fail(fState, "ACTIVE or RELEASED")
+	}
+	if s.LockDelaySeconds < 0 || s.LockDelaySeconds > MaxLockDelaySeconds {
+		r.Fail(fDelay, "a number of seconds up to an hour")
 	}
 	return s, r.Err()
 }

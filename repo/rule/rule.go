@@ -102,8 +102,12 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 		if w.Holds(r.Docs[0], r.At) {
 			return none, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, w.Key)
 		}
-		second, ok := secondWrite(c, s, when)
-		if !ok || !second.Holds(r.Docs[0], r.At) {
+		second, granted := secondWrite(c, s, when)
+		granted = granted && second.Holds(r.Docs[0], r.At)
+		if !first { // what the first write is granted on may have come about meanwhile
+			granted = granted || c.Write().Holds(r.Docs[0], r.At)
+		}
+		if !granted {
 			return c.Refusal(s, when), nil
 		}
 		if !first {

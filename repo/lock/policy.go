@@ -1,0 +1,113 @@
+package lock
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// Acquire also takes a lock whose lock delay has passed, and replaces a holder that has a lock delay.
+var _ rule.Second[State] = Acquire{}
+
+// policies are the parameters of the request besides its lease's, none if there are no others. They are one text, so that they
+// are never taken for labels.
+func (c Acquire) policies() []string {
+	text := ""
+	if c.Mode != Exclusive {
+		text += fmt.Sprintf("mode=%s/%d/%d ", c.Mode, c.Limit, c.WindowSeconds)
+	}
+	if c.Replace {
+		text += "replace "
+	}
+	if c.LockDelaySeconds > 0 {
+		text += fmt.Sprintf("delay=%d ", c.LockDelaySeconds)
+	}
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// setPolicies stores the policies of the new lease, and removes those of the one before it.
+func (c Acquire) setPolicies(w *docstore.Write) {
+	if c.Replace {
+		w.Set[fReplaceable] = docstore.Bool(true)
+	} else {
+		w.Unset = append(w.Unset, fReplaceable)
+	}
+	if c.LockDelaySeconds > 0 {
+		w.Set[fDelay] = docstore.Int(c.LockDelaySeconds)
+	} else {
+		w.Unset = append(w.Unset, fDelay)
+	}
+}
+
+// replaceable holds while there is a lease that another acquire may replace. It does not ask whether the lease has expired: it may
+// be taken in either case, unless it has a lock delay.
+func replaceable() docstore.All {
+	return docstore.All{
+		docstore.Eq{Field: fState, Value: docstore.String(Active)},
+		docstore.Eq{Field: fReplaceable, Value: docstore.Bool(true)},
+	}
+}
+
+// delay is the lock delay of the latest lease.
+func (s State) delay() time.Duration { return time.Duration(s.LockDelaySeconds) * time.Second }
+
+// FreeAt is when the lock is free if no one does anything: when the latest lease expires, or now if it was ended, and a lock delay later
+// if it has one. It is zero if the lock is free whatever the time is.
+func (s State) FreeAt() time.Time {
+	switch {
+	case s.Phase == Active:
+		return s.ExpiresAt.Add(s.delay())
+	case s.Phase == Released && s.LockDelaySeconds > 0:
+		return s.ReleasedAt.Add(s.delay())
+	default:
+		return time.Time{}
+	}
+}
+
+// closedUntil is FreeAt of a lock whose latest lease has ended, while its lock delay lasts; otherwise it is zero.
+func (s State) closedUntil(now time.Time) time.Time {
+	if free := s.FreeAt(); s.LockDelaySeconds > 0 && s.PhaseAt(now) != Active && now.Before(free) {
+		return free
+	}
+	return time.Time{}
+}
+
+// Second takes a lock whose latest lease has a lock delay, which Write does not know: once the delay has passed since the lease expired or
+// was ended by force; or, with Replace, while the lease is held. The condition asks the store whether it is so, about a document with
+// that delay.
+func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
+	remembered, _ := s.Acquires.Find(c.request())
+	if remembered >= 0 || s.LockDelaySeconds == 0 {
+		return docstore.Write{}, false
+	}
+	has := func(f string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: f, Value: v} }
+	passed := func(f string) docstore.Cond { return docstore.LE{Field: f, Value: docstore.Now.Add(-s.delay())} }
+	switch {
+	case s.Phase == Active && c.Replace && s.Replaceable && !w.Ended(s.ExpiresAt):
+		return c.take(append(replaceable(), unexpired()...)), true
+	case s.Phase == Active:
+		return c.take(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fExpiresAt)}), true
+	case s.Phase == Released:
+		return c.take(docstore.All{has(fState, docstore.String(Released)), has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fReleasedAt)}), true
+	default:
+		return docstore.Write{}, false
+	}
+}
+
+// delayed is the refusal of a lock that no one holds, while its lock delay lasts.
+func (c Acquire) delayed(s State, w rule.When) Outcome {
+	l := c.lease(s, w.At)
+	l.Token = 0
+	how := "expired at " + string(docstore.FormatTime(s.ExpiresAt))
+	if s.Phase == Released {
+		how = "was ended by force at " + string(docstore.FormatTime(s.ReleasedAt))
+	}
+	return Outcome{Code: Delayed, Lease: l, At: w.At, RetryAfter: s.FreeAt().Sub(w.At), Detail: fmt.Sprintf(
+		"the lease of %s %s; its lock delay of %d s keeps the lock closed until %s",
+		s.Owner, how, s.LockDelaySeconds, docstore.FormatTime(s.FreeAt()))}
+}
