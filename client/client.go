@@ -80,6 +80,17 @@ func New(baseURL string, o *Options) (*Client, error) {
 	return c, nil
 }
 
+// waiting is the client, which waits so much longer for a response.
+func (c *Client) waiting(d time.Duration) *Client {
+	if d = min(d, time.Minute); d <= 0 || c.http.Timeout == 0 {
+		return c
+	}
+	patient, own := *c, *c.http
+	own.Timeout += d
+	patient.http = &own
+	return &patient
+}
+
 // quoted is a text that is no URL, for an error; nothing if it may hold a password.
 func quoted(s string) string {
 	if strings.Contains(s, "@") {

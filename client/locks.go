@@ -59,7 +59,7 @@ func (t tenantLocks) Get(ctx context.Context, key string) (contracts.Lock, error
 type Lease struct {
 	contracts.Lease
 
-	begin time.Time // before the request that the lease was the response to
+	begin time.Time // before the request that the lease was the response to, and what the server waited after it
 	owner string    // owner_id of that request
 }
 
@@ -70,6 +70,12 @@ func (l Lease) Remaining() time.Duration {
 	now := time.Now()
 	gone := max(now.Sub(l.begin), now.Round(0).Sub(l.begin.Round(0)))
 	return time.Duration(l.RemainingMs)*time.Millisecond - gone
+}
+
+// since is the time since begin, by the clock that says less.
+func since(begin time.Time) time.Duration {
+	now := time.Now()
+	return min(now.Sub(begin), now.Round(0).Sub(begin.Round(0)))
 }
 
 // UnknownOutcomeError is the error of a command of locks, or of [Analyses.Retry], that ended without a definite response: the server may have carried it out,
@@ -96,10 +102,16 @@ const abandonTimeout = 10 * time.Second
 // Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled in; if ctx then
 // ends before there is a response, Acquire returns at once and the client calls [Locks.Abandon] in the background, for 10 s at
 // most. A lease that has expired by the time its response arrives is the error LEASE_EXPIRED.
+//
+// With WaitSeconds the server waits for a lock that is held, and the client so much longer for the response. LOCK_HELD then says that the wait is
+// over: send the same request again to wait on, or call [Locks.Abandon] to give the place in line to the next. A grant of the mode rate is a
+// [Lease] that cannot be renewed or released.
 func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
 	own := r.RequestID == ""
 	fill(&r.RequestID)
-	lease, err := l.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Granted)
+	valid := func(got contracts.Lease) error { return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got) }
+	patient := &Locks{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
+	lease, err := patient.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, valid)
 	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
 		released := make(chan struct{})
 		unknown.Released = released
@@ -113,19 +125,27 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 	return lease, err
 }
 
-// Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained. r is the request with its RequestID: it
-// is sent again, which returns the lease of the first delivery if there was one, and the lease is released. If the lock is
-// held by another request, or the lease has ended already, there is nothing to do.
+// Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained, and gives up the place in line of one that waited. r is
+// the request with its RequestID: it is sent again, without the wait, which returns the lease of the first delivery if there was one, and the lease
+// is released. If the lock is held by another request, or the lease has ended already, there is nothing to do. With Replace it is sent only if
+// without that the server says that it was carried out, so that it replaces no one now. A grant of the mode rate cannot be given back.
 func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
 	if r.RequestID == "" {
 		return errors.New("abandon: RequestID is required: that of the acquire to undo")
 	}
-	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Granted)
-	if err == nil {
+	replace := r.Replace
+	r.WaitSeconds, r.Replace = 0, false
+	valid := func(got contracts.Lease) error { return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got) }
+	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, valid)
+	if replace && errors.Is(err, contracts.CodeRequestIDReused) {
+		r.Replace = true
+		lease, err = call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, valid)
+	}
+	if err == nil && r.Mode != contracts.LockModeRate {
 		_, err = l.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: r.OwnerID, FencingToken: lease.FencingToken})
 	}
 	for _, over := range []contracts.Code{
-		contracts.CodeLockHeld, contracts.CodeRequestIDReused, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeLeaseLost,
+		contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeRequestIDReused, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeLeaseLost,
 		contracts.CodeNotOwner,
 	} {
 		if errors.Is(err, over) {
@@ -160,11 +180,14 @@ func (l *Locks) RenewLease(ctx context.Context, lease Lease, ttlSeconds int64) (
 
 // lease sends a command of an owner whose response is a lease.
 func (l *Locks) lease(ctx context.Context, tenant, key, name, owner, requestID string, r any, valid func(contracts.Lease) error) (Lease, error) {
-	lease, end, err := command(ctx, l.client, lockPath(tenant, key)+name, requestID, r, valid)
+	granted, end, err := command(ctx, l.client, lockPath(tenant, key)+name, requestID, r, valid)
 	if err != nil {
 		return Lease{}, err
 	}
-	got := Lease{lease, end.begin, owner}
+	if asked, ok := r.(contracts.AcquireRequest); ok {
+		end.begin = end.begin.Add(lease.Waited(asked, granted, since(end.begin)))
+	}
+	got := Lease{granted, end.begin, owner}
 	if got.Remaining() <= 0 {
 		return Lease{}, contracts.Errorf(contracts.CodeLeaseExpired, "the lease expired before its response arrived: use a longer ttl")
 	}

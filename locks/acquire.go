@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	mathrand "math/rand/v2"
 	"time"
 
@@ -27,6 +28,27 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", key, err)
 	}
+	a := &acquisition{
+		client: c, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL), leave: func() {},
+		own: s.MaxWaiting > 0 || s.Replace, alone: !s.Shared && s.Permits == 0,
+	}
+	var l *Lock
+	err = a.run(ctx, func(calling context.Context, asked term.Moment, got contracts.Lease) error {
+		leave := func() {}
+		if a.alone { // until it is not held any more
+			leave, a.leave = a.leave, leave
+		}
+		if l, err = c.hold(ctx, calling, a, asked, got, leave, working); err != nil {
+			leave()
+		}
+		return err
+	})
+	return l, err
+}
+
+// run asks for what is to be acquired, and gives it to use if it was granted.
+func (a *acquisition) run(ctx context.Context, use func(calling context.Context, asked term.Moment, got contracts.Lease) error) error {
+	c := a.client
 	calling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if c.ctx.Err() != nil {
@@ -34,46 +56,59 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 	}
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
 	if calling.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", key, context.Cause(calling))
+		return fmt.Errorf("lock %q: %w", a.key, context.Cause(calling))
 	}
-	waiting, stop := context.WithCancelCause(calling)
-	defer stop(nil)
-	if s.Wait > 0 {
-		defer time.AfterFunc(s.Wait, func() { stop(errWaited) }).Stop()
+	waiting := calling
+	if a.o.Wait > 0 {
+		bounded, stop := context.WithTimeoutCause(calling, a.o.Wait, errWaited)
+		defer stop()
+		waiting = bounded
 	}
-	leave, ok := c.queues.enter(waiting, key, false)
-	if !ok {
+	if a.alone && !a.own {
 		taken := contracts.Errorf(contracts.CodeLockHeld, "another goroutine of this client has the lock, or waits for it")
 		taken.Owner = c.o.Owner
-		if s.NoWait {
-			return nil, fmt.Errorf("lock %q: %w", key, taken)
+		var ok bool
+		if a.leave, ok = c.queues.enter(waiting, a.key, false); !ok {
+			a.leave = func() {}
+			if a.o.NoWait {
+				return fmt.Errorf("lock %q: %w", a.key, taken)
+			}
+			c.events.emit(Event{What: Waiting, Key: a.key, Err: taken})
+			if !a.turn(waiting) {
+				return ended(a.key, a.o, waiting, taken)
+			}
 		}
-		c.events.emit(Event{What: Waiting, Key: key, Err: taken})
-		if leave, ok = c.queues.enter(waiting, key, true); !ok {
-			return nil, ended(key, s, waiting, taken)
-		}
+		a.inside = true
 	}
-	a := &acquisition{client: c, ctx: context.WithoutCancel(ctx), key: key, o: s, request: contracts.AcquireRequest{
-		OwnerID: c.o.Owner, RequestID: rand.Text(), TTLSeconds: int64(s.TTL / time.Second), Metadata: s.Metadata,
-	}}
+	defer func() { a.leave() }()
 	asked, got, err := a.ask(calling, waiting)
 	if err == nil {
-		var l *Lock
-		if l, err = c.hold(ctx, calling, a, asked, got, leave, working); err == nil {
-			return l, nil
+		if err = use(calling, asked, got); err == nil {
+			return nil
 		}
-	} else if a.open {
+	} else if a.placed || a.open && (a.waited || !a.grant) {
 		c.abandon(a)
 	}
-	leave()
 	switch {
 	case calling.Err() != nil:
-		return nil, ended(key, s, calling, a.last)
+		return ended(a.key, a.o, calling, a.last)
 	case waiting.Err() != nil:
-		return nil, ended(key, s, waiting, a.last)
+		return ended(a.key, a.o, waiting, a.last)
 	default:
-		return nil, fmt.Errorf("lock %q: %w", key, err)
+		return fmt.Errorf("lock %q: %w", a.key, err)
 	}
+}
+
+// turn waits until no other goroutine of this client is before this one. ok is false if waiting ended.
+func (a *acquisition) turn(waiting context.Context) (ok bool) {
+	if a.own || a.inside {
+		return true
+	}
+	leave, ok := a.client.queues.enter(waiting, a.key, true)
+	if ok {
+		a.leave, a.inside = leave, true
+	}
+	return ok
 }
 
 // ended is the error of a wait that ended. last is what was heard last, nil if nothing was.
@@ -95,74 +130,164 @@ type acquisition struct {
 	ctx     context.Context //nolint:containedctx // of what goes on when the caller has left
 	key     string
 	o       LockOptions
-	request contracts.AcquireRequest
-	open    bool  // a try may have been carried out, or may still be
-	last    error // of the latest try that was not cut off
+	request contracts.AcquireRequest // but for how long the provider is to wait
+	each    time.Duration            // of one try, beside that wait
+	own     bool                     // it does not let other goroutines of the client go first
+	alone   bool                     // no others hold the lock meanwhile
+	grant   bool                     // of a rate, which is not held
+
+	leave  func() // lets the next goroutine of the client ask
+	inside bool   // it is this one's turn
+	open   bool   // a try may have been carried out, or may still be
+	waited bool   // a try asked the provider to wait
+	placed bool   // it may have a place in line
+	last   error  // of the latest try that was not cut off
+}
+
+// try is one request.
+type try struct {
+	asked term.Moment   // before it
+	wait  time.Duration // that the provider was asked for
+	got   contracts.Lease
+	err   error
 }
 
 // ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. The first request is not part of the wait: whether
-// the lock is held is known when there was a response. asked is the time before the request that the lease is the response to.
+// the lock is held is known when there was a response. The later ones let the provider wait. asked is the time from which the lease is counted.
 func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
 	c := a.client
-	var failed int
-	since := c.o.clock() // when there was no definite response for the first time
+	var (
+		failed int           // tries without a definite response, one after the other
+		polls  int           // tries that are not to wait
+		wait   time.Duration // of the next try
+		since  = c.o.clock() // when there was no definite response for the first time
+	)
 	for {
 		asking := waiting
 		if a.last == nil {
 			asking = calling
 		}
-		asked = c.o.clock()
-		request := a.request // of this try, which may go on when a.request is that of the next
-		got, err = bounded(asking, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
-			return c.provider.Acquire(ctx, a.key, request)
-		})
-		if err == nil {
-			err = granted(got, a.key, a.request.OwnerID, 0)
+		t := a.try(asking, wait)
+		if t.err == nil || asking.Err() != nil {
+			return t.asked, t.got, t.err
 		}
-		if err == nil && c.o.clock().Until(asked.End(a.lasts(got)).Add(-a.o.Margin)) <= 0 {
-			err = a.late(asked, got)
-		}
-		a.open = err != nil && (lease.Unsettled(err) || a.open && !lease.Settles(err))
-		if err == nil || asking.Err() != nil {
-			return asked, got, err
-		}
-		a.last = err
+		before := a.last
+		a.last = t.err
 		if waiting.Err() != nil {
-			return asked, got, err
+			return t.asked, t.got, t.err
 		}
-		pause := max(waits.Delay(failed), retryAfter(err))
+		took := t.asked.Until(c.o.clock())
+		pause := max(waits.Delay(failed), retryAfter(t.err))
 		switch {
-		case errors.Is(err, contracts.CodeLockHeld):
+		case a.held(t.err):
 			if a.o.NoWait {
-				return asked, got, err
+				return t.asked, t.got, t.err
 			}
-			failed, since = 0, c.o.clock()
-			pause = a.pause(retryAfter(err))
-		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired):
+			if errors.Is(t.err, contracts.CodeLockQueueFull) {
+				polls = fewPolls
+			}
+			if pause = 0; polls > 0 || a.left(waiting) == 0 || t.wait > 0 && took < t.wait/2 { // the provider does not wait as it is asked to
+				pause = a.pause(retryAfter(t.err))
+			}
+			c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
+			if !a.turn(waiting) || backoff.Sleep(waiting, pause) != nil {
+				return t.asked, t.got, t.err
+			}
+			failed, since, wait = 0, c.o.clock(), a.left(waiting)
+			if polls > 0 {
+				polls, wait = polls-1, 0
+			}
+			continue
+		case t.wait > 0 && a.held(before) && errors.Is(t.err, contracts.CodeInvalidArgument): // it cannot wait: without that it said that the lock is held
+			polls, pause = math.MaxInt, a.pause(retryAfter(before))
+		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
 			failed++
-		case lease.Rejected(err):
-			return asked, got, err
+		case lease.Rejected(t.err), errors.Is(t.err, contracts.CodeLockQueueFull):
+			return t.asked, t.got, t.err
 		default:
+			if failed == 0 && t.wait > 0 {
+				since = c.o.clock() // there was none to expect before
+			}
 			failed++
+			if errors.Is(t.err, contracts.CodeOverloaded) && t.wait > 0 {
+				polls = fewPolls
+			}
 		}
 		if failed > 0 {
 			left := c.o.clock().Until(since.Add(c.o.RetryFor))
-			if left <= 0 || retryAfter(err) > left {
-				return asked, got, err
+			if left <= 0 || retryAfter(t.err) > left {
+				return t.asked, t.got, t.err
 			}
 			pause = min(pause, left)
 		}
-		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: err})
+		if wait = 0; a.placed && (polls == 0 || failed < 3) { // otherwise the place is given up
+			wait = min(time.Second, a.left(waiting))
+		}
+		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
 		if backoff.Sleep(waiting, pause) != nil {
-			return asked, got, err
+			return t.asked, t.got, t.err
 		}
 	}
+}
+
+// fewPolls is how often a lock is asked for without a wait when the provider has no room for those who wait.
+const fewPolls = 5
+
+// try sends the request once.
+func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
+	c := a.client
+	request := a.request // of this try, which may go on when a.request is that of the next
+	request.WaitSeconds = int64(wait / time.Second)
+	a.waited = a.waited || wait > 0
+	t.asked, t.wait = c.o.clock(), wait
+	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) { return c.provider.Acquire(ctx, a.key, request) })
+	if t.err == nil {
+		t.err = acquired(t.got, a.key, request)
+	}
+	if t.err == nil {
+		t.asked = t.asked.Add(lease.Waited(request, t.got, t.asked.Until(c.o.clock())))
+		if !a.grant && c.o.clock().Until(t.asked.End(a.lasts(t.got)).Add(-a.o.Margin)) <= 0 {
+			t.err = a.late(t.asked, t.got)
+		}
+	}
+	a.open = t.err != nil && (lease.Unsettled(t.err) || a.open && !lease.Settles(t.err))
+	switch {
+	case t.err == nil:
+		a.placed = false
+	case lease.Settles(t.err):
+		e, _ := errors.AsType[*contracts.Error](t.err)
+		a.placed = wait > 0 && a.held(t.err) && !errors.Is(t.err, contracts.CodeLockQueueFull) && (a.lines() || e != nil && e.Position > 0)
+	case lease.Unsettled(t.err):
+		a.placed = a.placed || wait > 0 && a.lines()
+	}
+	return t
+}
+
+// held reports whether an error says that the lock cannot be had now, but can later without anything being wrong.
+func (a *acquisition) held(err error) bool {
+	return errors.Is(err, contracts.CodeLockHeld) || errors.Is(err, contracts.CodeLockDelayed) ||
+		errors.Is(err, contracts.CodeLockQueueFull) && a.o.MaxWaiting == 0
+}
+
+// lines reports whether the request waits in line.
+func (a *acquisition) lines() bool { return a.o.Fair || !a.alone }
+
+// left is for how long the provider is asked to wait: whole seconds, and not much longer than the caller does.
+func (a *acquisition) left(waiting context.Context) time.Duration {
+	end, ok := waiting.Deadline()
+	if !ok {
+		return waitTime
+	}
+	return max(0, min(waitTime, (time.Until(end)+time.Second-1).Truncate(time.Second)))
 }
 
 // pause is how long to wait for a lock that is held. The holder's lease may be renewed, or end earlier.
 func (a *acquisition) pause(holder time.Duration) time.Duration {
 	poll := a.o.Poll/2 + mathrand.N(a.o.Poll/2) + 1
+	if a.placed {
+		poll = min(poll, placedPause)
+	}
 	if holder <= 0 {
 		return poll
 	}
@@ -193,22 +318,27 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 	})
 }
 
-// abandon releases in the background what an acquire that was given up may have obtained. Its request is sent again: if it had obtained the
-// lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late obtains another.
+// abandon releases in the background what an acquire that was given up may have obtained, and gives its place in line to the next. Its request is sent
+// again: if it had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late
+// obtains another. It replaces no one: with Replace it is sent only if without that it is told that it was carried out.
 func (c *Client) abandon(a *acquisition) {
 	c.underway.run(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, min(a.o.TTL, 30*time.Second))
 		defer cancel()
+		request := a.request
+		request.Replace = false
 		for retry := 0; ; retry++ {
-			got, err := bounded(ctx, min(tryTime, a.o.TTL), func(ctx context.Context) (contracts.Lease, error) {
-				return c.provider.Acquire(ctx, a.key, a.request)
-			})
+			got, err := bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return c.provider.Acquire(ctx, a.key, request) })
 			if err == nil {
-				err = granted(got, a.key, a.request.OwnerID, 0)
+				err = acquired(got, a.key, request)
 			}
 			switch {
+			case err == nil && a.grant: // it cannot be given back
 			case err == nil:
 				err = c.free(ctx, a.key, got)
+			case errors.Is(err, contracts.CodeRequestIDReused) && a.request.Replace && !request.Replace:
+				request.Replace = true
+				continue
 			case lease.Settles(err):
 				err = nil // another has it, or the lease has ended
 			}

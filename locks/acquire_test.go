@@ -38,7 +38,7 @@ func TestWait(t *testing.T) {
 				}
 				return fault{}
 			}
-		}, locks.LockOptions{Poll: time.Hour}, 30 * time.Second, 30*time.Second + 100*time.Millisecond, 2},
+		}, locks.LockOptions{Poll: time.Hour}, 30 * time.Second, 30*time.Second + 100*time.Millisecond, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorlds(t, func(w *world) {

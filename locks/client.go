@@ -102,7 +102,8 @@ func (c *Client) Do(ctx context.Context, key string, o *LockOptions, work func(c
 	return errors.Join(err, unlocked)
 }
 
-// TryLock acquires a lock unless it is held: then the error is LOCK_HELD, at once. See [Client.Lock].
+// TryLock acquires a lock unless it is held: then the error is LOCK_HELD, at once; LOCK_DELAYED while it is closed for the delay of a lease that was lost.
+// See [Client.Lock].
 func (c *Client) TryLock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
 	s := LockOptions{}
 	if o != nil {
@@ -118,7 +119,8 @@ func (c *Client) TryLock(ctx context.Context, key string, o *LockOptions) (*Lock
 // ctx is that of the work, not of the acquire alone: do not cancel it before Unlock. If it ends before the lock is acquired, nothing is held
 // afterwards: what a request that is under way may obtain is released in the background.
 //
-// Goroutines that ask one client for the same key are served in their order, and one at a time asks the provider.
+// Goroutines that ask one client for the same key are served in their order, and one at a time asks the provider, or waits at it if several may hold the
+// lock. With LockOptions.MaxWaiting or Replace each is on its own.
 func (c *Client) Lock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
 	return c.acquire(ctx, key, o, false)
 }

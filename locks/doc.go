@@ -22,10 +22,21 @@
 //	                   Renewed │
 //	                           └─────▶ lost: the context ends with ErrLost
 //
+// # Several holders, and a line
+//
+// LockOptions also says how many may hold a lock: readers or a writer (Shared), or so many at a time (Permits). Those who wait are then served in the order in
+// which they came, as with Fair, and MaxWaiting bounds how many they are. With Replace the latest has the lock. [Client.Take] bounds how
+// often something is done.
+//
+//	err = c.Do(ctx, "reports", &locks.LockOptions{Permits: 3}, report)                      // three at a time
+//	err = c.Do(ctx, "deploy", &locks.LockOptions{Fair: true, MaxWaiting: 1}, deploy)         // one runs, one waits, others get LOCK_QUEUE_FULL
+//	token, err := c.Take(ctx, "mail", locks.Rate{Limit: 10, Window: time.Minute}, nil)       // ten a minute
+//
 // # Who decides
 //
 // The provider decides who has the lock, by its own clock. This package decides when to stop: it counts the lease from before the request
-// that granted or extended it was sent, on the monotonic clock and on the wall clock, and the first of the two to reach the end counts. The lock's context
+// that granted or extended it was sent, or so much later as the provider says that it waited, on the monotonic clock and on the wall clock, and the first
+// of the two to reach the end counts. The lock's context
 // ends a tenth of the lease earlier (LockOptions.Margin), so that the work can stop while no one else has the lock. A response that
 // comes late extends nothing.
 //

@@ -10,6 +10,7 @@ import (
 const (
 	Waiting       = "Waiting"       // for a lock: Event.Err is why, LOCK_HELD or a request that failed; Event.After is when it is asked again
 	Acquired      = "Acquired"      // a lock, with Event.Token
+	Taken         = "Taken"         // a grant of a rate, with Event.Token
 	Renewed       = "Renewed"       // its lease
 	RenewalFailed = "RenewalFailed" // and is to be tried again: Event.Err is why
 	Lost          = "Lost"          // Event.Err is the cause with which its context ended, an [ErrLost]
@@ -24,7 +25,7 @@ type Event struct {
 	What  string
 	Key   string
 	Token int64         // the fencing token, 0 before the lock is acquired
-	After time.Duration // of Waiting; 0 if it is another goroutine of this client that has the lock
+	After time.Duration // of Waiting; 0 if it is waited for at the provider, or in this client, because another goroutine of it goes first
 	Err   error
 }
 

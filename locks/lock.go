@@ -22,6 +22,7 @@ type Lock struct {
 	key     string
 	o       LockOptions
 	token   int64
+	permit  int
 	working bool // Do knows when its work ends
 	most    term.Moment
 	term    *term.Term
@@ -56,7 +57,7 @@ func (c *Client) hold(
 	ctx, calling context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
 ) (*Lock, error) {
 	l := &Lock{
-		client: c, key: a.key, o: a.o, token: got.FencingToken, working: working, finished: make(chan struct{}), leave: leave,
+		client: c, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit), working: working, finished: make(chan struct{}), leave: leave,
 		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: got.ExpiresAt, end: asked.End(a.lasts(got)),
 		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()},
 	}
@@ -107,8 +108,14 @@ func (c *Client) hold(
 // Key is that of the lock.
 func (l *Lock) Key() string { return l.key }
 
-// Token is the fencing token: higher than that of every earlier holder. Pass it on to whatever the work writes to, which rejects a lower one.
+// Token is the fencing token: higher than that of every earlier holder. Pass it on to whatever the work writes to, which rejects a lower one. With
+// several holders at a time the one that came last has the highest: see [Lock.Permit].
 func (l *Lock) Token() int64 { return l.token }
+
+// Permit is which permit of the lock is held, from 1 to LockOptions.Permits; 0 if the lock has none. No two hold the same at a time. The tokens of one
+// permit only ever increase, but not those of all together: what the work writes to must be told apart by permit, such as "pool#2", to reject the
+// lower tokens of that permit.
+func (l *Lock) Permit() int { return l.permit }
 
 // Context is the context of the work. It ends with an [ErrLost] so much before the lease as LockOptions.Margin says, with [ErrUnlocked], with
 // [ErrClosed], or when the context ends that was passed to the acquire. Err, Done and [context.Cause] consult the clocks at each call, and so notice that
@@ -196,7 +203,7 @@ func (l *Lock) renewals(due term.Moment) {
 			return l.client.provider.Renew(ctx, l.key, request)
 		})
 		if err == nil {
-			err = granted(got, l.key, r.OwnerID, l.token)
+			err = renewed(got, l.key, r)
 		}
 		if ctx.Err() != nil {
 			return

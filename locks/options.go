@@ -9,22 +9,32 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Bounds of a lease.
+// Bounds of what can be asked for.
 const (
-	DefaultTTL = 30 * time.Second
-	MaxTTL     = 24 * time.Hour
+	DefaultTTL   = 30 * time.Second
+	MaxTTL       = 24 * time.Hour
+	MaxPermits   = 100
+	MaxWaiting   = 100
+	MaxLockDelay = time.Hour
+	MaxRate      = 1000
+	MaxWindow    = 24 * time.Hour
 )
 
 // Times of requests.
 const (
-	tryTime    = 15 * time.Second // of one request; less when the lease is shorter
+	tryTime    = 15 * time.Second // of one request, beside what the provider is to wait; less when the lease is shorter
+	waitTime   = 20 * time.Second // for which one request asks the provider to wait, at most
 	graceTime  = 5 * time.Second  // for a release when the caller's context has ended
 	closeTime  = 2 * time.Second  // for the releases of [Client.Close] when its context has ended
 	shortPause = 100 * time.Millisecond
+
+	defaultPoll = 2 * time.Second
+	placedPause = 2 * time.Second // between two requests of one that waits in line, whose place is kept for some seconds
 )
 
 // Options are the settings of [New]. The zero value works.
@@ -51,15 +61,39 @@ type Options struct {
 type LockOptions struct {
 	TTL time.Duration // as in Options, which it overrides unless it is 0
 
+	// Shared lets any number hold the lock at a time, but none beside one that did not ask for Shared: readers and a writer. Who asks
+	// while another waits, waits behind it.
+	Shared bool
+
+	// Permits lets so many hold the lock at a time, 1 to MaxPermits; [Lock.Permit] says which of them one has. 0 means that the lock has one holder.
+	// All who ask for the lock must say the same; otherwise the error is LOCK_MODE_DIFFERS.
+	Permits int
+
+	// Fair waits in line: first come, first served. Locks that are Shared or have Permits always have a line. One request of a client at a time has a place,
+	// unless MaxWaiting is set; the place of a process that died is given up after some seconds.
+	Fair bool
+
+	// MaxWaiting bounds how many wait in line, with this one: 1 to MaxWaiting. If there are as many already the error is LOCK_QUEUE_FULL. 0 means
+	// that one waits, however many there are. It needs a line: Fair, Shared or Permits. Each goroutine that asks then has a place of its own.
+	MaxWaiting int
+
+	// Replace takes the lock from its holder, if that one asked for Replace as well. The holder learns of it when it renews: its context ends with
+	// [ErrLost] and LEASE_LOST. Until then both may run, and the fencing token protects. Not with Shared or Permits.
+	Replace bool
+
+	// LockDelay is how long the lock stays closed if the lease expires or is ended by force, so that what its holder has sent can arrive; whole
+	// seconds, up to MaxLockDelay. Who asks meanwhile waits, or the error is LOCK_DELAYED. [Lock.Unlock] opens the lock at once.
+	LockDelay time.Duration
+
 	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends. Then the error is
-	// LOCK_HELD. The first request may take longer than that.
+	// LOCK_HELD, or why else it could not be had. The first request may take longer than that.
 	Wait time.Duration
 
 	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does.
 	NoWait bool
 
-	// Poll bounds the time between two requests while a lock is held, 100 ms at least; 0 means 2 s. They are sent after a random time
-	// of half as much and more, or when the holder's lease ends.
+	// Poll bounds the time between two requests while a lock is held and the provider does not wait itself, 100 ms at least; 0 means 2 s. They are
+	// sent after a random time of half as much and more, or when the holder's lease ends.
 	Poll time.Duration
 
 	// MaxHold bounds how long the lock is held from its grant; 0 means no bound. Then the lock's context ends with [ErrMaxHold], and the
@@ -101,23 +135,67 @@ func (c *Client) settings(key string, o *LockOptions) (LockOptions, error) {
 		s = *o
 	}
 	s.TTL = cmp.Or(s.TTL, c.o.TTL)
-	s.Poll = cmp.Or(s.Poll, 2*time.Second)
+	s.Poll = cmp.Or(s.Poll, defaultPoll)
 	s.Margin = cmp.Or(s.Margin, s.TTL/10)
 	s.Metadata = maps.Clone(s.Metadata)
 	if err := errors.Join(owner.CheckText("the key", key, 256), checkTTL("LockOptions.TTL", s.TTL)); err != nil {
 		return s, err
 	}
+	if err := s.checkWait("LockOptions"); err != nil {
+		return s, err
+	}
 	switch {
-	case s.Wait < 0:
-		return s, fmt.Errorf("LockOptions.Wait is %v: must not be negative; 0 waits until the context ends, NoWait does not wait", s.Wait)
 	case s.MaxHold < 0:
 		return s, fmt.Errorf("LockOptions.MaxHold is %v: must not be negative; 0 is no bound", s.MaxHold)
-	case s.Poll < shortPause:
-		return s, fmt.Errorf("LockOptions.Poll is %v: must be %v at least", s.Poll, shortPause)
 	case s.Margin < 0 || s.Margin >= s.TTL/2:
 		return s, fmt.Errorf("LockOptions.Margin is %v: must be less than half of the ttl, which is %v", s.Margin, s.TTL)
 	}
-	return s, nil
+	return s, s.checkMode()
+}
+
+// checkWait checks how the lock is waited for. of is the type of the options.
+func (s *LockOptions) checkWait(of string) error {
+	switch {
+	case s.Wait < 0:
+		return fmt.Errorf("%s.Wait is %v: must not be negative; 0 waits until the context ends, NoWait does not wait", of, s.Wait)
+	case s.Poll < shortPause:
+		return fmt.Errorf("%s.Poll is %v: must be %v at least", of, s.Poll, shortPause)
+	case s.MaxWaiting < 0 || s.MaxWaiting > MaxWaiting:
+		return fmt.Errorf("%s.MaxWaiting is %d: must be 1 to %d, or 0 for no bound", of, s.MaxWaiting, MaxWaiting)
+	}
+	return nil
+}
+
+// checkMode checks how many may hold the lock, and who waits.
+func (s *LockOptions) checkMode() error {
+	switch {
+	case s.Permits < 0 || s.Permits > MaxPermits:
+		return fmt.Errorf("LockOptions.Permits is %d: must be 1 to %d, or 0 for a lock with one holder", s.Permits, MaxPermits)
+	case s.Shared && s.Permits > 0:
+		return errors.New("LockOptions.Shared and Permits are both set: a lock is either for readers and a writer, or has permits")
+	case s.Replace && (s.Shared || s.Permits > 0):
+		return errors.New("LockOptions.Replace is set: a lock that is Shared or has Permits has no one holder to replace")
+	case s.MaxWaiting > 0 && !s.Fair && !s.Shared && s.Permits == 0:
+		return errors.New("LockOptions.MaxWaiting is set: it needs a line, so set Fair, Shared or Permits as well")
+	case s.LockDelay < 0 || s.LockDelay > MaxLockDelay || s.LockDelay%time.Second != 0:
+		return fmt.Errorf("LockOptions.LockDelay is %v: must be whole seconds up to %v", s.LockDelay, MaxLockDelay)
+	}
+	return nil
+}
+
+// request is the acquire that asks for the lock.
+func (s *LockOptions) request(owner string) contracts.AcquireRequest {
+	r := contracts.AcquireRequest{
+		OwnerID: owner, RequestID: rand.Text(), TTLSeconds: int64(s.TTL / time.Second), Metadata: s.Metadata, Fair: s.Fair,
+		MaxWaiting: int64(s.MaxWaiting), Replace: s.Replace, LockDelaySeconds: int64(s.LockDelay / time.Second),
+	}
+	switch {
+	case s.Shared:
+		r.Mode = contracts.LockModeShared
+	case s.Permits > 0:
+		r.Mode, r.Limit = contracts.LockModePermits, int64(s.Permits)
+	}
+	return r
 }
 
 func checkTTL(name string, ttl time.Duration) error {

@@ -16,7 +16,9 @@ import (
 // Its errors carry a [contracts.Code], as errors.Is finds it, and where the code asks for more they are a [contracts.Error] with it. After an
 // error without a code the request may have been carried out, or may still be.
 type Provider interface {
-	// Acquire takes a lock. The error LOCK_HELD says how long the holder's lease lasts, in RetryAfter.
+	// Acquire takes a lock. The error LOCK_HELD says how long the holder's lease lasts, in RetryAfter. With WaitSeconds it waits for a lock that is held,
+	// for so long at most, and the lease says in WaitedMs how long it did; a request with WaitSeconds of 0 ends the wait of an earlier one with the same
+	// RequestID. A provider that cannot wait responds at once.
 	Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error)
 
 	// Renew moves the expiry of a lease. LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER mean that it is the caller's no more.
@@ -68,10 +70,19 @@ func bounded[T any](parent context.Context, each time.Duration, do func(context.
 	return none, context.Cause(parent)
 }
 
-// granted says what is wrong with a response that should be the caller's lease. A token of 0 means a new one. Which tenant it is
-// about is known to the provider.
-func granted(got contracts.Lease, key, owner string, token int64) error {
-	if err := (lease.Asked{Key: key, Owner: owner, Token: token}).Granted(got); err != nil {
+// acquired says what is wrong with a response that should be the lease that was asked for. Which tenant it is about is known to the provider.
+func acquired(got contracts.Lease, key string, r contracts.AcquireRequest) error {
+	return valid(got, (lease.Asked{Key: key, Owner: r.OwnerID}).Acquired(r, got))
+}
+
+// renewed says what is wrong with a response that should be the caller's lease.
+func renewed(got contracts.Lease, key string, r contracts.RenewRequest) error {
+	return valid(got, (lease.Asked{Key: key, Owner: r.OwnerID, Token: r.FencingToken}).Granted(got))
+}
+
+// valid is err, which is what is wrong with the response, unless that is about a lease that has expired.
+func valid(got contracts.Lease, err error) error {
+	if err != nil {
 		return fmt.Errorf("invalid response: %w", err)
 	}
 	if got.RemainingMs < 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 )
@@ -31,6 +32,35 @@ func (a Asked) Granted(l contracts.Lease) error {
 		return ErrMissing
 	}
 	return cmp.Or(a.Lock(l.TenantID, l.LockKey), SameOwner(a.Owner, l.OwnerID), SameToken(a.Token, l.FencingToken), InState(contracts.StateActive, l.State))
+}
+
+// Acquired says what is wrong with a response that should be the lease that an acquire asked for.
+func (a Asked) Acquired(r contracts.AcquireRequest, l contracts.Lease) error {
+	if err := a.Granted(l); err != nil {
+		return err
+	}
+	asked, got := cmp.Or(r.Mode, contracts.LockModeExclusive), cmp.Or(l.Mode, contracts.LockModeExclusive)
+	most := int64(0)
+	if asked == contracts.LockModePermits {
+		most = r.Limit
+	}
+	switch {
+	case got != asked:
+		return fmt.Errorf("the lease has the mode %s, not %s", got, asked)
+	case l.Permit > most || l.Permit < min(1, most):
+		return fmt.Errorf("the lease has the permit %d of %d", l.Permit, most)
+	default:
+		return nil
+	}
+}
+
+// Waited is how much later than before its request a lease begins at the earliest: as long as the server waited. took is how long the request took; no
+// response can make it longer.
+func Waited(r contracts.AcquireRequest, l contracts.Lease, took time.Duration) time.Duration {
+	if r.WaitSeconds == 0 {
+		return 0
+	}
+	return time.Duration(max(0, min(l.WaitedMs, took.Milliseconds()))) * time.Millisecond
 }
 
 // Ended says what is wrong with a response that should be the end of the caller's lease.
