@@ -85,10 +85,10 @@ func (c *Client) waiting(d time.Duration) *Client {
 	if d = min(d, time.Minute); d <= 0 || c.http.Timeout == 0 {
 		return c
 	}
-	patient, own := *c, *c.http
+	slow, own := *c, *c.http
 	own.Timeout += d
-	patient.http = &own
-	return &patient
+	slow.http = &own
+	return &slow
 }
 
 // quoted is a text that is no URL, for an error; nothing if it may hold a password.

@@ -109,9 +109,11 @@ const abandonTimeout = 10 * time.Second
 func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
 	own := r.RequestID == ""
 	fill(&r.RequestID)
-	valid := func(got contracts.Lease) error { return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got) }
-	patient := &Locks{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
-	lease, err := patient.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, valid)
+	valid := func(got contracts.Lease) error {
+		return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got)
+	}
+	slow := &Locks{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
+	lease, err := slow.lease(ctx, tenant, key, "/acquire", r.OwnerID, r.RequestID, r, valid)
 	if unknown, ok := errors.AsType[*UnknownOutcomeError](err); ok && own && ctx.Err() != nil {
 		released := make(chan struct{})
 		unknown.Released = released
@@ -128,14 +130,16 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 // Abandon releases the lease that an Acquire with an [UnknownOutcomeError] may have obtained, and gives up the place in line of one that waited. r is
 // the request with its RequestID: it is sent again, without the wait, which returns the lease of the first delivery if there was one, and the lease
 // is released. If the lock is held by another request, or the lease has ended already, there is nothing to do. With Replace it is sent only if
-// without that the server says that it was carried out, so that it replaces no one now. A grant of the mode rate cannot be given back.
+// without that the server says that it was carried out, so that it replaces no one now. A grant of the mode rate stays used.
 func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
 	if r.RequestID == "" {
 		return errors.New("abandon: RequestID is required: that of the acquire to undo")
 	}
 	replace := r.Replace
 	r.WaitSeconds, r.Replace = 0, false
-	valid := func(got contracts.Lease) error { return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got) }
+	valid := func(got contracts.Lease) error {
+		return lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID}.Acquired(r, got)
+	}
 	lease, err := call(ctx, l.client, http.MethodPost, lockPath(tenant, key)+"/acquire", r, valid)
 	if replace && errors.Is(err, contracts.CodeRequestIDReused) {
 		r.Replace = true

@@ -333,7 +333,7 @@ func (c *Client) abandon(a *acquisition) {
 				err = acquired(got, a.key, request)
 			}
 			switch {
-			case err == nil && a.grant: // it cannot be given back
+			case err == nil && a.grant: // it stays used
 			case err == nil:
 				err = c.free(ctx, a.key, got)
 			case errors.Is(err, contracts.CodeRequestIDReused) && a.request.Replace && !request.Replace:

@@ -28,7 +28,7 @@ type TakeOptions struct {
 	Metadata   map[string]string
 }
 
-// Take waits until what a key stands for may be done once more: at the given rate, by all who take from the key together. It returns the grant's
+// Take waits until what a key names may be done once more: at the given rate, by all who take from the key together. It returns the grant's
 // token, which is higher than that of every earlier one. TakeOptions may be nil.
 //
 // A grant is not held: there is nothing to renew, to lose or to release, and it is used up when it is given, also if nothing is done then. How long what
