@@ -82,11 +82,16 @@ type Store struct {
 	idle   chan *reader // the idle readers
 	calls  driver.InFlight
 
+	signals docstore.Signals
+
 	mu      sync.Mutex
 	indexes map[dueIndex]bool // that are known to be there; under mu
 }
 
-var _ docstore.Store = (*Store)(nil)
+var (
+	_ docstore.Store   = (*Store)(nil)
+	_ docstore.Watcher = (*Store)(nil)
+)
 
 // Open opens the file at path, or creates it with its parent folders, readable by this user alone. Options may be nil.
 // The context bounds the opening only.
@@ -183,6 +188,18 @@ func (s *Store) release() error {
 		errs = append(errs, s.explain("close", err))
 	}
 	return errors.Join(errs...)
+}
+
+// Watch implements [docstore.Watcher], for what is written through this store; other processes that share the file are not seen.
+func (s *Store) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, error) {
+	if err := k.Validate(); err != nil {
+		return docstore.Watch{}, err
+	}
+	if err := s.calls.Begin(ctx); err != nil {
+		return docstore.Watch{}, err
+	}
+	defer s.calls.End()
+	return docstore.Watch{Changed: s.signals.Watch(ctx, k)}, nil
 }
 
 // Stats counts what the store did since it was opened.

@@ -221,6 +221,7 @@ func (w *writer) apply(calls []*call) {
 	if err == nil {
 		w.applied.Add(did.applied)
 		w.refused.Add(did.refused)
+		w.store.signals.Changed(did.changed...)
 	}
 	for _, c := range calls {
 		// Also a rejection counts only if the commit did: it may rest on what an earlier call of the group changed.
@@ -235,6 +236,7 @@ func (w *writer) apply(calls []*call) {
 type done struct {
 	applied, refused int64 // calls of Write
 	change           bool  // there is something to commit
+	changed          []docstore.Key
 }
 
 // evaluate decides each call and writes what follows. An error means that SQLite failed and that the transaction is in
@@ -270,6 +272,7 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 			if err := w.replace(c.writes[i], after, now); err != nil {
 				return did, err
 			}
+			did.changed = append(did.changed, c.writes[i].Key)
 		}
 		if err := w.reached(e.Reached); err != nil {
 			return did, err

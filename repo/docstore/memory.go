@@ -18,6 +18,8 @@ type Memory struct {
 	keep   map[Key]time.Time // until when, of the documents that need not be kept for ever
 	floor  int64             // highest number of a counter so far, see Write.StartFrom
 	closed bool
+
+	signals Signals
 }
 
 // MemoryOptions are the settings of [NewMemory]. The zero value works.
@@ -29,6 +31,8 @@ var (
 	_ Store  = (*Memory)(nil)
 	_ Pruner = (*Memory)(nil)
 	_ Walker = (*Memory)(nil)
+
+	_ Watcher = (*Memory)(nil)
 )
 
 // NewMemory returns an empty store. Options may be nil.
@@ -88,9 +92,23 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	for i, w := range writes {
 		m.put(w, after[i], r.At)
 		r.Docs[i] = after[i].Clone()
+		m.signals.Changed(w.Key)
 	}
 	r.Applied = true
 	return r, nil
+}
+
+// Watch implements [Watcher].
+func (m *Memory) Watch(ctx context.Context, k Key) (Watch, error) {
+	if err := k.Validate(); err != nil {
+		return Watch{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if err := m.open(ctx); err != nil {
+		return Watch{}, err
+	}
+	return Watch{Changed: m.signals.Watch(ctx, k), Complete: true}, nil
 }
 
 // put stores what a write made of its document. m.mu is held.

@@ -22,6 +22,8 @@ type Locks struct {
 	newLeaseID func() string
 	retention  time.Duration
 	census     *census.Census
+	working    func(ctx context.Context, tenant string, do func(context.Context) error) error
+	waits      *waits
 }
 
 // Bounds of [Options].Retention.
@@ -49,6 +51,14 @@ type Options struct {
 	// that has as many is not granted ([Limit]); those that have a record are. Each process counts now and then, so that several
 	// processes together may exceed the bound for some minutes. 0: no bound.
 	MaxPerTenant int
+
+	// Stop ends the waits of all requests when it is closed, because the process stops: their refusals are returned. nil: never.
+	Stop <-chan struct{}
+
+	// Working carries out one step of an acquire of a tenant: sending it to the store once. It may let the step wait, bound its time, or
+	// return an error instead, which is then that of the acquire. A request that waits for its lock takes many steps, with long
+	// pauses between them. nil: do is called.
+	Working func(ctx context.Context, tenant string, do func(context.Context) error) error
 }
 
 // New returns the lock commands on a store. Options may be nil.
@@ -63,28 +73,29 @@ func New(store docstore.Store, o *Options) *Locks {
 	if o != nil && o.Retention != 0 {
 		l.retention = min(max(o.Retention.Truncate(time.Millisecond), MinRetention), KeepForever)
 	}
+	l.waits = &waits{store: store, of: map[ID]*watch{}}
 	if o != nil {
 		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)
+		l.waits.stop, l.working = o.Stop, o.Working
 	}
 	return l
 }
 
 // Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome. With Options.MaxPerTenant it is two for a
-// lock without a record while the tenant has not been counted, and those of the count.
+// lock without a record while the tenant has not been counted, and those of the count. A request with WaitSeconds that is refused because
+// the lock is held waits for it, see [Locks.AcquireWithin].
 func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
-	if c.LeaseID == "" {
-		c.LeaseID = l.newLeaseID()
-	}
-	c.retention = l.retention
-	if err := c.Validate(); err != nil {
-		return Outcome{}, err
-	}
+	return l.AcquireWithin(ctx, c, MaxWaitSeconds*time.Second)
+}
+
+// acquire sends an acquire to the store, once. It is complete and valid.
+func (l *Locks) acquire(ctx context.Context, c Acquire) (Outcome, error) {
 	var o Outcome
 	err := l.census.Within(ctx, c.Tenant, true, func(existing bool) (e census.Effect, err error) {
 		if existing {
-			o, err = rule.Run(ctx, l.store, l.now, acquireExisting{c})
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.ID, acquireExisting{c}))
 		} else {
-			o, err = rule.Run(ctx, l.store, l.now, acquireNoting{c, &e})
+			o, err = rule.Run(ctx, l.store, l.now, l.noted(c.ID, acquireNoting{c, &e}))
 		}
 		if err == nil && o.Code == Limit {
 			e = census.Missing
@@ -138,20 +149,20 @@ func (c acquireNoting) Granted(s State, w rule.When) Outcome {
 // Renew moves the expiry of a lease; see [Renew.Write]. One request to the store, whatever the outcome.
 func (l *Locks) Renew(ctx context.Context, c Renew) (Outcome, error) {
 	c.retention = l.retention
-	return l.run(ctx, c)
+	return l.run(ctx, c.ID, c)
 }
 
 // Release ends a lease; see [Release.Write]. One request to the store, whatever the outcome.
 func (l *Locks) Release(ctx context.Context, c Release) (Outcome, error) {
 	c.retention = l.retention
-	return l.run(ctx, c)
+	return l.run(ctx, c.ID, c)
 }
 
 // ForceRelease ends the current lease; see [ForceRelease.Write]. The caller of this method must have authorized the
 // administrator. One request to the store, whatever the outcome.
 func (l *Locks) ForceRelease(ctx context.Context, c ForceRelease) (Outcome, error) {
 	c.retention = l.retention
-	return l.run(ctx, c)
+	return l.run(ctx, c.ID, c)
 }
 
 // command is what the lock commands have in common.
@@ -160,11 +171,11 @@ type command interface {
 	Validate() error
 }
 
-func (l *Locks) run(ctx context.Context, c command) (Outcome, error) {
+func (l *Locks) run(ctx context.Context, id ID, c command) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	return rule.Run(ctx, l.store, l.now, c)
+	return rule.Run(ctx, l.store, l.now, l.noted(id, c))
 }
 
 // Get returns the lock as it stands. found is false if there is no record of it: it was never held, or not since [Options].Retention. One strongly consistent read.

@@ -111,6 +111,7 @@ var checks = []check{
 	{"DueWalk", checkDueWalk},
 	{"DueApart", checkDueApart},
 	{"DueInvalid", checkDueInvalid},
+	{"Watch", checkWatch},
 	{"Invalid", checkInvalid},
 	{"Ownership", checkOwnership},
 	{"EndedContext", checkEndedContext},

@@ -1,0 +1,439 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+const (
+	// readEvery is about how often the document of a lock is read while requests of this process wait for the lock, however many they
+	// are: for what the process does not learn otherwise. It varies by a quarter, so that processes do not read at the same time.
+	readEvery = time.Second
+
+	// readWatched is the same where the store says what has changed: then a read only makes sure of that.
+	readWatched = 5 * time.Second
+
+	// After a signal of the store the document is read at once, but not more often than this: others may change it all the time.
+	readSignalled = readEvery / 4
+
+	readLeast   = 50 * time.Millisecond // between two reads, whatever the reason
+	readTimeout = 5 * time.Second       // of one read
+
+	// turnTime is how long a request may take for its turn before the next one has its own.
+	turnTime = 2 * time.Second
+
+	// leaveTimeout bounds what is done for a request whose caller has gone.
+	leaveTimeout = 5 * time.Second
+)
+
+// AcquireWithin is [Locks.Acquire] for a caller that can wait no longer than most, whatever c.WaitSeconds says: 0 sends the request once.
+// A place in line is kept as c.WaitSeconds says, so that the request, sent again, has it.
+//
+// # How requests wait
+//
+// A request that was refused waits for the lock together with the others of this process. They share one watch: it reads the document once
+// in about a second; earlier when the lease ends, or when the store signals a change (see [docstore.Watcher]). What other commands of this
+// process find out about the lock, the watch knows without reading. A request is sent again only when the document says that
+// it may be granted now, one request at a time, in the order of their arrival.
+//
+// A wait ends with the last refusal (see [Outcome].Position), after the time or when [Options].Stop is closed. If the context ends, the
+// request gives up its place in line.
+func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
+	if c.LeaseID == "" {
+		c.LeaseID = l.newLeaseID()
+	}
+	c.retention = l.retention
+	if err := c.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
+	if most <= 0 {
+		return l.send(ctx, c)
+	}
+	over := time.NewTimer(most)
+	defer over.Stop()
+	w, x := l.waits.enter(c)
+	defer l.waits.leave(w, x)
+	o, err := l.send(ctx, c)
+	if err == nil && o.waits() {
+		o, err = l.wait(ctx, w, x, o, over.C)
+	}
+	if err != nil && ctx.Err() != nil {
+		l.giveUp(ctx, c)
+	}
+	return o, err
+}
+
+// send sends an acquire to the store, once.
+func (l *Locks) send(ctx context.Context, c Acquire) (o Outcome, err error) {
+	if l.working == nil {
+		return l.acquire(ctx, c)
+	}
+	err = l.working(ctx, c.Tenant, func(ctx context.Context) error {
+		o, err = l.acquire(ctx, c)
+		return err
+	})
+	return o, err
+}
+
+// wait sends an acquire again when it has its turn. o is its refusal.
+func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, over <-chan time.Time) (Outcome, error) {
+	l.waits.begin(w, x)
+	for {
+		select {
+		case err := <-x.turn:
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				o, err = l.send(ctx, x.acquire)
+			}
+			l.waits.done(w, x)
+			if err != nil || !o.waits() {
+				return o, err
+			}
+		case <-over:
+			return l.waits.refused(w, x, o), nil
+		case <-l.waits.stop:
+			return l.waits.refused(w, x, o), nil
+		case <-ctx.Done():
+			return Outcome{}, fmt.Errorf("%s: waiting: %w", x.acquire.key(), ctx.Err())
+		}
+	}
+}
+
+// giveUp gives up the place in line of a request whose caller has gone. That may fail: the place is then given up by the time.
+func (l *Locks) giveUp(ctx context.Context, c Acquire) {
+	if !c.lines() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	_ = ctx // TODO: leave
+}
+
+// waits reports whether a request that was refused so may be granted later, if it waits.
+func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
+
+// ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and when that may be so
+// without anyone's write, zero if never.
+func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
+	if i, _ := s.Acquires.Find(c.request()); i >= 0 {
+		return true, time.Time{}
+	}
+	if s.PhaseAt(at) == Active {
+		return false, s.ExpiresAt
+	}
+	return true, time.Time{}
+}
+
+// waits are what requests of a process wait with.
+type waits struct {
+	store docstore.Store
+	stop  <-chan struct{} // when it is closed, no request waits any more; nil: never
+
+	mu sync.Mutex
+	of map[ID]*watch
+}
+
+// watch is what is known of a lock for which requests wait. waits.mu guards it.
+type watch struct {
+	id      ID
+	waiters []*waiter // by arrival
+	turn    *waiter   // whose request is under way; nil if none is
+	turnEnd time.Time // when the next one may go all the same
+
+	seen    observation
+	version int // how many observations there were
+
+	follows  bool // a goroutine follows the lock
+	end      context.CancelFunc
+	kick     chan struct{} // has an entry when there may be something to decide
+	complete bool          // the store signals every change
+	signal   bool          // the store has signalled a change that was not read yet
+	read     time.Time     // when the last read began
+	rest     time.Time     // until when there is none, after one that failed
+	pause    time.Duration // from the last observation to the next read
+}
+
+// observation is what the document of a lock said.
+type observation struct {
+	state          State
+	at             time.Time // the store's time
+	begun, arrived time.Time // of the request that found it
+}
+
+// waiter is a request that waits.
+type waiter struct {
+	acquire Acquire
+	waiting bool       // it was refused
+	busy    bool       // it is being sent
+	tried   int        // the version after it was sent last
+	turn    chan error // nil: it is to be sent again
+}
+
+// enter notes a request that may wait, before it is sent: what others find out from then on is not missed.
+func (s *waits) enter(c Acquire) (*watch, *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.of[c.ID]
+	if w == nil {
+		w = &watch{id: c.ID, kick: make(chan struct{}, 1), end: func() {}}
+		s.of[c.ID] = w
+	}
+	x := &waiter{acquire: c, turn: make(chan error, 1)}
+	w.waiters = append(w.waiters, x)
+	return w, x
+}
+
+// begin lets a request that was refused wait.
+func (s *waits) begin(w *watch, x *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.waiting = true
+	if !w.follows {
+		w.follows = true
+		var ctx context.Context
+		ctx, w.end = context.WithCancel(context.Background())
+		go s.follow(ctx, w)
+	}
+	w.wake()
+}
+
+// leave ends the wait of a request.
+func (s *waits) leave(w *watch, x *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.waiters = slices.DeleteFunc(w.waiters, func(other *waiter) bool { return other == x })
+	if len(w.waiters) == 0 {
+		w.end()
+		delete(s.of, w.id)
+		return
+	}
+	if w.turn == x {
+		w.turn = nil
+	}
+	w.wake()
+}
+
+// done ends the turn of a request.
+func (s *waits) done(w *watch, x *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.busy, x.tried = false, w.version
+	if w.turn == x {
+		w.turn = nil
+	}
+	w.wake()
+}
+
+// note tells those who wait for a lock what its document says.
+func (s *waits) note(id ID, o observation) {
+	o.arrived = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.of[id]; w != nil && (w.version == 0 || o.follows(w.seen)) {
+		w.seen, w.version = o, w.version+1
+		w.pause = readEvery
+		if w.complete {
+			w.pause = readWatched
+		}
+		w.pause += rand.N(w.pause/2) - w.pause/4
+		w.wake()
+	}
+}
+
+// follows reports whether an observation is not older than another. Requests of one process overtake each other.
+func (o observation) follows(other observation) bool {
+	switch {
+	case !o.begun.Before(other.arrived):
+		return true // whatever the store's clock does
+	case !o.at.Equal(other.at):
+		return o.at.After(other.at)
+	case o.state.Token != other.state.Token:
+		return o.state.Token > other.state.Token
+	default:
+		return o.state.Phase != Active || other.state.Phase == Active
+	}
+}
+
+// wake lets the goroutine that follows the lock decide. waits.mu is held.
+func (w *watch) wake() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// refused is the refusal of a request whose wait is over: as the lock was seen last, if that was after the request was sent.
+func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	passed := time.Since(w.seen.arrived)
+	at := w.seen.at.Add(passed)
+	if again, _ := x.acquire.ready(w.seen.state, at); again || at.Before(o.At) {
+		return o
+	}
+	if now := x.acquire.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
+		return now
+	}
+	return o
+}
+
+// follow lets those who wait for a lock go when it may be free, and reads its document when there is nothing else to learn from.
+func (s *waits) follow(ctx context.Context, w *watch) {
+	var watched docstore.Watch
+	if store, ok := s.store.(docstore.Watcher); ok {
+		watched, _ = store.Watch(ctx, w.id.key()) // without it, reads are all there is
+	}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		next.Reset(time.Until(s.decide(w, time.Now())))
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.kick:
+		case <-watched.Changed:
+			s.mu.Lock()
+			w.signal, w.complete = true, watched.Complete
+			s.mu.Unlock()
+		case <-next.C:
+			if s.due(w, time.Now()) {
+				s.look(ctx, w)
+			}
+		}
+	}
+}
+
+// decide gives the turn to a request that may be granted now, and returns when to look at the lock again.
+func (s *waits) decide(w *watch, now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.turn != nil && now.Before(w.turnEnd) {
+		return w.turnEnd
+	}
+	for _, x := range w.waiters {
+		if !x.waiting || x.busy || x.tried == w.version {
+			continue
+		}
+		if again, _ := x.acquire.ready(w.seen.state, w.seen.at); again && w.version > 0 {
+			w.turn, w.turnEnd, x.busy = x, now.Add(turnTime), true
+			x.turn <- nil
+			return w.turnEnd
+		}
+	}
+	return w.nextRead()
+}
+
+// due reports whether it is time to read.
+func (s *waits) due(w *watch, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (w.turn == nil || !now.Before(w.turnEnd)) && !now.Before(w.nextRead())
+}
+
+// nextRead is when the document is to be read. Whatever the clocks show, the store's time is then not before that for which a request
+// waits. waits.mu is held.
+func (w *watch) nextRead() time.Time {
+	next := w.seen.arrived.Add(w.pause)
+	for _, x := range w.waiters {
+		if again, ends := x.acquire.ready(w.seen.state, w.seen.at); x.waiting && !again && !ends.IsZero() {
+			next = earlier(next, w.seen.arrived.Add(max(0, ends.Sub(w.seen.at))))
+		}
+	}
+	if w.signal {
+		next = earlier(next, w.read.Add(readSignalled))
+	}
+	return later(later(next, w.read.Add(readLeast)), w.rest)
+}
+
+// look reads the document. An error that another read would meet again is that of everyone who waits.
+func (s *waits) look(ctx context.Context, w *watch) {
+	begun := time.Now()
+	s.mu.Lock()
+	w.read, w.signal = begun, false
+	s.mu.Unlock()
+	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r, err := s.store.Get(reading, w.id.key())
+	var state State
+	if err == nil {
+		state, err = w.id.State(r.Docs[0])
+	}
+	switch {
+	case err == nil:
+		s.note(w.id, observation{state: state, at: r.At, begun: begun})
+	case errors.Is(err, docstore.ErrDamaged) || errors.Is(err, docstore.ErrClosed):
+		s.fail(w, fmt.Errorf("%s: waiting: %w", w.id.key(), err))
+	default: // the next read may find out
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w.rest = time.Now().Add(readEvery)
+	}
+}
+
+// fail ends all waits.
+func (s *waits) fail(w *watch, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range w.waiters {
+		if x.waiting && !x.busy {
+			x.busy = true
+			x.turn <- err
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// noted is a command that tells those who wait for its lock what it found.
+type noted struct {
+	command
+
+	id    ID
+	begun time.Time
+	waits *waits
+}
+
+func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits} }
+
+// Granted is that of the command.
+func (c noted) Granted(s State, w rule.When) Outcome {
+	c.waits.note(c.id, observation{state: s, at: w.At, begun: c.begun})
+	return c.command.Granted(s, w)
+}
+
+// Refusal is that of the command.
+func (c noted) Refusal(s State, w rule.When) Outcome {
+	c.waits.note(c.id, observation{state: s, at: w.At, begun: c.begun})
+	return c.command.Refusal(s, w)
+}
+
+// Second is that of the command, if it has one.
+func (c noted) Second(s State, w rule.When) (docstore.Write, bool) {
+	if second, ok := c.command.(rule.Second[State]); ok {
+		return second.Second(s, w)
+	}
+	return docstore.Write{}, false
+}
