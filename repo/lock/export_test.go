@@ -1,4 +1,7 @@
 package lock
 
-// ReadSignalled is how often the document of a lock is read at most because the store signals changes.
-const ReadSignalled = readSignalled
+// How often the document of a lock is read at most, while requests wait for the lock.
+const (
+	ReadSignalled = readSignalled // because the store signals changes
+	ReadLeast     = readLeast     // for any reason
+)

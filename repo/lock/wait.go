@@ -55,16 +55,17 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 		return Outcome{}, err
 	}
 	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
+	begun := l.now()
 	if most <= 0 {
-		return l.send(ctx, c)
+		return l.send(ctx, c, begun)
 	}
 	over := time.NewTimer(most)
 	defer over.Stop()
 	w, x := l.waits.enter(c)
 	defer l.waits.leave(w, x)
-	o, err := l.send(ctx, c)
+	o, err := l.send(ctx, c, begun)
 	if err == nil && o.waits() {
-		o, err = l.wait(ctx, w, x, o, over.C)
+		o, err = l.wait(ctx, w, x, o, begun, over.C)
 	}
 	if err != nil && ctx.Err() != nil {
 		l.giveUp(ctx, c)
@@ -72,20 +73,27 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 	return o, err
 }
 
-// send sends an acquire to the store, once.
-func (l *Locks) send(ctx context.Context, c Acquire) (o Outcome, err error) {
-	if l.working == nil {
-		return l.acquire(ctx, c)
-	}
-	err = l.working(ctx, c.Tenant, func(ctx context.Context) error {
+// send sends an acquire to the store, once. begun is when its wait began.
+func (l *Locks) send(ctx context.Context, c Acquire, begun time.Time) (o Outcome, err error) {
+	var waited time.Duration
+	do := func(ctx context.Context) error {
+		waited = l.now().Sub(begun)
 		o, err = l.acquire(ctx, c)
 		return err
-	})
+	}
+	if l.working == nil {
+		err = do(ctx)
+	} else {
+		err = l.working(ctx, c.Tenant, do)
+	}
+	if c.WaitSeconds > 0 {
+		o.Waited = waited
+	}
 	return o, err
 }
 
 // wait sends an acquire again when it has its turn. o is its refusal.
-func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, over <-chan time.Time) (Outcome, error) {
+func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun time.Time, over <-chan time.Time) (Outcome, error) {
 	l.waits.begin(w, x)
 	for {
 		select {
@@ -94,7 +102,7 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, over <
 				err = ctx.Err()
 			}
 			if err == nil {
-				o, err = l.send(ctx, x.acquire)
+				o, err = l.send(ctx, x.acquire, begun)
 			}
 			l.waits.done(w, x)
 			if err != nil || !o.waits() {
@@ -246,7 +254,7 @@ func (s *waits) note(id ID, o observation) {
 		if w.complete {
 			w.pause = readWatched
 		}
-		w.pause += rand.N(w.pause/2) - w.pause/4
+		w.pause += (rand.N(w.pause/2) - w.pause/4).Truncate(time.Millisecond)
 		w.wake()
 	}
 }
@@ -265,11 +273,31 @@ func (o observation) follows(other observation) bool {
 	}
 }
 
-// wake lets the goroutine that follows the lock decide. waits.mu is held.
+// wake gives the turn to a request that may be granted now, and lets the goroutine that follows the lock see what has changed. waits.mu is
+// held.
 func (w *watch) wake() {
+	w.giveTurn(time.Now())
 	select {
 	case w.kick <- struct{}{}:
 	default:
+	}
+}
+
+// giveTurn gives the turn to the first request that may be granted now and was not sent since the document was seen, unless another has
+// it. waits.mu is held.
+func (w *watch) giveTurn(now time.Time) {
+	if w.turn != nil && now.Before(w.turnEnd) || w.version == 0 {
+		return
+	}
+	for _, x := range w.waiters {
+		if !x.waiting || x.busy || x.tried == w.version {
+			continue
+		}
+		if again, _ := x.acquire.ready(w.seen.state, w.seen.at); again {
+			w.turn, w.turnEnd, x.busy = x, now.Add(turnTime), true
+			x.turn <- nil
+			return
+		}
 	}
 }
 
@@ -278,11 +306,12 @@ func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	passed := time.Since(w.seen.arrived)
-	at := w.seen.at.Add(passed)
+	at := docstore.TruncateMilli(w.seen.at.Add(passed))
 	if again, _ := x.acquire.ready(w.seen.state, at); again || at.Before(o.At) {
 		return o
 	}
 	if now := x.acquire.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
+		now.Waited = o.Waited
 		return now
 	}
 	return o
@@ -318,18 +347,9 @@ func (s *waits) follow(ctx context.Context, w *watch) {
 func (s *waits) decide(w *watch, now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.giveTurn(now)
 	if w.turn != nil && now.Before(w.turnEnd) {
 		return w.turnEnd
-	}
-	for _, x := range w.waiters {
-		if !x.waiting || x.busy || x.tried == w.version {
-			continue
-		}
-		if again, _ := x.acquire.ready(w.seen.state, w.seen.at); again && w.version > 0 {
-			w.turn, w.turnEnd, x.busy = x, now.Add(turnTime), true
-			x.turn <- nil
-			return w.turnEnd
-		}
 	}
 	return w.nextRead()
 }
