@@ -27,10 +27,6 @@ const (
 	// pollEvents is how often the store is asked for events of a cluster while requests wait for some, however many they are.
 	pollEvents = time.Second
 
-	// Requests that wait take no slot, and are bounded by themselves.
-	maxEventWaiters         = 1024
-	maxEventWaitersOfTenant = maxEventWaiters / 4
-
 	eventBytes = 512 // about what an event takes
 )
 
@@ -124,21 +120,13 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 	if wait == 0 {
 		_, err = send()
 	} else {
-		err = a.watches.wait(r.Context(), c, from, a.eventWait(r.Context(), time.Duration(wait)*time.Second), send)
+		err = a.watches.wait(r.Context(), c, from, a.longest(r.Context(), time.Duration(wait)*time.Second), send)
 	}
 	if errors.Is(err, errNoNews) {
 		writePage(w, "events", nil, nextPlace{last.String()}, wire.Event)
 		return nil
 	}
 	return err
-}
-
-// eventWait is how long a request may wait: as long as it asks for, but for the time that its response needs before the request is ended.
-func (a *api) eventWait(ctx context.Context, asked time.Duration) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return min(asked, time.Until(end)-a.timeout)
-	}
-	return asked
 }
 
 // nextPlace is what follows the events of a page.
@@ -152,10 +140,10 @@ type watches struct {
 	timeout time.Duration   // of one request to the store
 	stop    <-chan struct{} // when it is closed, no request waits any more; nil: never
 
-	mu      sync.Mutex
-	waiting int
-	tenants map[string]int // requests that wait, by tenant
-	of      map[placement.Cluster]*watch
+	waiters waiters
+
+	mu sync.Mutex
+	of map[placement.Cluster]*watch
 }
 
 // watch asks the store for events of a cluster.
@@ -166,7 +154,7 @@ type watch struct {
 }
 
 func newWatches(s *placement.Service, timeout time.Duration, stop <-chan struct{}) *watches {
-	return &watches{events: s.Events, timeout: timeout, stop: stop, tenants: map[string]int{}, of: map[placement.Cluster]*watch{}}
+	return &watches{events: s.Events, timeout: timeout, stop: stop, waiters: waiters{what: "events"}, of: map[placement.Cluster]*watch{}}
 }
 
 // wait sends a page of events, once there is something new. It is errNoNews if the wait has ended and there was nothing. send reports
@@ -174,10 +162,11 @@ func newWatches(s *placement.Service, timeout time.Duration, stop <-chan struct{
 //
 // All who wait have something to read at once. Those for whom there is no room then try again.
 func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, most time.Duration, send func() (full bool, err error)) error {
-	w, err := s.enter(c, from)
-	if err != nil {
+	if err := s.waiters.enter(c.Tenant); err != nil {
 		return err
 	}
+	defer s.waiters.leave(c.Tenant)
+	w := s.enter(c, from)
 	defer s.leave(c, w)
 	over := time.NewTimer(max(0, most))
 	defer over.Stop()
@@ -205,17 +194,10 @@ func (s *watches) wait(ctx context.Context, c placement.Cluster, from place, mos
 	}
 }
 
-// enter counts a request that may wait. The first one of a cluster begins its watch, at its place.
-func (s *watches) enter(c placement.Cluster, from place) (*watch, error) {
+// enter adds a request that may wait. The first one of a cluster begins its watch, at its place.
+func (s *watches) enter(c placement.Cluster, from place) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting >= maxEventWaiters || s.tenants[c.Tenant] >= maxEventWaitersOfTenant {
-		e := contracts.Errorf(contracts.CodeOverloaded, "as many requests wait for events as may, %d of a tenant; nothing was done", maxEventWaitersOfTenant)
-		e.RetryAfter = overloadedFor
-		return nil, e
-	}
-	s.waiting++
-	s.tenants[c.Tenant]++
 	w := s.of[c]
 	if w == nil {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -224,16 +206,12 @@ func (s *watches) enter(c placement.Cluster, from place) (*watch, error) {
 		go s.follow(ctx, c, w, from)
 	}
 	w.waiters++
-	return w, nil
+	return w
 }
 
 func (s *watches) leave(c placement.Cluster, w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting--
-	if s.tenants[c.Tenant]--; s.tenants[c.Tenant] == 0 {
-		delete(s.tenants, c.Tenant)
-	}
 	if w.waiters--; w.waiters == 0 {
 		w.end()
 		delete(s.of, c)

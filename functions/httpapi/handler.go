@@ -47,7 +47,7 @@ type Options struct {
 	// members that left: from lock.MinRetention to lock.KeepForever. 0 means lock.DefaultRetention.
 	Retention time.Duration
 
-	// Stop is closed when the server stops: requests that wait for events respond then. nil: never.
+	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 
 	// Now is the server's clock. It measures how long the store takes to respond, so that it must be monotonic, and says which
@@ -64,12 +64,15 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	a := &api{
 		frame: f, store: store, identity: identity, guard: lock.NewGuard(store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
 	}
-	a.locks, a.analyses = lock.New(store, &lock.Options{Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant}), analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
+	a.locks = lock.New(store, &lock.Options{
+		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
+	})
+	a.analyses = analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
 	})
-	a.watches = newWatches(a.placement, f.timeout, o.Stop)
+	a.watches, a.lockWaiters.what = newWatches(a.placement, f.timeout, o.Stop), "locks"
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
@@ -104,8 +107,11 @@ type api struct {
 	idQuota    *idQuota
 	placement  *placement.Service
 	watches    *watches
-	ready      *readiness
-	admission  *admission
+
+	lockWaiters waiters
+
+	ready     *readiness
+	admission *admission
 }
 
 // routes is the table of endpoints.
@@ -119,7 +125,10 @@ func (a *api) routes() []Route {
 		activation = cluster + "/activations/{kind}/{id}"
 	)
 	return []Route{
-		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.withCaller(a.acquire)},
+		{
+			Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Timeout: lock.MaxWaitSeconds*time.Second + a.timeout,
+			Do: a.known(ofTenant(a.acquire)),
+		},
 		{Method: "POST", Path: one + "/renew", Do: a.withCaller(a.renew)},
 		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},

@@ -23,18 +23,55 @@ func lockID(r *http.Request) lock.ID {
 	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
 }
 
+// acquire works like other requests if it does not wait. One that waits takes a slot for each of its steps, see [lock.Options].Working: when
+// it is sent to the store.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body, err := acquireBody(w, r)
-	if err != nil {
+	var command lock.Acquire
+	err := a.working(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+		ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		body, err := acquireBody(w, r)
+		if err != nil {
+			return err
+		}
+		owner, err := c.owner(body.OwnerID)
+		if err != nil {
+			return err
+		}
+		auditNote(r, slog.String("owner", owner))
+		if command = wire.Acquire(lockID(r), owner, body); command.WaitSeconds != 0 {
+			return command.Validate()
+		}
+		o, err := a.locks.Acquire(ctx, command)
+		return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
+	})(w, r, c)
+	if err != nil || command.WaitSeconds == 0 {
 		return err
 	}
-	owner, err := c.owner(body.OwnerID)
-	if err != nil {
+	if err := a.lockWaiters.enter(command.Tenant); err != nil {
 		return err
 	}
-	o, err := a.locks.Acquire(r.Context(), wire.Acquire(lockID(r), owner, body))
-	auditNote(r, slog.String("owner", owner))
+	defer a.lockWaiters.leave(command.Tenant)
+	most := a.longest(r.Context(), time.Duration(command.WaitSeconds)*time.Second)
+	o, err := a.locks.AcquireWithin(context.WithValue(r.Context(), payerKey{}, payer(r, c)), command, most)
 	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
+}
+
+// payerKey is the key of the tenant for which the steps of a request that waits count.
+type payerKey struct{}
+
+// step carries out a step of a request that waits for a lock: in a slot, and with its own time limit. A request that does not wait has both.
+func (a *api) step(ctx context.Context, _ string, do func(context.Context) error) error {
+	tenant, waits := ctx.Value(payerKey{}).(string)
+	if !waits {
+		return do(ctx)
+	}
+	return a.admission.slots.with(ctx, tenant, func() error {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		return do(ctx)
+	})
 }
 
 // acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what is missing. And the rule takes

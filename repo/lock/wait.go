@@ -137,8 +137,11 @@ func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
 	if i, _ := s.Acquires.Find(c.request()); i >= 0 {
 		return true, time.Time{}
 	}
-	if s.PhaseAt(at) == Active {
-		return false, s.ExpiresAt
+	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {
+		return true, time.Time{}
+	}
+	if free := s.FreeAt(); at.Before(free) {
+		return false, free
 	}
 	return true, time.Time{}
 }

@@ -157,6 +157,34 @@ func TestWaitIsGrantedAtExpiry(t *testing.T) {
 	})
 }
 
+// TestWaitForALockDelay: a lock that stays closed after its lease was lost is taken when it opens; one that may be replaced at once is.
+func TestWaitForALockDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted(0)
+		l := lock.New(s, nil)
+		ann := lock.Acquire{ID: deploy, Owner: "ann", RequestID: "first", TTLSeconds: 3, LockDelaySeconds: 5, Replace: true}
+		if o, err := l.Acquire(t.Context(), ann); err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, error %v", o, err)
+		}
+		if r := <-acquiring(t.Context(), l, waitFor("dora", 4)); r.err != nil || r.Code != lock.Delayed || r.RetryAfter != 4*time.Second {
+			t.Errorf("at the end of a wait that is too short: %+v", r)
+		}
+		r := <-acquiring(t.Context(), l, waitFor("bob", 20))
+		if r.err != nil || r.Code != lock.OK || r.took < 4*time.Second || r.took > 4*time.Second+lock.ReadLeast {
+			t.Errorf("%+v", r)
+		}
+		if gets, granted, refused := s.take(); granted != 2 || refused > 4 {
+			t.Errorf("%d reads, %d writes, %d refused", gets, granted, refused)
+		}
+		held := acquiring(t.Context(), l, waitFor("carl", 20)) // bob cannot be replaced
+		time.Sleep(time.Second)
+		endLease(t, l, r.Lease)
+		if r := <-held; r.err != nil || r.Code != lock.OK || r.took != time.Second {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 // TestWaitersShareTheirReads: however many wait in a process, the document is read once in a hint interval, and none of them writes while
 // the lock is held.
 func TestWaitersShareTheirReads(t *testing.T) {
