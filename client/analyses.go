@@ -32,13 +32,15 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 		return once.Grant{}, err
 	}
 	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", contracts.AnalysisLockRequest{
-		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures,
+		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
 	}, isGrant(r))
 	if err != nil {
 		return once.Grant{}, err
 	}
 	if !g.Acquired {
-		return once.Grant{Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: g.Status}, nil
+		return once.Grant{Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: g.Status, Result: once.Result{
+			Failed: g.Status == string(contracts.AnalysisFailed), Result: g.skipped.Result, Reason: g.skipped.FailureReason,
+		}}, nil
 	}
 	end, err := time.Parse(time.RFC3339, g.ExpiresAt)
 	if err != nil {

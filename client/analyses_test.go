@@ -86,7 +86,7 @@ func TestOverHTTP(t *testing.T) {
 			return "s3://results/a1", work(ctx, 20*time.Minute)
 		}, &once.Options{Owner: "w1"})
 		want(t, "error", err, nil)
-		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "s3://results/a1"})
 		a, err := c.Get(t.Context(), "a1")
 		want(t, "error", err, nil)
 		want(t, "analysis", a, contracts.Analysis{
@@ -95,7 +95,7 @@ func TestOverHTTP(t *testing.T) {
 
 		out, err = c.Run(t.Context(), "a1", say("again"), nil)
 		want(t, "error", err, nil)
-		want(t, "again", out, once.Outcome{Status: once.AlreadyFinished})
+		want(t, "again", out, once.Outcome{Status: once.AlreadyFinished, Result: "s3://results/a1"})
 		out, err = c.Run(t.Context(), "a2", say(""), nil)
 		want(t, "error", err, nil)
 		want(t, "unknown", out, once.Outcome{Status: once.Unknown})
@@ -112,7 +112,7 @@ func TestOverHTTP(t *testing.T) {
 		if out.Token < bubble.UnixMicro() { // the first token is the store's time
 			t.Errorf("created, and run with token %d", out.Token)
 		}
-		want(t, "created, and run", out, once.Outcome{Status: once.Ready, Token: out.Token})
+		want(t, "created, and run", out, once.Outcome{Status: once.Ready, Token: out.Token, Result: "made"})
 	})
 }
 

@@ -31,6 +31,7 @@ var codes = map[Code]CodeInfo{
 	CodeStaleToken:           {409, false, "stale fencing token"},
 	CodeAnalysisLocked:       {409, true, "analysis is locked"},
 	CodeRunInterrupted:       {409, true, "run interrupted"},
+	CodeRunDiffers:           {422, false, "run of something else"},
 	CodeAlreadyFinished:      {409, false, "analysis is already finished"},
 	CodeAnalysisNotFailed:    {409, false, "analysis is not FAILED"},
 	CodeAnalysisChanged:      {409, false, "analysis has changed"},

@@ -102,6 +102,7 @@ const (
 	CodePlacementLimit       Code = "PLACEMENT_LIMIT"
 	CodeRateLimited          Code = "RATE_LIMITED"
 	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
+	CodeRunDiffers           Code = "RUN_DIFFERS"
 	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
 	CodeStaleEpoch           Code = "STALE_EPOCH"
 	CodeStaleIncarnation     Code = "STALE_INCARNATION"
@@ -202,6 +203,8 @@ func (e Code) Valid() bool {
 	case CodeRateLimited:
 		return true
 	case CodeRequestIDReused:
+		return true
+	case CodeRunDiffers:
 		return true
 	case CodeRunInterrupted:
 		return true
@@ -725,6 +728,10 @@ type AnalysisLock struct {
 
 // AnalysisLockRequest defines model for AnalysisLockRequest.
 type AnalysisLockRequest struct {
+	// Fingerprint What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
+	// `RUN_DIFFERS`. Left out, nothing is compared.
+	Fingerprint string `json:"fingerprint,omitempty"`
+
 	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
 	MaxFailures int64 `json:"max_failures,omitempty"`
 
@@ -835,11 +842,17 @@ type AnalysisSkipped struct {
 	AnalysisID string `json:"analysis_id"`
 
 	// ExpiresAt ISO 8601, UTC, milliseconds.
-	ExpiresAt Time   `json:"expires_at,omitempty"`
-	OwnerID   string `json:"owner_id,omitempty"`
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// FailureReason With FAILED: why, if the document says it.
+	FailureReason string `json:"failure_reason,omitempty"`
+	OwnerID       string `json:"owner_id,omitempty"`
 
 	// Reason Why a run was not granted.
 	Reason AnalysisSkip `json:"reason"`
+
+	// Result With READY: the document's result, if it has one.
+	Result string `json:"result,omitempty"`
 
 	// RetryAfterMs With `locked`: until the lock expires, unless its holder refreshes it.
 	RetryAfterMs Milliseconds `json:"retry_after_ms,omitempty"`
@@ -1568,7 +1581,7 @@ type Problem struct {
 	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
-	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`.
+	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`.
 	Field string `json:"field,omitempty"`
 
 	// HighestToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
@@ -1643,6 +1656,213 @@ type RenewRequest struct {
 // RequestID The caller's name for this command, the same for every retry.
 type RequestID = string
 
+// Run A run, as every caller of its tenant may see it.
+type Run struct {
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// FailureReason Of the last failed run.
+	FailureReason string `json:"failure_reason,omitempty"`
+	Failures      Count  `json:"failures"`
+
+	// Finished The status is READY or FAILED.
+	Finished bool `json:"finished"`
+
+	// FinishedAt When it became READY or FAILED.
+	FinishedAt Time `json:"finished_at,omitempty"`
+
+	// Locked A caller runs it now.
+	Locked bool `json:"locked"`
+
+	// OwnerID Who runs it, or ran it until the lock expired.
+	OwnerID string `json:"owner_id,omitempty"`
+	Result  string `json:"result,omitempty"`
+	RunID   string `json:"run_id"`
+	Runs    Count  `json:"runs"`
+
+	// Status How it ended; missing if it has not.
+	Status AnalysisEnd `json:"status,omitempty"`
+}
+
+// RunBeginRequest defines model for RunBeginRequest.
+type RunBeginRequest struct {
+	// Fingerprint What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is `RUN_DIFFERS`. Left out,
+	// nothing is compared.
+	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+	// store may keep it longer. The last request of the holder counts.
+	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
+
+	// MaxFailures A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
+	MaxFailures int64 `json:"max_failures,omitempty"`
+
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// TTLSeconds How long the lock lasts from now, in whole seconds.
+	TTLSeconds RunTTLSeconds `json:"ttl_seconds,omitempty"`
+}
+
+// RunFinishRequest defines model for RunFinishRequest.
+type RunFinishRequest struct {
+	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
+	FailureReason FailureReason `json:"failure_reason,omitempty"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+	// store may keep it longer. The last request of the holder counts.
+	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
+
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
+
+	// Result With READY, the result, in up to 32 KiB. Callers that begin the run later get it.
+	Result string `json:"result,omitempty"`
+
+	// Status How an analysis ended. Any other status, or none, is unfinished.
+	Status AnalysisEnd `json:"status"`
+}
+
+// RunFinished defines model for RunFinished.
+type RunFinished struct {
+	Replayed bool   `json:"replayed"`
+	RunID    string `json:"run_id"`
+
+	// Status How an analysis ended. Any other status, or none, is unfinished.
+	Status AnalysisEnd `json:"status"`
+}
+
+// RunGranted The run is the caller's until `expires_at`.
+type RunGranted struct {
+	Acquired bool `json:"acquired"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at"`
+
+	// Failures Runs that failed before.
+	Failures Count `json:"failures"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// HeartbeatSeconds How often to refresh; missing for a lock of a second.
+	HeartbeatSeconds int64  `json:"heartbeat_seconds,omitempty"`
+	OwnerID          string `json:"owner_id"`
+
+	// RemainingMs How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
+	RemainingMs Milliseconds `json:"remaining_ms"`
+
+	// Replayed The same request_id had this lock already.
+	Replayed bool   `json:"replayed"`
+	RunID    string `json:"run_id"`
+
+	// Runs Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover.
+	Runs Count `json:"runs"`
+}
+
+// RunKeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+// store may keep it longer. The last request of the holder counts.
+type RunKeepSeconds = int64
+
+// RunLock The lock of a run, as its holder sees it.
+type RunLock struct {
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+	OwnerID      string       `json:"owner_id"`
+	RemainingMs  Milliseconds `json:"remaining_ms"`
+	RunID        string       `json:"run_id"`
+}
+
+// RunRefreshRequest defines model for RunRefreshRequest.
+type RunRefreshRequest struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+	// store may keep it longer. The last request of the holder counts.
+	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
+
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
+
+	// TTLSeconds How long the lock lasts from now, in whole seconds.
+	TTLSeconds RunTTLSeconds `json:"ttl_seconds,omitempty"`
+}
+
+// RunReleaseRequest defines model for RunReleaseRequest.
+type RunReleaseRequest struct {
+	// FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
+	FailureReason FailureReason `json:"failure_reason,omitempty"`
+
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+	// store may keep it longer. The last request of the holder counts.
+	KeepSeconds RunKeepSeconds `json:"keep_seconds,omitempty"`
+
+	// OwnerID Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+	// a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+	// that whole name as a grant returned it.
+	OwnerID AnalysisOwnerID `json:"owner_id,omitempty"`
+}
+
+// RunReleased defines model for RunReleased.
+type RunReleased struct {
+	Failures Count  `json:"failures"`
+	Replayed bool   `json:"replayed"`
+	RunID    string `json:"run_id"`
+}
+
+// RunSkipped The run was not granted. With `locked`, `owner_id` runs it until `expires_at` at least.
+type RunSkipped struct {
+	Acquired bool `json:"acquired"`
+
+	// ExpiresAt ISO 8601, UTC, milliseconds.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// FailureReason With FAILED: why.
+	FailureReason string `json:"failure_reason,omitempty"`
+	OwnerID       string `json:"owner_id,omitempty"`
+
+	// Reason Why a run was not granted.
+	Reason AnalysisSkip `json:"reason"`
+
+	// Result With READY: what was stored; missing if nothing was.
+	Result string `json:"result,omitempty"`
+
+	// RetryAfterMs With `locked`: until the lock expires, unless its holder refreshes it.
+	RetryAfterMs Milliseconds `json:"retry_after_ms,omitempty"`
+	RunID        string       `json:"run_id"`
+
+	// Status With `already_finished`: how it ended.
+	Status AnalysisEnd `json:"status,omitempty"`
+}
+
+// RunTTLSeconds How long the lock lasts from now, in whole seconds.
+type RunTTLSeconds = int64
+
 // ServiceID Names the layout and the namespace. Left out or empty, the service "default".
 type ServiceID = string
 
@@ -1714,6 +1934,9 @@ type Member = string
 // Resource defines model for Resource.
 type Resource = string
 
+// RunID defines model for RunID.
+type RunID = string
+
 // TenantID defines model for TenantID.
 type TenantID = string
 
@@ -1734,6 +1957,9 @@ type LeaseGone = Problem
 
 // NoSuchAnalysis A request that was rejected or failed (RFC 9457).
 type NoSuchAnalysis = Problem
+
+// NoSuchRun A request that was rejected or failed (RFC 9457).
+type NoSuchRun = Problem
 
 // NotRenewed A request that was rejected or failed (RFC 9457).
 type NotRenewed = Problem

@@ -12,6 +12,11 @@
 //	                                  every Heartbeat    ├─ is stopped ▶ Release, not counted ───▶ Stopped
 //	                                                     └─ loses the lock: nothing is written ──▶ Lost
 //
+// # The earlier result
+//
+// An analysis that had finished before is not run again: Outcome.Result is what its work returned then. With Options.Wait, Run waits for the
+// worker that runs it now, and returns that one's result, or takes the run over if it dies.
+//
 // # Who decides
 //
 // The gate decides who runs, by its own clock. This package decides when to stop: it counts the lock's time from before the request

@@ -88,7 +88,7 @@ func (r *run) ready(ctx context.Context, t *term.Term, result string) Outcome {
 	case !utf8.ValidString(result):
 		return r.failed(ctx, t, Permanent(errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is")))
 	}
-	return r.finish(ctx, t, Result{Result: result}, Outcome{Status: Ready, Token: r.lock.Token})
+	return r.finish(ctx, t, Result{Result: result}, Outcome{Status: Ready, Token: r.lock.Token, Result: result})
 }
 
 // failed counts an attempt that failed, or ends the analysis if that was the last one.

@@ -19,6 +19,7 @@ type fake struct {
 	result   once.Result
 	owner    string
 	request  string
+	print    string
 	token    int64
 	end      time.Time
 	runs     int64
@@ -76,8 +77,10 @@ func (f *fake) Acquire(ctx context.Context, r once.Acquire) (g once.Grant, err e
 		switch {
 		case r.AnalysisID != "a1":
 			return contracts.CodeNotFound
+		case r.Fingerprint != "" && f.print != "" && r.Fingerprint != f.print:
+			return contracts.Errorf(contracts.CodeRunDiffers, "another fingerprint")
 		case f.status != "":
-			g = once.Grant{Reason: contracts.SkipAlreadyFinished, Status: f.status}
+			g = once.Grant{Reason: contracts.SkipAlreadyFinished, Status: f.status, Result: f.result}
 			return nil
 		case locked && (f.owner != r.Owner || f.request != r.RequestID):
 			g = once.Grant{Reason: contracts.SkipLocked, RetryAfter: f.end.Sub(now)}
@@ -85,6 +88,7 @@ func (f *fake) Acquire(ctx context.Context, r once.Acquire) (g once.Grant, err e
 		case !locked:
 			f.token++
 			f.runs++
+			f.print = r.Fingerprint
 			f.owner, f.request, f.end = r.Owner, r.RequestID, now.Add(r.TTL)
 		}
 		g = once.Grant{

@@ -13,8 +13,8 @@ import (
 // several goroutines at once, and return soon after their context ends.
 //
 // The errors of a gate carry a [contracts.Code]. These mean that the lock is no longer the caller's: LEASE_LOST, LEASE_EXPIRED,
-// LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with the field "analysis_id"
-// means that there is no such analysis. Other codes that are not retryable end the run's attempt. After any other error the
+// LEASE_RELEASED, NOT_OWNER, ALREADY_FINISHED; errors that are [ErrLost] mean the same. NOT_FOUND with the field "analysis_id" or "run_id"
+// means that there is no such analysis. RUN_DIFFERS means that the ID was used before with another fingerprint. Other codes that are not retryable end the run's attempt. After any other error the
 // method is called again with the same arguments.
 type Gate interface {
 	// Acquire asks for the run of an analysis. A run that is not granted is no error: Grant.Reason says why.
@@ -40,6 +40,9 @@ type Acquire struct {
 
 	// MaxFailures ends the analysis as FAILED instead of another run, once so many have failed; 0 is no bound.
 	MaxFailures int64
+
+	// Fingerprint says what the run is about; empty compares nothing. See [Options].
+	Fingerprint string
 }
 
 // Grant is the response to [Acquire].
@@ -48,6 +51,7 @@ type Grant struct {
 	Reason     contracts.AnalysisSkip // unless Acquired
 	RetryAfter time.Duration          // with SkipLocked: when the lock expires, unless its holder refreshes it
 	Status     string                 // of the analysis, as far as the gate says
+	Result     Result                 // with SkipAlreadyFinished: how it ended, as far as the gate says
 	Lock       Lock                   // if Acquired
 	Remaining  time.Duration          // if Acquired: the time to the lock's expiry when the gate decided
 	Runs       int64                  // runs begun since the last that ended by itself, with this one; above 1 it is a takeover
@@ -88,7 +92,7 @@ func IsLost(err error) bool {
 // server is another one, or an older one.
 func unknown(err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
-		return e.Code == contracts.CodeNotFound && e.Field == "analysis_id"
+		return e.Code == contracts.CodeNotFound && (e.Field == "analysis_id" || e.Field == "run_id")
 	}
 	return errors.Is(err, contracts.CodeNotFound)
 }

@@ -21,6 +21,7 @@ const (
 	MaxResultBytes = 32 << 10 // of a result; what is larger belongs elsewhere, and its address here
 
 	maxIDBytes     = 256
+	maxPrintBytes  = 128
 	maxReasonBytes = 1024 // of a failure's reason; a longer one is cut
 )
 
@@ -31,6 +32,15 @@ type Options struct {
 	TTL         time.Duration // of the lock: whole seconds, 1 s to MaxTTL; 0 means 5 minutes
 	Heartbeat   time.Duration // between refreshes, MinHeartbeat or more and less than TTL; 0 means a fifth of TTL, 60 s of 5 minutes
 	MaxFailures int64         // a run that fails when so many have failed, with it, turns the analysis FAILED; 0: never by count
+
+	// Wait is how long Run waits for another worker that runs the analysis: until that has finished, and its result is in the outcome, or
+	// until the lock is free, and the run is this worker's. Then, or with 0 at once, the status is Locked. While it waits it asks the
+	// gate again after 100 ms, 200 ms and so on, once a second at last.
+	Wait time.Duration
+
+	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The first run of an ID
+	// stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs. Empty compares nothing.
+	Fingerprint string
 
 	// OnRefresh is called after each refresh with the lock's new expiry on this process's clock: a queue's own timeout can be
 	// moved along. The next refresh waits for it, so its context ends well before it would be late.
@@ -79,8 +89,15 @@ func (o *Options) settings() (Options, error) {
 	case s.Heartbeat >= s.TTL:
 		return s, fmt.Errorf("Options.Heartbeat is %v and Options.TTL %v: the lock would expire before each refresh; a fifth of TTL "+
 			"leaves time for refreshes that fail", s.Heartbeat, s.TTL)
+	case s.Wait < 0:
+		return s, fmt.Errorf("Options.Wait is %v: must not be negative; 0 does not wait", s.Wait)
 	case s.MaxFailures < 0:
 		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
+	}
+	if s.Fingerprint != "" {
+		if err := owner.CheckText("Options.Fingerprint", s.Fingerprint, maxPrintBytes); err != nil {
+			return s, err
+		}
 	}
 	return s, errors.Join(owner.CheckText("Options.Owner", s.Owner, 256), owner.CheckText("Options.RequestID", s.RequestID, 128))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -34,6 +35,7 @@ type Outcome struct {
 	Status     Status
 	RetryAfter time.Duration // with Locked
 	Token      int64         // the fence of the run, 0 if there was none
+	Result     string        // with Ready what the work returned, with AlreadyFinished what it returned then; empty if the gate does not say
 	Err        error         // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
 }
 
@@ -73,7 +75,7 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	if ctx.Err() != nil {
 		return Outcome{Status: Stopped, Err: context.Cause(ctx)}, nil //nolint:nilerr // an outcome
 	}
-	grant, asked, err := r.acquire(ctx)
+	grant, asked, err := r.waited(ctx)
 	switch {
 	case err != nil && unknown(err):
 		return Outcome{Status: Unknown}, nil
@@ -82,9 +84,9 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	case err != nil:
 		return Outcome{}, fmt.Errorf("ask for the run of analysis %q: %w", analysisID, err)
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished && grant.Status == string(contracts.AnalysisFailed):
-		return Outcome{Status: AlreadyFailed, Err: ErrFailed}, nil
+		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason)}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
-		return Outcome{Status: AlreadyFinished}, nil
+		return Outcome{Status: AlreadyFinished, Result: grant.Result.Result}, nil
 	case !grant.Acquired:
 		return Outcome{Status: Locked, RetryAfter: grant.RetryAfter}, nil
 	}
@@ -95,6 +97,14 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	return r.hold(ctx, grant, asked, work), nil
 }
 
+// failedBefore is [ErrFailed] with the reason, if the gate says it.
+func failedBefore(reason string) error {
+	if reason == "" {
+		return ErrFailed
+	}
+	return fmt.Errorf("%w: %s", ErrFailed, reason)
+}
+
 // run is one call of [Run].
 type run struct {
 	Options
@@ -103,6 +113,28 @@ type run struct {
 	id       string
 	lock     Lock
 	failures int64 // runs that failed before this one
+}
+
+// polls are the waits between two requests for a run that another worker has.
+var polls = backoff.Policy{First: 100 * time.Millisecond, Max: time.Second, EqualJitter: true}
+
+// waited is acquire, again and again while another worker runs the analysis, for as long as the caller waits.
+func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
+	until := r.clock().Add(r.Wait)
+	for poll := 0; ; poll++ {
+		g, asked, err := r.acquire(ctx)
+		left := r.clock().Until(until)
+		if err != nil || g.Acquired || g.Reason != contracts.SkipLocked || left <= 0 {
+			return g, asked, err
+		}
+		pause := min(polls.Delay(poll), left)
+		if g.RetryAfter > 0 {
+			pause = min(pause, g.RetryAfter)
+		}
+		if r.clock.Sleep(ctx, r.clock().Add(pause)) != nil {
+			return g, asked, context.Cause(ctx)
+		}
+	}
 }
 
 // acquire retries until there is a response. asked is the time before the request that got it.
@@ -120,7 +152,8 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 	err = insist(ctx, min(tryTime, r.TTL), final, func(ctx context.Context) error {
 		var err error
 		asked = r.clock()
-		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL, MaxFailures: r.MaxFailures})
+		g, err = r.gate.Acquire(ctx, Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL,
+			MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint})
 		if err == nil && g.Acquired && r.clock().Until(asked.End(g.Remaining)) <= 0 {
 			err = fmt.Errorf("%w: before the gate's response arrived", contracts.CodeLeaseExpired)
 		}

@@ -64,7 +64,7 @@ func TestReady(t *testing.T) {
 			got = l
 			return "s3://results/a1", work(ctx, 200*time.Second)
 		}, &once.Options{Owner: "w1"})
-		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "s3://results/a1"})
 		want(t, "lock", got, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1, ExpiresAt: bubble.Add(5 * time.Minute)})
 		want(t, "status", f.status, "READY")
 		want(t, "result", f.result, once.Result{Result: "s3://results/a1"})

@@ -30,7 +30,7 @@ func TestLostResponseOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("acquire", 1, errNetwork, true)}
 		out := run(t, t.Context(), f, say("done"), nil)
-		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "done"})
 		want(t, "acquires", len(f.times("acquire")), 3)
 		for _, c := range f.calls[:3] {
 			want(t, "request ID", c.req, f.calls[0].req)
@@ -126,7 +126,7 @@ func TestRefreshIsTriedAgain(t *testing.T) {
 				f := &fake{fault: failing("refresh", 1, errNetwork, applied)}
 				var warned []error
 				out := run(t, t.Context(), f, say("done"), &once.Options{Warn: func(err error) { warned = append(warned, err) }})
-				want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
+				want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "done"})
 				at := f.times("refresh")
 				if len(at) != 3 || at[0] != time.Minute || at[2] > 63*time.Second {
 					t.Errorf("refreshes at %v, want 1m0s and two more within 3 s", at)
@@ -176,7 +176,7 @@ func TestCallbackThatHangs(t *testing.T) {
 func TestFinishWithLostResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("finish", 2, errNetwork, true)}
-		want(t, "outcome", run(t, t.Context(), f, say("done"), nil), once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "outcome", run(t, t.Context(), f, say("done"), nil), once.Outcome{Status: once.Ready, Token: 1, Result: "done"})
 		want(t, "finishes", len(f.times("finish")), 4)
 	})
 }
@@ -239,7 +239,7 @@ func TestLateFinish(t *testing.T) {
 		}}
 		out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) { return "late", work(ctx, 900*time.Millisecond) },
 			&once.Options{TTL: time.Second, Heartbeat: 950 * time.Millisecond})
-		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "late"})
 		want(t, "result", f.result.Result, "late")
 	})
 }
@@ -338,7 +338,7 @@ func TestStoppedTooLate(t *testing.T) {
 			time.Sleep(11 * time.Second)
 			return "all the same", nil
 		}, nil)
-		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1})
+		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "all the same"})
 		want(t, "result", f.result.Result, "all the same")
 	})
 }

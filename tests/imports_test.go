@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},
 	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/owner", "internal/term"},
+	"idempotency":                   {"contracts", "once"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
 	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term"},
@@ -52,8 +53,9 @@ var imports = map[string][]string{
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/page":                  {"repo/docstore", "repo/field"},
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
-	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement"},
+	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/run"},
 	"repo/rule":                  {"repo/docstore"},
+	"repo/run":                   {"repo/analysis", "repo/docstore", "repo/field"},
 
 	"adapters/internal/awsconfig": {"github.com/aws"},
 	"adapters/awsdynamodb":        {"adapters/internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
@@ -66,7 +68,7 @@ var imports = map[string][]string{
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
-	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "repo"},
+	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
 		"repo/docstore", "repo/machineid",

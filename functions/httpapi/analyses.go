@@ -50,6 +50,7 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 	}
 	o, err := a.analyses.Acquire(r.Context(), analysis.Acquire{
 		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
+		Fingerprint: body.Fingerprint,
 	})
 	if err != nil {
 		return err
@@ -67,7 +68,9 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
 		})
 	case analysis.AlreadyFinished:
-		return send(w, contracts.AnalysisSkipped{AnalysisID: id, Reason: contracts.SkipAlreadyFinished, Status: status})
+		return send(w, contracts.AnalysisSkipped{
+			AnalysisID: id, Reason: contracts.SkipAlreadyFinished, Status: status, Result: o.Result, FailureReason: o.Reason,
+		})
 	case analysis.Locked:
 		return send(w, contracts.AnalysisSkipped{
 			AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),

@@ -75,7 +75,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 
 	// BE-041 rule 1.
 	d.post(a1+"/lock", `{"owner_id":"worker-9","request_id":"r5"}`).wants(t, 200,
-		`{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"READY"}`)
+		`{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"READY","result":"s3://results/a1"}`)
 	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"READY","finished":true,"locked":false,"runs":0,"failures":1,"result":"s3://results/a1",
 		"finished_at":"2026-01-01T00:06:10.000Z"}`)
 }
@@ -112,7 +112,7 @@ func TestFailedAnalysis(t *testing.T) {
 		`{"analysis_id":"a1","status":"FAILED","replayed":false}`)
 	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","finished":true,"locked":false,"runs":0,"failures":1,"failure_reason":"no such file",
 		"finished_at":"2026-01-01T00:00:00.000Z"}`)
-	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED"}`)
+	d.post(a1+"/lock", `{"owner_id":"w","request_id":"r2"}`).wants(t, 200, `{"analysis_id":"a1","acquired":false,"reason":"already_finished","status":"FAILED","failure_reason":"no such file"}`)
 }
 
 func TestAnalysisRefusals(t *testing.T) {

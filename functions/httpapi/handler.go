@@ -11,6 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/repo/placement"
+	"github.com/leasehold-dev/leasehold/repo/run"
 )
 
 // Bounds of a request.
@@ -68,6 +69,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
 	})
 	a.analyses = analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
+	a.runs = run.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
@@ -103,6 +105,7 @@ type api struct {
 	locks      *lock.Locks
 	guard      *lock.Guard
 	analyses   *analysis.Analyses
+	runs       *run.Runs
 	machineIDs *machineid.Service
 	idQuota    *idQuota
 	placement  *placement.Service
@@ -117,8 +120,9 @@ type api struct {
 // routes is the table of endpoints.
 func (a *api) routes() []Route {
 	const (
-		one = "/v1/tenants/{tenant_id}/locks/{lock_key}"
-		run = "/v1/analyses/{analysis_id}"
+		one   = "/v1/tenants/{tenant_id}/locks/{lock_key}"
+		gated = "/v1/analyses/{analysis_id}"
+		named = "/v1/tenants/{tenant_id}/runs/{run_id}"
 
 		cluster    = "/v1/tenants/{tenant_id}/clusters/{cluster}"
 		member     = cluster + "/members/{member}"
@@ -136,14 +140,19 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.known(ofTenant(a.listLocks))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(a.resetFence)},
-		{Method: "POST", Path: run + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
-		{Method: "POST", Path: run + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
-		{Method: "POST", Path: run + "/release", Do: a.withWorker(a.releaseAnalysis)},
-		{Method: "POST", Path: run + "/finish", Audit: "analysis.finish", Do: a.withWorker(a.finishAnalysis)},
-		{Method: "POST", Path: run + "/retry", Audit: "analysis.retry", Do: a.admitted(a.retryAnalysis)},
-		{Method: "PUT", Path: run, Do: a.withWorker(a.createAnalysis)},
-		{Method: "GET", Path: run, Do: a.withReader(a.getAnalysis)},
+		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
+		{Method: "POST", Path: gated + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
+		{Method: "POST", Path: gated + "/release", Do: a.withWorker(a.releaseAnalysis)},
+		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(a.finishAnalysis)},
+		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry", Do: a.admitted(a.retryAnalysis)},
+		{Method: "PUT", Path: gated, Do: a.withWorker(a.createAnalysis)},
+		{Method: "GET", Path: gated, Do: a.withReader(a.getAnalysis)},
 		{Method: "GET", Path: "/v1/analyses", Do: a.known(ofReaders(a.listAnalyses))},
+		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(a.beginRun)},
+		{Method: "POST", Path: named + "/refresh", Do: a.withCaller(a.refreshRun)},
+		{Method: "POST", Path: named + "/release", Do: a.withCaller(a.releaseRun)},
+		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(a.finishRun)},
+		{Method: "GET", Path: named, Do: a.withCaller(a.getRun)},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},

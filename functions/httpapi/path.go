@@ -16,7 +16,7 @@ import (
 
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
-	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "lease": "id",
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id",
 	"clusters": "cluster", "members": "member", "placements": "kind", "activations": "kind",
 }
 

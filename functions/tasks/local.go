@@ -24,6 +24,7 @@ var _ once.Gate = local{}
 func (g local) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	o, err := g.analyses.Acquire(ctx, analysis.Acquire{
 		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second), MaxFailures: r.MaxFailures,
+		Fingerprint: r.Fingerprint,
 	})
 	if err != nil {
 		return once.Grant{}, judged(err)
@@ -35,10 +36,13 @@ func (g local) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) 
 			Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: o.Grant.Owner, Token: o.Grant.Token, ExpiresAt: o.Grant.ExpiresAt},
 		}, nil
 	case analysis.AlreadyFinished:
-		return once.Grant{Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status)}, nil
+		return once.Grant{
+			Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status),
+			Result: once.Result{Failed: o.Grant.Status == analysis.Failed, Result: o.Result, Reason: o.Reason},
+		}, nil
 	case analysis.Locked:
 		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
-	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable:
+	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable, analysis.Differs:
 		return once.Grant{}, rejection(o)
 	default: // granted, and expired by the time of the store's response
 		return once.Grant{}, fmt.Errorf("%w: %s: %s", docstore.ErrUnavailable, o.Code, o.Detail)

@@ -207,7 +207,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		{"finish the other way", 0, failed("cy", 3, "no"), outcome{
 			Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}, Detail: "the analysis is already READY; it stays so"}},
 		{"BE-041-RULE-1, BE-041-DOD-2: acquire what is READY", 0, acquire("ann", "r5", 300),
-			outcome{Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}}},
+			outcome{Code: analysis.AlreadyFinished, Grant: analysis.Grant{Status: analysis.Ready}, Result: "gs://b/1"}},
 	} {
 		b.clock.Advance(s.after)
 		b.store.Forget()

@@ -67,6 +67,7 @@
 //	lockRetry1..4    the last retries, as hashes
 //	result           what Finish(READY) was given, if anything
 //	failureReason    of the last failed run, or of FAILED
+//	lockFingerprint  what the run is about, if an acquire said so; one that is not text equals none
 //
 // A lockToken, lockRuns or lockFailures that is no whole number from 0 on is ErrDamaged as well, and so is a lockRequest or
 // lockRetry that is no text. A damaged document is never written to.

@@ -14,11 +14,13 @@ const (
 	MaxIDBytes        = 256
 	MaxOwnerBytes     = 256
 	MaxRequestIDBytes = 128
-	MaxReasonBytes    = 1024     // why a run failed
-	MaxRetryBytes     = 512      // why an administrator retries
-	MaxStatusBytes    = 256      // of a status that [List] asks for
-	MaxResultBytes    = 32 << 10 // store a larger result elsewhere, and its address here
-	MaxTTLSeconds     = 86_400   // a day
+	MaxReasonBytes    = 1024 // why a run failed
+	MaxRetryBytes     = 512  // why an administrator retries
+	MaxStatusBytes    = 256  // of a status that [List] asks for
+
+	MaxFingerprintBytes = 128      // of [Acquire].Fingerprint: a hash of what the run is about
+	MaxResultBytes      = 32 << 10 // store a larger result elsewhere, and its address here
+	MaxTTLSeconds       = 86_400   // a day
 
 	// DefaultTTLSeconds is how long a lock lasts by default.
 	DefaultTTLSeconds = 300
@@ -61,6 +63,13 @@ func checkFinishedAt(t time.Time) error {
 		return field.Errorf("finished_at", "must be in the years 0000 to 9999")
 	}
 	return nil
+}
+
+func checkFingerprint(s string) error {
+	if s == unreadable {
+		return field.Errorf("fingerprint", "cannot be %q: it is reserved for one that is not text", s)
+	}
+	return field.OptionalText("fingerprint", s, MaxFingerprintBytes)
 }
 
 // validText checks text that may have line breaks.

@@ -25,6 +25,7 @@ const (
 	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
 	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried
 	Changed         Code = "ANALYSIS_CHANGED"    // it failed at another time than the retry names
+	Differs         Code = "RUN_DIFFERS"         // the ID was used before with another fingerprint
 )
 
 // Grant is the lock as its holder sees it.
@@ -49,6 +50,10 @@ type Outcome struct {
 	// Retried is the last retry of the analysis, in the outcome of a [Retry] that is OK.
 	Retried Retried
 
+	// Result and Reason are how the analysis ended, in the outcome of an [Acquire] that is AlreadyFinished: the result of READY, or why
+	// it is FAILED. Another writer may have written them, at any length.
+	Result, Reason string
+
 	At         time.Time     // the store's time of the decision
 	RetryAfter time.Duration // for Locked: when the lock ends, if its holder does nothing
 	Detail     string        // a sentence for people that says more than the code, may be empty
@@ -64,6 +69,17 @@ func (s State) grant() Grant {
 
 // ok is the caller's lock, or what it left behind. What is left of the lock counts from Outcome.At.
 func (s State) ok(w rule.When) Outcome { return Outcome{Code: OK, At: w.Latest(), Grant: s.grant()} }
+
+// over is the outcome of an acquire of what is finished.
+func (s State) over(at time.Time) Outcome {
+	o := Outcome{Code: AlreadyFinished, At: at, Grant: Grant{Status: s.Status}}
+	if s.Status == Failed {
+		o.Reason = s.Reason
+	} else {
+		o.Result = s.Result
+	}
+	return o
+}
 
 // replayed is the outcome of a repeated command.
 func (s State) replayed(w rule.When) Outcome {

@@ -182,18 +182,30 @@ type Acquire struct {
 	// taken over without one that ended by itself, or that many have failed. MaxTakeovers 0 means DefaultMaxTakeovers;
 	// MaxFailures 0 means no bound.
 	MaxTakeovers, MaxFailures int64
+
+	// Create makes the document if there is none, in the same write: for runs that no producer announced.
+	Create bool
+
+	// Fingerprint says what the run is about, for callers that name a run themselves: an ID that is used again with another
+	// fingerprint is [Differs]. The first acquire that has one stores it. At most MaxFingerprintBytes; empty compares nothing.
+	Fingerprint string
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Acquire) Validate() error {
 	return first(c.ID.Validate(), checkOwner(c.Owner), field.Text("request_id", c.RequestID, MaxRequestIDBytes), checkTTL(c.TTLSeconds),
-		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt), field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt))
+		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt), field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt),
+		checkFingerprint(c.Fingerprint))
 }
 
 // Write applies to an unfinished analysis that no one runs, unless too many runs have failed, or the request is remembered: it had
 // the lock before. Of any number of workers one gets the run.
 func (c Acquire) Write() docstore.Write {
-	free := docstore.All{readable(), unfinished(), docstore.Not{Cond: owned()}}
+	open := unfinished()
+	if c.Create {
+		open = docstore.Any{docstore.Absent{}, open}
+	}
+	free := docstore.All{readable(), open, docstore.Not{Cond: owned()}}
 	if c.MaxFailures > 0 {
 		free = append(free, docstore.Any{
 			docstore.Not{Cond: docstore.Has{Field: fFailures}}, docstore.LE{Field: fFailures, Value: docstore.Int(c.MaxFailures - 1)},
@@ -205,7 +217,7 @@ func (c Acquire) Write() docstore.Write {
 // Second is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a condition cannot
 // judge. If there were too many runs already, it ends the analysis instead.
 func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
-	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) {
+	if !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s) {
 		return docstore.Write{}, false
 	}
 	end := c.write(s.asFound())
@@ -249,7 +261,22 @@ func (c Acquire) request() rule.Request {
 	return rule.Identify("acquire", c.Owner, c.RequestID).With(strconv.FormatInt(c.TTLSeconds, 10))
 }
 
+// differs reports whether the document is about something else than the command.
+func (c Acquire) differs(s State) bool {
+	return c.Fingerprint != "" && s.Fingerprint != "" && c.Fingerprint != s.Fingerprint
+}
+
+// alike holds while the document has this fingerprint, or none.
+func alike(fingerprint string) docstore.Cond {
+	return docstore.Any{
+		docstore.Not{Cond: docstore.Has{Field: fFingerprint}}, docstore.Eq{Field: fFingerprint, Value: docstore.String(fingerprint)},
+	}
+}
+
 func (c Acquire) write(free docstore.All) docstore.Write {
+	if c.Fingerprint != "" {
+		free = append(free, alike(c.Fingerprint))
+	}
 	w := nextToken(docstore.Write{
 		Key: c.key(),
 		If:  append(free, fRequests.Lacks(c.request()), asksWhen()),
@@ -261,6 +288,9 @@ func (c Acquire) write(free docstore.All) docstore.Write {
 		Unset: []string{fRequeuedAt, fRequeueID, fFinishedAt},
 	})
 	w.Add[fRuns] = 1
+	if c.Fingerprint != "" {
+		w.Set[fFingerprint] = docstore.String(c.Fingerprint)
+	}
 	fRequests.Remember(w.Set, c.request())
 	return w
 }
@@ -268,12 +298,14 @@ func (c Acquire) write(free docstore.All) docstore.Write {
 // Granted is the new lock, unless it was over before the response arrived; or that the analysis was ended.
 func (c Acquire) Granted(s State, w rule.When) Outcome {
 	if s.Status.Finished() {
-		return Outcome{Code: AlreadyFinished, At: w.Latest(), Grant: Grant{Status: s.Status}, Detail: s.Reason}
+		o := s.over(w.Latest())
+		o.Detail = s.Reason
+		return o
 	}
 	return s.ok(w).rejectLate(w)
 }
 
-// Refusal recognises the request that obtained the current lock. A remembered request whose lock has ended, or may have by the
+// Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A remembered request whose lock has ended, or may have by the
 // margin, obtains nothing again. That the lock was not obtained is an outcome, not an error.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	end, _ := s.ExpiresAt()
@@ -281,8 +313,10 @@ func (c Acquire) Refusal(s State, w rule.When) Outcome {
 	switch {
 	case !s.Exists:
 		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document analyses/" + string(c.ID)}
+	case c.differs(s):
+		return Outcome{Code: Differs, At: w.At, Detail: "this ID was used before for something else: its fingerprint is another one"}
 	case s.Status.Finished():
-		return Outcome{Code: AlreadyFinished, At: w.At, Grant: Grant{Status: s.Status}}
+		return s.over(w.At)
 	case position == 0 && same && c.Owner == s.Owner && !w.Ended(s.Expiry.Earliest):
 		return s.replayed(w).rejectLate(w)
 	case position >= 0 && !same:

@@ -158,6 +158,7 @@ var (
 		fRetries[2]:  genRetry,
 		fRetries[3]:  genRetry,
 		fResult:      oneOf(nil, docstore.String("gs://bucket/1")),
+		fFingerprint: oneOf(nil, nil, docstore.String("f1"), docstore.String("f2")),
 		fReason:      oneOf(nil, docstore.String("no memory")),
 		"title":      oneOf(docstore.String("mine"), docstore.Int(1), docstore.Opaque{}), // the user's own
 	}
@@ -195,6 +196,7 @@ var genCommand = rapid.Custom(func(t *rapid.T) command {
 		return Acquire{
 			ID: id, Owner: owner, RequestID: genRequest.Draw(t, "request"), TTLSeconds: genTTL.Draw(t, "ttl"),
 			MaxTakeovers: rapid.Int64Range(0, 2).Draw(t, "most takeovers"), MaxFailures: rapid.Int64Range(0, 2).Draw(t, "most failures"),
+			Create: rapid.Bool().Draw(t, "create"), Fingerprint: rapid.SampledFrom([]string{"", "f1", "f2"}).Draw(t, "fingerprint"),
 		}
 	case "refresh":
 		return Refresh{ID: id, Owner: owner, Token: token, TTLSeconds: genTTL.Draw(t, "ttl")}
@@ -281,6 +283,8 @@ type expected struct {
 	replayed   bool
 	grant      Grant
 	retried    Retried
+	result     string
+	reason     string
 	retryAfter time.Duration
 }
 
@@ -453,11 +457,24 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		if most == 0 {
 			most = 5
 		}
+		print := ""
+		if v := found[fFingerprint]; v != nil {
+			print = fmt.Sprintf("%T %v", v, v)
+		}
+		mine := fmt.Sprintf("%T %v", docstore.String(""), c.Fingerprint)
 		switch {
-		case !s.Exists:
+		case !s.Exists && !c.Create:
 			return no(NotFound)
+		case c.Fingerprint != "" && print != "" && print != mine:
+			return no(Differs)
 		case finished: // BE-041-RULE-1
-			return no(AlreadyFinished)
+			e := no(AlreadyFinished)
+			if s.Status == "READY" {
+				e.result = s.Result
+			} else {
+				e.reason = s.Reason
+			}
+			return e
 		case first && !free && plain && latest.Before(from):
 			return inTime(again())
 		case known:
@@ -472,17 +489,20 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			return e
 		case s.Owner != "" && s.Runs > most:
 			e := granted(end(s, fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", s.Runs-1)))
-			e.code, e.grant = AlreadyFinished, Grant{Status: "FAILED"}
+			e.code, e.grant, e.reason = AlreadyFinished, Grant{Status: "FAILED"}, e.state.Reason
 			return e
 		case c.MaxFailures > 0 && s.Failures >= c.MaxFailures:
 			e := granted(end(s, fmt.Sprintf("given up after %d failed runs", s.Failures)))
-			e.code, e.grant = AlreadyFinished, Grant{Status: "FAILED"}
+			e.code, e.grant, e.reason = AlreadyFinished, Grant{Status: "FAILED"}, e.state.Reason
 			return e
 		}
 		s = next(s) // BE-041-RULE-2, BE-041-RULE-3
 		s.Owner, s.Expiry, s.Runs = c.Owner, until(c.TTLSeconds), s.Runs+1
 		s.Requests = rule.Requests{entry(c), s.Requests[0], s.Requests[1], s.Requests[2]}
-		s.Requeued, s.RequeueID, s.Finished = "", "", ""
+		s.Requeued, s.RequeueID, s.Finished, s.Exists = "", "", "", true
+		if c.Fingerprint != "" {
+			s.Fingerprint = c.Fingerprint
+		}
 		return inTime(granted(s))
 	case Refresh:
 		switch code := holder(c.Owner, c.Token); {
@@ -625,7 +645,7 @@ func agree(at situation, written docstore.Write) error {
 		return err
 	}
 	state.nullStatus, state.strangeOwner = want.state.nullStatus, want.state.strangeOwner
-	got := expected{state, want.granted, o.Code, o.Replayed, o.Grant, o.Retried, o.RetryAfter}
+	got := expected{state, want.granted, o.Code, o.Replayed, o.Grant, o.Retried, o.Result, o.Reason, o.RetryAfter}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%#v on %v, %+v:\nthe rule:   %+v\nthe oracle: %+v", c, found, w, got, want)
 	}
@@ -850,6 +870,22 @@ func TestAgreementHasTeeth(t *testing.T) {
 			if w.Set[fRetries[0]] != nil {
 				w.If = docstore.All{readable(), docstore.Eq{Field: fStatus, Value: docstore.String(Failed)}}
 			}
+			return w
+		},
+		"fingerprint not compared": func(w docstore.Write) docstore.Write {
+			return without(func(c docstore.Cond) bool {
+				part, ok := c.(docstore.Any)
+				return ok && len(part) == 2 && eq(fFingerprint)(part[1])
+			})(w)
+		},
+		"fingerprint not stored": dropSet(fFingerprint),
+		"no document made": func(w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if a, ok := c.(docstore.Any); ok && len(a) == 2 && a[0] == docstore.Cond(docstore.Absent{}) {
+					return a[1]
+				}
+				return c
+			})
 			return w
 		},
 		"retries not remembered":   dropSet(fRetries[0]),

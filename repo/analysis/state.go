@@ -41,6 +41,7 @@ const (
 	fRetryReason = "lockRetryReason"
 	fResult      = "result"
 	fReason      = "failureReason"
+	fFingerprint = "lockFingerprint"
 )
 
 // fRequests are the fields in which the last acquires are remembered, to recognise a late duplicate.
@@ -77,6 +78,9 @@ type State struct {
 	Finished  string // when the gate wrote READY or FAILED, as it stands; empty if it did not
 	Retried   Retried
 	Retries   rule.Requests // the last retries
+
+	// Fingerprint says what the run is about, see [Acquire]; empty if no acquire said so.
+	Fingerprint string
 
 	nullStatus   bool // a condition cannot tell it from a status that is no text
 	strangeOwner bool // the owner is not text
@@ -120,6 +124,12 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		Result: text(d, fResult), Reason: text(d, fReason), Finished: text(d, fFinishedAt), nullStatus: null(d[fStatus]),
 		Retried: Retried{At: text(d, fRetriedAt), By: text(d, fRetriedBy), Reason: text(d, fRetryReason)},
 	}
+	if d[fFingerprint] != nil {
+		s.Fingerprint = unreadable
+		if v, ok := d[fFingerprint].(docstore.String); ok && v != "" {
+			s.Fingerprint = string(v)
+		}
+	}
 	if failed, ok := d[fFailed].(docstore.Int); ok {
 		s.Failed = int64(failed)
 	}
@@ -158,7 +168,7 @@ func null(v docstore.Value) bool {
 	return ok && o.Null
 }
 
-// unreadable is the owner in the State if the document's owner is not text.
+// unreadable is the owner in the State if the document's owner is not text, and the fingerprint if that is none.
 const unreadable = "(unreadable)"
 
 // text is a field's text; empty if there is none or it is something else.

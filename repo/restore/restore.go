@@ -2,7 +2,7 @@
 // acknowledged (a failover of Redis).
 //
 // Such a store has forgotten its latest grants: its next token would be one that was granted before. [RaiseTokens] moves the token of
-// every lock, analysis, fence and activation to the present. The store's time in microseconds is above every token that was ever granted,
+// every lock, analysis, run, fence and activation to the present. The store's time in microseconds is above every token that was ever granted,
 // because counters of tokens start at that time and are increased less often than once a microsecond.
 //
 // # What it means for those who hold a lease
@@ -31,12 +31,14 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/placement"
+	"github.com/leasehold-dev/leasehold/repo/run"
 )
 
 // counters are the documents with tokens, and the field that has it. An analysis without the field starts at the present anyway.
 var counters = []struct{ kind, field string }{
 	{lock.Kind, "token"},
 	{analysis.Kind, "lockToken"},
+	{run.Kind, "lockToken"},
 	{lock.FenceKind, "token"},
 	{placement.ActivationKind, "token"},
 }

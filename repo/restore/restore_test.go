@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 	"github.com/leasehold-dev/leasehold/repo/restore"
+	"github.com/leasehold-dev/leasehold/repo/run"
 )
 
 var present = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
@@ -58,6 +59,7 @@ func TestRaiseTokens(t *testing.T) {
 	user := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(3), "color": docstore.String("red")}
 	a1 := put(t, store, analysis.Kind, "", "a1", user)
 	a2 := put(t, store, analysis.Kind, "", "a2", docstore.Doc{"status": docstore.String("PENDING")})
+	r1 := put(t, store, run.Kind, "acme", "order-7", docstore.Doc{"lockToken": docstore.Int(before)})
 	f1 := put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(before)})
 	room := put(t, store, placement.ActivationKind, "acme/prod", "room/lobby", docstore.Doc{"token": docstore.Int(before), "rev": docstore.Int(1)})
 	other := put(t, store, "machine_ids", "acme", "page", docstore.Doc{"token": docstore.Int(5)})
@@ -70,6 +72,7 @@ func TestRaiseTokens(t *testing.T) {
 	want := []restore.Report{
 		{Kind: lock.Kind, Documents: 3, Raised: 2, Damaged: 1},
 		{Kind: analysis.Kind, Documents: 2, Raised: 1, Current: 1},
+		{Kind: run.Kind, Documents: 1, Raised: 1},
 		{Kind: lock.FenceKind, Documents: 2, Raised: 1, Current: 1},
 		{Kind: placement.ActivationKind, Documents: 1, Raised: 1},
 	}
@@ -87,7 +90,7 @@ func TestRaiseTokens(t *testing.T) {
 	raised := docstore.Int(present.Add(time.Minute).UnixMicro())
 	user["lockToken"] = raised
 	for k, d := range map[docstore.Key]docstore.Doc{
-		a1: user, f1: {"token": raised}, f2: {"token": docstore.Int(high)}, a2: {"status": docstore.String("PENDING")},
+		a1: user, r1: {"lockToken": raised}, f1: {"token": raised}, f2: {"token": docstore.Int(high)}, a2: {"status": docstore.String("PENDING")},
 		room: {"token": raised, "rev": docstore.Int(1)},
 		text: {"token": docstore.String("7")}, other: {"token": docstore.Int(5)},
 	} {
@@ -97,8 +100,9 @@ func TestRaiseTokens(t *testing.T) {
 	}
 	want[0].Raised, want[0].Current = 0, 2
 	want[1].Raised, want[1].Current = 0, 2
-	want[2].Raised, want[2].Current = 0, 2
-	want[3].Raised, want[3].Current = 0, 1
+	want[2].Raised, want[2].Current = 0, 1
+	want[3].Raised, want[3].Current = 0, 2
+	want[4].Raised, want[4].Current = 0, 1
 	if got, err = restore.RaiseTokens(t.Context(), store, o); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("again: %+v, %v", got, err)
 	}

@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/run"
+)
+
+func runID(r *http.Request) run.ID {
+	return run.ID{Tenant: r.PathValue("tenant_id"), ID: r.PathValue("run_id")}
+}
+
+func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.RunBeginRequest{TTLSeconds: run.DefaultTTLSeconds, KeepSeconds: run.DefaultKeepSeconds}
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.runs.Begin(r.Context(), run.Begin{
+		ID: runID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
+		Fingerprint: body.Fingerprint, KeepSeconds: body.KeepSeconds,
+	})
+	if err != nil {
+		return err
+	}
+	auditNote(r, slog.String("owner", owner))
+	if o.Code != analysis.OK {
+		noteOf(r).action = "" // nothing was granted
+	}
+	id := runID(r).ID
+	switch o.Code { // a run that is not granted is no error
+	case analysis.OK:
+		return send(w, contracts.RunGranted{
+			RunID: id, Acquired: true, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
+		})
+	case analysis.AlreadyFinished:
+		return send(w, contracts.RunSkipped{
+			RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result, FailureReason: o.Reason,
+		})
+	case analysis.Locked:
+		return send(w, contracts.RunSkipped{
+			RunID: id, Reason: contracts.SkipLocked, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),
+			RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
+		})
+	default:
+		return noRun(o)
+	}
+}
+
+func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.RunRefreshRequest{TTLSeconds: run.DefaultTTLSeconds, KeepSeconds: run.DefaultKeepSeconds}
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	o, err := a.runs.Refresh(r.Context(), run.Refresh{
+		ID: runID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds, KeepSeconds: body.KeepSeconds,
+	})
+	return sendRun(w, o, err, func() any {
+		return contracts.RunLock{
+			RunID: runID(r).ID, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
+			ExpiresAt: text(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
+		}
+	})
+}
+
+func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.RunReleaseRequest{FailureReason: notGiven, KeepSeconds: run.DefaultKeepSeconds}
+	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	switch body.FailureReason {
+	case notGiven:
+		body.FailureReason = ""
+	case "": // a run that failed without saying why must not go uncounted
+		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
+	}
+	o, err := a.runs.Release(r.Context(), run.Release{
+		ID: runID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason, KeepSeconds: body.KeepSeconds,
+	})
+	return sendRun(w, o, err, func() any {
+		return contracts.RunReleased{RunID: runID(r).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
+	})
+}
+
+func (a *api) finishRun(w http.ResponseWriter, r *http.Request, c Caller) error {
+	body := contracts.RunFinishRequest{FailureReason: notGiven, KeepSeconds: run.DefaultKeepSeconds}
+	if err := decode(w, r, maxFinishBytes, &body); err != nil {
+		return err
+	}
+	owner, err := c.lockOwner(body.OwnerID)
+	if err != nil {
+		return err
+	}
+	switch body.FailureReason {
+	case notGiven:
+		body.FailureReason = ""
+	case "":
+		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out")
+	}
+	o, err := a.runs.Finish(r.Context(), run.Finish{
+		ID: runID(r), Owner: owner, Token: body.FencingToken, Status: analysis.Status(body.Status), Result: body.Result,
+		Reason: body.FailureReason, KeepSeconds: body.KeepSeconds,
+	})
+	return sendRun(w, o, err, func() any {
+		return contracts.RunFinished{RunID: runID(r).ID, Status: body.Status, Replayed: o.Replayed}
+	})
+}
+
+func (a *api) getRun(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	s, now, err := a.runs.Get(r.Context(), runID(r))
+	if err != nil {
+		return err
+	}
+	if !s.Exists {
+		return noRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such run; its record may have been removed"})
+	}
+	body := contracts.Run{
+		RunID: runID(r).ID, Finished: s.Status.Finished(), Locked: s.Locked(now), OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures,
+		Result: s.Result, FailureReason: s.Reason,
+	}
+	if end, ok := s.ExpiresAt(); ok && s.Owner != "" {
+		body.ExpiresAt = text(end)
+	}
+	if body.Finished {
+		body.Status, body.FinishedAt = contracts.AnalysisEnd(s.Status), storedTime(s.Finished)
+	}
+	return send(w, body)
+}
+
+// sendRun sends the outcome of a holder's command: the body if it is OK, else the error of the same code.
+func sendRun(w http.ResponseWriter, o run.Outcome, err error, body func() any) error {
+	switch {
+	case err != nil:
+		return err
+	case o.Code == analysis.OK:
+		return send(w, body())
+	default:
+		return noRun(o)
+	}
+}
+
+// noRun is the error of an outcome that leaves the caller without the run.
+func noRun(o run.Outcome) error {
+	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
+	if o.Code == analysis.NotFound {
+		e.Field = "run_id"
+	}
+	return e
+}

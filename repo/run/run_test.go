@@ -1,0 +1,268 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/run"
+)
+
+// bench is a store in memory whose clock the test moves, and which counts its requests.
+type bench struct {
+	docstore.Store
+	runs     *run.Runs
+	at       time.Time
+	requests int
+	kept     time.Duration // of the last write
+}
+
+func (b *bench) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	b.requests++
+	b.kept = writes[0].Keep
+	return b.Store.Write(ctx, writes...)
+}
+
+func open() *bench {
+	b := &bench{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	now := func() time.Time { return b.at }
+	b.Store = docstore.NewMemory(&docstore.MemoryOptions{Now: now})
+	b.runs = run.New(b, &analysis.Options{Now: now, MaxTakeovers: 2})
+	return b
+}
+
+var order = run.ID{Tenant: "shop", ID: "order-7"}
+
+func (b *bench) begin(t *testing.T, owner, request string, change ...func(*run.Begin)) run.Outcome {
+	t.Helper()
+	c := run.Begin{ID: order, Owner: owner, RequestID: request, TTLSeconds: 10, Fingerprint: "f1", KeepSeconds: 3600}
+	for _, f := range change {
+		f(&c)
+	}
+	o, err := b.runs.Begin(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (b *bench) finish(t *testing.T, owner string, token int64, result string) run.Outcome {
+	t.Helper()
+	o, err := b.runs.Finish(t.Context(), run.Finish{
+		ID: order, Owner: owner, Token: token, Status: analysis.Ready, Result: result, KeepSeconds: 3600,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func about(f string) func(*run.Begin) { return func(c *run.Begin) { c.Fingerprint = f } }
+
+// TestLifeOfARun: made by the first, whose result all others get, in one request each; a run of something else is refused, in each state.
+func TestLifeOfARun(t *testing.T) {
+	b := open()
+	first := b.begin(t, "ann", "r1")
+	if first.Code != analysis.OK || first.Grant.Token != b.at.UnixMicro()+1 || !first.Grant.ExpiresAt.Equal(b.at.Add(10*time.Second)) {
+		t.Fatalf("%+v", first)
+	}
+	if b.kept != time.Hour+10*time.Second {
+		t.Errorf("kept for %v", b.kept)
+	}
+	if again := b.begin(t, "ann", "r1"); !again.Replayed || again.Grant != first.Grant {
+		t.Errorf("a retry: %+v", again)
+	}
+	if other := b.begin(t, "bob", "r2"); other.Code != analysis.Locked || other.RetryAfter != 10*time.Second || other.Grant.Owner != "ann" {
+		t.Errorf("another: %+v", other)
+	}
+	if differs := b.begin(t, "bob", "r2", about("f2")); differs.Code != analysis.Differs || !strings.Contains(differs.Detail, "run_id") {
+		t.Errorf("something else, while it runs: %+v", differs)
+	}
+	if b.requests != 4 {
+		t.Errorf("%d requests for 4 commands", b.requests)
+	}
+	b.at = b.at.Add(5 * time.Second)
+	o, err := b.runs.Refresh(t.Context(), run.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 20, KeepSeconds: 60})
+	if err != nil || o.Code != analysis.OK || !o.Grant.ExpiresAt.Equal(b.at.Add(20*time.Second)) || b.kept != 80*time.Second {
+		t.Errorf("refresh: %+v, %v, kept for %v", o, err, b.kept)
+	}
+	if done := b.finish(t, "ann", first.Grant.Token, "charge ch_1"); done.Code != analysis.OK || b.kept != time.Hour {
+		t.Errorf("finish: %+v, kept for %v", done, b.kept)
+	}
+	b.requests = 0
+	for _, request := range []string{"r2", "r3"} {
+		if o := b.begin(t, "bob", request); o.Code != analysis.AlreadyFinished || o.Result != "charge ch_1" || o.Grant.Status != analysis.Ready {
+			t.Errorf("after the finish: %+v", o)
+		}
+	}
+	if o := b.begin(t, "bob", "r4", about("f2")); o.Code != analysis.Differs || o.Result != "" {
+		t.Errorf("something else, after the finish: %+v", o)
+	}
+	if o := b.begin(t, "bob", "r4", about("")); o.Code != analysis.AlreadyFinished {
+		t.Errorf("without a fingerprint: %+v", o)
+	}
+	if b.requests != 4 {
+		t.Errorf("%d requests for 4 commands", b.requests)
+	}
+	s, at, err := b.runs.Get(t.Context(), order)
+	if err != nil || !s.Exists || s.Result != "charge ch_1" || s.Owner != "" || !at.Equal(b.at) {
+		t.Errorf("get: %+v, %v, %v", s, at, err)
+	}
+}
+
+// TestRunIsTakenOver when its holder died, in two requests; what the old holder still sends is refused, and a run whose holders die again
+// and again ends as FAILED.
+func TestRunIsTakenOver(t *testing.T) {
+	b := open()
+	first := b.begin(t, "ann", "r1")
+	b.at = b.at.Add(10 * time.Second)
+	if o := b.begin(t, "bob", "r2", about("f2")); o.Code != analysis.Differs {
+		t.Errorf("something else takes it over: %+v", o)
+	}
+	b.requests = 0
+	second := b.begin(t, "bob", "r2")
+	if second.Code != analysis.OK || second.Grant.Token != first.Grant.Token+1 || second.Grant.Runs != 2 || b.requests != 2 {
+		t.Fatalf("%+v, %d requests", second, b.requests)
+	}
+	if o := b.finish(t, "ann", first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another caller") {
+		t.Errorf("the old holder finishes: %+v", o)
+	}
+	if o, err := b.runs.Refresh(t.Context(), run.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9, KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {
+		t.Errorf("the old holder refreshes: %+v, %v", o, err)
+	}
+	b.at = b.at.Add(10 * time.Second)
+	if o := b.begin(t, "cy", "r3"); o.Code != analysis.OK || o.Grant.Runs != 3 {
+		t.Errorf("the second takeover: %+v", o)
+	}
+	b.at = b.at.Add(10 * time.Second)
+	o := b.begin(t, "dee", "r4")
+	if o.Code != analysis.AlreadyFinished || o.Grant.Status != analysis.Failed || !strings.Contains(o.Reason, "2 takeovers") || strings.Contains(o.Reason, "analysis") {
+		t.Errorf("beyond the bound: %+v", o)
+	}
+	if again := b.begin(t, "dee", "r5"); again.Code != analysis.AlreadyFinished || again.Reason != o.Reason {
+		t.Errorf("later: %+v", again)
+	}
+}
+
+// TestReleasedRun is free at once, for the same thing only.
+func TestReleasedRun(t *testing.T) {
+	b := open()
+	first := b.begin(t, "ann", "r1")
+	o, err := b.runs.Release(t.Context(), run.Release{ID: order, Owner: "ann", Token: first.Grant.Token, Failed: "503", KeepSeconds: 60})
+	if err != nil || o.Code != analysis.OK || o.Grant.Failures != 1 || b.kept != time.Minute {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if o := b.begin(t, "bob", "r2", about("f2")); o.Code != analysis.Differs {
+		t.Errorf("something else: %+v", o)
+	}
+	if o := b.begin(t, "bob", "r2"); o.Code != analysis.OK || o.Grant.Token != first.Grant.Token+1 || o.Grant.Failures != 1 {
+		t.Errorf("the next: %+v", o)
+	}
+	if o := b.begin(t, "ann", "r1"); o.Code != analysis.RequestIDReused {
+		t.Errorf("a late duplicate of the first: %+v", o)
+	}
+}
+
+// TestRecordIsRemoved after its time, never while the lock lasts; tokens rise all the same, and a late command of an earlier holder finds
+// nothing to change.
+func TestRecordIsRemoved(t *testing.T) {
+	b := open()
+	prune := func() int {
+		t.Helper()
+		n, err := b.Store.(docstore.Pruner).Prune(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first := b.begin(t, "ann", "r1", func(c *run.Begin) { c.TTLSeconds, c.KeepSeconds = 86_400, 60 })
+	b.at = b.at.Add(24 * time.Hour)
+	if n := prune(); n != 0 {
+		t.Errorf("removed %d while the lock lasted", n)
+	}
+	b.at = b.at.Add(time.Minute)
+	if n := prune(); n != 1 {
+		t.Errorf("removed %d after its time", n)
+	}
+	if o := b.finish(t, "ann", first.Grant.Token, "late"); o.Code != analysis.NotFound {
+		t.Errorf("a late finish: %+v", o)
+	}
+	second := b.begin(t, "bob", "r2", about("f2"))
+	if second.Code != analysis.OK || second.Grant.Token <= first.Grant.Token {
+		t.Errorf("a new run: %+v", second)
+	}
+	if o := b.finish(t, "ann", first.Grant.Token, "late"); o.Code != analysis.Lost {
+		t.Errorf("a late finish into the new run: %+v", o)
+	}
+}
+
+// TestRunsAreNotAnalyses: a run is no document of kind analyses, and has no field that the sweep's index is on.
+func TestRunsAreNotAnalyses(t *testing.T) {
+	b := open()
+	first := b.begin(t, "ann", "r1")
+	p, err := b.List(t.Context(), docstore.Query{Kind: analysis.Kind})
+	if err != nil || len(p.Entries) != 0 {
+		t.Errorf("analyses: %v, %v", p, err)
+	}
+	p, err = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "shop"})
+	if err != nil || len(p.Entries) != 1 {
+		t.Fatalf("runs: %v, %v", p, err)
+	}
+	d := p.Entries[0].Doc
+	if d[analysis.ExpiryField] != nil || d["expiresAt"] != docstore.Value(docstore.FormatTime(b.at.Add(10*time.Second))) {
+		t.Errorf("the document: %v", d)
+	}
+	b.finish(t, "ann", first.Grant.Token, "")
+	p, _ = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "shop"})
+	if d := p.Entries[0].Doc; d["expiresAt"] != nil || d["lockOwner"] != nil {
+		t.Errorf("the finished document: %v", d)
+	}
+	b.begin(t, "ann", "r1", func(c *run.Begin) { c.Tenant = "other" }) // another run
+	if p, _ = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "other"}); len(p.Entries) != 1 {
+		t.Errorf("the other tenant: %v", p)
+	}
+}
+
+// TestBadRuns: a malformed command names its field, and sends nothing. An error of the store names the run's document.
+func TestBadRuns(t *testing.T) {
+	b := open()
+	for name, change := range map[string]func(*run.Begin){
+		"tenant_id":    func(c *run.Begin) { c.Tenant = "" },
+		"run_id":       func(c *run.Begin) { c.ID.ID = "a/b" },
+		"keep_seconds": func(c *run.Begin) { c.KeepSeconds = 59 },
+		"ttl_seconds":  func(c *run.Begin) { c.TTLSeconds = 86_401 },
+		"fingerprint":  func(c *run.Begin) { c.Fingerprint = strings.Repeat("f", 129) },
+		"owner_id":     func(c *run.Begin) { c.Owner = "" },
+		"request_id":   func(c *run.Begin) { c.RequestID = "" },
+		"max_failures": func(c *run.Begin) { c.MaxFailures = -1 },
+	} {
+		c := run.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600}
+		change(&c)
+		_, err := b.runs.Begin(t.Context(), c)
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, c := range []run.ID{{"shop", "."}, {"shop", strings.Repeat("r", 257)}, {".", "r"}, {"/", "r"}, {strings.Repeat("t", 129), "r"}} {
+		if _, _, err := b.runs.Get(t.Context(), c); err == nil {
+			t.Errorf("%v is accepted", c)
+		}
+	}
+	if b.requests != 0 {
+		t.Errorf("%d requests", b.requests)
+	}
+	if _, err := b.Store.Write(t.Context(), docstore.Write{
+		Key: docstore.Key{Kind: run.Kind, Tenant: "shop", ID: "order-7"}, Set: map[string]docstore.Value{"lockToken": docstore.String("x")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.runs.Begin(t.Context(), run.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600})
+	if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "runs/shop/order-7") || strings.Contains(err.Error(), "analyses") {
+		t.Error(err)
+	}
+}
