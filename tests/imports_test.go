@@ -35,7 +35,6 @@ var imports = map[string][]string{
 	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},
 	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/owner", "internal/term"},
-	"idempotency":                   {"contracts", "once"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
 	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term"},

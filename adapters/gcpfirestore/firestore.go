@@ -44,11 +44,11 @@
 // See [Options].Root for the paths; fields are values that the console shows. Documents of the user's own are patched
 // with an update mask and keep all other fields, whatever their types. Firestore indexes every field by default, which
 // Leasehold does not need, and which limits a collection to some 500 writes a second because times only grow:
-// firestore.indexes.json beside this file turns it off for the collections "locks", "fences" and "machine_ids". It is for a
+// firestore.indexes.json beside this file turns it off for the collections "locks", "runs", "fences" and "machine_ids". It is for a
 // database of Leasehold's own: Firestore turns it off for every collection of these names in the database.
 //
 // The time until which a document is kept ([docstore.Write].Keep) is the timestamp field _keep_until, which the port does not
-// show. firestore.indexes.json makes it a TTL policy of the collections "locks": Firestore then removes a document within a day
+// show. firestore.indexes.json makes it a TTL policy of the collections "locks" and "runs": Firestore then removes a document within a day
 // or so of that time, and without the policy never. Set a TTL policy on no other field.
 //
 // # What can go wrong
