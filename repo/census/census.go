@@ -74,49 +74,81 @@ func (c *Census) Within(ctx context.Context, tenant string, tells bool, try func
 		_, err := try(false)
 		return err
 	}
-	if !tells || !c.reserve(tenant) {
+	if !tells || !c.reserve(tenant, 1) {
 		if e, err := try(true); e != Missing || err != nil {
 			return err
 		}
 		if err := c.refresh(ctx, tenant); err != nil {
 			return err
 		}
-		if !c.reserve(tenant) {
+		if !c.reserve(tenant, 1) {
 			return nil
 		}
 	}
 	e, err := try(false)
-	c.settle(tenant, e == Created || err != nil) // after an error it may have been created
+	created := 0
+	if e == Created || err != nil { // after an error it may have been created
+		created = 1
+	}
+	c.settle(tenant, 1, created)
 	return err
 }
 
-// reserve counts a document that may be created, unless the tenant is at its bound or was never counted.
-func (c *Census) reserve(tenant string) bool {
+// Several is [Census.Within] for a command on several documents of a tenant, most at most, which can tell how many it created. With
+// existing it must not create any: missing is then how many it would have to create.
+func (c *Census) Several(
+	ctx context.Context, tenant string, most int, try func(existing bool) (created, missing int, err error),
+) error {
+	if c == nil {
+		_, _, err := try(false)
+		return err
+	}
+	if !c.reserve(tenant, most) {
+		_, missing, err := try(true)
+		if missing == 0 || err != nil {
+			return err
+		}
+		if err := c.refresh(ctx, tenant); err != nil {
+			return err
+		}
+		if most = missing; !c.reserve(tenant, most) {
+			return nil
+		}
+	}
+	created, _, err := try(false)
+	if err != nil {
+		created = most
+	}
+	c.settle(tenant, most, created)
+	return err
+}
+
+// reserve counts documents that may be created, unless the tenant would be above its bound or was never counted.
+func (c *Census) reserve(tenant string, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
 	if t == nil || t.counted.IsZero() {
 		return false
 	}
-	if t.count+t.pending >= c.most {
+	if t.count+t.pending+n > c.most {
 		return false
 	}
 	if c.stale(t) {
 		c.begin(tenant, t) // the old count does until then
 	}
-	t.pending++
+	t.pending += n
 	return true
 }
 
-func (c *Census) settle(tenant string, created bool) {
+// settle takes back what was reserved, and counts what was created of it.
+func (c *Census) settle(tenant string, reserved, created int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
-	t.pending--
-	if created {
-		t.count++
-		t.added++
-	}
+	t.pending -= reserved
+	t.count += created
+	t.added += created
 }
 
 // refresh counts a tenant that was not counted lately, and waits for that.

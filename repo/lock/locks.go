@@ -106,11 +106,17 @@ func (l *Locks) acquire(ctx context.Context, c Acquire) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if o.Code == Limit {
-		o.RetryAfter = l.census.RetryAfter(c.Tenant)
-		o.Detail = fmt.Sprintf("the tenant has %d locks, which is the bound of this server; locks that it has can be acquired, others "+
-			"when some were removed: that is %v after their leases ended", l.census.Most(), l.retention)
+		o = l.limited(c.Tenant, o)
 	}
 	return o, nil
+}
+
+// limited says when there may be room again for a lock without a record.
+func (l *Locks) limited(tenant string, o Outcome) Outcome {
+	o.RetryAfter = l.census.RetryAfter(tenant)
+	o.Detail = fmt.Sprintf("the tenant has %d locks, which is the bound of this server; locks that it has can be acquired, others "+
+		"when some were removed: that is %v after their leases ended", l.census.Most(), l.retention)
+	return o
 }
 
 // acquireExisting is an acquire of a lock that has a record.

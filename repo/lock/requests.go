@@ -33,3 +33,11 @@ func table(m map[string]string) []string {
 	}
 	return parts
 }
+
+// beside adds the keys of a set to the parameters of a request that is one of it.
+func beside(set string, params ...string) []string {
+	if set == "" {
+		return params
+	}
+	return append(params, set)
+}

@@ -83,6 +83,7 @@ type Acquire struct {
 	LeaseID string
 
 	retention time.Duration
+	set       string // of an [AcquireSet]: all of its keys; otherwise empty
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -92,7 +93,7 @@ func (c Acquire) Validate() error {
 
 func (c Acquire) request() rule.Request {
 	params := append(table(c.Metadata), number(c.TTLSeconds))
-	return rule.Identify("acquire", c.Owner, c.RequestID).With(append(params, c.policies()...)...)
+	return rule.Identify("acquire", c.Owner, c.RequestID).With(beside(c.set, append(params, c.policies()...)...)...)
 }
 
 // Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other. The
@@ -171,6 +172,7 @@ type Renew struct {
 	ExpiresAt time.Time
 
 	retention time.Duration
+	set       string // of a [RenewSet]: all of its keys; otherwise empty
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -181,7 +183,7 @@ func (c Renew) Validate() error {
 
 // request leaves ExpiresAt out: it is no parameter of the effect.
 func (c Renew) request() rule.Request {
-	return rule.Identify("renew", c.Owner, number(c.Token), c.RequestID).With(number(c.TTLSeconds))
+	return rule.Identify("renew", c.Owner, number(c.Token), c.RequestID).With(beside(c.set, number(c.TTLSeconds))...)
 }
 
 // Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller ttl_seconds
