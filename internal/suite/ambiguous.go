@@ -41,6 +41,7 @@ type Faults struct {
 // again underneath.
 func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguous, "acquire", "acquire expired", "renew", "release", "force")
+	everyFate(t, newStore, ambiguousSets, "acquire set", "renew set", "release set")
 }
 
 // everyFate runs a test for every fate of every command, each on a store of its own.

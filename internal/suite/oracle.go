@@ -39,6 +39,7 @@ type command struct {
 	ends     time.Time // the end of the lease that a renewal names, if any
 	lease    string    // the ID that an acquire gives to its lease, or that a force-release names, if any
 	reason   string
+	with     string // the keys of all commands that are sent in one step, if it is one of several
 }
 
 // outcome is what a command on a lock must return. Times are in their stored form, empty for none.
@@ -156,7 +157,7 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	l := o.latest()
 	same, newest := remembered(acquires, c)
 	switch {
-	case same != nil && (same.ttl != c.ttl || !maps.Equal(same.metadata, c.metadata)):
+	case same != nil && (same.ttl != c.ttl || same.with != c.with || !maps.Equal(same.metadata, c.metadata)):
 		return reused
 	case same != nil && (!newest || !l.active(now)): // LS-ACC-04: nothing is acquired twice
 		return reused
@@ -206,7 +207,7 @@ func (o *oracle) renew(c command, now time.Time) outcome {
 	l := o.latest()
 	same, _ := remembered(l.renewals, c)
 	switch {
-	case same != nil && same.ttl != c.ttl:
+	case same != nil && (same.ttl != c.ttl || same.with != c.with):
 		a.Code = "REQUEST_ID_REUSED"
 		return a
 	case same != nil: // LS-RNW-003

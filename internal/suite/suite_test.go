@@ -12,6 +12,8 @@ import (
 
 func TestLocksChecksBite(t *testing.T) { LocksChecksBite(t) }
 
+func TestLockSetsChecksBite(t *testing.T) { LockSetsChecksBite(t) }
+
 func TestAnalysesChecksBite(t *testing.T) { AnalysesChecksBite(t) }
 
 // stalling is a store that stops for a while after some grants, before it responds.
