@@ -48,7 +48,7 @@ var imports = map[string][]string{
 	"repo/docstore/driver":       {"repo/docstore"},
 	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
 	"repo/field":                 {},
-	"repo/lock":                  {"internal/fencing", "repo/census", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
+	"repo/lock":                  {"internal/backoff", "internal/fencing", "repo/census", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/page":                  {"repo/docstore", "repo/field"},
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
