@@ -216,7 +216,7 @@ func TestLateSecondWrite(t *testing.T) {
 	}
 }
 
-// uncertain is a store without a clock of its own: its callers know the time to within a margin. It stands for what adapters do with
+// uncertain is a store without a clock of its own: its callers know the time to within a margin. It does what adapters do with
 // the polarity of a comparison: what has passed is asked for the earliest end, what has not for the latest.
 type uncertain struct {
 	docstore.Store
