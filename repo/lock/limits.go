@@ -20,6 +20,7 @@ const (
 	MaxMetadataValueBytes = 512
 
 	MaxPermits          = 100    // that a lock can have
+	MaxHolders          = 100    // of a lock that is shared
 	MaxRate             = 1000   // grants in a window
 	MaxWindowSeconds    = 86_400 // a day
 	MaxWaiting          = 100    // in line

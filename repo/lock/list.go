@@ -68,7 +68,7 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		if err != nil {
 			return page.Entry{}, err
 		}
-		st := id.lease(s, at).Status
+		st := id.status(s, at)
 		kept := st.Phase != None && (q.Phase == None || q.Phase == st.Phase)
 		if kept {
 			p.Locks = append(p.Locks, st)

@@ -129,6 +129,14 @@ func (c acquireExisting) Write() docstore.Write {
 	return w
 }
 
+// Second does not apply there either.
+func (c acquireExisting) Second(s State, w rule.When) (docstore.Write, bool) {
+	if s.Phase == None {
+		return docstore.Write{}, false
+	}
+	return c.Acquire.Second(s, w)
+}
+
 // Refusal says if there is none.
 func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
 	if s.Phase == None {
@@ -197,5 +205,5 @@ func (l *Locks) Get(ctx context.Context, id ID) (status Status, found bool, err 
 	if err != nil {
 		return Status{}, false, err
 	}
-	return id.lease(s, r.At).Status, s.Phase != None, nil
+	return id.status(s, r.At), s.Phase != None, nil
 }

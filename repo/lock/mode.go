@@ -54,9 +54,6 @@ func (c Acquire) checkMode() error {
 	case c.MaxWaiting != 0 && !c.lines():
 		return field.Errorf("max_waiting", "belongs to a lock with a line: set fair, or a mode that has one")
 	}
-	if c.lines() { // TODO: the rule
-		return field.Errorf("mode", "is not supported yet")
-	}
 	return first(field.Range("wait_seconds", c.WaitSeconds, 0, MaxWaitSeconds), field.Range("max_waiting", c.MaxWaiting, 0, MaxWaiting),
 		field.Range("lock_delay_seconds", c.LockDelaySeconds, 0, MaxLockDelaySeconds))
 }

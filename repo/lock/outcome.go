@@ -131,15 +131,34 @@ type Outcome struct {
 
 // lease shows the latest lease of the state at the time now.
 func (id ID) lease(s State, now time.Time) Lease {
-	l := Lease{Token: s.Token, Status: Status{
+	l := Lease{Token: s.Token, Permit: s.permit, Status: Status{
 		Tenant: id.Tenant, Key: id.Key, Phase: s.PhaseAt(now), LeaseID: s.LeaseID, Owner: s.Owner,
 		AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt, TTLSeconds: s.TTLSeconds,
-		Metadata: s.Metadata, FreeAt: s.closedUntil(now),
+		Metadata: s.Metadata, FreeAt: s.closedUntil(now), Mode: s.mode, Limit: s.limit, WindowSeconds: s.window,
 	}}
 	if s.wasForced() {
 		l.Forced = s.Forced
 	}
 	return l
+}
+
+// status is the lock as everyone in its tenant may see it at the time now.
+func (id ID) status(s State, now time.Time) Status {
+	var st Status
+	if s.several != nil {
+		st = s.open().status(id, s, now)
+	} else {
+		st = id.lease(s, now).Status
+	}
+	return st
+}
+
+// replacedBy says who replaced the lease, if someone did.
+func (o Outcome) replacedBy(by string) Outcome {
+	if by != "" && o.Code == LeaseLost {
+		o.Detail = "the lease was replaced by " + by + "; stop the work that this token protects"
+	}
+	return o
 }
 
 // named is a lease with nothing but its name.

@@ -8,9 +8,6 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Acquire also takes a lock whose lock delay has passed, and replaces a holder that has a lock delay.
-var _ rule.Second[State] = Acquire{}
-
 // policies are the parameters of the request besides its lease's, none if there are no others. They are one text, so that they
 // are never taken for labels.
 func (c Acquire) policies() []string {
@@ -77,10 +74,10 @@ func (s State) closedUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Second takes a lock whose latest lease has a lock delay, which Write does not know: once the delay has passed since the lease expired or
+// afterDelay is [Acquire.Second] in plain form: it takes a lock whose latest lease has a lock delay, which Write does not know: once the delay has passed since the lease expired or
 // was ended by force; or, with Replace, while the lease is held. The condition asks the store whether it is so, about a document with
 // that delay.
-func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
+func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	remembered, _ := s.Acquires.Find(c.request())
 	if remembered >= 0 || s.LockDelaySeconds == 0 {
 		return docstore.Write{}, false

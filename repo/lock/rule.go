@@ -103,6 +103,9 @@ func (c Acquire) request() rule.Request {
 //
 // Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token twice.
 func (c Acquire) Write() docstore.Write {
+	if c.Mode != Exclusive {
+		return c.firstWrite()
+	}
 	free := docstore.Any{
 		docstore.Not{Cond: docstore.Has{Field: fState}},
 		docstore.Eq{Field: fState, Value: docstore.String(Released)},
@@ -142,11 +145,19 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 }
 
 // Granted is the new lease, unless it was over before the response arrived.
-func (c Acquire) Granted(s State, w rule.When) Outcome { return c.ok(s, w).rejectLate(w) }
+func (c Acquire) Granted(s State, w rule.When) Outcome {
+	if s.several != nil {
+		return c.has(s, w)
+	}
+	return c.ok(s, w).rejectLate(w)
+}
 
 // Refusal recognises the request that obtained the current lease. A lease that has ended within the margin is not handed
 // out again, although another acquire cannot take it over yet.
 func (c Acquire) Refusal(s State, w rule.When) Outcome {
+	if s.several != nil || c.lines() {
+		return c.refusalOfSeveral(s, w)
+	}
 	switch i, same := s.Acquires.Find(c.request()); {
 	case i < 0:
 		return c.held(s, w)
@@ -189,7 +200,7 @@ func (c Renew) request() rule.Request {
 // Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller ttl_seconds
 // moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the lock since.
 func (c Renew) Write() docstore.Write {
-	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(c.request()))
+	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(c.request()), asksWhen())
 	if !c.ExpiresAt.IsZero() {
 		cond = append(cond, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(c.ExpiresAt)})
 	}
@@ -207,12 +218,17 @@ func (c Renew) Write() docstore.Write {
 }
 
 // Granted is the renewed lease, unless it was over before the response arrived.
-func (c Renew) Granted(s State, w rule.When) Outcome { return c.ok(s, w).rejectLate(w) }
+func (c Renew) Granted(s State, w rule.When) Outcome { return c.ok(s.seen(c.Token), w).rejectLate(w) }
 
 // Refusal recognises the latest renewals of the lease. An earlier one is returned with the lease as it is now.
 func (c Renew) Refusal(s State, w rule.When) Outcome {
+	if o, ok := c.notHeld(c.Token, s, w); ok {
+		return o
+	}
+	replacedBy := s.replacedBy(c.Token)
+	s = s.seen(c.Token)
 	if code := s.checkHolder(c.Owner, c.Token, w.Latest()); code != OK {
-		return c.refused(code, c.Token, s, w)
+		return c.refused(code, c.Token, s, w).replacedBy(replacedBy)
 	}
 	switch i, same := s.Renewals.Find(c.request()); {
 	case i < 0:
@@ -248,7 +264,7 @@ func (c Release) request() rule.Request {
 func (c Release) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
-		If:  heldBy(c.Owner, c.Token),
+		If:  append(heldBy(c.Owner, c.Token), asksWhen()),
 		Set: map[string]docstore.Value{
 			fState:            docstore.String(Released),
 			fReleasedAt:       docstore.Now,
@@ -264,11 +280,20 @@ func (c Release) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 
 // Refusal recognises a release that the lock remembers.
 func (c Release) Refusal(s State, w rule.When) Outcome {
+	if o, ok := c.notHeld(c.Token, s, w); ok {
+		return o
+	}
+	replacedBy, several := s.replacedBy(c.Token), s.several != nil
+	s = s.seen(c.Token)
 	switch {
 	case s.Releases[c.Token%RememberedReleases] != string(c.request().Entry()):
-		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w)
+		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w).replacedBy(replacedBy)
 	case c.Token == s.Token:
-		return c.replayed(s, w)
+		o := c.replayed(s, w)
+		if several { // its history cuts names
+			o.Lease.Owner = c.Owner
+		}
+		return o
 	default:
 		o := c.endedBefore(c.Token, w)
 		o.Lease.Owner = c.Owner
@@ -299,7 +324,7 @@ func (c ForceRelease) request() rule.Request {
 
 // Write applies while a lease is held, and not twice for one request.
 func (c ForceRelease) Write() docstore.Write {
-	cond := append(unexpired(), forces.Lacks(c.request()))
+	cond := append(unexpired(), forces.Lacks(c.request()), asksWhen())
 	if c.LeaseID != "" {
 		cond = append(cond, docstore.Eq{Field: fLease, Value: docstore.String(c.LeaseID)})
 	}
@@ -325,6 +350,9 @@ func (c ForceRelease) Granted(s State, w rule.When) Outcome { return c.ok(s, w) 
 // Refusal recognises the latest force-releases of the lock. Nothing is known any more of a lease that has been followed by
 // another.
 func (c ForceRelease) Refusal(s State, w rule.When) Outcome {
+	if s.several != nil {
+		return c.refusalOfSeveral(s, w)
+	}
 	switch i, same := s.Forces.Find(c.request()); {
 	case i >= 0 && !same:
 		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")

@@ -62,6 +62,14 @@ type State struct {
 
 	Replaceable      bool  // the latest lease was acquired with Acquire.Replace
 	LockDelaySeconds int64 // of the latest lease, 0 if it was released by its owner
+
+	several *several     // nil in plain form
+	past    []Past       // what the document remembers of leases that have ended, the latest first
+	found   docstore.Doc // the document
+
+	// Of one of several leases, see State.as.
+	mode                  Mode
+	limit, window, permit int64
 }
 
 // Forced is how an administrator ended a lease.
@@ -112,6 +120,12 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	}
 	for token := range s.Releases {
 		s.Releases[token] = r.Text(released(int64(token)))
+	}
+	s.found = d
+	part(&r, fPast, "a list of leases", &s.past, decodePast)
+	if s.Phase == shared {
+		s.several = readSeveral(&r, d, s.Token)
+		return s, r.Err()
 	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {
 		r.Fail(fExpiresAt, "a time")

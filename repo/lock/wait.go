@@ -68,7 +68,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 		o, err = l.wait(ctx, w, x, o, begun, over.C)
 	}
 	if err != nil && ctx.Err() != nil {
-		l.giveUp(ctx, c)
+		l.giveUp(ctx, c, w)
 	}
 	return o, err
 }
@@ -119,13 +119,20 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 }
 
 // giveUp gives up the place in line of a request whose caller has gone. That may fail: the place is then given up by the time.
-func (l *Locks) giveUp(ctx context.Context, c Acquire) {
-	if !c.lines() {
+func (l *Locks) giveUp(ctx context.Context, c Acquire, w *watch) {
+	if !c.lines() && !l.waits.line(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = ctx // TODO: leave
+	_, _ = l.run(ctx, c.ID, leave{ID: c.ID, Owner: c.Owner, RequestID: c.RequestID, retention: l.retention})
+}
+
+// line reports whether the lock had a line when it was seen last.
+func (s *waits) line(w *watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.seen.state.several != nil
 }
 
 // waits reports whether a request that was refused so may be granted later, if it waits.
@@ -134,6 +141,9 @@ func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
 // ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and when that may be so
 // without anyone's write, zero if never.
 func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
+	if s.several != nil || c.lines() {
+		return c.readyInLine(s, at)
+	}
 	if i, _ := s.Acquires.Find(c.request()); i >= 0 {
 		return true, time.Time{}
 	}
@@ -271,6 +281,10 @@ func (o observation) follows(other observation) bool {
 		return o.at.After(other.at)
 	case o.state.Token != other.state.Token:
 		return o.state.Token > other.state.Token
+	case o.state.several != nil && other.state.several != nil:
+		return o.state.several.revision >= other.state.several.revision
+	case o.state.several != nil || other.state.several != nil:
+		return true // between the two forms it cannot be told
 	default:
 		return o.state.Phase != Active || other.state.Phase == Active
 	}
@@ -459,4 +473,21 @@ func (c noted) Second(s State, w rule.When) (docstore.Write, bool) {
 		return second.Second(s, w)
 	}
 	return docstore.Write{}, false
+}
+
+// Tries is that of the command.
+func (c noted) Tries() int {
+	if r, ok := c.command.(rule.Retrier); ok {
+		return r.Tries()
+	}
+	return 1
+}
+
+// GrantedSecond is that of the command, if it has one.
+func (c noted) GrantedSecond(found, after State, w rule.When) Outcome {
+	c.waits.note(c.id, observation{state: after, at: w.At, begun: c.begun})
+	if second, ok := c.command.(rule.Seconded[State, Outcome]); ok {
+		return second.GrantedSecond(found, after, w)
+	}
+	return c.command.Granted(after, w)
 }

@@ -31,6 +31,11 @@ func (r Request) With(params ...string) Request {
 // Entry is the stored form.
 func (r Request) Entry() docstore.String { return docstore.String(r.id + r.params) }
 
+// Is reports whether a stored entry is of this request, and whether its parameters are the same.
+func (r Request) Is(entry string) (is, same bool) {
+	return entry != "" && strings.HasPrefix(entry, r.id), entry == r.id+r.params
+}
+
 // Register is the names of the fields in which a document remembers the last requests of one kind, the newest first. It is a
 // shift register, so that a write adds a request without reading first.
 type Register [Remembered]string

@@ -32,6 +32,7 @@ package rule
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -61,6 +62,18 @@ type Second[S any] interface {
 	Second(S, When) (w docstore.Write, ok bool)
 }
 
+// Retrier is a [Second] that may be tried again where another command changed the document in between.
+type Retrier interface {
+	// Tries is how many second writes may be sent; 1 for a command without this method.
+	Tries() int
+}
+
+// Seconded is a [Second] whose outcome rests on the state found as well as on the one after its write.
+type Seconded[S, O any] interface {
+	// GrantedSecond is the outcome of an applied second write.
+	GrantedSecond(found, after S, w When) O
+}
+
 // When is what is known of the time of a decision.
 type When struct {
 	At     time.Time     // the instant by which the store decided
@@ -78,42 +91,105 @@ func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 // it errs on the early side for the holder.
 func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
-// Run carries out a command on a store: one request, two for a command with a [Second] write that is needed. now measures how
-// long the store took; it must be monotonic and need not show the right time.
+// Run carries out a command on a store: one request, two for a command with a [Second] write that is needed, and one for each
+// further try of a [Retrier]. now measures how long the store took; it must be monotonic and need not show the right time.
 //
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged] for a
 // document that cannot be read, and for a store that refuses a write whose condition holds.
 func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
 	var none O
-	begin := now()
-	for w, first := c.Write(), true; ; first = false {
+	begin, tries := now(), 1
+	if r, ok := c.(Retrier); ok {
+		tries = r.Tries()
+	}
+	granted := c.Granted
+	for w, try := c.Write(), 0; ; try++ {
 		r, err := store.Write(ctx, w)
 		if err != nil {
 			return none, fmt.Errorf("%s: %w", w.Key, err)
 		}
 		when := When{At: r.At, Margin: r.Margin, Took: now().Sub(begin)}
-		s, err := c.State(r.Docs[0])
+		found := r.Docs[0]
+		s, err := c.State(found)
 		if err != nil {
 			return none, err
 		}
 		if r.Applied {
-			return c.Granted(s, when), nil
+			return granted(s, when), nil
 		}
-		if w.Holds(r.Docs[0], r.At) {
+		if when.holds(w.If, found) {
 			return none, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, w.Key)
 		}
-		second, granted := secondWrite(c, s, when)
-		granted = granted && second.Holds(r.Docs[0], r.At)
-		if !first { // what the first write is granted on may have come about meanwhile
-			granted = granted || c.Write().Holds(r.Docs[0], r.At)
+		next, again := c.Write(), c.Granted
+		if try == 0 || !when.holds(next.If, found) {
+			second, ok := secondWrite(c, s, when)
+			if !ok || !when.holds(second.If, found) {
+				return c.Refusal(s, when), nil
+			}
+			next, again = second, grantedSecond(c, s)
 		}
-		if !granted {
-			return c.Refusal(s, when), nil
-		}
-		if !first {
+		if try >= tries {
 			return none, fmt.Errorf("%w: %s changed between two writes; try again", docstore.ErrUnavailable, w.Key)
 		}
-		w = second
+		if err := pause(ctx, try); err != nil {
+			return none, fmt.Errorf("%s: %w", w.Key, err)
+		}
+		w, granted = next, again
+	}
+}
+
+// The pause before a try: none before the first two, then up to shortPause, doubled for each, and longPause at most.
+const (
+	shortPause = 10 * time.Millisecond
+	longPause  = 160 * time.Millisecond
+)
+
+// pause lets others go first.
+func pause(ctx context.Context, try int) error {
+	if try < 2 {
+		return nil
+	}
+	most := longPause
+	if try < 6 {
+		most = min(shortPause<<(try-2), longPause)
+	}
+	t := time.NewTimer(rand.N(most) + 1) //nolint:gosec // only spreads the tries
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// grantedSecond is the outcome of the second write of a command that found a state.
+func grantedSecond[S, O any](c Command[S, O], found S) func(S, When) O {
+	second, ok := c.(Seconded[S, O])
+	if !ok {
+		return c.Granted
+	}
+	return func(after S, w When) O { return second.GrantedSecond(found, after, w) }
+}
+
+// holds reports whether a condition certainly held at the decision: that a time has passed by the earliest that the store's time can have
+// been, and that it has not by the latest.
+func (w When) holds(c docstore.Cond, found docstore.Doc) bool {
+	return c == nil || w.holdsAt(c, found, w.At, w.Latest())
+}
+
+// holdsAt evaluates a condition; under a Not the two times change places.
+func (w When) holdsAt(c docstore.Cond, found docstore.Doc, passed, coming time.Time) bool {
+	one := func(c docstore.Cond) bool { return w.holdsAt(c, found, passed, coming) }
+	switch c := c.(type) {
+	case docstore.Any:
+		return slices.ContainsFunc(c, one)
+	case docstore.All:
+		return !slices.ContainsFunc(c, func(c docstore.Cond) bool { return !one(c) })
+	case docstore.Not:
+		return !w.holdsAt(c.Cond, found, coming, passed)
+	default:
+		return c.Holds(found, passed)
 	}
 }
 
@@ -172,7 +248,7 @@ func RunBeside[S, O any](
 // the outcome. It does not change found.
 func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Doc, O, error) {
 	var none O
-	w := c.Write()
+	w, granted := c.Write(), c.Granted
 	if !w.Holds(found, when.At) {
 		s, err := c.State(found)
 		if err != nil {
@@ -182,7 +258,7 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 		if !ok || !second.Holds(found, when.At) {
 			return found, c.Refusal(s, when), nil
 		}
-		w = second
+		w, granted = second, grantedSecond(c, s)
 	}
 	after, err := w.Apply(found, when.At)
 	if err != nil {
@@ -192,7 +268,7 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 	if err != nil {
 		return found, none, err
 	}
-	return after, c.Granted(s, when), nil
+	return after, granted(s, when), nil
 }
 
 func secondWrite[S, O any](c Command[S, O], s S, when When) (docstore.Write, bool) {

@@ -1,0 +1,723 @@
+package lock
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// The commands are granted in shared form, too, by a second write.
+var (
+	_ = []rule.Second[State]{Acquire{}, Renew{}, Release{}, ForceRelease{}, leave{}}
+	_ = []rule.Seconded[State, Outcome]{Acquire{}, Release{}, ForceRelease{}}
+	_ = []rule.Retrier{Acquire{}, Renew{}, Release{}, ForceRelease{}, leave{}}
+	_ = []command{Acquire{}, leave{}}
+)
+
+// Tries is how often the second write of an acquire is tried.
+func (Acquire) Tries() int { return secondTries }
+
+// Tries is how often the second write of a renewal is tried.
+func (Renew) Tries() int { return secondTries }
+
+// Tries is how often the second write of a release is tried.
+func (Release) Tries() int { return secondTries }
+
+// Tries is how often the second write of a force-release is tried.
+func (ForceRelease) Tries() int { return secondTries }
+
+// asksWhen always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a refusal by the earliest
+// that its time can be: second writes judge by that.
+func asksWhen() docstore.Cond {
+	return docstore.Any{docstore.LE{Field: fExpiresAt, Value: docstore.Now}, docstore.All{}}
+}
+
+// place is the request's place in line.
+func (c Acquire) place(w rule.When) place {
+	now := docstore.TruncateMilli(w.Latest())
+	return place{
+		owner: c.Owner, leaseID: c.LeaseID, request: string(c.request().Entry()), mode: c.Mode, ttl: c.TTLSeconds, delay: c.LockDelaySeconds,
+		metadata: c.Metadata, replaceable: c.Replace, since: now, until: c.until(now),
+	}
+}
+
+// until is how long the place is kept by a request that is sent at now.
+func (c Acquire) until(now time.Time) time.Time {
+	return now.Add(time.Duration(c.WaitSeconds)*time.Second + PlaceTime)
+}
+
+// firstWrite is the write of an acquire in a mode that the plain form does not have. It applies where there is no lock, so that the first
+// one costs one request; its token is the document's.
+func (c Acquire) firstWrite() docstore.Write {
+	v := &several{sets: map[string]docstore.Value{}}
+	v.take(c)
+	v.grant(c.place(rule.When{}), 1, rule.When{}, true)
+	w := v.write(c.ID, State{}, rule.When{}, c.retention)
+	w.If = docstore.All{docstore.Not{Cond: docstore.Has{Field: fState}}, acquires.Lacks(c.request()), asksWhen()}
+	return w
+}
+
+// verdict is what an acquire comes to in a state.
+type verdict struct {
+	after    *several // to be written; nil if nothing is
+	code     Code
+	lease    *holder // with OK: the lease that the request has already
+	position int64   // in line, 0 if it has no place
+	detail   string
+}
+
+// decide is the rule of an acquire in shared form: a pure function of the state and the time.
+func (c Acquire) decide(s State, w rule.When) verdict {
+	v, r := s.open(), c.request()
+	if found, ok := c.known(s, v, w); ok {
+		return found
+	}
+	v.drop(w)
+	entry := string(r.Entry())
+	before := len(v.granted)
+	v.serve(w, entry)
+	if slices.Contains(v.granted[before:], entry) {
+		return verdict{after: v, code: OK}
+	}
+	if i, _ := v.place(r); i >= 0 {
+		return c.waits(s, v, w, i)
+	}
+	if v.idle(w) {
+		v.take(c)
+	}
+	if detail := v.differs(c); detail != "" {
+		return verdict{code: ModeDiffers, detail: detail}
+	}
+	p := c.place(w)
+	if len(v.line) == 0 {
+		number := v.room(c.Mode, w)
+		if number == 0 && c.Replace && v.replace(c, w) {
+			number = 1
+		}
+		if number > 0 && v.bytes() < mostBytes {
+			v.grant(p, number, w, true)
+			return verdict{after: v, code: OK}
+		}
+	}
+	if c.WaitSeconds == 0 || !c.lines() && s.several == nil {
+		return verdict{code: Held}
+	}
+	most := int64(MaxWaiting)
+	if c.MaxWaiting > 0 {
+		most = c.MaxWaiting
+	}
+	if waiting := int64(len(v.line)); waiting >= most || v.bytes() >= mostBytes {
+		return verdict{code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
+	}
+	v.line = append(v.line, p)
+	return verdict{after: v, code: Held, position: int64(len(v.line))}
+}
+
+// known recognises a request that obtained a lease. One from the line is claimed by that.
+func (c Acquire) known(s State, v *several, w rule.When) (verdict, bool) {
+	const other = "this request_id was used with other parameters; use a new request_id"
+	r := c.request()
+	h, same := v.byRequest(r)
+	if v.family == Rate {
+		h, same = v.rateGrant(r)
+	}
+	position, sameBefore := s.Acquires.Find(r)
+	place, samePlace := v.place(r)
+	switch {
+	case h != nil && !same, h == nil && position >= 0 && !sameBefore, place >= 0 && !samePlace:
+		return verdict{code: RequestIDReused, detail: other}, true
+	case h != nil && v.family == Rate:
+		return verdict{code: OK, lease: h}, true
+	case h != nil && h.unclaimed && !w.Ended(h.expires.Time):
+		number := h.number
+		v.drop(w)
+		i := slices.IndexFunc(v.holders, func(h holder) bool { return h.number == number })
+		v.extend(&v.holders[i], w)
+		v.serve(w, "")
+		return verdict{after: v, code: OK}, true
+	case h != nil && !w.Ended(h.expires.Time):
+		return verdict{code: OK, lease: h}, true
+	case h != nil || position >= 0 && place < 0:
+		return verdict{code: RequestIDReused, detail: "the lease that this request_id obtained has ended; use a new request_id"}, true
+	default:
+		return verdict{}, false
+	}
+}
+
+// waits is what a request comes to that is in line at i, and stays there unless it is no longer willing to wait.
+func (c Acquire) waits(s State, v *several, w rule.When, i int) verdict {
+	if c.WaitSeconds == 0 {
+		v.line = slices.Delete(v.line, i, i+1)
+		v.serve(w, "")
+		return verdict{after: v, code: Held}
+	}
+	r := verdict{code: Held, position: int64(i) + 1}
+	until := c.until(docstore.TruncateMilli(w.Latest()))
+	if until.Sub(v.line[i].until) >= placeStep {
+		v.line[i].until = until
+		r.after = v
+	}
+	if len(v.granted) > 0 {
+		r.after = v
+	}
+	return r
+}
+
+// take gives a lock that is idle the mode of an acquire.
+func (v *several) take(c Acquire) {
+	v.family, v.limit, v.window = c.Mode.family(), c.Limit, c.WindowSeconds
+	v.latest, v.grants = nil, nil
+}
+
+// differs says how the mode of the lock differs from that of an acquire, empty if it does not.
+func (v *several) differs(c Acquire) string {
+	if v.family == c.Mode.family() && v.limit == c.Limit && v.window == c.WindowSeconds {
+		return ""
+	}
+	switch v.family {
+	case Permits:
+		return fmt.Sprintf("the lock is held or waited for in mode permits with limit %d", v.limit)
+	case Rate:
+		return fmt.Sprintf("the lock has grants in mode rate with limit %d and window_seconds %d", v.limit, v.window)
+	default:
+		return "the lock is held or waited for in mode exclusive or shared"
+	}
+}
+
+// replace ends the lease of the one holder if it was acquired with replace, too.
+func (v *several) replace(c Acquire, w rule.When) bool {
+	if len(v.holders) != 1 || !v.holders[0].replaceable || v.holders[0].mode != Exclusive || !v.holders[0].lasts(w.At) {
+		return false
+	}
+	v.end(v.holders[0], EndedReplaced, soon(w, 0), c.Owner)
+	v.holders = nil
+	return true
+}
+
+// Second is the write of an acquire on a lock in shared form, on one that gets it, and on one that leaves it.
+func (c Acquire) Second(s State, w rule.When) (docstore.Write, bool) {
+	if s.Phase == None {
+		return docstore.Write{}, false
+	}
+	if s.several == nil && !c.lines() {
+		return c.afterDelay(s, w)
+	}
+	d := c.decide(s, w)
+	if d.after == nil {
+		return docstore.Write{}, false
+	}
+	return d.after.write(c.ID, s, w, c.retention), true
+}
+
+// GrantedSecond is what the request has after its second write: the lease, or a place in line.
+func (c Acquire) GrantedSecond(_, s State, w rule.When) Outcome { return c.has(s, w) }
+
+// has is what the request has in a state: the lease, a place in line, or nothing.
+func (c Acquire) has(s State, w rule.When) Outcome {
+	v, r := s.open(), c.request()
+	h, _ := v.byRequest(r)
+	if v.family == Rate {
+		h, _ = v.rateGrant(r)
+	}
+	if h == nil {
+		i, _ := v.place(r)
+		return c.busy(s, w, int64(i)+1, "")
+	}
+	return c.obtained(s, v, h, w)
+}
+
+// obtained is the lease that the request has.
+func (c Acquire) obtained(s State, v *several, h *holder, w rule.When) Outcome {
+	if v.family == Rate {
+		g := *h
+		g.owner, g.metadata = c.Owner, c.Metadata
+		return Outcome{Code: OK, Lease: v.lease(c.ID, g, Active), At: w.Latest()}
+	}
+	o := Outcome{Code: OK, Lease: v.lease(c.ID, *h, Active), At: w.Latest()}
+	return o.rejectLate(w)
+}
+
+// lease is a lease as its holder sees it.
+func (v *several) lease(id ID, h holder, phase Phase) Lease {
+	l := Lease{Token: h.token, Status: Status{
+		Tenant: id.Tenant, Key: id.Key, Phase: phase, LeaseID: h.leaseID, Owner: h.owner, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time,
+		TTLSeconds: h.ttl, Metadata: h.metadata, Mode: h.mode, Limit: v.limit, WindowSeconds: v.window,
+	}}
+	if v.family == Permits {
+		l.Permit = h.number
+	}
+	return l
+}
+
+// refusalOfSeveral is the refusal of an acquire of a lock in shared form, or of one that would give it that.
+func (c Acquire) refusalOfSeveral(s State, w rule.When) Outcome {
+	d := c.decide(s, w)
+	switch d.code {
+	case OK:
+		if d.lease == nil {
+			return c.busy(s, w, 0, "the lock changed while it was looked at; try again")
+		}
+		o := c.obtained(s, s.open(), d.lease, w)
+		o.Replayed = o.Code == OK
+		return o
+	case RequestIDReused:
+		return c.reused(w, 0, d.detail)
+	case ModeDiffers:
+		v := s.open()
+		o := Outcome{Code: ModeDiffers, At: w.At, Lease: c.named(0), Detail: d.detail + "; ask for that, or wait until it is free"}
+		o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
+		return o
+	case QueueFull:
+		o := c.busy(s, w, 0, d.detail)
+		o.Code = QueueFull
+		return o
+	default:
+		return c.busy(s, w, d.position, "")
+	}
+}
+
+// busy says why the lock cannot be had now: who holds it, the one whose lease ends first, or that it is closed by a lock delay.
+func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outcome {
+	v := s.open()
+	o := Outcome{Code: Held, At: w.At, Position: position, Detail: detail, Lease: c.named(0)}
+	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
+	if v.family == Rate {
+		_, leaves := v.counts(w)
+		if v.latest != nil {
+			o.Lease.Owner = v.latest.owner
+		}
+		if !leaves.IsZero() {
+			o.Lease.Phase, o.Lease.ExpiresAt, o.RetryAfter = Active, leaves, leaves.Sub(w.At)
+			return o
+		}
+	}
+	var first, closed *holder
+	for i := range v.holders {
+		h := &v.holders[i]
+		end := h.closes()
+		switch {
+		case h.lasts(w.At):
+			if first == nil || h.expires.Before(first.expires.Time) {
+				first = h
+			}
+		case end.After(w.At):
+			if closed == nil || end.Before(closed.closes()) {
+				closed = h
+			}
+		}
+	}
+	switch {
+	case first != nil:
+		l := v.lease(c.ID, *first, Active)
+		l.Token, l.Permit = 0, 0
+		o.Lease, o.RetryAfter = l, first.expires.Sub(w.At)
+		if o.Detail == "" && first.owner == c.Owner {
+			o.Detail = "this owner_id holds the lock, under another request_id"
+		}
+	case closed != nil:
+		end := closed.closes()
+		o.Code, o.RetryAfter = Delayed, end.Sub(w.At)
+		o.Lease.FreeAt = end
+		if o.Detail == "" {
+			o.Detail = "a lease was lost, and the lock stays closed until " + string(docstore.FormatTime(end)) + " by its lock delay"
+		}
+	case len(v.line) > 0:
+		o.Lease.Owner, o.RetryAfter = v.line[0].owner, ClaimTime
+	}
+	return o
+}
+
+// as is the state as it looks to the holder of a token: with its lease, or how that ended, for the rules that know one lease.
+func (s State) as(token int64) State {
+	v := s.several
+	one := State{Token: token, Acquires: s.Acquires, Forces: s.Forces, Releases: s.Releases}
+	for _, h := range v.holders {
+		if h.token == token && !h.ended {
+			one.Phase, one.Owner, one.LeaseID, one.AcquiredAt, one.ExpiresAt = Active, h.owner, h.leaseID, h.acquired, h.expires.Time
+			one.TTLSeconds, one.Metadata, one.Renewals = h.ttl, h.metadata, h.renewals
+			one.mode, one.limit, one.window = h.mode, v.limit, v.window
+			if v.family == Permits {
+				one.permit = h.number
+			}
+			return one
+		}
+	}
+	i := slices.IndexFunc(s.past, func(p Past) bool { return p.Token == token })
+	if i < 0 {
+		one.Token = s.Token
+		if token == s.Token {
+			one.Token = token + 1 // it has ended, so long ago that no more is known of it
+		}
+		one.Phase = Released
+		return one
+	}
+	p := s.past[i]
+	one.Owner, one.AcquiredAt = p.Owner, p.AcquiredAt
+	switch p.Ended {
+	case EndedExpired:
+		one.Phase, one.ExpiresAt = Active, p.EndedAt
+	case EndedReplaced:
+		one.Phase, one.Token = Released, token+1
+	default:
+		one.Phase, one.ReleasedAt = Released, p.EndedAt
+		if p.Ended == EndedForced {
+			one.Forced = Forced{By: p.By, Reason: s.Forced.Reason, At: p.EndedAt}
+		}
+	}
+	return one
+}
+
+// replacedBy is who replaced the lease of a token, empty if no one did.
+func (s State) replacedBy(token int64) string {
+	for _, p := range s.history() {
+		if p.Token == token && p.Ended == EndedReplaced {
+			return p.By
+		}
+	}
+	return ""
+}
+
+// seen is the state as a command about a token sees it.
+func (s State) seen(token int64) State {
+	if s.several == nil {
+		return s
+	}
+	return s.as(token)
+}
+
+// notHeld is the refusal of a command about one lease of a lock whose grants are not held.
+func (id ID) notHeld(token int64, s State, w rule.When) (Outcome, bool) {
+	if s.several == nil || s.several.family != Rate || token > s.Token {
+		return Outcome{}, false
+	}
+	o := Outcome{Code: ModeDiffers, At: w.Latest(), Lease: id.named(token), Detail: "grants of a rate are not held, renewed or released"}
+	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = Rate, s.several.limit, s.several.window
+	return o, true
+}
+
+// Second is the write of a renewal of one of several leases.
+func (c Renew) Second(s State, w rule.When) (docstore.Write, bool) {
+	if s.several == nil || s.several.family == Rate {
+		return docstore.Write{}, false
+	}
+	one, r := s.as(c.Token), c.request()
+	if i, _ := one.Renewals.Find(r); i >= 0 || one.checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+		return docstore.Write{}, false
+	}
+	if !c.ExpiresAt.IsZero() && !c.ExpiresAt.Equal(one.ExpiresAt) {
+		return docstore.Write{}, false
+	}
+	v := s.open()
+	v.drop(w)
+	h := v.byToken(c.Token)
+	if h == nil {
+		return docstore.Write{}, false
+	}
+	h.ttl = c.TTLSeconds
+	v.extend(h, w)
+	copy(h.renewals[1:], one.Renewals[:])
+	h.renewals[0] = string(r.Entry())
+	v.serve(w, "")
+	return v.write(c.ID, s, w, c.retention), true
+}
+
+// Second is the write of a release of one of several leases. It hands the lock over.
+func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
+	if s.several == nil || s.several.family == Rate {
+		return docstore.Write{}, false
+	}
+	if s.as(c.Token).checkHolder(c.Owner, c.Token, w.Latest()) != OK {
+		return docstore.Write{}, false
+	}
+	v := s.open()
+	v.drop(w)
+	h := v.byToken(c.Token)
+	if h == nil {
+		return docstore.Write{}, false
+	}
+	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	v.remove(*h, EndedReleased, w, "")
+	v.sets[released(c.Token)] = c.request().Entry()
+	v.serve(w, "")
+	return v.write(c.ID, s, w, c.retention), true
+}
+
+// remove ends a lease now.
+func (v *several) remove(h holder, how Ended, w rule.When, by string) {
+	v.end(h, how, soon(w, 0), by)
+	v.holders = slices.DeleteFunc(v.holders, func(o holder) bool { return o.number == h.number })
+}
+
+// GrantedSecond is the released lease.
+func (c Release) GrantedSecond(found, _ State, w rule.When) Outcome {
+	v := found.open()
+	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(c.Token)}
+	if h := v.byToken(c.Token); h != nil {
+		o.Lease = v.lease(c.ID, *h, Released)
+		o.Lease.ReleasedAt = w.At
+	}
+	return o
+}
+
+// Second is the write of a force-release: of the lease named, or of all that are held.
+func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
+	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.several == nil {
+		return docstore.Write{}, false
+	}
+	v := s.open()
+	v.drop(w)
+	targets := c.targets(v.holders, w)
+	if len(targets) == 0 {
+		return docstore.Write{}, false
+	}
+	for _, h := range targets {
+		if h.delay == 0 || h.unclaimed {
+			v.remove(h, EndedForced, w, c.By)
+			continue
+		}
+		v.end(h, EndedForced, soon(w, 0), c.By)
+		i := slices.IndexFunc(v.holders, func(o holder) bool { return o.number == h.number })
+		v.holders[i].ended = true
+		v.holders[i].expires = soon(w, 0)
+	}
+	v.forced = &Forced{By: c.By, Reason: c.Reason}
+	forces.Remember(v.sets, c.request())
+	v.serve(w, "")
+	return v.write(c.ID, s, w, c.retention), true
+}
+
+// targets are the leases that a force-release ends.
+func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) {
+	for _, h := range holders {
+		if h.lasts(w.Latest()) && (c.LeaseID == "" || c.LeaseID == h.leaseID) {
+			targets = append(targets, h)
+		}
+	}
+	return targets
+}
+
+// GrantedSecond is the lease that was ended, the latest of several.
+func (c ForceRelease) GrantedSecond(found, _ State, w rule.When) Outcome {
+	v := found.open()
+	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
+	for _, h := range c.targets(v.holders, w) {
+		if h.token > o.Lease.Token {
+			o.Lease = v.lease(c.ID, h, Released)
+		}
+	}
+	o.Lease.ReleasedAt, o.Lease.Forced = w.At, Forced{By: c.By, Reason: c.Reason, At: w.At}
+	return o
+}
+
+// refusalOfSeveral is that of ForceRelease.Refusal in shared form.
+func (c ForceRelease) refusalOfSeveral(s State, w rule.When) Outcome {
+	v := s.several
+	switch i, same := s.Forces.Find(c.request()); {
+	case i >= 0 && !same:
+		return c.reused(w, 0, "this request_id ended a lease with another reason or lease_id; use a new request_id")
+	case i >= 0:
+		o := c.endedBefore(0, w)
+		if i == 0 {
+			o.Lease.Forced, o.Lease.ReleasedAt = s.Forced, s.Forced.At
+		}
+		return o
+	case len(ForceRelease{}.targets(v.holders, w)) == 0:
+		detail := "no one holds the lock"
+		if v.family == Rate {
+			detail = "grants of a rate are not held, renewed or released"
+		}
+		return Outcome{Code: NotHeld, At: w.Latest(), Lease: c.named(0), Detail: detail}
+	default:
+		return Outcome{Code: LeaseLost, At: w.Latest(), Lease: c.named(0),
+			Detail: "the lock is not held under this lease_id; look at the lock again before ending it"}
+	}
+}
+
+// leave gives up what an acquire has without knowing of it: its place in line, or the lease that it obtained in line and did not claim.
+type leave struct {
+	ID
+	Owner     string // owner_id of the acquire
+	RequestID string // of the acquire
+
+	retention time.Duration
+}
+
+// Validate reports whether the command is well formed. The error is a [field.Error].
+func (c leave) Validate() error {
+	return first(c.ID.Validate(), checkRequestID(c.RequestID), checkOwner(c.Owner))
+}
+
+// Tries is how often the second write of the command is tried.
+func (leave) Tries() int { return secondTries }
+
+// State reads the document.
+func (c leave) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
+
+// Write never applies: there is a place only in shared form.
+func (c leave) Write() docstore.Write {
+	return docstore.Write{Key: c.key(), If: docstore.All{docstore.Any{}, asksWhen()}}
+}
+
+// Second is the write.
+func (c leave) Second(s State, w rule.When) (docstore.Write, bool) {
+	if s.several == nil {
+		return docstore.Write{}, false
+	}
+	v, r := s.open(), rule.Identify("acquire", c.Owner, c.RequestID)
+	h, _ := v.byRequest(r)
+	i, _ := v.place(r)
+	switch {
+	case i >= 0:
+		v.line = slices.Delete(v.line, i, i+1)
+		v.drop(w)
+	case h != nil && h.unclaimed && h.lasts(w.At):
+		v.remove(*h, EndedReleased, w, "")
+		v.drop(w)
+	default:
+		return docstore.Write{}, false
+	}
+	v.serve(w, "")
+	return v.write(c.ID, s, w, c.retention), true
+}
+
+// Granted says that it is done.
+func (c leave) Granted(_ State, w rule.When) Outcome {
+	return Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
+}
+
+// Refusal says that there was nothing to give up.
+func (c leave) Refusal(s State, w rule.When) Outcome { return c.Granted(s, w) }
+
+// readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in line, that of others. next is
+// when that may be so without anyone's write; zero if it will not. It is for a lock in shared form.
+func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time) {
+	w := rule.When{At: at}
+	d := c.decide(s, w)
+	if d.code != Held || d.position == 0 || s.several == nil {
+		return d.after != nil || d.code != Held, c.nextEnd(s, w)
+	}
+	v := s.open()
+	own, _ := v.place(c.request())
+	if own < 0 { // not in line yet
+		return true, time.Time{}
+	}
+	v.drop(w)
+	position, _ := v.place(c.request())
+	if position < 0 { // it has lost its place
+		return true, time.Time{}
+	}
+	v.serve(w, "")
+	if len(v.granted) == 0 {
+		return false, c.nextEnd(s, w)
+	}
+	// Someone in line is served by whoever writes: the first one does, and the others only if it does not.
+	due := at
+	if end := c.firstEnd(s, w); !end.IsZero() {
+		due = end.Add(time.Duration(min(own, 8)) * stagger)
+	}
+	if due.After(at) {
+		return false, due
+	}
+	return true, time.Time{}
+}
+
+// ends are the times at which something in the state ends without a write.
+func (s State) ends() (ends []time.Time) {
+	v := s.open()
+	for _, h := range v.holders {
+		ends = append(ends, h.closes())
+	}
+	for _, p := range v.line {
+		ends = append(ends, p.until)
+	}
+	for _, g := range v.grants {
+		ends = append(ends, g.at.Add(v.span()))
+	}
+	if v.latest != nil {
+		ends = append(ends, v.latest.acquired.Add(v.span()))
+	}
+	return ends
+}
+
+// nextEnd is the next time at which something ends, zero if nothing will.
+func (c Acquire) nextEnd(s State, w rule.When) (next time.Time) {
+	for _, end := range s.ends() {
+		if end.After(w.At) && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
+	}
+	return next
+}
+
+// firstEnd is the last time at which something ended, zero if nothing did.
+func (c Acquire) firstEnd(s State, w rule.When) (last time.Time) {
+	for _, end := range s.ends() {
+		if !end.After(w.At) && end.After(last) {
+			last = end
+		}
+	}
+	return last
+}
+
+// status is the lock in shared form as everyone in its tenant may see it.
+func (v *several) status(id ID, s State, now time.Time) Status {
+	st := Status{Tenant: id.Tenant, Key: id.Key, Phase: Released, Mode: v.family, Limit: v.limit, WindowSeconds: v.window}
+	var top *holder
+	slices.SortFunc(v.holders, func(a, b holder) int { return cmp.Compare(a.token, b.token) })
+	for i := range v.holders {
+		h := &v.holders[i]
+		if !h.lasts(now) {
+			if end := h.closes(); end.After(now) && end.After(st.FreeAt) {
+				st.FreeAt = end
+			}
+			if top == nil && !h.ended {
+				top = h
+			}
+			continue
+		}
+		st.Holders = append(st.Holders, v.holder(*h))
+		if top == nil || !top.lasts(now) || h.token > top.token {
+			top = h
+		}
+	}
+	if v.family == Rate {
+		top = v.latest
+	}
+	if top != nil {
+		l := v.lease(id, *top, Active)
+		st.LeaseID, st.Owner, st.AcquiredAt, st.ExpiresAt = l.LeaseID, l.Owner, l.AcquiredAt, l.ExpiresAt
+		st.TTLSeconds, st.Metadata, st.Phase = l.TTLSeconds, l.Metadata, Active
+		if !now.Before(l.ExpiresAt) {
+			st.Phase = Expired
+		}
+	} else if len(s.past) > 0 {
+		p := s.past[0]
+		st.Owner, st.AcquiredAt, st.ExpiresAt, st.ReleasedAt = p.Owner, p.AcquiredAt, p.EndedAt, p.EndedAt
+		if p.Ended == EndedExpired {
+			st.Phase, st.ReleasedAt = Expired, time.Time{}
+		}
+	}
+	for _, p := range v.line {
+		if p.until.After(now) {
+			st.Waiting = append(st.Waiting, Waiter{Owner: p.owner, Mode: p.mode, Since: p.since, Until: p.until})
+		}
+	}
+	return st
+}
+
+// holder is a lease as everyone may see it.
+func (v *several) holder(h holder) Holder {
+	l := Holder{
+		LeaseID: h.leaseID, Owner: h.owner, Mode: h.mode, AcquiredAt: h.acquired, ExpiresAt: h.expires.Time, TTLSeconds: h.ttl,
+		Metadata: maps.Clone(h.metadata),
+	}
+	if v.family == Permits {
+		l.Permit = h.number
+	}
+	return l
+}
