@@ -62,8 +62,8 @@ func (c Acquire) firstWrite() docstore.Write {
 	return w
 }
 
-// verdict is what an acquire comes to in a state.
-type verdict struct {
+// decision is what an acquire comes to in a state.
+type decision struct {
 	after    *several // to be written; nil if nothing is
 	code     Code
 	lease    *holder // with OK: the lease that the request has already
@@ -72,7 +72,7 @@ type verdict struct {
 }
 
 // decide is the rule of an acquire in shared form: a pure function of the state and the time.
-func (c Acquire) decide(s State, w rule.When) verdict {
+func (c Acquire) decide(s State, w rule.When) decision {
 	v, r := s.open(), c.request()
 	if found, ok := c.known(s, v, w); ok {
 		return found
@@ -82,7 +82,7 @@ func (c Acquire) decide(s State, w rule.When) verdict {
 	before := len(v.granted)
 	v.serve(w, entry)
 	if slices.Contains(v.granted[before:], entry) {
-		return verdict{after: v, code: OK}
+		return decision{after: v, code: OK}
 	}
 	if i, _ := v.place(r); i >= 0 {
 		return c.waits(s, v, w, i)
@@ -91,7 +91,7 @@ func (c Acquire) decide(s State, w rule.When) verdict {
 		v.take(c)
 	}
 	if detail := v.differs(c); detail != "" {
-		return verdict{code: ModeDiffers, detail: detail}
+		return decision{code: ModeDiffers, detail: detail}
 	}
 	p := c.place(w)
 	if len(v.line) == 0 {
@@ -101,25 +101,25 @@ func (c Acquire) decide(s State, w rule.When) verdict {
 		}
 		if number > 0 && v.bytes() < mostBytes {
 			v.grant(p, number, w, true)
-			return verdict{after: v, code: OK}
+			return decision{after: v, code: OK}
 		}
 	}
 	if c.WaitSeconds == 0 || !c.lines() && s.several == nil {
-		return verdict{code: Held}
+		return decision{code: Held}
 	}
 	most := int64(MaxWaiting)
 	if c.MaxWaiting > 0 {
 		most = c.MaxWaiting
 	}
 	if waiting := int64(len(v.line)); waiting >= most || v.bytes() >= mostBytes {
-		return verdict{code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
+		return decision{code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
 	}
 	v.line = append(v.line, p)
-	return verdict{after: v, code: Held, position: int64(len(v.line))}
+	return decision{after: v, code: Held, position: int64(len(v.line))}
 }
 
 // known recognises a request that obtained a lease. One from the line is claimed by that.
-func (c Acquire) known(s State, v *several, w rule.When) (verdict, bool) {
+func (c Acquire) known(s State, v *several, w rule.When) (decision, bool) {
 	const other = "this request_id was used with other parameters; use a new request_id"
 	r := c.request()
 	h, same := v.byRequest(r)
@@ -130,33 +130,33 @@ func (c Acquire) known(s State, v *several, w rule.When) (verdict, bool) {
 	place, samePlace := v.place(r)
 	switch {
 	case h != nil && !same, h == nil && position >= 0 && !sameBefore, place >= 0 && !samePlace:
-		return verdict{code: RequestIDReused, detail: other}, true
+		return decision{code: RequestIDReused, detail: other}, true
 	case h != nil && v.family == Rate:
-		return verdict{code: OK, lease: h}, true
+		return decision{code: OK, lease: h}, true
 	case h != nil && h.unclaimed && !w.Ended(h.expires.Time):
 		number := h.number
 		v.drop(w)
 		i := slices.IndexFunc(v.holders, func(h holder) bool { return h.number == number })
 		v.extend(&v.holders[i], w)
 		v.serve(w, "")
-		return verdict{after: v, code: OK}, true
+		return decision{after: v, code: OK}, true
 	case h != nil && !w.Ended(h.expires.Time):
-		return verdict{code: OK, lease: h}, true
+		return decision{code: OK, lease: h}, true
 	case h != nil || position >= 0 && place < 0:
-		return verdict{code: RequestIDReused, detail: "the lease that this request_id obtained has ended; use a new request_id"}, true
+		return decision{code: RequestIDReused, detail: "the lease that this request_id obtained has ended; use a new request_id"}, true
 	default:
-		return verdict{}, false
+		return decision{}, false
 	}
 }
 
 // waits is what a request comes to that is in line at i, and stays there unless it is no longer willing to wait.
-func (c Acquire) waits(s State, v *several, w rule.When, i int) verdict {
+func (c Acquire) waits(s State, v *several, w rule.When, i int) decision {
 	if c.WaitSeconds == 0 {
 		v.line = slices.Delete(v.line, i, i+1)
 		v.serve(w, "")
-		return verdict{after: v, code: Held}
+		return decision{after: v, code: Held}
 	}
-	r := verdict{code: Held, position: int64(i) + 1}
+	r := decision{code: Held, position: int64(i) + 1}
 	until := c.until(docstore.TruncateMilli(w.Latest()))
 	if until.Sub(v.line[i].until) >= placeStep {
 		v.line[i].until = until
@@ -615,7 +615,7 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 	if len(v.granted) == 0 {
 		return false, c.nextEnd(s, w)
 	}
-	// Someone in line is served by whoever writes: the first one does, and the others only if it does not.
+	// The next write serves those in line: the first one sends it, and the others only if it does not.
 	due := at
 	if end := c.firstEnd(s, w); !end.IsZero() {
 		due = end.Add(time.Duration(min(own, 8)) * stagger)
