@@ -50,12 +50,16 @@ func connect(ctx context.Context, o Options) (*Store, error) {
 	client.CallOptions.BatchGetDocuments = nil
 	client.CallOptions.RunQuery = nil
 	client.CallOptions.Commit = nil
+	client.CallOptions.Listen = nil
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	database := "projects/" + project + "/databases/" + o.Database
 	return &Store{
 		client:  client,
 		layout:  layout{database: database, root: o.Root},
 		timeout: o.Timeout,
 		release: release,
+		life:    life,
+		end:     end,
 		headers: []string{
 			"google-cloud-resource-prefix", database,
 			"x-goog-request-params", "project_id=" + url.QueryEscape(project) + "&database_id=" + url.QueryEscape(o.Database),

@@ -63,6 +63,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	vkit "cloud.google.com/go/firestore/apiv1"
@@ -109,9 +110,16 @@ type Store struct {
 	timeout time.Duration
 	release func() error // closes what Open opened beside the client
 	calls   driver.InFlight
+
+	life     context.Context //nolint:containedctx // of what is watched
+	end      context.CancelFunc
+	watching sync.WaitGroup
 }
 
-var _ docstore.Store = (*Store)(nil)
+var (
+	_ docstore.Store   = (*Store)(nil)
+	_ docstore.Watcher = (*Store)(nil)
+)
 
 // Open connects with a database. Options may be nil. It sends nothing: whether the database exists and may be used
 // is said by the first call. The context bounds the search for credentials only.
@@ -147,6 +155,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 // Close implements [docstore.Store].
 func (s *Store) Close() error {
 	return s.calls.Close(func() error {
+		s.end()
+		s.watching.Wait()
 		var errs []error
 		for _, release := range []func() error{s.client.Close, s.release} {
 			// Canceled: someone has closed the connection before, the client that uses it or its owner.
