@@ -119,8 +119,8 @@ func TestWideTables(t *testing.T) {
 				TenantID: "acme", LockKey: long, State: contracts.StateReleased, OwnerID: "ann", AcquiredAt: "2026-01-01T00:00:00.000Z", ReleasedAt: "R", TTLSeconds: 90,
 				LeaseID: "l1", Metadata: map[string]string{"a": "b"}, ForceRelease: &contracts.ForcedRelease{By: "root", Reason: "hangs"},
 			}}, now, true),
-			"TENANT LOCK STATE OWNER AGE UNTIL METADATA ACQUIRED TTL LEASE ENDED BY REASON",
-			"acme " + long + " RELEASED ann 2m3s R a=b 2026-01-01T00:00:00.000Z 1m30s l1 root hangs",
+			"TENANT LOCK STATE OWNER AGE UNTIL MODE HOLDERS WAITING METADATA ACQUIRED TTL LEASE ENDED BY REASON",
+			"acme " + long + " RELEASED ann 2m3s R exclusive 0 0 a=b 2026-01-01T00:00:00.000Z 1m30s l1 root hangs",
 		},
 		"analyses": {
 			analysisTable(contracts.AnalysisPage{Analyses: []contracts.Analysis{{

@@ -47,7 +47,15 @@ Step by step, in a script:
   …work, passing $token on to whatever can compare it…
   leasehold lock release deploy-prod --owner ci-42 --token "$token"
 
-Exit codes: 0 done, 3 the lock is held, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted; those of "lock run" are in its help. With --json an error is a JSON object on standard error, with its code and exit_code.`
+How many may hold a lock, and who waits, is said by each who asks for it:
+
+  leasehold lock run import --permits 3 --wait 1h -- ./import.sh                   three at a time
+  leasehold lock run config --shared -- ./read.sh                                  many readers, or one writer that does not say --shared
+  leasehold lock run mail --rate 10/min --wait 1h -- ./send.sh                     ten a minute
+  leasehold lock run deploy --fair --max-waiting 1 --wait 1h --skip -- ./deploy.sh one runs, one waits, others are skipped
+  leasehold lock run preview --replace -- ./preview.sh                             the latest runs, and ends the one before
+
+Exit codes: 0 done, 3 the lock is held, or too many wait for it, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted; those of "lock run" are in its help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
 
 // owner is who acquires and releases locks.
@@ -90,6 +98,7 @@ type acquireCmd struct {
 	Key string `arg:"" help:"The lock."`
 	owner
 	ttl
+	lockMode
 	requestID
 	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
 	Wait     time.Duration     `help:"How long to wait for a lock that is held (default: not at all)."`
@@ -102,15 +111,9 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return err
 	}
-	seconds, err := c.seconds()
-	if err != nil {
+	r := contracts.AcquireRequest{RequestID: cmp.Or(c.RequestID, client.NewRequestID()), OwnerID: c.id(l.remote), Metadata: c.Metadata}
+	if err := c.into(&r, c.ttl, c.Wait > 0, l.Tenant, c.Key); err != nil {
 		return err
-	}
-	r := contracts.AcquireRequest{
-		RequestID: c.RequestID, OwnerID: c.id(l.remote), TTLSeconds: seconds, Metadata: c.Metadata,
-	}
-	if r.RequestID == "" {
-		r.RequestID = client.NewRequestID()
 	}
 	progress := s.err
 	if l.JSON {
@@ -124,51 +127,81 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		_, err := fmt.Fprintln(s.out, lease.FencingToken)
 		return err
 	}
+	switch lease.Mode {
+	case contracts.LockModeRate:
+		return show(s, l.JSON, lease, "%s of tenant %s is granted to you, fencing token %d\n", lease.LockKey, lease.TenantID, lease.FencingToken)
+	case contracts.LockModePermits:
+		return show(s, l.JSON, lease, "permit %d of %s of tenant %s is held by you until %s, fencing token %d\n",
+			lease.Permit, lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
+	}
 	return show(s, l.JSON, lease, "%s of tenant %s is held by you until %s, fencing token %d\n",
 		lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
 }
 
-// acquire retries until the lock is acquired, an error occurs or the wait is over: when the holder's lease expires, and at least
-// every five seconds, because a holder may release early.
+// acquire asks for the lock until it is acquired, an error occurs or the wait is over: once without a wait, so that it is said who holds it,
+// and then with one, which the server does.
 func acquire(
 	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration, progress io.Writer,
 ) (client.Lease, error) {
 	until := time.Now().Add(wait)
-	for holder := ""; ; {
+	for said := ""; ; {
+		begin := time.Now()
 		lease, err := server.Acquire(ctx, tenant, key, r)
-		var e *contracts.Error
+		e, _ := errors.AsType[*contracts.Error](err)
+		closed := e != nil && (e.Code == contracts.CodeLockHeld || e.Code == contracts.CodeLockDelayed)
+		crowded := e != nil && e.Code == contracts.CodeOverloaded && r.WaitSeconds > 0
+		left := time.Until(until)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			abandon(ctx, server, tenant, key, r, err)
 			return lease, interrupted(key)
-		case err == nil || !errors.As(err, &e) || e.Code != contracts.CodeLockHeld:
+		case !closed && !crowded:
 			return lease, err
-		}
-		left := time.Until(until)
-		if left <= 0 {
+		case left <= 0:
+			abandon(ctx, server, tenant, key, r, err)
 			return lease, err
+		case closed && e.Owner != said:
+			said = e.Owner
+			fmt.Fprintf(progress, "%s; waiting for up to %v\n", heldBy(key, tenant, e), left.Round(time.Second))
 		}
-		if e.Owner != holder {
-			holder = e.Owner
-			fmt.Fprintf(progress, "%s of tenant %s is held by %s until %s; waiting for up to %v\n",
-				key, tenant, holder, e.ExpiresAt.Format(contracts.TimeFormat), left.Round(time.Second))
+		pause := time.Duration(0)
+		if crowded || time.Since(begin) < time.Duration(r.WaitSeconds)*time.Second/2 { // the server does not wait as it was asked to
+			pause = min(e.RetryAfter, 5*time.Second)
+			pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
 		}
-		pause := min(e.RetryAfter, 5*time.Second)
-		pause = min(pause+rand.N(100*time.Millisecond+pause/10), left)
 		select {
 		case <-ctx.Done():
+			abandon(ctx, server, tenant, key, r, err)
 			return lease, interrupted(key)
 		case <-time.After(pause):
 		}
+		if r.WaitSeconds = 0; !crowded {
+			r.WaitSeconds = int64(min(max(0, time.Until(until))+time.Second-1, lock.MaxWaitSeconds*time.Second) / time.Second)
+		}
+	}
+}
+
+// heldBy says who has a lock, or why else it cannot be had.
+func heldBy(key, tenant string, e *contracts.Error) string {
+	switch {
+	case e.Code != contracts.CodeLockHeld:
+		return e.Error()
+	case e.Owner == "":
+		return fmt.Sprintf("%s of tenant %s is held", key, tenant)
+	default:
+		return fmt.Sprintf("%s of tenant %s is held by %s until %s", key, tenant, printable(e.Owner), e.ExpiresAt.Format(contracts.TimeFormat))
 	}
 }
 
 // abandonTimeout is how long an interrupted command tries to release what it may have acquired.
 const abandonTimeout = 5 * time.Second
 
-// abandon releases what an interrupted acquire may have acquired. If that fails, the lease expires.
+// abandon releases what an acquire that is given up may have acquired, and gives its place in line to the next. If that fails, the lease expires.
 func abandon(ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, err error) {
-	if _, ok := errors.AsType[*client.UnknownOutcomeError](err); !ok {
+	_, unknown := errors.AsType[*client.UnknownOutcomeError](err)
+	e, _ := errors.AsType[*contracts.Error](err)
+	inLine := r.WaitSeconds > 0 && (e != nil && e.Position > 0 || r.Fair || r.Mode != "" && r.Mode != contracts.LockModeExclusive)
+	if !unknown && !inLine {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
@@ -284,7 +317,11 @@ func (c *getCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	if err != nil {
 		return l.outcome(err)
 	}
-	return show(s, l.JSON, found[0], "%s", table(found, time.Now(), l.wide()))
+	now, text := time.Now(), printable
+	if l.wide() {
+		text = quoted
+	}
+	return show(s, l.JSON, found[0], "%s", table(found, now, l.wide())+details(found[0], now, text))
 }
 
 type listCmd struct {
@@ -382,11 +419,16 @@ func (c *listCmd) none(tenant string, state contracts.State) string {
 	return text
 }
 
-// table is a page of locks for people. If it is wide, it has all that is known of a lock, and nothing is cut.
+// table is a page of locks for people. Those that have a mode, several holders or a line show that. If it is wide, it has all that is known of a lock, and nothing is cut.
 func table(locks []contracts.Lock, now time.Time, wide bool) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "TENANT\tLOCK\tSTATE\tOWNER\tAGE\tUNTIL\tMETADATA")
+	modes := wide || slices.ContainsFunc(locks, several)
+	fmt.Fprint(w, "TENANT\tLOCK\tSTATE\tOWNER\tAGE\tUNTIL\t")
+	if modes {
+		fmt.Fprint(w, "MODE\tHOLDERS\tWAITING\t")
+	}
+	fmt.Fprint(w, "METADATA")
 	text := printable
 	if wide {
 		text = quoted
@@ -395,8 +437,11 @@ func table(locks []contracts.Lock, now time.Time, wide bool) string {
 	fmt.Fprintln(w)
 	for _, l := range locks {
 		until := cmp.Or(l.ReleasedAt, l.ExpiresAt)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s", l.TenantID, text(l.LockKey), l.State, text(l.OwnerID),
-			age(l.AcquiredAt, now), until, labels(l.Metadata, text))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t", l.TenantID, text(l.LockKey), l.State, text(l.OwnerID), age(l.AcquiredAt, now), until)
+		if modes {
+			fmt.Fprintf(w, "%s\t%d\t%d\t", modeOf(l), holding(l), len(l.Waiting))
+		}
+		fmt.Fprint(w, labels(l.Metadata, text))
 		if wide {
 			forced := contracts.ForcedRelease{By: "-"}
 			if l.ForceRelease != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,12 +27,13 @@ type lockRunCmd struct {
 
 	Named    string            `name:"key" placeholder:"KEY" help:"The lock, instead of the argument."`
 	Wait     time.Duration     `help:"How long to wait for a lock that is held (default: not at all)."`
-	Skip     bool              `help:"A lock that is held is no error: nothing is run, and the exit code is 0."`
+	Skip     bool              `help:"A lock that cannot be had is no error: nothing is run, and the exit code is 0."`
 	Quiet    bool              `short:"q" help:"Say nothing but errors: not that the command waits, skips, or has trouble with renewals."`
 	Grace    time.Duration     `placeholder:"DURATION" help:"How long before the lease ends the command is asked to end if the lease is not renewed; less than half of --ttl. The default is a quarter of it, at most 10s."`
 	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
 	Owner    string            `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default the host's name and random characters."`
 	ttl
+	lockMode
 
 	kong.Plugins // the flags of the settings
 
@@ -53,7 +55,16 @@ func (lockRunCmd) Help() string {
 
 The second line is one of a crontab, for a job that several machines have: where the lock is held, nothing runs. A job that is over before another machine begins runs there again: see "leasehold once --every". The third needs no server: every process that wants the lock opens the same store, here a file on one machine.
 
-The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. Standard input and outputs are the command's; a terminal is not passed on as its input.
+A lock has one holder, unless all who ask for it say otherwise: --shared for readers beside a writer, --permits 3 for three at a time, --rate 10/min for ten in any minute. Those wait in line, and --fair does so for one holder; --max-waiting bounds the line:
+
+  leasehold lock run import --permits 3 --wait 1h -- ./import.sh
+  leasehold lock run mail --rate 10/min --wait 1h -- ./send.sh
+  leasehold lock run deploy --fair --max-waiting 1 --wait 1h --skip -- ./deploy.sh
+  leasehold lock run preview --replace -- ./preview.sh
+
+In the third line one runs, one waits and others are skipped. In the fourth the latest runs: the one before learns of it when it renews its lease, within a third of --ttl, and its command is killed; until then both run, and the token protects. With --rate the command runs once that is granted, for as long as it likes: there is no lease to renew or to lose.
+
+The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. With --permits it also finds LEASEHOLD_PERMIT, a number from 1 that no other holder has at the time; the tokens of one permit only ever increase. Standard input and outputs are the command's; a terminal is not passed on as its input.
 
 The command has a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to it, and the lock stays held until the command has ended. What it leaves behind then is killed, for the lock is released.
 
@@ -65,7 +76,7 @@ Exit codes, as those of env and timeout:
     1 to 255 the command's own
     118      the server or the store could not be reached, or failed; nothing was run
     119      the lock was held until --wait was over; nothing was run
-    120      the lock is held; nothing was run
+    120      the lock is held, or too many wait for it; nothing was run
     121      the lock was lost, and the command was ended
     125      another error of Leasehold, such as wrong usage; nothing was run
     126      the command cannot be run
@@ -109,15 +120,11 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	r := &relay{abort: abort}
 	r.listen(ctx)
 	defer r.stop()
-	held, err := holder.Lock(waiting, c.Key, &locks.LockOptions{
-		Wait: c.Wait, NoWait: c.Wait == 0, Margin: max(c.Grace, c.last()), Metadata: c.Metadata,
-	})
+	held, token, err := c.acquire(waiting, holder)
 	if err != nil {
 		return c.notAcquired(err, r, l, s)
 	}
-	p, err := r.start(func() (*program, error) {
-		return begin(path, c.Command, []string{"LEASEHOLD_KEY=" + c.Key, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(held.Token(), 10)}, s)
-	})
+	p, err := r.start(func() (*program, error) { return begin(path, c.Command, c.variables(held, token), s) })
 	if err != nil {
 		_ = c.release(ctx, held) // otherwise it expires
 		return err
@@ -125,6 +132,35 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	lost := c.watch(p, held)
 	r.stop()
 	return c.outcome(p, lost, c.release(ctx, held), l, s)
+}
+
+// acquire waits for the lock, which is nil with a rate: what that grants has only a token.
+func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (held *locks.Lock, token int64, err error) {
+	rate, err := c.rate()
+	if err != nil {
+		return nil, 0, err
+	}
+	if rate.Limit > 0 {
+		token, err = holder.Take(ctx, c.Key, rate, &locks.TakeOptions{
+			Wait: c.Wait, NoWait: c.Wait == 0, MaxWaiting: int(c.MaxWaiting), Metadata: c.Metadata,
+		})
+		return nil, token, err
+	}
+	o := c.options()
+	o.Wait, o.NoWait, o.Margin, o.Metadata = c.Wait, c.Wait == 0, max(c.Grace, c.last()), c.Metadata
+	if held, err = holder.Lock(ctx, c.Key, &o); err != nil {
+		return nil, 0, err
+	}
+	return held, held.Token(), nil
+}
+
+// variables are those that the command finds in its environment.
+func (c *lockRunCmd) variables(held *locks.Lock, token int64) []string {
+	all := []string{"LEASEHOLD_KEY=" + c.Key, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(token, 10)}
+	if held != nil && held.Permit() > 0 {
+		all = append(all, "LEASEHOLD_PERMIT="+strconv.Itoa(held.Permit()))
+	}
+	return all
 }
 
 // prepare checks the arguments, and finds the command.
@@ -135,8 +171,7 @@ func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
 		}
 		c.Key = c.Named
 	}
-	seconds, err := c.seconds()
-	if err != nil {
+	if _, err := c.seconds(); err != nil {
 		return "", err
 	}
 	switch {
@@ -149,9 +184,11 @@ func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
 	case c.Grace < 0 || c.Grace >= c.TTL/2:
 		return "", usage("--grace %v: must be less than half of --ttl %v, so that a renewal that fails can be tried again before", c.Grace, c.TTL)
 	}
-	request := lock.Acquire{ID: lock.ID{Tenant: tenant, Key: c.Key}, Owner: "x", RequestID: "x", TTLSeconds: seconds, Metadata: c.Metadata}
-	if err := request.Validate(); err != nil { // as a server would
-		return "", usage("%w", err)
+	if c.Rate != "" && c.Grace > 0 {
+		return "", usage("--grace does not belong to --rate, whose grants are not held")
+	}
+	if err := c.into(&contracts.AcquireRequest{Metadata: c.Metadata}, c.ttl, c.Wait > 0, tenant, c.Key); err != nil {
+		return "", err
 	}
 	c.Grace = cmp.Or(c.Grace, min(c.TTL/4, 10*time.Second))
 	return find(c.Command[0])
@@ -197,7 +234,8 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 	if errors.As(err, &refused) {
 		err = fmt.Errorf("%w (tenant %s)", err, l.Tenant)
 	}
-	switch held := errors.Is(err, contracts.CodeLockHeld); {
+	full := errors.Is(err, contracts.CodeLockQueueFull)
+	switch held := refused != nil && slices.Contains(closed, refused.Code); {
 	case r.aborted():
 		return interrupted(c.Key)
 	case held && c.Skip:
@@ -205,7 +243,7 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 			fmt.Fprintf(s.err, "leasehold: skipped: %v\n", err)
 		}
 		return nil
-	case held && c.Wait > 0:
+	case held && c.Wait > 0 && !full:
 		return &exitError{exitWaited, err}
 	case held:
 		return &exitError{exitOtherHolds, err}
@@ -216,8 +254,12 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 	}
 }
 
-// watch waits until the command has ended, and ends it if the lock is lost before. The error is the reason.
+// watch waits until the command has ended, and ends it if the lock is lost before. The error is the reason. held is nil if there is none to lose.
 func (c *lockRunCmd) watch(p *program, held *locks.Lock) error {
+	if held == nil {
+		<-p.ended
+		return nil
+	}
 	select {
 	case <-p.ended:
 		if held.Left() > 0 {
@@ -233,6 +275,9 @@ func (c *lockRunCmd) watch(p *program, held *locks.Lock) error {
 
 // release releases the lock. The error says that it may still be held, or was lost before.
 func (c *lockRunCmd) release(ctx context.Context, held *locks.Lock) error {
+	if held == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	return held.Unlock(ctx)
@@ -351,15 +396,22 @@ type lockNews struct {
 	trouble bool   // requests fail
 }
 
+// closed are the codes of a lock that can be had later.
+var closed = []contracts.Code{contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeLockQueueFull}
+
 // tell is called for each event, one at a time.
 func (n *lockNews) tell(e locks.Event) {
 	refused, ok := errors.AsType[*contracts.Error](e.Err)
 	switch {
-	case e.What == locks.Waiting && ok && refused.Code == contracts.CodeLockHeld:
-		if refused.Owner != n.holder {
-			n.holder = refused.Owner
-			fmt.Fprintf(n.s.err, "leasehold: %s of tenant %s is held by %s until %s; waiting for up to %v\n",
-				e.Key, n.lock.Tenant, printable(refused.Owner), refused.ExpiresAt.Format(contracts.TimeFormat), n.cmd.Wait)
+	case e.What == locks.Waiting && ok && refused.Code == contracts.CodeLockHeld && n.cmd.Rate != "":
+		if n.holder != n.cmd.Rate {
+			n.holder = n.cmd.Rate
+			fmt.Fprintf(n.s.err, "leasehold: %s of tenant %s has had its %s; waiting for up to %v\n", e.Key, n.lock.Tenant, n.cmd.Rate, n.cmd.Wait)
+		}
+	case e.What == locks.Waiting && ok && slices.Contains(closed, refused.Code):
+		if who := refused.Owner + string(refused.Code); who != n.holder {
+			n.holder = who
+			fmt.Fprintf(n.s.err, "leasehold: %s; waiting for up to %v\n", heldBy(e.Key, n.lock.Tenant, refused), n.cmd.Wait)
 		}
 	case e.What == locks.Waiting, e.What == locks.RenewalFailed:
 		if !n.trouble {

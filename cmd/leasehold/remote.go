@@ -174,7 +174,7 @@ func (c *inTenant) outcome(err error) error {
 // withExit gives an error of the server its exit code.
 func withExit(code contracts.Code, err error) error {
 	switch code {
-	case contracts.CodeLockHeld:
+	case contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeLockQueueFull:
 		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner, contracts.CodeLockNotHeld,
 		contracts.CodeStaleToken, contracts.CodeStaleIncarnation:

@@ -15,7 +15,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1   // an error of the server, the network or the store
 	exitUsage       = 2   // an error in the command line or in a setting
-	exitHeld        = 3   // the lock is held, or another worker runs the analysis of a message
+	exitHeld        = 3   // the lock is held, closed for its delay or has a full line, or another worker runs the analysis of a message
 	exitGone        = 4   // the lease is lost, expired, released or not yours, a higher token was seen, or the incarnation has ended
 	exitMissing     = 5   // the lock, the analysis, the member or the service does not exist, or no member may host the identity
 	exitNotFailed   = 6   // the analysis is not FAILED, or failed again: nothing was retried

@@ -55,7 +55,7 @@ type printer struct {
 	lock *lockCmd
 	s    *streams
 	last map[string]contracts.Lock // by key
-	head bool                      // the table has a head
+	head string                    // of the table, as it was printed last
 }
 
 // print prints those of the locks that have changed, and those that were there before.
@@ -93,15 +93,18 @@ func (p *printer) print(found []contracts.Lock, get func(key string) (contracts.
 	}
 	// The other locks are there for the width of the columns.
 	lines := strings.SplitAfter(table(slices.Concat(changed, found), time.Now(), p.lock.wide()), "\n")[:1+len(changed)]
-	if p.head {
+	head := strings.Join(strings.Fields(lines[0]), " ")
+	if head == p.head {
 		lines = lines[1:]
 	}
-	p.head = true
+	p.head = head
 	_, err := fmt.Fprint(p.s.out, strings.Join(lines, ""))
 	return err
 }
 
 // differ reports whether two states of a lock differ in more than a renewal.
 func differ(a, b contracts.Lock) bool {
-	return a.LeaseID != b.LeaseID || a.State != b.State || a.ReleasedAt != b.ReleasedAt
+	return a.LeaseID != b.LeaseID || a.State != b.State || a.ReleasedAt != b.ReleasedAt || a.FreeAt != b.FreeAt ||
+		!slices.EqualFunc(a.Holders, b.Holders, func(a, b contracts.LockHolder) bool { return a.LeaseID == b.LeaseID }) ||
+		!slices.EqualFunc(a.Waiting, b.Waiting, func(a, b contracts.LockWaiter) bool { return a.OwnerID == b.OwnerID && a.Since == b.Since })
 }
