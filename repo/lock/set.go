@@ -487,6 +487,9 @@ func (l *Locks) ReleaseSet(ctx context.Context, c ReleaseSet) (SetOutcome, error
 		return SetOutcome{}, err
 	}
 	left := c.commands(l.retention)
+	for _, one := range left {
+		defer l.waits.changed(one.ID)
+	}
 	outcomes := map[string]Outcome{}
 	var when rule.When
 	for len(left) > 0 {

@@ -199,6 +199,19 @@ type waiter struct {
 	busy    bool       // it is being sent
 	tried   int        // the version after it was sent last
 	turn    chan error // nil: it is to be sent again
+
+	judged int       // the version of which again and next are
+	again  bool      // see Acquire.ready
+	next   time.Time // see Acquire.ready
+}
+
+// ready is [Acquire.ready] of the document as it was seen last. waits.mu is held.
+func (x *waiter) ready(w *watch) (again bool, next time.Time) {
+	if x.judged != w.version {
+		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.at)
+		x.judged = w.version
+	}
+	return x.again, x.next
 }
 
 // enter notes a request that may wait, before it is sent: what others find out from then on is not missed.
@@ -272,6 +285,18 @@ func (s *waits) note(id ID, o observation) {
 	}
 }
 
+// changed says that others of this process have changed the documents of locks, in a way that is to be read.
+func (s *waits) changed(ids ...ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if w := s.of[id]; w != nil {
+			w.signal = true
+			w.wake()
+		}
+	}
+}
+
 // follows reports whether an observation is not older than another. Requests of one process overtake each other.
 func (o observation) follows(other observation) bool {
 	switch {
@@ -310,7 +335,7 @@ func (w *watch) giveTurn(now time.Time) {
 		if !x.waiting || x.busy || x.tried == w.version {
 			continue
 		}
-		if again, _ := x.acquire.ready(w.seen.state, w.seen.at); again {
+		if again, _ := x.ready(w); again {
 			w.turn, w.turnEnd, x.busy = x, now.Add(turnTime), true
 			x.turn <- nil
 			return
@@ -383,7 +408,10 @@ func (s *waits) due(w *watch, now time.Time) bool {
 func (w *watch) nextRead() time.Time {
 	next := w.seen.arrived.Add(w.pause)
 	for _, x := range w.waiters {
-		if again, ends := x.acquire.ready(w.seen.state, w.seen.at); x.waiting && !again && !ends.IsZero() {
+		if !x.waiting {
+			continue
+		}
+		if again, ends := x.ready(w); !again && !ends.IsZero() {
 			next = earlier(next, w.seen.arrived.Add(max(0, ends.Sub(w.seen.at))))
 		}
 	}
