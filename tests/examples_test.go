@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,5 +98,19 @@ func TestWorkerExample(t *testing.T) {
 			t.Fatalf("no %q after byte %d of\n%s", want, at, lines)
 		}
 		at += i
+	}
+}
+
+// TestIdempotencyExample: 64 requests at once and one payment, another amount under the same key, and a failure that is not stored.
+func TestIdempotencyExample(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"64 requests, 1 payment, 64 equal responses, 63 of them replayed: 201 payment 1: 10 euros to bob",
+		"the same key with another amount: 422, 1 payment",
+		"a bank that fails the first time: 502 the bank does not respond",
+		"a bank that fails the first time: 201 payment 2: 5 euros to flaky",
+	}
+	if lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/idempotency"))); !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
 	}
 }

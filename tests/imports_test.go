@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
 	"internal/fencing":              {},
 	"once":                          {"contracts", "internal/backoff", "internal/fencing", "internal/owner", "internal/term"},
+	"idempotency":                   {"contracts", "once"},
 	"client":                        {"cluster", "contracts", "internal/backoff", "internal/lease", "kazahana", "locks", "once"},
 	"cluster":                       {"contracts", "internal/backoff", "internal/term"},
 	"locks":                         {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term"},
@@ -90,10 +91,11 @@ var imports = map[string][]string{
 	"emulator/redistest":      {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":        {"emulator/internal"},
 
-	"examples/cronjob":   {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/leader":    {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/worker":    {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/placement": {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
+	"examples/cronjob":     {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/idempotency": {"client", "functions/httpapi", "idempotency", "repo/docstore"},
+	"examples/leader":      {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/worker":      {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
 

@@ -1,0 +1,677 @@
+package idempotency_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/idempotency"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/run"
+)
+
+// gate is one of runs on a store in memory.
+func gate(store docstore.Store) once.Gate { return direct.Runs(run.New(store, nil), "shop", 0) }
+
+// user is the scope of these tests.
+func user(r *http.Request) string { return r.Header.Get("X-User") }
+
+func middleware(t *testing.T, g once.Gate, o *idempotency.Options) *idempotency.Middleware {
+	t.Helper()
+	m, err := idempotency.New(g, user, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// post sends a request with a key, which may be empty, and returns the response.
+func post(h http.Handler, key, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(body))
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// payments is a handler that takes a while and says how often it ran.
+func payments(runs *atomic.Int64, takes time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := runs.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		time.Sleep(takes)
+		w.Header().Set("Location", fmt.Sprintf("/payments/%d", n))
+		w.Header().Set("Set-Cookie", "secret")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "payment %d of %s", n, body)
+	})
+}
+
+func replayed(w *httptest.ResponseRecorder) bool {
+	return w.Header().Get(idempotency.ReplayedHeader) == "true"
+}
+
+// is compares status, code and, for the problems, their form.
+func is(t *testing.T, what string, w *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	if w.Code != status || code != "" && !strings.Contains(w.Body.String(), `"code":"`+code+`"`) {
+		t.Errorf("%s: %d %s, want %d %s", what, w.Code, w.Body, status, code)
+	}
+	if code != "" && w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%s: %v", what, w.Header())
+	}
+}
+
+// Test64RequestsWithOneKey: one run, and 64 equal responses, in four processes that share a store.
+func Test64RequestsWithOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		store := &counting{Store: docstore.NewMemory(nil)}
+		var processes []http.Handler
+		for range 4 {
+			processes = append(processes, middleware(t, gate(store), nil).Wrap(payments(&runs, 3*time.Second)))
+		}
+		got := make([]*httptest.ResponseRecorder, 64)
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() { got[i] = post(processes[i%4], "k1", "ten euros") })
+		}
+		all.Wait()
+		first := 0
+		for i, w := range got {
+			if w.Code != 201 || w.Body.String() != "payment 1 of ten euros" || w.Header().Get("Location") != "/payments/1" ||
+				w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+				t.Errorf("%d: %d %s %v", i, w.Code, w.Body, w.Header())
+			}
+			if !replayed(w) {
+				first++
+			} else if w.Header().Get("Set-Cookie") != "" {
+				t.Error("a cookie went to another caller")
+			}
+		}
+		if runs.Load() != 1 || first != 1 {
+			t.Errorf("%d runs, and %d responses that were not replayed", runs.Load(), first)
+		}
+		// One begin and one finish, and of each other process one begin for each poll: 100 ms, 200 ms and so on, within 3 seconds.
+		if n := store.writes.Load(); n > 2+3*9 {
+			t.Errorf("%d requests to the store", n)
+		}
+	})
+}
+
+// counting counts the writes of a store.
+type counting struct {
+	docstore.Store
+	writes atomic.Int64
+}
+
+func (c *counting) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	c.writes.Add(1)
+	return c.Store.Write(ctx, w...)
+}
+
+// TestCost: a request with a new key costs two requests to the store, a repeated one one.
+func TestCost(t *testing.T) {
+	var runs atomic.Int64
+	store := &counting{Store: docstore.NewMemory(nil)}
+	h := middleware(t, gate(store), nil).Wrap(payments(&runs, 0))
+	post(h, "k1", "")
+	if n := store.writes.Swap(0); n != 2 {
+		t.Errorf("the first: %d", n)
+	}
+	post(h, "k1", "")
+	if n := store.writes.Load(); n != 1 || runs.Load() != 1 {
+		t.Errorf("the second: %d, %d runs", n, runs.Load())
+	}
+}
+
+// TestAnotherPayload is 422, while the first runs and after it, in the same process and another one; another scope, name or key is
+// another request.
+func TestAnotherPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		store := docstore.NewMemory(nil)
+		o := &idempotency.Options{Headers: []string{"x-currency"}}
+		here, there := middleware(t, gate(store), o).Wrap(payments(&runs, 5*time.Second)), middleware(t, gate(store), o).Wrap(payments(&runs, 5*time.Second))
+		go post(here, "k1", "ten")
+		time.Sleep(time.Second)
+		others := map[string]func(*http.Request){
+			"body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("tens")) },
+			"path":   func(r *http.Request) { r.URL.Path = "/refunds" },
+			"query":  func(r *http.Request) { r.URL.RawQuery = "a=1" },
+			"method": func(r *http.Request) { r.Method = http.MethodPatch },
+			"header": func(r *http.Request) { r.Header.Set("X-Currency", "JPY") },
+		}
+		for range 2 { // while it runs, and after it
+			for name, change := range others {
+				is(t, name+", here", post(here, "k1", "ten", change), 422, "IDEMPOTENCY_KEY_REUSED")
+				is(t, name+", there", post(there, "k1", "ten", change), 422, "IDEMPOTENCY_KEY_REUSED")
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if runs.Load() != 1 {
+			t.Errorf("%d runs", runs.Load())
+		}
+		same := post(there, "k1", "ten", func(r *http.Request) { r.Header.Set("X-Other", "1") })
+		if same.Code != 201 || !replayed(same) {
+			t.Errorf("a header that is no part of the payload: %d %s", same.Code, same.Body)
+		}
+		named := middleware(t, gate(store), &idempotency.Options{Name: "other", Headers: o.Headers}).Wrap(payments(&runs, 0))
+		for what, w := range map[string]*httptest.ResponseRecorder{
+			"another scope": post(there, "k1", "ten", func(r *http.Request) { r.Header.Set("X-User", "bob") }),
+			"another key":   post(there, "k2", "ten"),
+			"another name":  post(named, "k1", "ten"),
+		} {
+			if w.Code != 201 || replayed(w) {
+				t.Errorf("%s: %d %s", what, w.Code, w.Body)
+			}
+		}
+		if runs.Load() != 4 {
+			t.Errorf("%d runs", runs.Load())
+		}
+	})
+}
+
+// TestKeys: the header field in the forms that are accepted, and those that are not.
+func TestKeys(t *testing.T) {
+	var runs atomic.Int64
+	h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(payments(&runs, 0))
+	post(h, `"8e03 \"\\x"`, "")
+	for _, key := range []string{`"8e03 \"\\x"`, ` "8e03 \"\\x"	`} {
+		if w := post(h, key, ""); !replayed(w) {
+			t.Errorf("%q: %d %s", key, w.Code, w.Body)
+		}
+	}
+	post(h, `k-1`, "")
+	if w := post(h, `"k-1"`, ""); !replayed(w) {
+		t.Errorf("quoted and plain: %d %s", w.Code, w.Body)
+	}
+	if w := post(h, strings.Repeat("k", 255), ""); w.Code != 201 {
+		t.Errorf("255 characters: %d %s", w.Code, w.Body)
+	}
+	before := runs.Load()
+	for _, key := range []string{
+		`"`, `""`, `"a`, `"a"b"`, `"a" "b"`, `"a";p=1`, `"\a"`, `"a\`, "\"\u00e9\"", "\"\x00\"", "\"\t\"", `a b`, `a"b`, `a,b`, `a;b`, `a\b`, "\u00e9", strings.Repeat("k", 256),
+		`"` + strings.Repeat("k", 256) + `"`,
+	} {
+		is(t, key, post(h, key, ""), 400, "IDEMPOTENCY_KEY_INVALID")
+	}
+	is(t, "empty", post(h, "", "", func(r *http.Request) { r.Header["Idempotency-Key"] = []string{""} }), 400, "IDEMPOTENCY_KEY_INVALID")
+	is(t, "twice", post(h, "", "", func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "a"} }), 400, "IDEMPOTENCY_KEY_INVALID")
+	if runs.Load() != before {
+		t.Error("a handler ran")
+	}
+}
+
+// TestWithoutKey: requests without a key, and of other methods, reach the handler as they are, unless a key is required.
+func TestWithoutKey(t *testing.T) {
+	var runs atomic.Int64
+	h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(payments(&runs, 0))
+	for range 2 {
+		is(t, "no key", post(h, "", ""), 201, "")
+		is(t, "GET", post(h, "k1", "", func(r *http.Request) { r.Method = "GET" }), 201, "")
+	}
+	if runs.Load() != 4 {
+		t.Errorf("%d runs", runs.Load())
+	}
+	h = middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Required: true, Methods: []string{"PUT"}}).Wrap(payments(&runs, 0))
+	is(t, "required", post(h, "", "", func(r *http.Request) { r.Method = "PUT" }), 400, "IDEMPOTENCY_KEY_REQUIRED")
+	is(t, "not for POST", post(h, "", ""), 201, "")
+}
+
+// TestNotStored: a response that says "try again", and a panic, leave the key free; everything else is an answer.
+func TestNotStored(t *testing.T) {
+	for _, status := range []int{401, 408, 425, 429, 500, 503, 599, 200, 204, 302, 400, 403, 404, 409, 422} {
+		n := 0
+		h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			n++
+			w.Header().Set("X-Run", fmt.Sprint(n))
+			w.WriteHeader(status)
+			if status != 204 {
+				fmt.Fprintf(w, "%d", n)
+			}
+		}))
+		first, second := post(h, "k1", "a"), post(h, "k1", "a")
+		again := status < 200 || status == 401 || status == 408 || status == 425 || status == 429 || status >= 500
+		if first.Code != status || second.Code != status || (n == 2) != again || first.Header().Get("X-Run") != "1" || replayed(second) == again {
+			t.Errorf("%d: %d, %d, %d runs, replayed %v", status, first.Code, second.Code, n, replayed(second))
+		}
+		if status != 204 && second.Body.String() != fmt.Sprint(n) {
+			t.Errorf("%d: %s", status, second.Body)
+		}
+		if w := post(h, "k1", "b"); w.Code != 422 {
+			t.Errorf("%d, and another payload: %d", status, w.Code)
+		}
+	}
+	for _, value := range []any{"broken", http.ErrAbortHandler, errors.New("x")} {
+		n := 0
+		var warned []string
+		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }}).
+			Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n++; n == 1 {
+					panic(value)
+				}
+			}))
+		func() {
+			defer func() {
+				if p := recover(); p != value {
+					t.Errorf("panic(%v) arrived as %v", value, p)
+				}
+			}()
+			post(h, "k1", "")
+		}()
+		if len(warned) != 1 || !strings.Contains(warned[0], "idempotency_test.go") {
+			t.Errorf("the stack: %q", warned)
+		}
+		if w := post(h, "k1", ""); w.Code != 200 || replayed(w) || n != 2 {
+			t.Errorf("after a panic: %d, %d runs", w.Code, n)
+		}
+	}
+	chosen := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Store: func(s int, h http.Header) bool { return h.Get("X-Final") != "" }}).
+		Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Final", "1"); w.WriteHeader(503) }))
+	if post(chosen, "k1", ""); !replayed(post(chosen, "k1", "")) {
+		t.Error("Options.Store was not asked")
+	}
+}
+
+// TestBodies: any bytes come back as they were, up to the bound; beyond it a replay says what happened and never cuts.
+func TestBodies(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	const line = len(`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":32000}`) + 1
+	for name, c := range map[string]struct {
+		body  string
+		whole bool
+	}{
+		"empty": {"", true}, "text": {"höhe\n\"x\"", true}, "bytes": {"\x00\xff\xfe", true}, "NUL": {"a\x00b", true}, "newlines": {"\n\n", true},
+		"at the bound": {long(once.MaxResultBytes - line), true}, "beyond": {long(once.MaxResultBytes - line + 1), false},
+		"bytes beyond": {strings.Repeat("\xff", 24<<10), false},
+	} {
+		var warned int
+		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(*http.Request, error) { warned++ }, Replay: []string{"x-bytes"}}).
+			Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["X-Bytes"] = []string{"a\xff&=", "b"}
+				if name == "at the bound" || name == "beyond" {
+					delete(w.Header(), "X-Bytes")
+				}
+				io.WriteString(w, c.body)
+			}))
+		first, second := post(h, "k1", ""), post(h, "k1", "")
+		if first.Code != 200 || first.Body.String() != c.body {
+			t.Errorf("%s: the first caller gets %d and %d bytes", name, first.Code, first.Body.Len())
+		}
+		if (warned == 0) != c.whole {
+			t.Errorf("%s: %d warnings", name, warned)
+		}
+		if !c.whole {
+			is(t, name, second, 409, "IDEMPOTENT_RESPONSE_NOT_STORED")
+			continue
+		}
+		want := maps.Clone(first.Header())
+		want["Idempotency-Replayed"] = []string{"true"}
+		if second.Code != 200 || second.Body.String() != c.body || !maps.EqualFunc(second.Header(), want, slices.Equal) {
+			t.Errorf("%s: %d, %d bytes, %v", name, second.Code, second.Body.Len(), second.Header())
+		}
+	}
+}
+
+// TestRequestBody: at the bound it reaches the handler whole, beyond it, or cut off, the handler does not run.
+func TestRequestBody(t *testing.T) {
+	var runs atomic.Int64
+	h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{MaxBody: 10}).Wrap(payments(&runs, 0))
+	if w := post(h, "k1", "0123456789"); w.Body.String() != "payment 1 of 0123456789" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	is(t, "beyond", post(h, "k2", "0123456789a"), 413, "PAYLOAD_TOO_LARGE")
+	is(t, "cut off", post(h, "k3", "", func(r *http.Request) {
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("01"), &broken{}))
+	}), 400, "BODY_INCOMPLETE")
+	if runs.Load() != 1 {
+		t.Errorf("%d runs", runs.Load())
+	}
+}
+
+type broken struct{}
+
+func (*broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestTwinWaits for as long as it may, and then is told when to come again.
+func TestTwinWaits(t *testing.T) {
+	for _, where := range []string{"here", "there"} {
+		synctest.Test(t, func(t *testing.T) {
+			var runs atomic.Int64
+			store := docstore.NewMemory(nil)
+			here := middleware(t, gate(store), &idempotency.Options{Wait: 4 * time.Second}).Wrap(payments(&runs, 10*time.Second))
+			twin := here
+			if where == "there" {
+				twin = middleware(t, gate(store), &idempotency.Options{Wait: 4 * time.Second}).Wrap(payments(&runs, 10*time.Second))
+			}
+			go post(here, "k1", "")
+			time.Sleep(time.Second)
+			began := time.Now()
+			w := post(twin, "k1", "")
+			is(t, where, w, 409, "IDEMPOTENT_REQUEST_RUNNING")
+			if took := time.Since(began); took < 4*time.Second || took > 5*time.Second || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: after %v: %v", where, took, w.Header())
+			}
+			time.Sleep(2 * time.Second)
+			if w := post(twin, "k1", ""); w.Code != 201 || !replayed(w) || time.Since(began) > 9*time.Second+time.Second {
+				t.Errorf("%s: %d %s after %v", where, w.Code, w.Body, time.Since(began))
+			}
+			synctest.Wait()
+			never := middleware(t, gate(store), &idempotency.Options{Wait: -1}).Wrap(payments(&runs, 10*time.Second))
+			go post(never, "k2", "")
+			synctest.Wait()
+			began = time.Now()
+			is(t, "no wait", post(never, "k2", ""), 409, "IDEMPOTENT_REQUEST_RUNNING")
+			if time.Since(began) != 0 {
+				t.Errorf("it waited for %v", time.Since(began))
+			}
+			time.Sleep(time.Minute)
+			if runs.Load() != 2 {
+				t.Errorf("%d runs", runs.Load())
+			}
+		})
+	}
+}
+
+// TestTakeover: a request whose process died is carried out by the next one, with a higher fencing token, once its lock has expired.
+func TestTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := docstore.NewMemory(nil)
+		cut := &severed{Gate: gate(store)}
+		var tokens []int64
+		handler := func(takes time.Duration) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				token, ok := fence.Token(r.Context())
+				if !ok {
+					t.Error("no fencing token")
+				}
+				tokens = append(tokens, token)
+				select {
+				case <-time.After(takes):
+				case <-r.Context().Done(): // the lock is lost
+				}
+				fmt.Fprintf(w, "run %d", len(tokens))
+			})
+		}
+		dying := middleware(t, cut, &idempotency.Options{Wait: -1}).Wrap(handler(time.Hour))
+		var old *httptest.ResponseRecorder
+		over := make(chan struct{})
+		go func() { old = post(dying, "k1", ""); close(over) }()
+		time.Sleep(time.Second)
+		cut.down.Store(true) // from now on this process reaches the gate no more
+		began := time.Now()
+		w := post(middleware(t, gate(store), &idempotency.Options{Wait: time.Minute}).Wrap(handler(time.Second)), "k1", "")
+		if w.Code != 200 || w.Body.String() != "run 2" || replayed(w) || time.Since(began) > 31*time.Second {
+			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+		<-over
+		is(t, "the process that lost its lock", old, 409, "IDEMPOTENT_REQUEST_RUNNING")
+		if len(tokens) != 2 || tokens[1] <= tokens[0] {
+			t.Errorf("tokens %v", tokens)
+		}
+		cut.down.Store(false)
+		if w := post(dying, "k1", ""); w.Body.String() != "run 2" || !replayed(w) {
+			t.Errorf("later: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// TestLongHandler: the lock of a run is refreshed while its handler works, however long that takes.
+func TestLongHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		store := docstore.NewMemory(nil)
+		go post(middleware(t, gate(store), nil).Wrap(payments(&runs, 10*time.Minute)), "k1", "")
+		time.Sleep(time.Second)
+		w := post(middleware(t, gate(store), &idempotency.Options{Wait: time.Hour}).Wrap(payments(&runs, 0)), "k1", "")
+		if w.Code != 201 || !replayed(w) || runs.Load() != 1 {
+			t.Errorf("%d %s, %d runs", w.Code, w.Body, runs.Load())
+		}
+	})
+}
+
+// severed is a gate that can be cut off.
+type severed struct {
+	once.Gate
+	down atomic.Bool
+}
+
+func (s *severed) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
+	if s.down.Load() {
+		return once.Grant{}, docstore.ErrUnavailable
+	}
+	return s.Gate.Acquire(ctx, r)
+}
+
+func (s *severed) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
+	if s.down.Load() {
+		return time.Time{}, docstore.ErrUnavailable
+	}
+	return s.Gate.Refresh(ctx, l, ttl)
+}
+
+func (s *severed) Release(ctx context.Context, l once.Lock, failed string) error {
+	if s.down.Load() {
+		return docstore.ErrUnavailable
+	}
+	return s.Gate.Release(ctx, l, failed)
+}
+
+func (s *severed) Finish(ctx context.Context, l once.Lock, r once.Result) error {
+	if s.down.Load() {
+		return docstore.ErrUnavailable
+	}
+	return s.Gate.Finish(ctx, l, r)
+}
+
+// TestGateFails: the handler does not run while the gate cannot be asked. If it cannot be told the result, the caller gets the response
+// all the same, and a warning says what may happen.
+func TestGateFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		var warned []string
+		cut := &severed{Gate: gate(docstore.NewMemory(nil))}
+		m := middleware(t, cut, &idempotency.Options{Wait: time.Second, Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }})
+		cut.down.Store(true)
+		began := time.Now()
+		w := post(m.Wrap(payments(&runs, 0)), "k1", "")
+		is(t, "down", w, 503, "IDEMPOTENCY_UNAVAILABLE")
+		if took := time.Since(began); took > 12*time.Second || runs.Load() != 0 || w.Header().Get("Retry-After") != "1" || len(warned) == 0 {
+			t.Errorf("after %v, %d runs, %v, %q", took, runs.Load(), w.Header(), warned)
+		}
+		cut.down.Store(false)
+		warned = nil
+		w = post(m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			cut.down.Store(true)
+			payments(&runs, 0).ServeHTTP(w, r)
+		})), "k1", "")
+		if w.Code != 201 || len(warned) == 0 || !strings.Contains(warned[len(warned)-1], "may run again") {
+			t.Errorf("%d %s, %q", w.Code, w.Body, warned)
+		}
+	})
+	for code, status := range map[contracts.Code]int{
+		contracts.CodePermissionDenied: 500, contracts.CodeRunDiffers: 422, contracts.CodeInvalidArgument: 500,
+	} {
+		var runs atomic.Int64
+		w := post(middleware(t, refusing{contracts.Errorf(code, "no")}, nil).Wrap(payments(&runs, 0)), "k1", "")
+		if w.Code != status || runs.Load() != 0 {
+			t.Errorf("%s: %d %s", code, w.Code, w.Body)
+		}
+	}
+	for name, g := range map[string]once.Grant{
+		"given up":    {Reason: contracts.SkipAlreadyFinished, Status: "FAILED", Result: once.Result{Failed: true, Reason: "takeovers"}},
+		"foreign":     {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: "hello"}},
+		"later":       {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":2,"status":200,"body":"text","bytes":0}` + "\n"}},
+		"shorter":     {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"body":"text","bytes":2}` + "\nx"}},
+		"strange":     {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"body":"xml","bytes":1}` + "\nx"}},
+		"not base64":  {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"body":"base64","bytes":1}` + "\n!"}},
+		"header":      {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":200,"header":"%zz","body":"text","bytes":1}` + "\nx"}},
+		"informative": {Reason: contracts.SkipAlreadyFinished, Status: "READY", Result: once.Result{Result: `{"v":1,"status":100,"body":"text","bytes":1}` + "\nx"}},
+	} {
+		var runs atomic.Int64
+		warned := 0
+		w := post(middleware(t, saying{g}, &idempotency.Options{Warn: func(*http.Request, error) { warned++ }}).Wrap(payments(&runs, 0)), "k1", "")
+		if w.Code != 500 || runs.Load() != 0 || warned == 0 || replayed(w) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// refusing is a gate that refuses this program.
+type refusing struct{ err error }
+
+func (g refusing) Acquire(context.Context, once.Acquire) (once.Grant, error) {
+	return once.Grant{}, g.err
+}
+func (refusing) Refresh(context.Context, once.Lock, time.Duration) (time.Time, error) {
+	panic("not asked for")
+}
+func (refusing) Release(context.Context, once.Lock, string) error     { panic("not asked for") }
+func (refusing) Finish(context.Context, once.Lock, once.Result) error { panic("not asked for") }
+
+// saying is a gate with one response.
+type saying struct{ grant once.Grant }
+
+func (g saying) Acquire(context.Context, once.Acquire) (once.Grant, error) { return g.grant, nil }
+func (saying) Refresh(context.Context, once.Lock, time.Duration) (time.Time, error) {
+	panic("not asked for")
+}
+func (saying) Release(context.Context, once.Lock, string) error     { panic("not asked for") }
+func (saying) Finish(context.Context, once.Lock, once.Result) error { panic("not asked for") }
+
+// TestCallerHangsUp: the handler goes on, and the retry finds its response; one that only waits leaves. A deadline ends the handler.
+func TestCallerHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs.Add(1)
+			select {
+			case <-time.After(5 * time.Second):
+				io.WriteString(w, "done")
+			case <-r.Context().Done():
+				http.Error(w, "stopped", http.StatusServiceUnavailable)
+			}
+		})
+		store := docstore.NewMemory(nil)
+		h := middleware(t, gate(store), nil).Wrap(handler)
+		ctx, hangUp := context.WithCancel(t.Context())
+		with := func(ctx context.Context) func(*http.Request) {
+			return func(r *http.Request) { *r = *r.WithContext(ctx) }
+		}
+		go post(h, "k1", "", with(ctx))
+		time.Sleep(time.Second)
+		waiting := make(chan struct{})
+		go func() {
+			post(middleware(t, gate(store), nil).Wrap(handler), "k1", "", with(ctx))
+			close(waiting)
+		}()
+		time.Sleep(time.Second)
+		hangUp()
+		<-waiting
+		if w := post(h, "k1", ""); w.Body.String() != "done" || !replayed(w) || runs.Load() != 1 {
+			t.Errorf("%d %s, %d runs", w.Code, w.Body, runs.Load())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if w := post(h, "k2", "", with(ctx)); w.Code != 503 || w.Body.String() != "stopped\n" {
+			t.Errorf("a deadline: %d %s", w.Code, w.Body)
+		}
+		if w := post(h, "k2", ""); w.Body.String() != "done" || replayed(w) {
+			t.Errorf("after it: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// TestLostMessages: requests and responses between the middleware and the store get lost, again and again. The handler runs once, and every
+// caller that sends its request until it has a response gets that one.
+func TestLostMessages(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			var runs atomic.Int64
+			store := &lossy{Store: docstore.NewMemory(nil), random: rand.New(rand.NewPCG(seed, 1))}
+			var all sync.WaitGroup
+			for range 3 {
+				h := middleware(t, gate(store), nil).Wrap(payments(&runs, 8*time.Second))
+				for range 3 {
+					all.Go(func() {
+						for {
+							w := post(h, "k1", "ten")
+							if w.Code == 201 && w.Body.String() == "payment 1 of ten" {
+								return
+							}
+							if w.Code != 409 && w.Code != 503 {
+								t.Errorf("seed %d: %d %s", seed, w.Code, w.Body)
+								return
+							}
+							time.Sleep(time.Second)
+						}
+					})
+				}
+			}
+			all.Wait()
+			if runs.Load() != 1 {
+				t.Errorf("seed %d: %d runs", seed, runs.Load())
+			}
+		})
+	}
+}
+
+// lossy loses a third of the messages to a store, and of those from it.
+type lossy struct {
+	docstore.Store
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (s *lossy) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	s.mu.Lock()
+	n := s.random.IntN(3)
+	s.mu.Unlock()
+	if n == 0 {
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	r, err := s.Store.Write(ctx, w...)
+	if n == 1 {
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	return r, err
+}
+
+// TestNew refuses what cannot work.
+func TestNew(t *testing.T) {
+	g := gate(docstore.NewMemory(nil))
+	for name, c := range map[string]struct {
+		gate  once.Gate
+		scope func(*http.Request) string
+		o     idempotency.Options
+	}{
+		"gate": {scope: user}, "scope": {gate: g}, "TTL": {g, user, idempotency.Options{TTL: time.Millisecond}},
+		"MaxBody": {g, user, idempotency.Options{MaxBody: -1}},
+	} {
+		if _, err := idempotency.New(c.gate, c.scope, &c.o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package idempotency
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The codes of the problem documents that the middleware sends itself (RFC 9457, member "code").
+const (
+	CodeKeyRequired = "IDEMPOTENCY_KEY_REQUIRED"       // 400: Options.Required, and there is no key
+	CodeKeyInvalid  = "IDEMPOTENCY_KEY_INVALID"        // 400: the header field cannot be read
+	CodeKeyReused   = "IDEMPOTENCY_KEY_REUSED"         // 422: the key was used before for another request
+	CodeRunning     = "IDEMPOTENT_REQUEST_RUNNING"     // 409, retryable: the first request with the key is not over
+	CodeNotStored   = "IDEMPOTENT_RESPONSE_NOT_STORED" // 409: it was carried out, and its response was too large
+	CodeGivenUp     = "IDEMPOTENT_REQUEST_GIVEN_UP"    // 500: its handlers died again and again; the key does not run any more
+	CodeTooLarge    = "PAYLOAD_TOO_LARGE"              // 413: the request's body exceeds Options.MaxBody
+	CodeIncomplete  = "BODY_INCOMPLETE"                // 400: the request's body ended before it was whole
+	CodeUnavailable = "IDEMPOTENCY_UNAVAILABLE"        // 503, retryable: the gate does not respond, and the handler did not run
+	CodeInternal    = "IDEMPOTENCY_FAULT"              // 500: the gate refuses this program, or a stored response cannot be read
+)
+
+// docs explains the codes.
+const docs = "https://github.com/leasehold-dev/leasehold/blob/main/docs/idempotency.md#"
+
+// problem is a response of the middleware itself.
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+	Detail    string `json:"detail"`
+
+	retryAfter time.Duration // at least a second, if it is retryable
+}
+
+func (p problem) send(w http.ResponseWriter) {
+	p.Type = docs + strings.ToLower(p.Code)
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	if p.Retryable {
+		h.Set("Retry-After", strconv.Itoa(int((max(p.retryAfter, time.Second)+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // text and numbers; a caller that hung up asks again
+}

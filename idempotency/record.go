@@ -1,0 +1,161 @@
+package idempotency
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/leasehold-dev/leasehold/once"
+)
+
+// recorder keeps what a handler writes.
+type recorder struct {
+	header http.Header // as the handler changes it
+	status int         // 0 until it is written
+	sent   http.Header // as it was then
+	body   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements [http.ResponseWriter]. Informational responses are dropped.
+func (r *recorder) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
+	}
+	if r.status != 0 || status < 200 {
+		return
+	}
+	r.status, r.sent = status, r.header.Clone()
+}
+
+// Write implements [http.ResponseWriter].
+func (r *recorder) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if r.status == http.StatusNoContent || r.status == http.StatusNotModified {
+		return 0, http.ErrBodyNotAllowed
+	}
+	return r.body.Write(b)
+}
+
+// end is what follows from the handler's return.
+func (r *recorder) end() {
+	r.WriteHeader(http.StatusOK)
+	_, named := r.sent["Content-Type"]
+	if !named && r.sent.Get("Content-Encoding") == "" && r.body.Len() > 0 { // as net/http does, for later callers too
+		r.sent.Set("Content-Type", http.DetectContentType(r.body.Bytes()))
+	}
+}
+
+// send writes the response as the handler wrote it.
+func (r *recorder) send(w http.ResponseWriter) {
+	h := w.Header()
+	clear(h)
+	maps.Copy(h, r.sent)
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body.Bytes()) // a caller that hung up asks again
+}
+
+// record is a response as it is stored.
+type record struct {
+	Version int    `json:"v"`
+	Status  int    `json:"status"`
+	Header  string `json:"header,omitempty"` // as in a URL's query, which takes any bytes
+	Form    form   `json:"body"`
+	Bytes   int    `json:"bytes"` // of the body
+	body    []byte
+}
+
+// form is how a body is stored.
+type form string
+
+const (
+	asText   form = "text"
+	asBase64 form = "base64"
+	notKept  form = "none" // it is too large
+)
+
+// version of the stored form.
+const version = 1
+
+// newRecord is what is stored of a response: the header fields of these names, and the body if there is room. whole is false if there is not.
+func newRecord(r *recorder, names []string) (text string, kept record, whole bool) {
+	h := url.Values{}
+	for _, name := range names {
+		if v := r.sent.Values(name); len(v) > 0 {
+			h[name] = v
+		}
+	}
+	kept = record{Version: version, Status: r.status, Header: h.Encode(), Form: asText, Bytes: r.body.Len(), body: r.body.Bytes()}
+	body := r.body.String()
+	if !utf8.ValidString(body) || strings.ContainsRune(body, 0) {
+		kept.Form, body = asBase64, base64.StdEncoding.EncodeToString(kept.body)
+	}
+	if text = kept.line() + body; len(text) <= once.MaxResultBytes {
+		return text, kept, true
+	}
+	kept.Header, kept.Form, kept.body = "", notKept, nil
+	return kept.line(), kept, false
+}
+
+func (r record) line() string {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // numbers and text
+	}
+	return string(b) + "\n"
+}
+
+// readRecord reads what newRecord wrote.
+func readRecord(text string) (r record, err error) {
+	line, body, found := strings.Cut(text, "\n")
+	if err := json.Unmarshal([]byte(line), &r); err != nil || !found || r.Version != version || r.Status < 200 || r.Status > 999 {
+		return record{}, errors.New("the stored text is no response of this middleware, or of a later version of it")
+	}
+	switch r.Form {
+	case asText:
+		r.body = []byte(body)
+	case asBase64:
+		if r.body, err = base64.StdEncoding.DecodeString(body); err != nil {
+			return record{}, fmt.Errorf("the stored body cannot be read: %w", err)
+		}
+	case notKept:
+		return r, nil
+	default:
+		return record{}, fmt.Errorf("the stored body has the unknown form %q", r.Form)
+	}
+	if len(r.body) != r.Bytes {
+		return record{}, fmt.Errorf("the stored body has %d bytes, and had %d", len(r.body), r.Bytes)
+	}
+	if _, err := url.ParseQuery(r.Header); err != nil {
+		return record{}, fmt.Errorf("the stored header cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+// replay sends a stored response.
+func (r record) replay(w http.ResponseWriter) {
+	if r.Form == notKept {
+		problem{
+			Status: http.StatusConflict, Code: CodeNotStored, Title: "response was not stored",
+			Detail: fmt.Sprintf("the request was carried out before, with the status %d; its response of %d bytes was too large to be stored", r.Status, r.Bytes),
+		}.send(w)
+		return
+	}
+	fields, _ := url.ParseQuery(r.Header) // readRecord and newRecord have seen it
+	for name, values := range fields {
+		w.Header()[name] = slices.Clone(values)
+	}
+	w.Header().Set(ReplayedHeader, "true")
+	w.WriteHeader(r.Status)
+	_, _ = w.Write(r.body)
+}
