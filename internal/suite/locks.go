@@ -16,6 +16,7 @@ import (
 func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	locksProof.of(t, newStore)
 	t.Run("several at once", func(t *testing.T) { LockSets(t, newStore) })
+	t.Run("waiting", func(t *testing.T) { Waiting(t, newStore) })
 	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
 	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
 	t.Run("LS-INV-002 tokens rise across removals", func(t *testing.T) { removedLocks(t, newStore) })
