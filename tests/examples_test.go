@@ -113,4 +113,8 @@ func TestIdempotencyExample(t *testing.T) {
 	if lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/idempotency"))); !slices.Equal(lines, want) {
 		t.Errorf("%q", lines)
 	}
+	page, err := os.ReadFile("../docs/idempotency.md")
+	if err != nil || !strings.Contains(string(page), strings.Join(want, "\n")) {
+		t.Errorf("docs/idempotency.md shows another output: %v", err)
+	}
 }
