@@ -150,6 +150,7 @@ func (id ID) status(s State, now time.Time) Status {
 	} else {
 		st = id.lease(s, now).Status
 	}
+	st.History = s.past
 	return st
 }
 

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -195,4 +196,383 @@ func TestReadersAndAWriter(t *testing.T) {
 		t.Fatalf("got %+v", st)
 	}
 	s.granted(try("ann", Exclusive), 6, 1)
+}
+
+func TestPermits(t *testing.T) {
+	s := newStage(t)
+	if o := s.granted(try("ann", Permits), 1, 1); o.Lease.Permit != 1 || o.Lease.Limit != 2 || o.Lease.Mode != Permits {
+		t.Fatalf("got %+v", o)
+	}
+	if o := s.granted(try("bob", Permits), 2, 2); o.Lease.Permit != 2 {
+		t.Fatalf("got %+v", o)
+	}
+	o := s.gets(try("eve", Permits), Held, 1)
+	if o.Lease.Owner != "ann" || o.Lease.Token != 0 || o.RetryAfter != time.Minute || o.Position != 0 {
+		t.Fatalf("got %+v", o)
+	}
+	for name, c := range map[string]Acquire{
+		"limit":     {Mode: Permits, Limit: 3, TTLSeconds: 1},
+		"exclusive": {TTLSeconds: 1},
+		"fair":      {TTLSeconds: 1, Fair: true, WaitSeconds: 1},
+		"shared":    {Mode: Shared, TTLSeconds: 1},
+		"rate":      {Mode: Rate, Limit: 2, WindowSeconds: 1},
+	} {
+		c.ID, c.Owner, c.RequestID, c.LeaseID = subject, "kim", name, "l"
+		if o := s.gets(c, ModeDiffers, 1); o.Lease.Mode != Permits || o.Lease.Limit != 2 || o.Detail == "" {
+			t.Fatalf("%s: got %+v", name, o)
+		}
+	}
+	s.waits(wait("eve", Permits), 1, 2)
+	if o := s.gets(extend("ann", 1, "n1"), OK, 2); o.Lease.Permit != 1 || o.Lease.Mode != Permits {
+		t.Fatalf("got %+v", o)
+	}
+	if o := s.gets(extend("ann", 1, "n1"), OK, 1); o.Lease.Permit != 1 || !o.Replayed {
+		t.Fatalf("got %+v", o)
+	}
+	s.gets(give("bob", 2), OK, 2)
+	if o := s.granted(wait("eve", Permits), 3, 2); o.Lease.Permit != 2 {
+		t.Fatalf("got %+v", o)
+	}
+	if o := s.gets(wait("eve", Permits), OK, 1); !o.Replayed || o.Lease.Permit != 2 {
+		t.Fatalf("got %+v", o)
+	}
+	changed := wait("eve", Permits)
+	changed.TTLSeconds++
+	s.gets(changed, RequestIDReused, 1)
+	s.pass(2 * time.Minute)
+	s.gets(wait("eve", Permits), RequestIDReused, 1)
+	s.gets(extend("eve", 3, "n1"), LeaseExpired, 1)
+	s.granted(try("kim", Exclusive), 4, 2) // free, so that it takes another mode, and the plain form
+	s.plain(Active)
+	s.gets(Renew{ID: subject, Owner: "kim", Token: token(4), RequestID: "n1", TTLSeconds: 5}, OK, 1)
+	if st := s.status(); len(st.History) != 3 || st.History[0].Ended != EndedExpired || st.Mode != Exclusive || st.Holders != nil {
+		t.Fatalf("got %+v", st)
+	}
+}
+
+func TestRate(t *testing.T) {
+	s := newStage(t)
+	if o := s.granted(try("ann", Rate), 1, 1); !o.Lease.ExpiresAt.Equal(epoch.Add(10*time.Second)) || !o.Lease.AcquiredAt.Equal(epoch) || o.Lease.LeaseID == "" {
+		t.Fatalf("got %+v", o)
+	}
+	s.pass(4 * time.Second)
+	s.granted(try("bob", Rate), 2, 2)
+	if o := s.gets(try("eve", Rate), Held, 1); o.RetryAfter != 6*time.Second {
+		t.Fatalf("got %+v", o)
+	}
+	s.waits(wait("eve", Rate), 1, 2)
+	s.waits(wait("kim", Rate), 2, 2)
+	first := s.gets(try("ann", Rate), OK, 1)
+	if !first.Replayed || first.Lease.Token != token(1) || !first.Lease.AcquiredAt.Equal(epoch) {
+		t.Fatalf("got %+v", first)
+	}
+	s.gets(extend("bob", 2, "n1"), ModeDiffers, 1)
+	s.gets(give("bob", 2), ModeDiffers, 1)
+	s.gets(ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: "f1"}, NotHeld, 1)
+	s.gets(try("lee", Exclusive), ModeDiffers, 1)
+	s.pass(6*time.Second - time.Millisecond)
+	s.waits(wait("eve", Rate), 1, 2) // moves the end of the place
+	s.pass(time.Millisecond)
+	if o := s.granted(wait("eve", Rate), 3, 2); !o.Lease.AcquiredAt.Equal(s.now) {
+		t.Fatalf("got %+v", o)
+	}
+	s.waits(wait("kim", Rate), 1, 2)
+	s.pass(4 * time.Second)
+	s.waits(wait("lee", Rate), 1, 2) // whose write grants that of kim
+	o := s.gets(wait("kim", Rate), OK, 1)
+	if o.Lease.Token != token(4) || !o.Lease.AcquiredAt.Equal(s.now) {
+		t.Fatalf("got %+v", o)
+	}
+	if st := s.status(); st.Phase != Active || st.Owner != "kim" || st.Mode != Rate || st.Limit != 2 || st.WindowSeconds != 10 || len(st.Waiting) != 1 {
+		t.Fatalf("got %+v", st)
+	}
+	s.pass(time.Minute)
+	if st := s.status(); st.Phase != Expired {
+		t.Fatalf("got %+v", st)
+	}
+	s.granted(try("zoe", Exclusive), 5, 2)
+	s.plain(Active)
+}
+
+// TestAGrantOfAShortWindowIsFound: who waited in line learns of its grant, although it left the window before it came again.
+func TestAGrantOfAShortWindowIsFound(t *testing.T) {
+	s := newStage(t)
+	rate := func(c Acquire) Acquire {
+		c.Limit, c.WindowSeconds = 1, 1
+		return c
+	}
+	s.granted(rate(try("ann", Rate)), 1, 1)
+	s.waits(rate(wait("bob", Rate)), 1, 2)
+	s.waits(rate(wait("eve", Rate)), 2, 2)
+	s.pass(time.Second)
+	s.waits(rate(wait("eve", Rate)), 1, 2)
+	s.pass(2 * time.Second)
+	s.granted(rate(wait("eve", Rate)), 3, 2)
+	s.pass(3 * time.Second)
+	if o := s.gets(rate(wait("bob", Rate)), OK, 1); o.Lease.Token != token(2) || !o.Lease.AcquiredAt.Equal(epoch.Add(time.Second)) {
+		t.Fatalf("got %+v", o)
+	}
+}
+
+func TestAFairLineOfAPlainLock(t *testing.T) {
+	s := newStage(t)
+	ann := try("ann", Exclusive)
+	ann.Fair, ann.Metadata = true, map[string]string{"build": "7"}
+	s.granted(ann, 1, 1)
+	s.plain(Active)
+	s.gets(extend("ann", 1, "n1"), OK, 1)
+	one := wait("bob", Exclusive)
+	one.MaxWaiting = 1
+	s.waits(one, 1, 2)
+	full := wait("eve", Exclusive)
+	full.MaxWaiting = 1
+	if o := s.gets(full, QueueFull, 1); o.Lease.Owner != "ann" {
+		t.Fatalf("got %+v", o)
+	}
+	s.waits(one, 1, 1) // has its place, which moves by nothing
+	patient := wait("kim", Exclusive)
+	patient.Fair = false // waits in line all the same
+	s.waits(patient, 2, 2)
+	if o := s.gets(extend("ann", 1, "n1"), OK, 1); !o.Replayed || o.Lease.Metadata["build"] != "7" || !o.Lease.AcquiredAt.Equal(epoch) {
+		t.Fatalf("got %+v", o)
+	}
+	if o := s.gets(ann, OK, 1); !o.Replayed || o.Lease.LeaseID != "l-ann" {
+		t.Fatalf("got %+v", o)
+	}
+	s.gets(extend("ann", 1, "n2"), OK, 2)
+	s.gets(give("ann", 1), OK, 2)
+	s.granted(one, 2, 2)
+	s.gets(give("bob", 2), OK, 2)
+	s.granted(patient, 3, 2) // no one waits behind it
+	s.plain(Active)
+	s.gets(extend("kim", 3, "n1"), OK, 1)
+	if o := s.gets(patient, OK, 1); !o.Replayed {
+		t.Fatalf("got %+v", o)
+	}
+	s.gets(give("kim", 3), OK, 1)
+	s.granted(try("zoe", Exclusive), 4, 1)
+}
+
+// TestAHandOverMustBeClaimed: a caller that has gone costs ClaimTime; one that comes again has its whole ttl.
+func TestAHandOverMustBeClaimed(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Shared), 1, 1)
+	s.waits(wait("bob", Exclusive), 1, 2)
+	s.waits(wait("eve", Exclusive), 2, 2)
+	s.gets(give("ann", 1), OK, 2)
+	s.pass(ClaimTime - time.Millisecond)
+	s.waits(wait("eve", Exclusive), 1, 2) // moves its place
+	s.pass(time.Millisecond)
+	s.granted(wait("eve", Exclusive), 3, 2)
+	s.gets(wait("bob", Exclusive), RequestIDReused, 1)
+	s.gets(extend("bob", 2, "n1"), LeaseLost, 1)
+	s.pass(time.Minute - time.Millisecond)
+	s.gets(extend("eve", 3, "n1"), OK, 1)
+}
+
+// TestPlacesAreKeptWhileTheirRequestsCome: and given up by time, or by the request itself.
+func TestPlacesAreKeptWhileTheirRequestsCome(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Shared), 1, 1)
+	s.waits(wait("bob", Exclusive), 1, 2)
+	s.waits(wait("eve", Exclusive), 2, 2)
+	s.waits(wait("kim", Exclusive), 3, 2)
+	s.gets(extend("ann", 1, "n1"), OK, 2)
+	s.pass(placeStep - time.Millisecond)
+	s.waits(wait("eve", Exclusive), 2, 1)
+	s.pass(time.Millisecond)
+	s.waits(wait("eve", Exclusive), 2, 2)
+	gone := wait("kim", Exclusive)
+	gone.WaitSeconds = 0
+	s.waits(gone, 0, 2)
+	if st := s.status(); len(st.Waiting) != 2 {
+		t.Fatalf("got %+v", st)
+	}
+	s.pass(20*time.Second + PlaceTime - placeStep)
+	s.gets(extend("ann", 1, "n2"), OK, 2)
+	if st := s.status(); len(st.Waiting) != 1 || st.Waiting[0].Owner != "eve" {
+		t.Fatalf("got %+v", st)
+	}
+	s.gets(leave{ID: subject, Owner: "eve", RequestID: "r-eve"}, OK, 2)
+	s.gets(leave{ID: subject, Owner: "eve", RequestID: "r-eve"}, OK, 1)
+	s.granted(try("lee", Shared), 2, 2)
+}
+
+func TestLeaveGivesBackWhatWasHandedOver(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Exclusive), 1, 1)
+	s.waits(wait("bob", Exclusive), 1, 2)
+	s.waits(wait("eve", Exclusive), 2, 2)
+	s.gets(leave{ID: subject, Owner: "ann", RequestID: "r-ann"}, OK, 1) // what is held is not given up
+	s.gets(give("ann", 1), OK, 2)
+	s.gets(leave{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+	s.granted(wait("eve", Exclusive), 3, 2)
+	s.gets(leave{ID: subject, Owner: "eve", RequestID: "r-eve"}, OK, 1)
+	s.plain(Active)
+}
+
+func TestLockDelayOfSeveral(t *testing.T) {
+	delayed := func(c Acquire) Acquire {
+		c.LockDelaySeconds = 15
+		return c
+	}
+	t.Run("permits", func(t *testing.T) {
+		s := newStage(t)
+		s.granted(delayed(try("ann", Permits)), 1, 1)
+		s.granted(try("bob", Permits), 2, 2)
+		s.pass(time.Minute)
+		o := s.granted(try("eve", Permits), 3, 2) // of bob's permit; that of ann is closed
+		if o.Lease.Permit != 2 {
+			t.Fatalf("got %+v", o)
+		}
+		s.gets(extend("ann", 1, "n1"), LeaseExpired, 1)
+		s.gets(give("eve", 3), OK, 2)
+		s.granted(try("kim", Permits), 4, 2)
+		s.gets(try("lee", Permits), Held, 1)
+		s.gets(give("kim", 4), OK, 2)
+		if o := s.gets(try("lee", Exclusive), ModeDiffers, 1); o.Lease.Mode != Permits {
+			t.Fatalf("got %+v", o)
+		}
+		if st := s.status(); !st.FreeAt.Equal(epoch.Add(75*time.Second)) || st.Holders != nil {
+			t.Fatalf("got %+v", st)
+		}
+		s.pass(15 * time.Second)
+		s.granted(try("zoe", Exclusive), 5, 2)
+	})
+	t.Run("a line", func(t *testing.T) {
+		s := newStage(t)
+		s.granted(delayed(try("ann", Exclusive)), 1, 1)
+		s.pass(time.Minute)
+		fair := try("bob", Exclusive)
+		fair.Fair = true
+		if o := s.gets(fair, Delayed, 1); o.RetryAfter != 15*time.Second || !o.Lease.FreeAt.Equal(s.now.Add(o.RetryAfter)) {
+			t.Fatalf("got %+v", o)
+		}
+		if o := s.gets(wait("eve", Exclusive), Delayed, 2); o.Position != 1 {
+			t.Fatalf("got %+v", o)
+		}
+		s.pass(15*time.Second - time.Millisecond)
+		if o := s.gets(wait("eve", Exclusive), Delayed, 2); o.Position != 1 {
+			t.Fatalf("got %+v", o)
+		}
+		s.pass(time.Millisecond)
+		s.granted(wait("eve", Exclusive), 2, 2)
+	})
+	t.Run("by force", func(t *testing.T) {
+		s := newStage(t)
+		s.granted(delayed(try("ann", Shared)), 1, 1)
+		s.granted(try("bob", Shared), 2, 2)
+		s.waits(wait("eve", Exclusive), 1, 2)
+		s.pass(time.Second)
+		o := s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 2)
+		if o.Lease.Token != token(2) || o.Lease.Phase != Released || o.Lease.Forced.By != "root" {
+			t.Fatalf("got %+v", o)
+		}
+		if o := s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 1); !o.Replayed || o.Lease.Forced.Reason != "hangs" {
+			t.Fatalf("got %+v", o)
+		}
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f2"}, NotHeld, 1)
+		for n, owner := range []string{"ann", "bob"} {
+			if o := s.gets(extend(owner, int64(n)+1, "n1"), LeaseReleased, 1); o.Detail != "the lease was ended by root: hangs" {
+				t.Fatalf("got %+v", o)
+			}
+		}
+		if o := s.gets(wait("eve", Exclusive), Delayed, 1); o.RetryAfter != 15*time.Second {
+			t.Fatalf("got %+v", o)
+		}
+		s.pass(15 * time.Second)
+		s.granted(wait("eve", Exclusive), 3, 2)
+		if st := s.status(); len(st.History) != 2 || st.History[0].By != "root" || st.History[0].Ended != EndedForced {
+			t.Fatalf("got %+v", st)
+		}
+	})
+	t.Run("after a force-release in plain form", func(t *testing.T) {
+		s := newStage(t)
+		s.granted(delayed(try("ann", Exclusive)), 1, 1)
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 1)
+		s.gets(wait("bob", Exclusive), Delayed, 2)
+		s.gets(extend("ann", 1, "n1"), LeaseReleased, 1)
+		s.pass(15 * time.Second)
+		s.granted(wait("bob", Exclusive), 2, 2)
+		s.gets(extend("ann", 1, "n1"), LeaseLost, 1)
+	})
+}
+
+func TestForceReleaseOfOne(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Permits), 1, 1)
+	s.granted(try("bob", Permits), 2, 2)
+	one := ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1", LeaseID: "l-ann"}
+	if o := s.gets(one, OK, 2); o.Lease.Owner != "ann" || o.Lease.Permit != 1 {
+		t.Fatalf("got %+v", o)
+	}
+	one.RequestID = "f2"
+	s.gets(one, LeaseLost, 1)
+	s.gets(extend("bob", 2, "n1"), OK, 2)
+	s.granted(try("eve", Permits), 3, 2)
+	one.RequestID, one.LeaseID = "f3", ""
+	s.gets(one, OK, 2)
+	s.plain(Released)
+	if st := s.status(); st.Owner != "eve" || st.Forced.Reason != "hangs" {
+		t.Fatalf("got %+v", st)
+	}
+}
+
+func TestReplaceBesideALine(t *testing.T) {
+	s := newStage(t)
+	with := func(c Acquire) Acquire {
+		c.Replace = true
+		return c
+	}
+	s.granted(with(try("ann", Exclusive)), 1, 1)
+	bob := wait("bob", Exclusive)
+	s.waits(bob, 1, 2)
+	s.gets(with(try("eve", Exclusive)), Held, 1) // no one passes the line
+	s.gets(leave{ID: subject, Owner: "bob", RequestID: "r-bob"}, OK, 2)
+	s.plain(Active)
+	s.granted(with(try("eve", Exclusive)), 2, 1)
+	fair := with(try("kim", Exclusive))
+	fair.Fair = true
+	s.granted(fair, 3, 1)
+	if o := s.gets(extend("eve", 2, "n1"), LeaseLost, 1); o.Lease.Token != token(2) {
+		t.Fatalf("got %+v", o)
+	}
+}
+
+func TestMoreReadersThanMay(t *testing.T) {
+	s := newStage(t)
+	for n := range int64(MaxHolders) {
+		c := try("ann", Shared)
+		c.RequestID = suffix(n + 1)
+		s.granted(c, n+1, int(min(n, 1))+1)
+	}
+	s.gets(try("bob", Shared), Held, 1)
+	s.gets(give("ann", 50), OK, 2)
+	s.granted(try("bob", Shared), MaxHolders+1, 2)
+	s.gets(ForceRelease{ID: subject, By: "root", Reason: "all", RequestID: "f1"}, OK, 2)
+	s.plain(Released)
+}
+
+// TestLargeLeasesAreBounded: what does not fit into a document is refused, and waits.
+func TestLargeLeasesAreBounded(t *testing.T) {
+	s := newStage(t)
+	labels := map[string]string{}
+	for i := range MaxMetadata {
+		labels[suffix(int64(i))] = strings.Repeat("x", MaxMetadataValueBytes)
+	}
+	n := int64(0)
+	for {
+		c := try("ann", Shared)
+		c.RequestID, c.Metadata = suffix(n), labels
+		if o := s.send(c); o.Code != OK {
+			if o.Code != Held || n < 5 || n > 10 {
+				t.Fatalf("%d: %+v", n, o)
+			}
+			break
+		}
+		n++
+	}
+	c := wait("bob", Exclusive)
+	c.Metadata = labels
+	s.gets(c, QueueFull, 1)
 }
