@@ -1,4 +1,4 @@
-// Package lock is the lock rule: exclusive leases on (tenant, key) with fencing tokens.
+// Package lock is the lock rule: leases on (tenant, key) with fencing tokens, of one holder at a time or of several.
 //
 // The rule is in rule.go: each command ([Acquire], [Renew], [Release], [ForceRelease]) is one conditional write, in the form
 // of package rule. state.go is what the lock's document says, outcome.go what a command returns. [Locks] runs the commands on
@@ -14,6 +14,10 @@
 //	                ▼               │               ▼
 //	            RELEASED ───────────┴──────────── EXPIRED
 //	                      acquire (token+1)
+//
+// That is the plain form of the document, with one lease. In shared form ([Shared], [Permits], [Rate], and [Acquire].Fair where requests wait)
+// it has several leases and a line of requests: several.go says what the document is then, several_rule.go what the commands
+// make of it, codec.go how it is stored. A command is refused by the plain condition first, and then decides on the document found.
 //
 // A lease is held while now < expires_at. The tokens of a key only ever increase: the first is the store's time in microseconds, so that
 // the document may be removed once the lock has been free for the retention (see [Options]).
