@@ -81,7 +81,8 @@ func New(store docstore.Store, o *Options) *Locks {
 	return l
 }
 
-// Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome. With Options.MaxPerTenant it is two for a
+// Acquire takes the lock; see [Acquire.Write]. One request to the store, whatever the outcome, or two for a lock in shared form. With
+// Options.MaxPerTenant it is one more for a
 // lock without a record while the tenant has not been counted, and those of the count. A request with WaitSeconds that is refused because
 // the lock is held waits for it, see [Locks.AcquireWithin].
 func (l *Locks) Acquire(ctx context.Context, c Acquire) (Outcome, error) {
@@ -160,20 +161,20 @@ func (c acquireNoting) Granted(s State, w rule.When) Outcome {
 	return c.Acquire.Granted(s, w)
 }
 
-// Renew moves the expiry of a lease; see [Renew.Write]. One request to the store, whatever the outcome.
+// Renew moves the expiry of a lease; see [Renew.Write]. One request to the store, two for one of several leases.
 func (l *Locks) Renew(ctx context.Context, c Renew) (Outcome, error) {
 	c.retention = l.retention
 	return l.run(ctx, c.ID, c)
 }
 
-// Release ends a lease; see [Release.Write]. One request to the store, whatever the outcome.
+// Release ends a lease; see [Release.Write]. One request to the store, two for one of several leases.
 func (l *Locks) Release(ctx context.Context, c Release) (Outcome, error) {
 	c.retention = l.retention
 	return l.run(ctx, c.ID, c)
 }
 
 // ForceRelease ends the current lease; see [ForceRelease.Write]. The caller of this method must have authorized the
-// administrator. One request to the store, whatever the outcome.
+// administrator. One request to the store, two for a lock in shared form.
 func (l *Locks) ForceRelease(ctx context.Context, c ForceRelease) (Outcome, error) {
 	c.retention = l.retention
 	return l.run(ctx, c.ID, c)

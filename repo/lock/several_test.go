@@ -330,9 +330,9 @@ func TestAFairLineOfAPlainLock(t *testing.T) {
 		t.Fatalf("got %+v", o)
 	}
 	s.waits(one, 1, 1) // has its place, which moves by nothing
-	patient := wait("kim", Exclusive)
-	patient.Fair = false // waits in line all the same
-	s.waits(patient, 2, 2)
+	plain := wait("kim", Exclusive)
+	plain.Fair = false // waits in line all the same
+	s.waits(plain, 2, 2)
 	if o := s.gets(extend("ann", 1, "n1"), OK, 1); !o.Replayed || o.Lease.Metadata["build"] != "7" || !o.Lease.AcquiredAt.Equal(epoch) {
 		t.Fatalf("got %+v", o)
 	}
@@ -343,10 +343,10 @@ func TestAFairLineOfAPlainLock(t *testing.T) {
 	s.gets(give("ann", 1), OK, 2)
 	s.granted(one, 2, 2)
 	s.gets(give("bob", 2), OK, 2)
-	s.granted(patient, 3, 2) // no one waits behind it
+	s.granted(plain, 3, 2) // no one waits behind it
 	s.plain(Active)
 	s.gets(extend("kim", 3, "n1"), OK, 1)
-	if o := s.gets(patient, OK, 1); !o.Replayed {
+	if o := s.gets(plain, OK, 1); !o.Replayed {
 		t.Fatalf("got %+v", o)
 	}
 	s.gets(give("kim", 3), OK, 1)
