@@ -380,7 +380,8 @@ func (e State) Valid() bool {
 
 // AcquireRequest defines model for AcquireRequest.
 type AcquireRequest struct {
-	// Fair Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. It asks for `wait_seconds`.
+	// Fair Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the request only tries,
+	// and gives up the place that it has.
 	Fair bool `json:"fair,omitempty"`
 
 	// Limit With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other modes.

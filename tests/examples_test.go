@@ -118,3 +118,70 @@ func TestIdempotencyExample(t *testing.T) {
 		t.Errorf("docs/idempotency.md shows another output: %v", err)
 	}
 }
+
+// TestPoolExample: six processes use three connections twice each; no two have the same one at a time, and the tokens of one connection increase.
+func TestPoolExample(t *testing.T) {
+	t.Parallel()
+	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/pool")))
+	has := regexp.MustCompile(`^(\w+) has the connection ([1-3]) with the token ([0-9]+)$`)
+	returns := regexp.MustCompile(`^(\w+) returns the connection ([1-3])$`)
+	uses, tokens, times := map[string]string{}, map[string]int64{}, map[string]int{}
+	for _, line := range lines {
+		if m := has.FindStringSubmatch(line); m != nil {
+			token, err := strconv.ParseInt(m[3], 10, 64)
+			if err != nil || uses[m[2]] != "" || token <= tokens[m[2]] {
+				t.Errorf("%q in %q: %v", line, lines, err)
+			}
+			uses[m[2]], tokens[m[2]] = m[1], token
+			times[m[1]]++
+		} else if m := returns.FindStringSubmatch(line); m != nil && uses[m[2]] == m[1] {
+			uses[m[2]] = ""
+		} else {
+			t.Errorf("%q in %q", line, lines)
+		}
+	}
+	for _, name := range []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot"} {
+		if times[name] != 2 {
+			t.Errorf("%s had a connection %d times: %q", name, times[name], lines)
+		}
+	}
+}
+
+// TestRateLimitExample: no call comes before the grants of earlier windows leave room for it.
+func TestRateLimitExample(t *testing.T) {
+	t.Parallel()
+	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/ratelimit")))
+	calls := regexp.MustCompile(`^([0-9]+) ms: (alpha|bravo|charlie) calls$`)
+	for i, line := range lines {
+		m := calls.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("%q in %q", line, lines)
+		}
+		if at, err := strconv.Atoi(m[1]); err != nil || at < i/4*2000-10 { // times are stored in milliseconds
+			t.Errorf("call %d comes after %d ms, %v: %q", i+1, at, err, lines)
+		}
+	}
+	if len(lines) != 12 {
+		t.Errorf("%d calls: %q", len(lines), lines)
+	}
+}
+
+// TestConfigExample: each reader reads whole versions, in order, until the last one; it ends with an error otherwise.
+func TestConfigExample(t *testing.T) {
+	t.Parallel()
+	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/config")))
+	said := regexp.MustCompile(`^(editor writes|web-[1-3] reads) version ([0-9])$`)
+	last := map[string]string{}
+	for _, line := range lines {
+		m := said.FindStringSubmatch(line)
+		if m == nil || m[2] <= last[m[1]] || m[1] != "editor writes" && m[2] > last["editor writes"] && m[2] != "0" {
+			t.Fatalf("%q in %q", line, lines)
+		}
+		last[m[1]] = m[2]
+	}
+	for _, who := range []string{"editor writes", "web-1 reads", "web-2 reads", "web-3 reads"} {
+		if last[who] != "4" {
+			t.Errorf("%s version %q at last: %q", who, last[who], lines)
+		}
+	}
+}

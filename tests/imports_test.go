@@ -95,6 +95,9 @@ var imports = map[string][]string{
 	"examples/idempotency": {"client", "functions/httpapi", "idempotency", "repo/docstore"},
 	"examples/leader":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/worker":      {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/pool":        {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/ratelimit":   {"client", "functions/httpapi", "locks", "repo/docstore"},
+	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},

@@ -18,6 +18,11 @@ func FuzzBody(f *testing.F) {
 		`{"request_id":"r1","owner_id":"ann","ttl_seconds":"30"}`,
 		`{"request_id":"\ud800","owner_id":"ann","ttl_seconds":1e1}`,
 		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30}x`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"mode":"shared","max_waiting":1}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"mode":"permits","limit":100,"lock_delay_seconds":3600}`,
+		`{"request_id":"r1","owner_id":"ann","mode":"rate","limit":1000,"window_seconds":86400}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"mode":"exclusive","fair":true,"replace":true,"wait_seconds":20}`,
+		`{"request_id":"r1","owner_id":"ann","ttl_seconds":30,"mode":"","limit":0,"window_seconds":0,"max_waiting":0}`,
 		`[[[[`, `{"a":1,"a":2}`, "\xff", ``, `null`, `{}`,
 	} {
 		f.Add([]byte(seed))

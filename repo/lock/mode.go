@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"cmp"
+
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
@@ -54,7 +56,7 @@ func (c Acquire) checkMode() error {
 	case c.MaxWaiting != 0 && !c.lines():
 		return field.Errorf("max_waiting", "belongs to a lock with a line: set fair, or a mode that has one")
 	}
-	return first(field.Range("wait_seconds", c.WaitSeconds, 0, MaxWaitSeconds), field.Range("max_waiting", c.MaxWaiting, 0, MaxWaiting),
+	return first(field.Range("wait_seconds", c.WaitSeconds, 0, MaxWaitSeconds), field.Range("max_waiting", cmp.Or(c.MaxWaiting, 1), 1, MaxWaiting),
 		field.Range("lock_delay_seconds", c.LockDelaySeconds, 0, MaxLockDelaySeconds))
 }
 

@@ -691,7 +691,7 @@ func (v *several) status(id ID, s State, now time.Time) Status {
 	if top != nil {
 		l := v.lease(id, *top, Active)
 		st.LeaseID, st.Owner, st.AcquiredAt, st.ExpiresAt = l.LeaseID, l.Owner, l.AcquiredAt, l.ExpiresAt
-		st.TTLSeconds, st.Metadata, st.Phase = l.TTLSeconds, l.Metadata, Active
+		st.TTLSeconds, st.Metadata, st.Phase, st.Mode = l.TTLSeconds, l.Metadata, Active, l.Mode
 		if !now.Before(l.ExpiresAt) {
 			st.Phase = Expired
 		}
