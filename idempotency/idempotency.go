@@ -206,7 +206,7 @@ func hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write(binary.AppendUvarint(nil, uint64(len(p))))
-		io.WriteString(h, p) //nolint:errcheck // a hash takes everything
+		h.Write([]byte(p))
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
@@ -275,10 +275,10 @@ func (c *call) land(f *flight) {
 	close(f.done)
 }
 
-// errNotStored is the failure of a run whose response is not stored.
-type errNotStored int
+// notStoredError is the failure of a run whose response is not stored.
+type notStoredError int
 
-func (e errNotStored) Error() string {
+func (e notStoredError) Error() string {
 	return fmt.Sprintf("the handler responded %d, which is not stored", int(e))
 }
 
@@ -325,7 +325,7 @@ func (c *call) first(f *flight, wait time.Duration) {
 		writing.end()
 		rec = writing
 		if !c.o.Store(rec.status, rec.sent) {
-			return "", errNotStored(rec.status)
+			return "", notStoredError(rec.status)
 		}
 		text, response, whole := newRecord(rec, c.o.Replay)
 		if kept = response; !whole {
@@ -372,7 +372,7 @@ func (c *call) first(f *flight, wait time.Duration) {
 		running(time.Second).send(c.w)
 		return
 	case rec != nil: // not stored, by choice or because the gate failed
-		if _, byChoice := errors.AsType[errNotStored](out.Err); !byChoice {
+		if _, byChoice := errors.AsType[notStoredError](out.Err); !byChoice {
 			c.o.Warn(c.r, fmt.Errorf("the response was sent and not stored; the handler may run again: %w", out.Err))
 		}
 		land()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -246,7 +247,7 @@ func TestNotStored(t *testing.T) {
 		n := 0
 		h := middleware(t, gate(docstore.NewMemory(nil)), nil).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			n++
-			w.Header().Set("X-Run", fmt.Sprint(n))
+			w.Header().Set("X-Run", strconv.Itoa(n))
 			w.WriteHeader(status)
 			if status != 204 {
 				fmt.Fprintf(w, "%d", n)
@@ -257,7 +258,7 @@ func TestNotStored(t *testing.T) {
 		if first.Code != status || second.Code != status || (n == 2) != again || first.Header().Get("X-Run") != "1" || replayed(second) == again {
 			t.Errorf("%d: %d, %d, %d runs, replayed %v", status, first.Code, second.Code, n, replayed(second))
 		}
-		if status != 204 && second.Body.String() != fmt.Sprint(n) {
+		if status != 204 && second.Body.String() != strconv.Itoa(n) {
 			t.Errorf("%d: %s", status, second.Body)
 		}
 		if w := post(h, "k1", "b"); w.Code != 422 {
@@ -268,7 +269,7 @@ func TestNotStored(t *testing.T) {
 		n := 0
 		var warned []string
 		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }}).
-			Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				if n++; n == 1 {
 					panic(value)
 				}
@@ -288,8 +289,11 @@ func TestNotStored(t *testing.T) {
 			t.Errorf("after a panic: %d, %d runs", w.Code, n)
 		}
 	}
-	chosen := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Store: func(s int, h http.Header) bool { return h.Get("X-Final") != "" }}).
-		Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Final", "1"); w.WriteHeader(503) }))
+	chosen := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Store: func(_ int, h http.Header) bool { return h.Get("X-Final") != "" }}).
+		Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Final", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
 	if post(chosen, "k1", ""); !replayed(post(chosen, "k1", "")) {
 		t.Error("Options.Store was not asked")
 	}

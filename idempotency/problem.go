@@ -45,5 +45,9 @@ func (p problem) send(w http.ResponseWriter) {
 		h.Set("Retry-After", strconv.Itoa(int((max(p.retryAfter, time.Second)+time.Second-1)/time.Second)))
 	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // text and numbers; a caller that hung up asks again
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // text and numbers
+	}
+	_, _ = w.Write(append(body, '\n')) // a caller that hung up asks again
 }

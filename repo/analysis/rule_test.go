@@ -457,15 +457,15 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		if most == 0 {
 			most = 5
 		}
-		print := ""
+		about := ""
 		if v := found[fFingerprint]; v != nil {
-			print = fmt.Sprintf("%T %v", v, v)
+			about = fmt.Sprintf("%T %v", v, v)
 		}
 		mine := fmt.Sprintf("%T %v", docstore.String(""), c.Fingerprint)
 		switch {
 		case !s.Exists && !c.Create:
 			return no(NotFound)
-		case c.Fingerprint != "" && print != "" && print != mine:
+		case c.Fingerprint != "" && about != "" && about != mine:
 			return no(Differs)
 		case finished: // BE-041-RULE-1
 			e := no(AlreadyFinished)

@@ -51,10 +51,10 @@ func (b *bench) begin(t *testing.T, owner, request string, change ...func(*run.B
 	return o
 }
 
-func (b *bench) finish(t *testing.T, owner string, token int64, result string) run.Outcome {
+func (b *bench) finish(t *testing.T, token int64, result string) run.Outcome {
 	t.Helper()
 	o, err := b.runs.Finish(t.Context(), run.Finish{
-		ID: order, Owner: owner, Token: token, Status: analysis.Ready, Result: result, KeepSeconds: 3600,
+		ID: order, Owner: "ann", Token: token, Status: analysis.Ready, Result: result, KeepSeconds: 3600,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestLifeOfARun(t *testing.T) {
 	if err != nil || o.Code != analysis.OK || !o.Grant.ExpiresAt.Equal(b.at.Add(20*time.Second)) || b.kept != 80*time.Second {
 		t.Errorf("refresh: %+v, %v, kept for %v", o, err, b.kept)
 	}
-	if done := b.finish(t, "ann", first.Grant.Token, "charge ch_1"); done.Code != analysis.OK || b.kept != time.Hour {
+	if done := b.finish(t, first.Grant.Token, "charge ch_1"); done.Code != analysis.OK || b.kept != time.Hour {
 		t.Errorf("finish: %+v, kept for %v", done, b.kept)
 	}
 	b.requests = 0
@@ -129,7 +129,7 @@ func TestRunIsTakenOver(t *testing.T) {
 	if second.Code != analysis.OK || second.Grant.Token != first.Grant.Token+1 || second.Grant.Runs != 2 || b.requests != 2 {
 		t.Fatalf("%+v, %d requests", second, b.requests)
 	}
-	if o := b.finish(t, "ann", first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another caller") {
+	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another caller") {
 		t.Errorf("the old holder finishes: %+v", o)
 	}
 	if o, err := b.runs.Refresh(t.Context(), run.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9, KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {
@@ -189,14 +189,14 @@ func TestRecordIsRemoved(t *testing.T) {
 	if n := prune(); n != 1 {
 		t.Errorf("removed %d after its time", n)
 	}
-	if o := b.finish(t, "ann", first.Grant.Token, "late"); o.Code != analysis.NotFound {
+	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.NotFound {
 		t.Errorf("a late finish: %+v", o)
 	}
 	second := b.begin(t, "bob", "r2", about("f2"))
 	if second.Code != analysis.OK || second.Grant.Token <= first.Grant.Token {
 		t.Errorf("a new run: %+v", second)
 	}
-	if o := b.finish(t, "ann", first.Grant.Token, "late"); o.Code != analysis.Lost {
+	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost {
 		t.Errorf("a late finish into the new run: %+v", o)
 	}
 }
@@ -217,7 +217,7 @@ func TestRunsAreNotAnalyses(t *testing.T) {
 	if d[analysis.ExpiryField] != nil || d["expiresAt"] != docstore.Value(docstore.FormatTime(b.at.Add(10*time.Second))) {
 		t.Errorf("the document: %v", d)
 	}
-	b.finish(t, "ann", first.Grant.Token, "")
+	b.finish(t, first.Grant.Token, "")
 	p, _ = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "shop"})
 	if d := p.Entries[0].Doc; d["expiresAt"] != nil || d["lockOwner"] != nil {
 		t.Errorf("the finished document: %v", d)

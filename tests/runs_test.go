@@ -1,0 +1,145 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/idempotency"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	runrule "github.com/leasehold-dev/leasehold/repo/run" // package tests has a function of that name
+)
+
+// TestIdempotencyOnEveryStore: through a server on each store, 64 requests with one key, sent to four web servers at once, are one run and 64
+// equal responses. Another payload is refused, and a run whose process died is taken over, with a higher token.
+func TestIdempotencyOnEveryStore(t *testing.T) {
+	t.Parallel()
+	for name, backend := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env, args := backend(t)
+			p := launch(t, env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+			c, err := client.New(p.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var runs atomic.Int64
+			payments := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n := runs.Add(1)
+				body, _ := io.ReadAll(r.Body)
+				time.Sleep(300 * time.Millisecond)
+				w.WriteHeader(http.StatusCreated)
+				_, _ = fmt.Fprintf(w, "payment %d: %s", n, body)
+			})
+			var shops []http.Handler
+			for range 4 {
+				m, err := idempotency.New(c.Runs("acme"), func(*http.Request) string { return "" }, &idempotency.Options{Wait: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				shops = append(shops, m.Wrap(payments))
+			}
+			pay := func(i int, key, order string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(order))
+				r.Header.Set(idempotency.Header, key)
+				w := httptest.NewRecorder()
+				shops[i%4].ServeHTTP(w, r)
+				return w
+			}
+			var all sync.WaitGroup
+			got := make([]*httptest.ResponseRecorder, 64)
+			for i := range got {
+				all.Go(func() { got[i] = pay(i, "k1", "höhe \x00\xff") })
+			}
+			all.Wait()
+			for i, w := range got {
+				if w.Code != http.StatusCreated || w.Body.String() != "payment 1: höhe \x00\xff" {
+					t.Errorf("%d: %d %q", i, w.Code, w.Body)
+				}
+			}
+			if w := pay(1, "k1", "more"); w.Code != http.StatusUnprocessableEntity || runs.Load() != 1 {
+				t.Errorf("another payload: %d %s, %d runs", w.Code, w.Body, runs.Load())
+			}
+
+			gate := c.Runs("acme")
+			dead, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "r1", Owner: "dies", RequestID: "r1", TTL: 2 * time.Second, Fingerprint: "f1"})
+			if err != nil || !dead.Acquired {
+				t.Fatalf("%+v, %v", dead, err)
+			}
+			out, err := gate.Run(t.Context(), "r1", func(_ context.Context, l once.Lock) (string, error) {
+				if l.Token <= dead.Lock.Token {
+					t.Errorf("token %d after %d", l.Token, dead.Lock.Token)
+				}
+				return "done", nil
+			}, &once.Options{Owner: "lives", Wait: time.Minute, Fingerprint: "f1"})
+			if err != nil || out.Status != once.Ready {
+				t.Errorf("%+v, %v", out, err)
+			}
+			if err := gate.Finish(t.Context(), dead.Lock, once.Result{Result: "late"}); !once.IsLost(err) {
+				t.Errorf("a late finish: %v", err)
+			}
+			out, err = gate.Run(t.Context(), "r1", func(context.Context, once.Lock) (string, error) { panic("it must not run") }, &once.Options{Fingerprint: "f1"})
+			if err != nil || out.Status != once.AlreadyFinished || out.Result != "done" {
+				t.Errorf("%+v, %v", out, err)
+			}
+		})
+	}
+}
+
+// TestRunCostsOnDynamoDB: one request and one unit for each command of a run, although the table has an index for the sweep: a run is not in it.
+func TestRunCostsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := dynamodbtest.New(nil)
+		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+		gate := direct.Runs(runrule.New(store, nil), "acme", 0)
+		fingerprint := strings.Repeat("f", 43)
+		var lock once.Lock
+		for _, step := range []struct {
+			name string
+			do   func() error
+		}{
+			{"begin", func() error {
+				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-3-4711", RequestID: "r1", TTL: 30 * time.Second, Fingerprint: fingerprint})
+				lock = g.Lock
+				return err
+			}},
+			{"refresh", func() error { _, err := gate.Refresh(t.Context(), lock, 30*time.Second); return err }},
+			{"begin of another", func() error {
+				_, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2", TTL: 30 * time.Second, Fingerprint: fingerprint})
+				return err
+			}},
+			{"finish", func() error { return gate.Finish(t.Context(), lock, once.Result{Result: strings.Repeat("x", 300)}) }},
+			{"begin again", func() error {
+				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2", TTL: 30 * time.Second, Fingerprint: fingerprint})
+				if len(g.Result.Result) != 300 {
+					t.Errorf("%+v", g)
+				}
+				return err
+			}},
+		} {
+			server.ResetCounts()
+			before := server.Consumed()
+			if err := step.do(); err != nil {
+				t.Fatal(err)
+			}
+			after := server.Consumed()
+			if got := fmt.Sprintf("%v, %v read and %v write units", server.Requests(), after.Read-before.Read, after.Write-before.Write); got != "map[UpdateItem:1], 0 read and 1 write units" {
+				t.Errorf("%s: %s", step.name, got)
+			}
+		}
+	})
+}
