@@ -23,7 +23,8 @@ type Lock struct {
 	o       LockOptions
 	token   int64
 	permit  int
-	working bool // Do knows when its work ends
+	request contracts.AcquireRequest // of which it is the lease
+	working bool                     // Do knows when its work ends
 	most    term.Moment
 	term    *term.Term
 
@@ -57,7 +58,7 @@ func (c *Client) hold(
 	ctx, calling context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
 ) (*Lock, error) {
 	l := &Lock{
-		client: c, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit), working: working, finished: make(chan struct{}), leave: leave,
+		client: c, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit), request: a.request, working: working, finished: make(chan struct{}), leave: leave,
 		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: got.ExpiresAt, end: asked.End(a.lasts(got)),
 		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()},
 	}
@@ -203,7 +204,7 @@ func (l *Lock) renewals(due term.Moment) {
 			return l.client.provider.Renew(ctx, l.key, request)
 		})
 		if err == nil {
-			err = renewed(got, l.key, r)
+			err = l.renewed(got)
 		}
 		if ctx.Err() != nil {
 			return

@@ -1,8 +1,10 @@
 package locks_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -39,6 +41,8 @@ var nasties = map[string]func(w http.ResponseWriter, r *http.Request, body strin
 	"another token":            replace(`"fencing_token":\d+`, `"fencing_token":-7`),
 	"a lease that has ended":   replace(`"state":"ACTIVE"`, `"state":"EXPIRED"`),
 	"a lease without an end":   replace(`"remaining_ms":\d+,`, ``),
+	"a lease in another mode":  replace(`"metadata":`, `"mode":"rate","metadata":`),
+	"a permit of none":         replace(`"metadata":`, `"permit":7,"metadata":`),
 }
 
 func send(w http.ResponseWriter, status int, contentType, body string) {
@@ -58,9 +62,19 @@ func replace(old, now string) func(http.ResponseWriter, *http.Request, string) {
 // nastyClient is a client of a server that carries out each command, and responds to those of a name with something else.
 func nastyClient(t *testing.T, store docstore.Store, command string, nasty func(http.ResponseWriter, *http.Request, string)) *locks.Client {
 	t.Helper()
+	return nastyClientOf(t, store, func(path, _ string) bool { return strings.HasSuffix(path, command) }, nasty)
+}
+
+// nastyClientOf is the same for the requests that are chosen by path and body.
+func nastyClientOf(
+	t *testing.T, store docstore.Store, chosen func(path, body string) bool, nasty func(http.ResponseWriter, *http.Request, string),
+) *locks.Client {
+	t.Helper()
 	right := httpapi.New(store, httpapi.Development{}, nil)
 	server := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, command) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !chosen(r.URL.Path, string(body)) {
 			right.ServeHTTP(w, r)
 			return
 		}
@@ -127,6 +141,56 @@ func TestNastyServer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNastyServerWhileWaiting: the same for requests that wait, in every mode. No one has the lock while another has it, no call hangs, and in the end
+// nothing is held.
+func TestNastyServerWhileWaiting(t *testing.T) {
+	for mode, o := range map[string]locks.LockOptions{
+		"exclusive": {}, "fair": {Fair: true}, "shared": {Shared: true}, "permits": {Permits: 1}, "replace": {Replace: true},
+	} {
+		for name, nasty := range nasties {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := docstore.NewMemory(nil)
+					holder := nastyClient(t, store, "/nothing", nasty)
+					first := o
+					first.Shared, first.Replace = false, false
+					held, err := holder.TryLock(background, "deploy", &first)
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.AfterFunc(time.Minute, func() { _ = held.Unlock(background) })
+					c := nastyClientOf(t, store, func(_, body string) bool { return strings.Contains(body, `"wait_seconds"`) }, nasty)
+					begin := time.Now()
+					o := o
+					o.Wait = 2 * time.Minute
+					l, err := c.Lock(background, "deploy", &o)
+					took := time.Since(begin)
+					switch {
+					case err == nil && took < time.Minute:
+						t.Errorf("acquired after %v", took)
+					case err == nil:
+						if err := l.Unlock(background); err != nil {
+							t.Error(err)
+						}
+					case took > 2*time.Minute+time.Second:
+						t.Errorf("%v after %v", err, took)
+					}
+					if err := c.Close(background); err != nil && !errors.Is(err, locks.ErrNotReleased) {
+						t.Error(err)
+					}
+					time.Sleep(2 * time.Minute)
+					right := nastyClient(t, store, "/nothing", nasty)
+					if l, err := right.TryLock(background, "deploy", nil); err != nil {
+						t.Errorf("in the end: %v", err)
+					} else if err := l.Unlock(background); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -40,6 +40,8 @@ type job struct {
 	Wait            int // 0: until GiveUp
 	GiveUp          int // when its context ends, after Begin; 0: never
 	Handle, Ignores bool
+	Shared, Fair    bool // in a story with modes
+	MaxWaiting      int  // the same
 }
 
 // story is a random program.
@@ -48,9 +50,27 @@ type story struct {
 	Fates []int // of the requests, in the order of their arrival
 	Delay []int // of those that are late
 	Close int   // when the clients are closed
+	Modes bool  // key-0 is for readers and a writer, key-1 has two permits
 }
 
-func stories() *rapid.Generator[story] {
+// options are those of a job.
+func (s story) options(j job) *locks.LockOptions {
+	o := &locks.LockOptions{Wait: time.Duration(j.Wait) * unit}
+	if !s.Modes {
+		return o
+	}
+	if j.Key == 1 {
+		o.Permits = 2
+	} else {
+		o.Shared, o.Fair = j.Shared, j.Fair
+	}
+	if o.Permits > 0 || o.Shared || o.Fair {
+		o.MaxWaiting = j.MaxWaiting
+	}
+	return o
+}
+
+func stories(modes bool) *rapid.Generator[story] {
 	return rapid.Custom(func(t *rapid.T) story {
 		return story{
 			Jobs: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) job {
@@ -58,8 +78,10 @@ func stories() *rapid.Generator[story] {
 					Client: rapid.IntRange(0, 2).Draw(t, "client"), Key: rapid.IntRange(0, 1).Draw(t, "key"), Begin: rapid.IntRange(0, 300).Draw(t, "begin"),
 					Hold: rapid.IntRange(0, 150).Draw(t, "hold"), Wait: rapid.IntRange(0, 100).Draw(t, "wait"), GiveUp: rapid.IntRange(0, 200).Draw(t, "give up"),
 					Handle: rapid.Bool().Draw(t, "handle"), Ignores: rapid.Bool().Draw(t, "ignores"),
+					Shared: modes && rapid.Bool().Draw(t, "shared"), Fair: modes && rapid.Bool().Draw(t, "fair"),
+					MaxWaiting: max(0, rapid.IntRange(-4, 4).Draw(t, "max waiting")),
 				}
-			}), 1, 12).Draw(t, "jobs"),
+			}), 1, 12).Draw(t, "jobs"), Modes: modes,
 			Fates: rapid.SliceOfN(rapid.IntRange(fine-fates, fates-1), 0, 80).Draw(t, "fates"),
 			Delay: rapid.SliceOfN(rapid.IntRange(0, 80), 1, 10).Draw(t, "delay"),
 			Close: rapid.IntRange(50, 600).Draw(t, "close"),
@@ -161,7 +183,12 @@ func (s story) run() error {
 
 	var mu sync.Mutex
 	events := make([][]locks.Event, clients)
-	held := map[*locks.Lock]string{} // by which client
+	type holding struct {
+		name    string // of the client
+		shared  bool
+		permits int
+	}
+	held := map[*locks.Lock]holding{}
 	var all [clients]*locks.Client
 	for i := range all {
 		var err error
@@ -176,23 +203,36 @@ func (s story) run() error {
 	look := func() { // what a lock's context says is true
 		mu.Lock()
 		defer mu.Unlock()
-		holder := map[string]string{}
-		for l, name := range held {
+		readers, others := map[string]int{}, map[string][]int{} // by key; permits
+		for l, by := range held {
 			if locks.Check(l.Context()) != nil {
 				continue
 			}
-			if before, taken := holder[l.Key()]; taken {
-				t.failf("%s and %s hold %s", before, name, l.Key())
+			switch {
+			case by.shared:
+				readers[l.Key()]++
+			case slices.Contains(others[l.Key()], l.Permit()):
+				t.failf("two hold %s, permit %d, at a time; one is %s", l.Key(), l.Permit(), by.name)
+			default:
+				others[l.Key()] = append(others[l.Key()], l.Permit())
 			}
-			holder[l.Key()] = name
-			if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: l.Key()}); err != nil || state.Phase != lock.Active || state.Owner != name {
-				t.failf("%s believes that it holds %s: it is %s by %s, %v", name, l.Key(), state.Phase, state.Owner, err)
+			if n := len(others[l.Key()]); n > max(1, by.permits) || n > 0 && readers[l.Key()] > 0 {
+				t.failf("%d readers and %d others hold %s", readers[l.Key()], n, l.Key())
+			}
+			state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: l.Key()})
+			holds := state.Owner == by.name
+			if len(state.Holders) > 0 {
+				holds = slices.ContainsFunc(state.Holders, func(h lock.Holder) bool { return h.Owner == by.name && h.Permit == int64(l.Permit()) })
+			}
+			if err != nil || state.Phase != lock.Active || !holds {
+				t.failf("%s believes that it holds %s: %+v, %v", by.name, l.Key(), state, err)
 			}
 		}
 	}
 	hold := func(l *locks.Lock, j job) {
+		o := s.options(j)
 		mu.Lock()
-		held[l] = fmt.Sprint("client-", j.Client)
+		held[l] = holding{fmt.Sprint("client-", j.Client), o.Shared, o.Permits}
 		mu.Unlock()
 		look()
 		if j.Ignores {
@@ -220,7 +260,7 @@ func (s story) run() error {
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(j.GiveUp)*unit)
 				defer cancel()
 			}
-			o := &locks.LockOptions{Wait: time.Duration(j.Wait) * unit}
+			o := s.options(j)
 			if !j.Handle {
 				var ran, protected bool
 				err := all[j.Client].Do(ctx, key(j.Key), o, func(_ context.Context, l *locks.Lock) error {
@@ -270,15 +310,15 @@ func (s story) run() error {
 	f.mu.Unlock()
 	time.Sleep(time.Minute)
 	for i := range 2 {
-		if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: key(i)}); err != nil || state.Phase == lock.Active {
-			t.failf("%s is %s by %s at the end, %v", key(i), state.Phase, state.Owner, err)
+		if state, _, err := rule.Get(context.Background(), lock.ID{Tenant: "acme", Key: key(i)}); err != nil || state.Phase == lock.Active || len(state.Waiting) > 0 {
+			t.failf("%s is %s by %s at the end, with %d in line, %v", key(i), state.Phase, state.Owner, len(state.Waiting), err)
 		}
 	}
 	if most := 1000; f.n > most {
 		t.failf("%d requests", f.n)
 	}
 	for i, e := range events {
-		if err := inOrder(e); err != nil {
+		if err := inOrder(e, !s.Modes); err != nil {
 			t.failf("client %d: %w", i, err)
 		}
 	}
@@ -288,7 +328,9 @@ func (s story) run() error {
 // inOrder says what is wrong with the events of a client. Of each token:
 //
 //	Acquired (Renewed | RenewalFailed)* [Lost] [ReleaseFailed* Released | ReleaseFailed]
-func inOrder(events []locks.Event) error {
+//
+// Where one client has a key once at a time, its tokens rise.
+func inOrder(events []locks.Event, once bool) error {
 	const (
 		held = iota + 1
 		lost
@@ -321,7 +363,7 @@ func inOrder(events []locks.Event) error {
 		}
 		state[id] = to
 		if e.What == locks.Acquired {
-			if e.Token <= highest[e.Key] {
+			if once && e.Token <= highest[e.Key] {
 				return fmt.Errorf("token %d after %d", e.Token, highest[e.Key])
 			}
 			highest[e.Key] = e.Token
@@ -337,9 +379,15 @@ func inOrder(events []locks.Event) error {
 
 // TestStories: whatever becomes of requests, a lock whose context lives is held, no two clients hold one at a time, nothing is held in the end, and the
 // events say so in their order.
-func TestStories(t *testing.T) {
+func TestStories(t *testing.T) { checkStories(t, false) }
+
+// TestStoriesOfModes: the same for readers and writers, fair or not, and for permits: no two have one permit, and no writer is beside another.
+func TestStoriesOfModes(t *testing.T) { checkStories(t, true) }
+
+func checkStories(t *testing.T, modes bool) {
+	t.Helper()
 	rapid.Check(t, func(r *rapid.T) {
-		s := stories().Draw(r, "story")
+		s := stories(modes).Draw(r, "story")
 		var err error
 		synctest.Test(t, func(*testing.T) { err = s.run() })
 		if err != nil {

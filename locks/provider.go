@@ -75,9 +75,13 @@ func acquired(got contracts.Lease, key string, r contracts.AcquireRequest) error
 	return valid(got, (lease.Asked{Key: key, Owner: r.OwnerID}).Acquired(r, got))
 }
 
-// renewed says what is wrong with a response that should be the caller's lease.
-func renewed(got contracts.Lease, key string, r contracts.RenewRequest) error {
-	return valid(got, (lease.Asked{Key: key, Owner: r.OwnerID, Token: r.FencingToken}).Granted(got))
+// renewed says what is wrong with a response that should be the lease of a lock.
+func (l *Lock) renewed(got contracts.Lease) error {
+	err := (lease.Asked{Key: l.key, Owner: l.release.OwnerID, Token: l.token}).Acquired(l.request, got)
+	if err == nil && got.Permit != int64(l.permit) {
+		err = fmt.Errorf("the lease has the permit %d, not %d", got.Permit, l.permit)
+	}
+	return valid(got, err)
 }
 
 // valid is err, which is what is wrong with the response, unless that is about a lease that has expired.
