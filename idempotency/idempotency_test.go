@@ -404,6 +404,7 @@ func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := docstore.NewMemory(nil)
 		cut := &severed{Gate: gate(store)}
+		var mu sync.Mutex
 		var tokens []int64
 		handler := func(takes time.Duration) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -411,12 +412,15 @@ func TestTakeover(t *testing.T) {
 				if !ok {
 					t.Error("no fencing token")
 				}
+				mu.Lock()
 				tokens = append(tokens, token)
+				n := len(tokens)
+				mu.Unlock()
 				select {
 				case <-time.After(takes):
 				case <-r.Context().Done(): // the lock is lost
 				}
-				fmt.Fprintf(w, "run %d", len(tokens))
+				fmt.Fprintf(w, "run %d", n)
 			})
 		}
 		dying := middleware(t, cut, &idempotency.Options{Wait: -1}).Wrap(handler(time.Hour))
