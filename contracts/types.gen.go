@@ -1125,7 +1125,7 @@ type Lock struct {
 	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay.
 	FreeAt Time `json:"free_at,omitempty"`
 
-	// History The last leases that have ended, the latest first.
+	// History The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists.
 	History []PastLease `json:"history,omitempty"`
 
 	// Holders With several leases, or a line: those that last. The members above are of the latest one.
@@ -1191,7 +1191,7 @@ type LockPage struct {
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
-// LockRefusal Who was refused last, if the server records that.
+// LockRefusal Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists.
 type LockRefusal struct {
 	// At ISO 8601, UTC, milliseconds.
 	At      Time   `json:"at"`
@@ -1496,7 +1496,7 @@ type PastLease struct {
 	// EndedAt ISO 8601, UTC, milliseconds.
 	EndedAt Time `json:"ended_at"`
 
-	// EndedBy With `forced`: the administrator, cut to 32 bytes.
+	// EndedBy With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes.
 	EndedBy string `json:"ended_by,omitempty"`
 
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in

@@ -21,7 +21,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// valueBytes is the size of a value as DynamoDB counts it: text and numbers by their content, and three bytes for a map with one
+// valueBytes is the size of a value as DynamoDB counts it: text and numbers by their content, a byte for true or false, and three bytes for a map with one
 // for each entry.
 func valueBytes(t *testing.T, v types.AttributeValue) int {
 	t.Helper()
@@ -30,6 +30,8 @@ func valueBytes(t *testing.T, v types.AttributeValue) int {
 		return len(v.Value)
 	case *types.AttributeValueMemberN:
 		return (len(v.Value)+1)/2 + 1
+	case *types.AttributeValueMemberBOOL:
+		return 1
 	case *types.AttributeValueMemberM:
 		n := 3
 		for k, e := range v.Value {
@@ -78,6 +80,54 @@ func TestItemOfALock(t *testing.T) {
 			t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md, and keep below 1024", plain, forced)
 		}
 	})
+}
+
+// TestItemOfALockWithHistory: the leases that a lock remembers beside the latest one, and its policies, do not make it larger than a KiB, whatever its
+// names and labels take, unless it would be without them. The second number is how many leases there is room for.
+func TestItemOfALockWithHistory(t *testing.T) {
+	for _, c := range []struct {
+		names, labels, remembered int
+		more                      lock.Acquire
+	}{
+		{12, 11, 2, lock.Acquire{}},
+		{12, 90, 2, lock.Acquire{}},
+		{12, 91, 1, lock.Acquire{}},
+		{12, 236, 1, lock.Acquire{}},
+		{12, 237, 0, lock.Acquire{}},
+		{32, 30, 2, lock.Acquire{}},
+		{32, 142, 1, lock.Acquire{Replace: true, LockDelaySeconds: 3600}},
+		{32, 143, 0, lock.Acquire{Replace: true, LockDelaySeconds: 3600}},
+		{64, 80, 1, lock.Acquire{}},
+		{100, 11, 0, lock.Acquire{}},
+	} {
+		t.Run(fmt.Sprintf("names of %d, labels of %d", c.names, c.labels), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+				locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
+				server.ResetCounts()
+				largest := 0
+				plain, forced := suite.Used{Names: c.names, Labels: c.labels, Reason: 20, Acquire: c.more}.Lock(t, locks, func(d time.Duration) { time.Sleep(d) }, func() int {
+					if took := server.Requests()["UpdateItem"]; took == 1 && server.Consumed().Write != 1 {
+						t.Errorf("a command was billed %v units", server.Consumed().Write)
+					}
+					size := itemBytes(t, client)
+					largest = max(largest, size)
+					server.ResetCounts()
+					return size
+				})
+				if documented := c.names == 12 && c.labels == 90; largest > 1024 || documented && (plain > 798 || forced > 878) {
+					t.Errorf("%d bytes, %d after force-releases, %d at most: correct docs/stores.md, and keep below 1024", plain, forced, largest)
+				}
+				p, err := locks.List(t.Context(), lock.List{Tenant: "tenant" + strings.Repeat("x", c.names-6)})
+				if err != nil || len(p.Locks) != 1 {
+					t.Fatal(p, err)
+				}
+				s, _, err := locks.Get(t.Context(), lock.ID{Tenant: p.Locks[0].Tenant, Key: p.Locks[0].Key})
+				if err != nil || len(s.History) != c.remembered+1 { // the latest was ended, too
+					t.Errorf("%d leases: %+v, %v", len(s.History), s.History, err)
+				}
+			})
+		})
+	}
 }
 
 // acceptAll is a queue.

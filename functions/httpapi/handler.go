@@ -48,6 +48,9 @@ type Options struct {
 	// members that left: from lock.MinRetention to lock.KeepForever. 0 means lock.DefaultRetention.
 	Retention time.Duration
 
+	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
+	RecordRefusals time.Duration
+
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 
@@ -67,6 +70,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.locks = lock.New(store, &lock.Options{
 		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
+		RecordRefusals: o.RecordRefusals,
 	})
 	a.analyses = analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.runs = run.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})

@@ -120,6 +120,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Retention },
 	},
 	{
+		Env: "LEASEHOLD_RECORD_REFUSALS", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Entries: apis,
+		Help: "Keep with each lock who was refused it last, and when. That costs a write when a request is refused, for each lock once in this time at " +
+			"the most, by each process. 0s records nothing.",
+		field: func(c *Config) any { return &c.RecordRefusals },
+	},
+	{
 		Env: "LEASEHOLD_DATA", Group: groupSQLite, Type: File, Placeholder: "DIR", Entries: onStores,
 		Help:  "Folder of the database file. The default is Leasehold's folder in the user's data folder.",
 		field: func(c *Config) any { return &c.Data },

@@ -14,11 +14,26 @@ import (
 // and after some, once their reasons are gone. pass lets time pass for the store.
 func UsedLock(t *testing.T, locks *lock.Locks, pass func(time.Duration), size func() int) (plain, forced int) {
 	t.Helper()
-	name := func(of string) string { return of + strings.Repeat("x", 64-len(of)) }
+	return Used{Names: 64, Labels: 256, Reason: 512}.Lock(t, locks, pass, size)
+}
+
+// Used says how long what a used lock stores is, in bytes.
+type Used struct {
+	Names   int // of the tenant, the key, the owners and the administrator: 6 at least
+	Labels  int // 11 at least
+	Reason  int
+	Acquire lock.Acquire // what else acquires say
+}
+
+// Lock is [UsedLock] of a lock like this.
+func (u Used) Lock(t *testing.T, locks *lock.Locks, pass func(time.Duration), size func() int) (plain, forced int) {
+	t.Helper()
+	name := func(of string) string { return of + strings.Repeat("x", u.Names-len(of)) }
 	requests := 0
 	request := func() string { requests++; return fmt.Sprintf("%08d-0000-4000-8000-000000000000", requests) }
 	id := lock.ID{Tenant: name("tenant"), Key: name("key")}
-	metadata := map[string]string{"build": strings.Repeat("b", 123), "commit": strings.Repeat("c", 122)}
+	text := u.Labels - len("build") - len("commit")
+	metadata := map[string]string{"build": strings.Repeat("b", text-text/2), "commit": strings.Repeat("c", text/2)}
 	done := func(o lock.Outcome, err error) lock.Outcome {
 		t.Helper()
 		if err != nil || o.Code != lock.OK {
@@ -31,9 +46,9 @@ func UsedLock(t *testing.T, locks *lock.Locks, pass func(time.Duration), size fu
 		if n > 9 {
 			largest = &forced
 		}
-		o := done(locks.Acquire(t.Context(), lock.Acquire{
-			ID: id, Owner: name("owner"), RequestID: request(), TTLSeconds: 86_400, Metadata: metadata,
-		}))
+		c := u.Acquire
+		c.ID, c.Owner, c.RequestID, c.TTLSeconds, c.Metadata = id, name("owner"), request(), 86_400, metadata
+		o := done(locks.Acquire(t.Context(), c))
 		*largest = max(*largest, size())
 		for range 6 {
 			pass(time.Second)
@@ -43,7 +58,10 @@ func UsedLock(t *testing.T, locks *lock.Locks, pass func(time.Duration), size fu
 			*largest = max(*largest, size())
 		}
 		if n > 8 && n%2 == 1 {
-			done(locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: name("root"), Reason: strings.Repeat("r", 512), RequestID: request()}))
+			done(locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: name("root"), Reason: strings.Repeat("r", u.Reason), RequestID: request()}))
+			if delay := u.Acquire.LockDelaySeconds; delay > 0 {
+				pass(time.Duration(delay)*time.Second + 10*time.Second) // after an hour, clocks may be unsure by some seconds
+			}
 			continue
 		}
 		done(locks.Release(t.Context(), lock.Release{ID: id, Owner: name("owner"), Token: o.Lease.Token, RequestID: request()}))

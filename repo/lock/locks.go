@@ -24,6 +24,7 @@ type Locks struct {
 	census     *census.Census
 	working    func(ctx context.Context, tenant string, do func(context.Context) error) error
 	waits      *waits
+	refusals   refusals
 }
 
 // Bounds of [Options].Retention.
@@ -59,6 +60,10 @@ type Options struct {
 	// return an error instead, which is then that of the acquire. A request that waits for its lock takes many steps, with long
 	// pauses between them. nil: do is called.
 	Working func(ctx context.Context, tenant string, do func(context.Context) error) error
+
+	// RecordRefusals makes the document of a lock say who was refused last (Status.Refused). It costs one write more when an acquire is refused,
+	// for each lock and process once in this time at the most. 0: nothing is recorded.
+	RecordRefusals time.Duration
 }
 
 // New returns the lock commands on a store. Options may be nil.
@@ -77,6 +82,7 @@ func New(store docstore.Store, o *Options) *Locks {
 	if o != nil {
 		l.census = census.New(store, Kind, o.MaxPerTenant, l.now)
 		l.waits.stop, l.working = o.Stop, o.Working
+		l.refusals = refusals{every: max(o.RecordRefusals, 0), store: store, now: l.now, last: map[docstore.Key]time.Time{}}
 	}
 	return l
 }
@@ -206,5 +212,7 @@ func (l *Locks) Get(ctx context.Context, id ID) (status Status, found bool, err 
 	if err != nil {
 		return Status{}, false, err
 	}
-	return id.status(s, r.At), s.Phase != None, nil
+	status = id.status(s, r.At)
+	status.History, status.Refused = s.ended(r.At), s.Refused
+	return status, s.Phase != None, nil
 }

@@ -49,8 +49,8 @@ type Status struct {
 	FreeAt        time.Time // until then the lock stays closed, see Acquire.LockDelaySeconds; zero if it does not
 	Holders       []Holder  // with several leases, or a line: the leases that last, by token. The fields above are of the latest lease
 	Waiting       []Waiter  // the line, the next one first
-	History       []Past    // the last leases that have ended, the latest first
-	Refused       Refused   // who was refused last, if that is recorded; zero if no one was
+	History       []Past    // by Get: the last leases that have ended, the latest first
+	Refused       Refused   // by Get: who was refused last, if that is recorded; zero if no one was
 }
 
 // Holder is one lease of a lock that can have several.
@@ -80,7 +80,7 @@ type Past struct {
 	AcquiredAt time.Time
 	EndedAt    time.Time
 	Ended      Ended
-	By         string // with EndedForced: the administrator, cut to MaxPastBytes
+	By         string // with EndedForced the administrator, with EndedReplaced who replaced it; cut to MaxPastBytes
 }
 
 // MaxPastBytes is how much of a name a [Past] keeps.
@@ -99,7 +99,7 @@ const (
 
 // Refused is who was refused, and when.
 type Refused struct {
-	Owner string
+	Owner string // cut to MaxPastBytes
 	At    time.Time
 }
 

@@ -82,8 +82,9 @@ type Acquire struct {
 	// LeaseID becomes the new lease's ID. [Locks] fills it in when it is empty.
 	LeaseID string
 
-	retention time.Duration
-	set       string // of an [AcquireSet]: all of its keys; otherwise empty
+	retention       time.Duration
+	set             string // of an [AcquireSet]: all of its keys; otherwise empty
+	recordsRefusals bool
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -141,6 +142,7 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 	}
 	acquires.Remember(w.Set, c.request())
 	c.setPolicies(&w)
+	c.rememberLeases(&w)
 	return w
 }
 
@@ -337,6 +339,7 @@ func (c ForceRelease) Write() docstore.Write {
 			fForcedBy:     docstore.String(c.By),
 			fForcedReason: docstore.String(c.Reason),
 			fForcedAt:     docstore.Now,
+			fByCut:        docstore.String(cut(c.By)),
 		},
 		Keep: keep(0, c.retention),
 	}

@@ -60,9 +60,49 @@ type history struct {
 	metadata                    map[string]string
 	forced                      Forced // how the latest lease was ended
 	replaceable                 bool
-	delay                       int64 // until it is released by its owner
+	delay                       int64   // until it is released by its owner
+	former                      []ended // the leases before the latest, oldest first
 
 	acquires, renewals, releases, forces []sent
+}
+
+// ended is a lease with its end.
+type ended struct {
+	owner                       string
+	acquired, expires, released time.Time
+	how                         Ended
+	at                          time.Time
+	by                          string // the administrator, or who replaced it
+}
+
+// genFormer draws the leases before one that was acquired at a time by an owner.
+func genFormer(next time.Time, by string) *rapid.Generator[[]ended] {
+	return rapid.Custom(func(t *rapid.T) (former []ended) {
+		next, by := next, by
+		for range rapid.IntRange(0, 3).Draw(t, "former") {
+			some := func() time.Duration { return time.Duration(rapid.Int64Range(0, 2).Draw(t, "ms")) * time.Millisecond }
+			e := ended{
+				owner: genOwner.Draw(t, "owner"), acquired: next.Add(-some()), expires: next.Add(some() - time.Millisecond),
+				how: rapid.SampledFrom([]Ended{EndedReleased, EndedExpired, EndedForced, EndedReplaced}).Draw(t, "ended"),
+			}
+			switch e.how {
+			case EndedForced, EndedReleased:
+				e.released = next.Add(-some())
+				if e.at = e.released; e.how == EndedForced {
+					e.by = genOwner.Draw(t, "by")
+				}
+			case EndedExpired:
+				e.expires = next.Add(-some())
+				e.at = e.expires
+			case EndedReplaced:
+				e.expires = next.Add(time.Millisecond + some())
+				e.at, e.by = next, by
+			}
+			former = append([]ended{e}, former...)
+			next, by = e.acquired, e.owner
+		}
+		return former
+	})
 }
 
 func genSent(token *rapid.Generator[int64]) *rapid.Generator[sent] {
@@ -97,6 +137,7 @@ var genHistory = rapid.Custom(func(t *rapid.T) history {
 	h.ttl = genTTL.Draw(t, "ttl")
 	h.metadata = genMetadata.Draw(t, "metadata")
 	h.acquires, h.renewals, h.releases = requests("acquires", genToken), requests("renewals", rapid.Just(h.token)), requests("releases", genToken)
+	h.former = genFormer(h.acquired, h.owner).Draw(t, "former")
 	if h.phase == Released {
 		h.released = genTime.Draw(t, "released").Add(-ago)
 		if rapid.Bool().Draw(t, "forced") {
@@ -175,6 +216,28 @@ func document(h history) docstore.Doc {
 	text("forced_by", h.forced.By)
 	text("forced_reason", h.forced.Reason)
 	at("forced_at", h.forced.At)
+	if h.phase != None { // names are short here, and labels few, so that two leases fit into what is billed
+		text("o0", h.owner)
+		text("w0", h.forced.By)
+		for n := 1; n <= 2; n++ {
+			time := func(at time.Time) docstore.String {
+				if at.IsZero() {
+					return ""
+				}
+				return docstore.FormatTime(at)
+			}
+			var e ended
+			if n <= len(h.former) {
+				e = h.former[len(h.former)-n]
+			}
+			k := strconv.Itoa(n)
+			d["o"+k], d["w"+k] = docstore.String(e.owner), docstore.String("")
+			if e.how == EndedForced {
+				d["w"+k] = docstore.String(e.by)
+			}
+			d["b"+k], d["d"+k], d["c"+k] = time(e.acquired), time(e.expires), time(e.released)
+		}
+	}
 	newest := func(name string, all []sent, entry func(sent) string) {
 		for i := 0; i < 4 && len(all) > 0; i++ {
 			f := name + strconv.Itoa(i+1)
@@ -230,6 +293,16 @@ var genSituation = rapid.Custom(func(t *rapid.T) situation {
 		At:   genTime.Draw(t, "now"),
 		Took: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 999, 1000, 1001, 2000}).Draw(t, "took")) * time.Millisecond,
 	}}
+	if current := c.history.token; current > 0 && rapid.Bool().Draw(t, "current") {
+		switch command := c.command.(type) {
+		case Renew:
+			command.Token = current
+			c.command = command
+		case Release:
+			command.Token = current
+			c.command = command
+		}
+	}
 	// Only refusals have a margin, and only those of a rule that asks whether a time has passed.
 	acquire, asks := c.command.(Acquire)
 	held := c.history.phase == Active && c.when.At.Before(c.history.expires)
@@ -258,6 +331,35 @@ func (h history) closed(at time.Time) (until time.Time, closed bool) {
 // replacedBy reports whether both agreed that an acquire may take the lock from its holder. A holder whose lock delay begins is gone.
 func (h history) replacedBy(c Acquire, at time.Time) bool {
 	return c.Replace && h.replaceable && h.phase == Active && (h.delay == 0 || at.Before(h.expires))
+}
+
+// end is the latest lease as one that has ended when the next one is acquired.
+func (h history) end(next time.Time, by string) ended {
+	e := ended{owner: h.owner, acquired: h.acquired, expires: h.expires, released: h.released}
+	switch {
+	case h.forced != (Forced{}):
+		e.how, e.at, e.by = EndedForced, h.released, h.forced.By
+	case h.phase == Released:
+		e.how, e.at = EndedReleased, h.released
+	case next.Before(h.expires):
+		e.how, e.at, e.by = EndedReplaced, next, by
+	default:
+		e.how, e.at = EndedExpired, h.expires
+	}
+	return e
+}
+
+// past is what the lock shows of leases that have ended: two, and the latest.
+func (h history) past(now time.Time) (past []Past) {
+	all, last, most := h.former, h.token-1, 2
+	if h.phase == Released || h.phase == Active && !now.Before(h.expires) {
+		all, last, most = append(slices.Clone(all), h.end(h.expires, "")), h.token, 3
+	}
+	for i := range min(len(all), most) {
+		e := all[len(all)-1-i]
+		past = append(past, Past{Owner: e.owner, Token: last - int64(i), AcquiredAt: e.acquired, EndedAt: e.at, Ended: e.how, By: e.by})
+	}
+	return past
 }
 
 // cases is how many situations a test goes through.
@@ -352,6 +454,9 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		if h.token == 0 {
 			h.token = w.At.UnixMicro()
 		}
+		if h.phase != None {
+			h.former = append(slices.Clone(h.former), h.end(w.At, c.Owner))
+		}
 		h.token++ // LS-ACQ-002, LS-ACQ-003, LS-INV-002
 		h.phase, h.owner, h.lease, h.metadata, h.ttl = Active, c.Owner, c.LeaseID, c.Metadata, c.TTLSeconds
 		h.acquired, h.expires, h.released, h.forced = w.At, w.At.Add(time.Duration(c.TTLSeconds)*time.Second), time.Time{}, Forced{}
@@ -436,6 +541,10 @@ func agree(at situation, change func(docstore.Write) docstore.Write) error {
 	}
 	if d := document(history); !after.Equal(d) {
 		return fmt.Errorf("%#v on %#v, %+v leaves\n%v, want\n%v", at.command, at.history, at.when, after, d)
+	}
+	s, err := subject.State(after)
+	if got, want := s.ended(at.when.At), history.past(at.when.At); err != nil || !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("%#v on %#v, %+v shows\n%+v, %v, want\n%+v", at.command, at.history, at.when, got, err, want)
 	}
 	return nil
 }
@@ -550,6 +659,17 @@ func TestAgreementHasTeeth(t *testing.T) {
 			})
 			return w
 		},
+		"leases forgotten":                func(w docstore.Write) docstore.Write { return setNot(w, "d2") },
+		"a name kept for the next lease":  func(w docstore.Write) docstore.Write { return setNot(w, "o0") },
+		"who ended an earlier lease left": func(w docstore.Write) docstore.Write { return keepField(w, "w0") },
+		"who ended it forgotten":          func(w docstore.Write) docstore.Write { return setNot(w, "w0") },
+		"the end of another lease remembered": func(w docstore.Write) docstore.Write {
+			w = setNot(w, "")
+			if _, acquires := w.Set["c1"]; acquires {
+				w.Set["c1"] = docstore.Before("acquired_at")
+			}
+			return w
+		},
 		"the lock delay left by a release":        func(w docstore.Write) docstore.Write { return keepField(w, "lock_delay_seconds") },
 		"replaceable inherited":                   func(w docstore.Write) docstore.Write { return keepField(w, "replaceable") },
 		"the lock delay forgotten by a new lease": func(w docstore.Write) docstore.Write { return setNot(w, "lock_delay_seconds") },
@@ -655,6 +775,10 @@ func TestDamagedDocumentsAreNotFreeLocks(t *testing.T) {
 		"metadata":           {fMetadata: docstore.Bool(true)},
 		"e5":                 {"e5": docstore.Map{"token": "five"}},
 		"a4":                 {"a4": docstore.Int(1)},
+		"o1":                 {"o1": docstore.Int(1)},
+		"b2":                 {"b2": docstore.String("then")},
+		"w2":                 {"w2": docstore.Bool(true)},
+		"refused_at":         {fRefusedAt: docstore.String("now")},
 		"r1":                 {"r1": docstore.Bool(true)},
 		"f2":                 {"f2": docstore.Opaque{}},
 	} {

@@ -487,7 +487,7 @@ func ours(field string) bool {
 			return true
 		}
 	}
-	return slices.Contains(plainFields, field)
+	return slices.Contains(plainFields, field) || ofHistory(field)
 }
 
 // write is the difference to the state found as one write. It applies only to the document found.
@@ -652,6 +652,9 @@ func (v *several) plain(h holder, released moment) docstore.Doc {
 	case !h.acquired.IsZero():
 		d[fAcquiredAt] = docstore.FormatTime(h.acquired)
 	}
+	if h.owner != "" {
+		d[fOwnerCut] = docstore.String(cut(h.owner))
+	}
 	if !released.IsZero() {
 		d[fState], d[fReleasedAt] = docstore.String(Released), released.value()
 	}
@@ -686,33 +689,22 @@ func (v *several) plainFree() docstore.Doc {
 		return v.plain(f.holder, moment{})
 	case f != nil && f.token == v.token:
 		d := v.plain(f.holder, f.at)
-		if f.how == EndedForced {
+		if f.how == EndedForced && v.forced != nil {
 			v.rememberForce(d, State{})
+			d[fByCut] = docstore.String(cut(v.forced.By))
 		}
 		return d
 	case last.Ended == EndedExpired:
 		return v.plain(holder{owner: last.Owner, acquired: last.AcquiredAt, expires: at}, moment{})
 	case last.Ended != "":
-		return v.plain(holder{owner: last.Owner, acquired: last.AcquiredAt, expires: at}, at)
+		d := v.plain(holder{owner: last.Owner, acquired: last.AcquiredAt, expires: at}, at)
+		if last.Ended == EndedForced {
+			d[fByCut] = docstore.String(last.By)
+		}
+		return d
 	default:
 		d := docstore.Doc{fState: docstore.String(Released), fReleasedAt: docstore.Now}
 		v.rememberPast(d, plainPast)
 		return d
 	}
-}
-
-// history are the leases that have ended, as a document of either form remembers them, the latest first.
-func (s State) history() []Past {
-	past := slices.Clone(s.past)
-	if s.several != nil || s.Phase != Released {
-		return past
-	}
-	last := Past{Owner: cut(s.Owner), Token: s.Token, AcquiredAt: s.AcquiredAt, EndedAt: s.ReleasedAt, Ended: EndedReleased}
-	if s.wasForced() {
-		last.Ended, last.By = EndedForced, cut(s.Forced.By)
-	}
-	if last.AcquiredAt.IsZero() {
-		return past
-	}
-	return append([]Past{last}, past...)
 }

@@ -63,8 +63,11 @@ type State struct {
 	Replaceable      bool  // the latest lease was acquired with Acquire.Replace
 	LockDelaySeconds int64 // of the latest lease, 0 if it was released by its owner
 
+	Former  [rememberedLeases]formerLease // in plain form: the leases before the latest, as far as they are remembered
+	Refused Refused
+
 	several *several     // nil in plain form
-	past    []Past       // what the document remembers of leases that have ended, the latest first
+	past    []Past       // what the shared form remembers of leases that have ended, the latest first
 	found   docstore.Doc // the document
 
 	// Of one of several leases, see State.as.
@@ -117,6 +120,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		Forced:     Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
 
 		Replaceable: r.Flag(fReplaceable), LockDelaySeconds: r.Number(fDelay),
+		Former: readFormer(&r), Refused: readRefused(&r),
 	}
 	for token := range s.Releases {
 		s.Releases[token] = r.Text(released(int64(token)))

@@ -50,10 +50,19 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 	if c.LeaseID == "" {
 		c.LeaseID = l.newLeaseID()
 	}
-	c.retention = l.retention
+	c.retention, c.recordsRefusals = l.retention, l.refusals.every > 0
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
+	o, err := l.acquireWithin(ctx, c, most)
+	if err == nil {
+		l.refusals.record(ctx, c, o)
+	}
+	return o, err
+}
+
+// acquireWithin is AcquireWithin of a command that is complete and valid.
+func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
 	begun := l.now()
 	if most <= 0 {

@@ -34,13 +34,20 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/run"
 )
 
-// counters are the documents with tokens, and the field that has it. An analysis without the field starts at the present anyway.
-var counters = []struct{ kind, field string }{
-	{lock.Kind, "token"},
-	{analysis.Kind, "lockToken"},
-	{run.Kind, "lockToken"},
-	{lock.FenceKind, "token"},
-	{placement.ActivationKind, "token"},
+// counter is the field of the documents of a kind that has their token, and what is counted back from it, which loses its meaning.
+type counter struct {
+	kind, field string
+	forget      []string
+}
+
+// counters are the documents with tokens. An analysis without the field starts at the present anyway. Tokens of a lock's earlier leases
+// follow from the latest one.
+var counters = []counter{
+	{lock.Kind, "token", lock.NumberedByToken()},
+	{analysis.Kind, "lockToken", nil},
+	{run.Kind, "lockToken", nil},
+	{lock.FenceKind, "token", nil},
+	{placement.ActivationKind, "token", nil},
 }
 
 // ahead is how far above the store's time tokens are set: more than callers' clocks may differ where the store has no clock.
@@ -82,7 +89,7 @@ func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report
 		r := Report{Kind: c.kind}
 		err := walk(ctx, walker, c.kind, func(e docstore.Entry, at time.Time) error {
 			r.Documents++
-			return raise(ctx, store, o, c.field, e, at.Add(ahead).UnixMicro(), &r)
+			return c.raise(ctx, store, o, e, at.Add(ahead).UnixMicro(), &r)
 		})
 		if reports = append(reports, r); err != nil {
 			return reports, fmt.Errorf("%s: %w", c.kind, err)
@@ -116,17 +123,17 @@ func missing(v docstore.Value) bool {
 }
 
 // raise sets the token of one document, and counts what came of it.
-func raise(ctx context.Context, store docstore.Store, o Options, field string, e docstore.Entry, to int64, r *Report) error {
+func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e docstore.Entry, to int64, r *Report) error {
 	for range tries {
-		token, whole := e.Doc[field].(docstore.Int)
+		token, whole := e.Doc[c.field].(docstore.Int)
 		switch {
-		case missing(e.Doc[field]) || whole && int64(token) >= to:
+		case missing(e.Doc[c.field]) || whole && int64(token) >= to:
 			r.Current++
 			return nil
 		case !whole:
 			r.Damaged++
 			if o.Damaged != nil {
-				o.Damaged(e.Key, field)
+				o.Damaged(e.Key, c.field)
 			}
 			return nil
 		case o.DryRun:
@@ -134,7 +141,7 @@ func raise(ctx context.Context, store docstore.Store, o Options, field string, e
 			return nil
 		}
 		w, err := store.Write(ctx, docstore.Write{
-			Key: e.Key, If: docstore.Eq{Field: field, Value: token}, Set: map[string]docstore.Value{field: docstore.Int(to)},
+			Key: e.Key, If: docstore.Eq{Field: c.field, Value: token}, Set: map[string]docstore.Value{c.field: docstore.Int(to)}, Unset: c.forget,
 		})
 		if err != nil {
 			return err

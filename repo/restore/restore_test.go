@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -249,5 +250,48 @@ func TestLocksAfterARaise(t *testing.T) {
 	guard := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return present }})
 	if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: o.Lease.Token}); err != nil || !f.Passed {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestRaisedTokensForgetEarlierLeases: their tokens are counted back from the latest, which was raised. What is granted afterwards is
+// remembered as before.
+func TestRaisedTokensForgetEarlierLeases(t *testing.T) {
+	clock := present
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
+	locks := lock.New(store, nil)
+	id := lock.ID{Tenant: "acme", Key: "deploy"}
+	history := func() (tokens []int64) {
+		t.Helper()
+		s, _, err := locks.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range s.History {
+			tokens = append(tokens, p.Token)
+		}
+		return tokens
+	}
+	take := func(request string) int64 {
+		t.Helper()
+		clock = clock.Add(time.Hour)
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: request, TTLSeconds: 60})
+		if err != nil || o.Code != lock.OK {
+			t.Fatal(o, err)
+		}
+		return o.Lease.Token
+	}
+	first, second, third := take("a1"), take("a2"), take("a3")
+	if got := history(); !slices.Equal(got, []int64{second, first}) {
+		t.Errorf("before: %v", got)
+	}
+	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(); got != nil {
+		t.Errorf("after: %v", got)
+	}
+	fourth := take("a4")
+	if got := history(); fourth <= third+1 || !slices.Equal(got, []int64{fourth - 1}) {
+		t.Errorf("after the next grant, %d: %v", fourth, got)
 	}
 }

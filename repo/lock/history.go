@@ -1,0 +1,181 @@
+package lock
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// A lock remembers the leases before the latest one in shift registers, as it does requests: an acquire copies what the document says of
+// the latest lease into the fields with a 1, and those into the fields with a 2. Their tokens are not stored: tokens rise by one.
+//
+// Writes are billed by the KiB, so that an acquire keeps only as many as fit into the KiB that its document has anyway: see
+// [Acquire.remembers].
+const (
+	rememberedLeases = 2
+
+	fOwnerCut = "o0" // the owner of the latest lease, cut to MaxPastBytes; only if leases are remembered
+	fByCut    = "w0" // the administrator who ended it, cut likewise; only if one did
+)
+
+// registers are the fields of a register of leases, and what they take over from the latest lease.
+type register struct{ name, latest string }
+
+var leaseRegisters = []register{{"o", fOwnerCut}, {"b", fAcquiredAt}, {"d", fExpiresAt}, {"c", fReleasedAt}, {"w", fByCut}}
+
+// field is the field of the nth lease before the latest one.
+func (r register) field(n int) string {
+	if n == 0 {
+		return r.latest
+	}
+	return r.name + strconv.Itoa(n)
+}
+
+// The size of a lock's document as DynamoDB counts it, in bytes. A test in adapters/awsdynamodb measures that it is no larger.
+const (
+	billedBytes    = 1024
+	usedBytes      = 510                           // with all that it remembers of requests, without names, labels and policies
+	ownerCutBytes  = MaxPastBytes + len(fOwnerCut) // beside the names
+	byCutBytes     = MaxPastBytes + len(fByCut)    // after a force-release
+	pastLeaseBytes = 2*MaxPastBytes + 3*len("2026-01-01T00:00:00.000Z") + 5*len("o1")
+	refusedBytes   = MaxPastBytes + len(fRefusedOwner) + len(fRefusedAt) + len("2026-01-01T00:00:00.000Z")
+)
+
+// remembers is how many leases before the new one its document can remember without being billed for more: it depends on the sizes
+// of its names, labels and policies alone, because the acquire does not know the document.
+func (c Acquire) remembers() int {
+	size := usedBytes + len(c.Tenant) + len(c.Key) + len(c.Owner) + len(c.LeaseID)
+	for k, v := range c.Metadata {
+		size += 1 + len(k) + len(v)
+	}
+	if c.Replace {
+		size += len(fReplaceable) + 1
+	}
+	if c.LockDelaySeconds > 0 {
+		size += len(fDelay) + len("3600")
+	}
+	if c.recordsRefusals {
+		size += refusedBytes
+	}
+	units := func(bytes int) int { return (bytes + billedBytes - 1) / billedBytes }
+	for n := rememberedLeases; n > 0; n-- {
+		if units(size+ownerCutBytes+byCutBytes+n*pastLeaseBytes) == units(size) {
+			return n
+		}
+	}
+	return 0
+}
+
+// rememberLeases shifts the registers of leases, and forgets what does not fit, as well as what the shared form has left: it is older, and
+// there is no telling by how many leases.
+func (c Acquire) rememberLeases(w *docstore.Write) {
+	kept := c.remembers()
+	for _, r := range leaseRegisters {
+		for n := 1; n <= rememberedLeases; n++ {
+			if n <= kept {
+				w.Set[r.field(n)] = docstore.Before(r.field(n - 1))
+			} else {
+				w.Unset = append(w.Unset, r.field(n))
+			}
+		}
+	}
+	if kept > 0 {
+		w.Set[fOwnerCut] = docstore.String(cut(c.Owner))
+	} else {
+		w.Unset = append(w.Unset, fOwnerCut)
+	}
+	w.Unset = append(w.Unset, fByCut, fPast)
+}
+
+// ofHistory reports whether a field is of the registers of leases.
+func ofHistory(field string) bool {
+	for _, r := range leaseRegisters {
+		if n, ok := numbered(field, r.name); ok && n <= rememberedLeases {
+			return true
+		}
+	}
+	return field == fOwnerCut || field == fByCut
+}
+
+// NumberedByToken are the fields of a lock's document whose meaning rests on the token: what changes the token otherwise than by a grant
+// removes them. The leases before the latest one are then forgotten.
+func NumberedByToken() (fields []string) {
+	for n := 1; n <= rememberedLeases; n++ {
+		fields = append(fields, leaseRegisters[0].field(n))
+	}
+	return fields
+}
+
+// formerLease is what the document remembers of a lease before the latest one.
+type formerLease struct {
+	Owner, By                         string // cut
+	AcquiredAt, ExpiresAt, ReleasedAt time.Time
+}
+
+// readFormer reads the registers of leases. Where an owner is missing, nothing is known of the lease.
+func readFormer(r *rule.Reader) (former [rememberedLeases]formerLease) {
+	for i := range former {
+		n := strconv.Itoa(i + 1)
+		former[i] = formerLease{
+			Owner: r.Text("o" + n), By: r.Text("w" + n), AcquiredAt: r.Time("b" + n), ExpiresAt: r.Time("d" + n), ReleasedAt: r.Time("c" + n),
+		}
+	}
+	return former
+}
+
+// before are the leases before the latest of a document in plain form, the latest first.
+func (s State) before() (past []Past) {
+	next := formerLease{Owner: cut(s.Owner), AcquiredAt: s.AcquiredAt}
+	for i, l := range s.Former {
+		if l.Owner == "" || l.AcquiredAt.IsZero() {
+			break
+		}
+		past = append(past, l.past(s.Token-int64(i)-1, next))
+		next = l
+	}
+	return past
+}
+
+// past says how the lease ended. One that was neither released nor had expired when the next one was acquired was replaced by that.
+func (l formerLease) past(token int64, next formerLease) Past {
+	p := Past{Owner: l.Owner, Token: token, AcquiredAt: l.AcquiredAt, EndedAt: l.ExpiresAt, Ended: EndedExpired}
+	switch {
+	case !l.ReleasedAt.IsZero() && l.By != "":
+		p.Ended, p.EndedAt, p.By = EndedForced, l.ReleasedAt, l.By
+	case !l.ReleasedAt.IsZero():
+		p.Ended, p.EndedAt = EndedReleased, l.ReleasedAt
+	case l.ExpiresAt.After(next.AcquiredAt):
+		p.Ended, p.EndedAt, p.By = EndedReplaced, next.AcquiredAt, next.Owner
+	}
+	return p
+}
+
+// history are the leases that have ended, as a document of either form remembers them, the latest first. In plain form the latest lease is
+// one of them if it was released.
+func (s State) history() []Past {
+	past := append(s.before(), s.past...)
+	if s.several != nil || s.Phase != Released || s.AcquiredAt.IsZero() {
+		return past
+	}
+	return append([]Past{s.latestPast()}, past...)
+}
+
+// ended are the leases that have ended at the time now: in plain form the latest one also if it has expired.
+func (s State) ended(now time.Time) []Past {
+	past := s.history()
+	if s.several == nil && s.PhaseAt(now) == Expired {
+		past = append([]Past{s.latestPast()}, past...)
+	}
+	return past
+}
+
+// latestPast is the latest lease of a document in plain form, once it has ended.
+func (s State) latestPast() Past {
+	l := formerLease{Owner: cut(s.Owner), AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt}
+	if s.wasForced() {
+		l.By = cut(s.Forced.By)
+	}
+	return l.past(s.Token, formerLease{AcquiredAt: s.ExpiresAt})
+}
