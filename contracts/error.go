@@ -20,6 +20,7 @@ type Error struct {
 	Field        string        // with INVALID_ARGUMENT the field at fault, or "body"; with NOT_FOUND of an analysis "analysis_id"
 	Retryable    bool          // whether the same request may succeed later
 	RetryAfter   time.Duration // when that may be, in milliseconds; 0 is unknown
+	LockKey      string        // with commands on several locks: because of which one
 	Owner        string        // with LOCK_HELD: the holder; with several, the one whose lease ends first
 	Position     int64         // with LOCK_HELD: the caller's place in line, 1 being the next; 0 if it has none
 	ExpiresAt    time.Time     // with LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires
@@ -73,7 +74,7 @@ const instancePrefix = "urn:request:"
 func (e *Error) Problem() Problem {
 	p := Problem{
 		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable, Detail: e.Detail, Field: e.Field,
-		OwnerID: e.Owner, Position: e.Position, RetryAfterMs: e.RetryAfter.Milliseconds(), HighestToken: e.HighestToken,
+		LockKey: e.LockKey, OwnerID: e.Owner, Position: e.Position, RetryAfterMs: e.RetryAfter.Milliseconds(), HighestToken: e.HighestToken,
 		Activation: e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible,
 	}
 	if !e.ExpiresAt.IsZero() {
@@ -89,7 +90,8 @@ func (e *Error) Problem() Problem {
 func (p Problem) Err() *Error {
 	const most = int64(24 * time.Hour / time.Millisecond) // a longer wait is as good as none, and must not overflow
 	e := &Error{
-		Code: p.Code, Title: p.Title, Status: p.Status, Retryable: p.Retryable, Detail: p.Detail, Field: p.Field, Owner: p.OwnerID, Position: p.Position,
+		Code: p.Code, Title: p.Title, Status: p.Status, Retryable: p.Retryable, Detail: p.Detail, Field: p.Field,
+		LockKey: p.LockKey, Owner: p.OwnerID, Position: p.Position,
 		RetryAfter: time.Duration(max(0, min(p.RetryAfterMs, most))) * time.Millisecond, HighestToken: p.HighestToken,
 		Activation: p.Activation, Epoch: p.Epoch, Incarnation: p.Incarnation, Ineligible: p.Ineligible,
 	}

@@ -1198,6 +1198,123 @@ type LockRefusal struct {
 	OwnerID string `json:"owner_id"`
 }
 
+// LockSet Several leases of one owner, as their holder sees them.
+type LockSet struct {
+	// AcquiredAt After an acquire.
+	AcquiredAt Time `json:"acquired_at,omitempty"`
+
+	// ExpiresAt When the first of them expires. Leases that are renewed together expire together.
+	ExpiresAt Time `json:"expires_at"`
+
+	// Leases By the bytes of their keys.
+	Leases []LockSetLease `json:"leases"`
+
+	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
+	Metadata Metadata `json:"metadata,omitempty"`
+	OwnerID  string   `json:"owner_id"`
+
+	// RemainingMs How long all of them last from the server's decision. Count it from before the request was sent: then the clocks of client and
+	// server need not agree.
+	RemainingMs Milliseconds `json:"remaining_ms"`
+
+	// Replayed This request_id was carried out before; nothing was changed now.
+	Replayed bool `json:"replayed"`
+
+	// State A lease is ACTIVE while now < expires_at and it was not released.
+	State    State  `json:"state"`
+	TenantID string `json:"tenant_id"`
+
+	// TTLSeconds How long the lease lasts from now, in whole seconds.
+	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+}
+
+// LockSetAcquireRequest defines model for LockSetAcquireRequest.
+type LockSetAcquireRequest struct {
+	// LockKeys Which locks. Their order has no meaning.
+	LockKeys []string `json:"lock_keys"`
+
+	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
+	Metadata Metadata `json:"metadata,omitempty"`
+
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
+	OwnerID OwnerID `json:"owner_id,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// TTLSeconds How long the lease lasts from now, in whole seconds.
+	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+}
+
+// LockSetLease defines model for LockSetLease.
+type LockSetLease struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+
+	// LeaseID After an acquire. Names this one lease. It gives no rights.
+	LeaseID string `json:"lease_id,omitempty"`
+	LockKey string `json:"lock_key"`
+}
+
+// LockSetReleaseRequest defines model for LockSetReleaseRequest.
+type LockSetReleaseRequest struct {
+	// Leases Which leases; each lock once.
+	Leases LockSetTokens `json:"leases"`
+
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
+	OwnerID OwnerID `json:"owner_id,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+}
+
+// LockSetReleased Several leases that were released.
+type LockSetReleased struct {
+	Leases   []LockSetLease `json:"leases"`
+	OwnerID  string         `json:"owner_id"`
+	Replayed bool           `json:"replayed"`
+
+	// State A lease is ACTIVE while now < expires_at and it was not released.
+	State    State  `json:"state"`
+	TenantID string `json:"tenant_id"`
+}
+
+// LockSetRenewRequest defines model for LockSetRenewRequest.
+type LockSetRenewRequest struct {
+	// ExpiresAt When the leases expire as far as the caller knows. They are renewed only while that is so of all of them.
+	ExpiresAt Time `json:"expires_at,omitempty"`
+
+	// Leases Which leases; each lock once.
+	Leases LockSetTokens `json:"leases"`
+
+	// OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+	// here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+	// "subject#suffix".
+	OwnerID OwnerID `json:"owner_id,omitempty"`
+
+	// RequestID The caller's name for this command, the same for every retry.
+	RequestID RequestID `json:"request_id"`
+
+	// TTLSeconds How long the lease lasts from now, in whole seconds.
+	TTLSeconds TTLSeconds `json:"ttl_seconds"`
+}
+
+// LockSetToken defines model for LockSetToken.
+type LockSetToken struct {
+	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	FencingToken FencingToken `json:"fencing_token"`
+	LockKey      string       `json:"lock_key"`
+}
+
+// LockSetTokens Which leases; each lock once.
+type LockSetTokens = []LockSetToken
+
 // LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
 type LockTTLSeconds = int64
 
@@ -1597,6 +1714,9 @@ type Problem struct {
 
 	// Instance `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it.
 	Instance string `json:"instance,omitempty"`
+
+	// LockKey For commands on several locks: because of which one.
+	LockKey string `json:"lock_key,omitempty"`
 
 	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first.
 	OwnerID string `json:"owner_id,omitempty"`

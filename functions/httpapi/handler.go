@@ -125,6 +125,7 @@ type api struct {
 func (a *api) routes() []Route {
 	const (
 		one   = "/v1/tenants/{tenant_id}/locks/{lock_key}"
+		set   = "/v1/tenants/{tenant_id}/lock-sets"
 		gated = "/v1/analyses/{analysis_id}"
 		named = "/v1/tenants/{tenant_id}/runs/{run_id}"
 
@@ -141,6 +142,9 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},
 		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
+		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(a.acquireSet)},
+		{Method: "POST", Path: set + "/renew", Do: a.withCaller(a.renewSet)},
+		{Method: "POST", Path: set + "/release", Do: a.withCaller(a.releaseSet)},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.known(ofTenant(a.listLocks))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(a.resetFence)},

@@ -14,7 +14,9 @@ func NoLock() error {
 }
 
 // LockRejection is the outcome of a command of locks that is not OK, as a [contracts.Error].
-func LockRejection(o lock.Outcome) error {
+func LockRejection(o lock.Outcome) error { return rejection(o) }
+
+func rejection(o lock.Outcome) *contracts.Error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == lock.Held {
 		e.Owner, e.ExpiresAt, e.RetryAfter, e.Position = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter, o.Position

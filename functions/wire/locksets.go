@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// AcquireSet is an acquire of several locks of the contract, by its owner.
+func AcquireSet(tenant, owner string, r contracts.LockSetAcquireRequest) lock.AcquireSet {
+	return lock.AcquireSet{
+		Tenant: tenant, Keys: r.LockKeys, Owner: owner, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
+	}
+}
+
+// RenewSet is a renewal of several leases of the contract, by their owner. The error is a [field.Error].
+func RenewSet(tenant, owner string, r contracts.LockSetRenewRequest) (lock.RenewSet, error) {
+	c := lock.RenewSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: owner, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds}
+	if r.ExpiresAt == "" {
+		return c, nil
+	}
+	var err error
+	if c.ExpiresAt, err = docstore.ParseTime(docstore.String(r.ExpiresAt)); err != nil {
+		return c, field.Errorf("expires_at", "must be the time that the leases showed, like %q", contracts.TimeFormat)
+	}
+	return c, nil
+}
+
+// ReleaseSet is a release of several leases of the contract, by their owner.
+func ReleaseSet(tenant, owner string, r contracts.LockSetReleaseRequest) lock.ReleaseSet {
+	return lock.ReleaseSet{Tenant: tenant, Leases: setLeases(r.Leases), Owner: owner, RequestID: r.RequestID}
+}
+
+func setLeases(tokens contracts.LockSetTokens) []lock.SetLease {
+	return each(tokens, func(t contracts.LockSetToken) lock.SetLease { return lock.SetLease{Key: t.LockKey, Token: t.FencingToken} })
+}
+
+// LockSet is the leases of an acquire or a renewal of several that is OK, else its rejection as a [contracts.Error].
+func LockSet(tenant string, o lock.SetOutcome) (contracts.LockSet, error) {
+	if o.Code != lock.OK {
+		return contracts.LockSet{}, SetRejection(o)
+	}
+	first := o.Leases[0]
+	end := o.ExpiresAt()
+	s := contracts.LockSet{
+		TenantID: tenant, OwnerID: first.Owner, State: contracts.StateActive, Leases: each(o.Leases, setLease),
+		AcquiredAt: Time(first.AcquiredAt), ExpiresAt: Time(end), RemainingMs: end.Sub(o.At).Milliseconds(), TTLSeconds: first.TTLSeconds,
+		Replayed: o.Replayed,
+	}
+	if s.AcquiredAt != "" {
+		s.Metadata = labels(first.Metadata)
+	}
+	return s, nil
+}
+
+// LockSetReleased is the leases of a release of several that is OK, else its rejection as a [contracts.Error].
+func LockSetReleased(tenant string, o lock.SetOutcome) (contracts.LockSetReleased, error) {
+	if o.Code != lock.OK {
+		return contracts.LockSetReleased{}, SetRejection(o)
+	}
+	return contracts.LockSetReleased{
+		TenantID: tenant, OwnerID: o.Leases[0].Owner, State: contracts.StateReleased, Leases: each(o.Leases, setLease), Replayed: o.Replayed,
+	}, nil
+}
+
+func setLease(l lock.Lease) contracts.LockSetLease {
+	return contracts.LockSetLease{LockKey: l.Key, LeaseID: l.LeaseID, FencingToken: l.Token}
+}
+
+// SetRejection is the outcome of a command on several locks that is not OK, as a [contracts.Error] that names the lock.
+func SetRejection(o lock.SetOutcome) error {
+	e := rejection(o.Refusal)
+	e.LockKey = o.Refusal.Lease.Key
+	return e
+}
