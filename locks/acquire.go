@@ -29,10 +29,15 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 		return nil, fmt.Errorf("lock %q: %w", key, err)
 	}
 	a := &acquisition{
-		client: c, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL), leave: func() {},
-		own: s.MaxWaiting > 0 || s.Replace, alone: !s.Shared && s.Permits == 0,
+		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner), each: min(tryTime, s.TTL),
+		leave: func() {}, own: s.MaxWaiting > 0 || s.Replace, alone: !s.Shared && s.Permits == 0,
 	}
-	var l *Lock
+	return a.hold(ctx, working)
+}
+
+// hold acquires the lock.
+func (a *acquisition) hold(ctx context.Context, working bool) (l *Lock, err error) {
+	c := a.client
 	err = a.run(ctx, func(calling context.Context, asked term.Moment, got contracts.Lease) error {
 		leave := func() {}
 		if a.alone { // until it is not held any more
@@ -126,15 +131,17 @@ func ended(key string, s LockOptions, waiting context.Context, last error) error
 
 // acquisition is one intention to have a lock. Its tries have one request_id, so that one that is carried out late is not another.
 type acquisition struct {
-	client  *Client
-	ctx     context.Context //nolint:containedctx // of what goes on when the caller has left
-	key     string
-	o       LockOptions
-	request contracts.AcquireRequest // but for how long the provider is to wait
-	each    time.Duration            // of one try, beside that wait
-	own     bool                     // it does not let other goroutines of the client go first
-	alone   bool                     // no others hold the lock meanwhile
-	grant   bool                     // of a rate, which is not held
+	client   *Client
+	provider Provider
+	ctx      context.Context //nolint:containedctx // of what goes on when the caller has left
+	key      string
+	o        LockOptions
+	request  contracts.AcquireRequest // but for how long the provider is to wait
+	each     time.Duration            // of one try, beside that wait
+	own      bool                     // it does not let other goroutines of the client go first
+	alone    bool                     // no others hold the lock meanwhile
+	grant    bool                     // of a rate, which is not held
+	several  bool                     // locks, see [Client.LockAll]
 
 	leave  func() // lets the next goroutine of the client ask
 	inside bool   // it is this one's turn
@@ -241,7 +248,7 @@ func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
 	request.WaitSeconds = int64(wait / time.Second)
 	a.waited = a.waited || wait > 0
 	t.asked, t.wait = c.o.clock(), wait
-	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) { return c.provider.Acquire(ctx, a.key, request) })
+	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, request) })
 	if t.err == nil {
 		t.err = acquired(t.got, a.key, request)
 	}
@@ -314,7 +321,7 @@ func (c *Client) discard(a *acquisition, asked term.Moment, got contracts.Lease)
 	c.underway.run(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, left)
 		defer cancel()
-		c.abandoned(a.key, got.FencingToken, c.free(ctx, a.key, got))
+		c.abandoned(a.key, got.FencingToken, c.free(ctx, a.provider, a.key, got))
 	})
 }
 
@@ -328,14 +335,14 @@ func (c *Client) abandon(a *acquisition) {
 		request := a.request
 		request.Replace = false
 		for retry := 0; ; retry++ {
-			got, err := bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return c.provider.Acquire(ctx, a.key, request) })
+			got, err := bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) { return a.provider.Acquire(ctx, a.key, request) })
 			if err == nil {
 				err = acquired(got, a.key, request)
 			}
 			switch {
 			case err == nil && a.grant: // it stays used
 			case err == nil:
-				err = c.free(ctx, a.key, got)
+				err = c.free(ctx, a.provider, a.key, got)
 			case errors.Is(err, contracts.CodeRequestIDReused) && a.request.Replace && !request.Replace:
 				request.Replace = true
 				continue
@@ -361,10 +368,10 @@ func (c *Client) abandoned(key string, token int64, err error) {
 }
 
 // free releases a lease that no one holds, until ctx ends.
-func (c *Client) free(ctx context.Context, key string, got contracts.Lease) error {
+func (c *Client) free(ctx context.Context, p Provider, key string, got contracts.Lease) error {
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
 	for retry := 0; ; retry++ {
-		err := c.release(ctx, tryTime, key, r)
+		err := c.release(ctx, tryTime, p, key, r)
 		if lease.Gone(err) {
 			return nil
 		}
@@ -375,8 +382,8 @@ func (c *Client) free(ctx context.Context, key string, got contracts.Lease) erro
 }
 
 // release is one try.
-func (c *Client) release(ctx context.Context, each time.Duration, key string, r contracts.ReleaseRequest) error {
-	got, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease, error) { return c.provider.Release(ctx, key, r) })
+func (c *Client) release(ctx context.Context, each time.Duration, p Provider, key string, r contracts.ReleaseRequest) error {
+	got, err := bounded(ctx, each, func(ctx context.Context) (contracts.EndedLease, error) { return p.Release(ctx, key, r) })
 	if err != nil {
 		return err
 	}

@@ -77,16 +77,21 @@ func (c *Client) Do(ctx context.Context, key string, o *LockOptions, work func(c
 	if err != nil {
 		return err
 	}
+	return l.do(ctx, l.Unlock, func(ctx context.Context) error { return work(ctx, l) })
+}
+
+// do runs the work, and unlocks.
+func (l *Lock) do(ctx context.Context, unlock func(context.Context) error, work func(context.Context) error) error {
 	defer l.finish()
 	returned := false
 	defer func() {
 		if !returned { // it panicked, or ended its goroutine
 			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 			defer cancel()
-			_ = l.Unlock(late)
+			_ = unlock(late)
 		}
 	}()
-	err = work(l.Context(), l)
+	err := work(l.Context())
 	returned = true
 	switch cause := context.Cause(l.Context()); {
 	case cause == nil || errors.Is(err, cause) || !errors.Is(err, context.Canceled):
@@ -95,7 +100,7 @@ func (c *Client) Do(ctx context.Context, key string, o *LockOptions, work func(c
 	default:
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	unlocked := l.Unlock(ctx)
+	unlocked := unlock(ctx)
 	if errors.Is(err, ErrLost) && errors.Is(unlocked, ErrLost) {
 		return err
 	}

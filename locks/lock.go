@@ -18,15 +18,16 @@ import (
 
 // Lock is a lock that is held, until [Lock.Unlock] or until its context ends. Its methods may be called from several goroutines at once.
 type Lock struct {
-	client  *Client
-	key     string
-	o       LockOptions
-	token   int64
-	permit  int
-	request contracts.AcquireRequest // of which it is the lease
-	working bool                     // Do knows when its work ends
-	most    term.Moment
-	term    *term.Term
+	client   *Client
+	provider Provider
+	key      string
+	o        LockOptions
+	token    int64
+	permit   int
+	request  contracts.AcquireRequest // of which it is the lease
+	working  bool                     // Do knows when its work ends
+	most     term.Moment
+	term     *term.Term
 
 	watching ending // of the lease
 	renewing ending
@@ -58,7 +59,8 @@ func (c *Client) hold(
 	ctx, calling context.Context, a *acquisition, asked term.Moment, got contracts.Lease, leave func(), working bool,
 ) (*Lock, error) {
 	l := &Lock{
-		client: c, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit), request: a.request, working: working, finished: make(chan struct{}), leave: leave,
+		client: c, provider: a.provider, key: a.key, o: a.o, token: got.FencingToken, permit: int(got.Permit), request: a.request, working: working,
+		finished: make(chan struct{}), leave: leave,
 		most: asked.Add(100 * 365 * 24 * time.Hour), expiresAt: got.ExpiresAt, end: asked.End(a.lasts(got)),
 		release: contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()},
 	}
@@ -90,7 +92,11 @@ func (c *Client) hold(
 	}
 	l.watching = begun(context.WithoutCancel(ctx))
 	l.renewing = begun(l.watching.ctx)
-	l.term = term.New(fencing.With(ctx, l.token), c.o.clock, l.served(l.end), l.expired)
+	carries := ctx
+	if !a.several { // no one token is that of several locks
+		carries = fencing.With(ctx, l.token)
+	}
+	l.term = term.New(carries, c.o.clock, l.served(l.end), l.expired)
 	c.mu.Unlock()
 	c.events.emit(Event{What: Acquired, Key: l.key, Token: l.token})
 	if !working { // no one knows when the work ends, but with its context
@@ -201,7 +207,7 @@ func (l *Lock) renewals(due term.Moment) {
 		asked := clock()
 		request := r // of this try, which may go on when r is that of the next
 		got, err := bounded(ctx, min(tryTime, max(l.term.Left()/3, 10*time.Millisecond)), func(ctx context.Context) (contracts.Lease, error) {
-			return l.client.provider.Renew(ctx, l.key, request)
+			return l.provider.Renew(ctx, l.key, request)
 		})
 		if err == nil {
 			err = l.renewed(got)
@@ -339,7 +345,7 @@ func (l *Lock) tryRelease() error {
 		if left <= 0 {
 			return fmt.Errorf("%w before its lease ended: %w", ErrNotReleased, cmp.Or(last, error(contracts.CodeLeaseExpired)))
 		}
-		err := l.client.release(context.WithoutCancel(l.watching.ctx), min(tryTime, max(left/3, 10*time.Millisecond)), l.key, l.release)
+		err := l.client.release(context.WithoutCancel(l.watching.ctx), min(tryTime, max(left/3, 10*time.Millisecond)), l.provider, l.key, l.release)
 		switch {
 		case err == nil:
 			return nil

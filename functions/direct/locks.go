@@ -19,7 +19,10 @@ type lockProvider struct {
 	tenant  string
 }
 
-var _ locks.Provider = lockProvider{}
+var (
+	_ locks.Provider    = lockProvider{}
+	_ locks.SetProvider = lockProvider{}
+)
 
 func (p lockProvider) id(key string) lock.ID { return lock.ID{Tenant: p.tenant, Key: key} }
 
@@ -76,4 +79,35 @@ func lease(o lock.Outcome, err error) (contracts.Lease, error) {
 	default:
 		return wire.Lease(o), nil
 	}
+}
+
+// AcquireSet implements [locks.SetProvider].
+func (p lockProvider) AcquireSet(ctx context.Context, r contracts.LockSetAcquireRequest) (contracts.LockSet, error) {
+	o, err := p.service.AcquireSet(ctx, wire.AcquireSet(p.tenant, r.OwnerID, r))
+	if err != nil {
+		return contracts.LockSet{}, judged(err)
+	}
+	return wire.LockSet(p.tenant, o)
+}
+
+// RenewSet implements [locks.SetProvider].
+func (p lockProvider) RenewSet(ctx context.Context, r contracts.LockSetRenewRequest) (contracts.LockSet, error) {
+	c, err := wire.RenewSet(p.tenant, r.OwnerID, r)
+	if err != nil {
+		return contracts.LockSet{}, judged(err)
+	}
+	o, err := p.service.RenewSet(ctx, c)
+	if err != nil {
+		return contracts.LockSet{}, judged(err)
+	}
+	return wire.LockSet(p.tenant, o)
+}
+
+// ReleaseSet implements [locks.SetProvider].
+func (p lockProvider) ReleaseSet(ctx context.Context, r contracts.LockSetReleaseRequest) (contracts.LockSetReleased, error) {
+	o, err := p.service.ReleaseSet(ctx, wire.ReleaseSet(p.tenant, r.OwnerID, r))
+	if err != nil {
+		return contracts.LockSetReleased{}, judged(err)
+	}
+	return wire.LockSetReleased(p.tenant, o)
 }
