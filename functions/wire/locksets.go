@@ -33,7 +33,9 @@ func ReleaseSet(tenant, owner string, r contracts.LockSetReleaseRequest) lock.Re
 }
 
 func setLeases(tokens contracts.LockSetTokens) []lock.SetLease {
-	return each(tokens, func(t contracts.LockSetToken) lock.SetLease { return lock.SetLease{Key: t.LockKey, Token: t.FencingToken} })
+	return each(tokens, func(t contracts.LockSetToken) lock.SetLease {
+		return lock.SetLease{Key: t.LockKey, Token: t.FencingToken}
+	})
 }
 
 // LockSet is the leases of an acquire or a renewal of several that is OK, else its rejection as a [contracts.Error].
