@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,7 @@ func TestReadersAndAWriter(t *testing.T) {
 			client := w.client(&locks.Options{Owner: fmt.Sprint("host-", i)})
 			all.Go(func() {
 				o := &locks.LockOptions{Shared: kind == "read", Fair: true}
-				if err := client.Do(background, "config", o, c.work(kind, fmt.Sprint(i), 25*time.Second)); err != nil {
+				if err := client.Do(background, "config", o, c.work(kind, strconv.Itoa(i), 25*time.Second)); err != nil {
 					w.t.Error(err)
 				}
 			})
@@ -125,7 +126,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			ctx, cancel := context.WithCancel(background)
 			all.Go(func() {
 				defer cancel()
-				err := client.Do(ctx, "deploy", &locks.LockOptions{Fair: true}, c.work("work", fmt.Sprint(i), time.Second))
+				err := client.Do(ctx, "deploy", &locks.LockOptions{Fair: true}, c.work("work", strconv.Itoa(i), time.Second))
 				if err != nil && i != 2 && i != 4 {
 					w.t.Error(err)
 				}
@@ -185,7 +186,7 @@ func TestOneRunsOneWaits(t *testing.T) {
 						client = w.client(nil)
 					}
 					all.Go(func() {
-						err := client.Do(background, "deploy", &locks.LockOptions{Fair: true, MaxWaiting: 1}, c.work("work", fmt.Sprint(i), 30*time.Second))
+						err := client.Do(background, "deploy", &locks.LockOptions{Fair: true, MaxWaiting: 1}, c.work("work", strconv.Itoa(i), 30*time.Second))
 						mu.Lock()
 						defer mu.Unlock()
 						results[i] = err

@@ -3,8 +3,8 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -509,7 +509,7 @@ func TestWaitersOfOneClient(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range 5 {
 					o := c.o
-					o.Metadata = map[string]string{"i": fmt.Sprint(i)}
+					o.Metadata = map[string]string{"i": strconv.Itoa(i)}
 					all.Go(func() {
 						if err := client.Do(background, "deploy", &o, func(context.Context, *locks.Lock) error { return nil }); err != nil {
 							t.Error(err)
@@ -589,7 +589,7 @@ func TestTake(t *testing.T) {
 		})
 	})
 	t.Run("closed", func(t *testing.T) {
-		inScript(t, func(ctx context.Context, n int, r contracts.AcquireRequest) (contracts.Lease, error) {
+		inScript(t, func(ctx context.Context, _ int, r contracts.AcquireRequest) (contracts.Lease, error) {
 			waited(ctx, r, time.Hour)
 			return contracts.Lease{}, refusal(contracts.CodeLockHeld, 0)
 		}, func(_ *scripted, c *locks.Client) {
@@ -606,7 +606,7 @@ func TestOptionsOfModes(t *testing.T) {
 		locks.MaxWindow != lock.MaxWindowSeconds*time.Second || locks.MaxLockDelay != lock.MaxLockDelaySeconds*time.Second {
 		t.Error("the bounds differ from those of package lock")
 	}
-	inScript(t, func(_ context.Context, _ int, r contracts.AcquireRequest) (contracts.Lease, error) {
+	inScript(t, func(context.Context, int, contracts.AcquireRequest) (contracts.Lease, error) {
 		return contracts.Lease{}, refusal(contracts.CodeLockHeld, 0)
 	}, func(p *scripted, c *locks.Client) {
 		for text, o := range map[string]locks.LockOptions{

@@ -127,10 +127,10 @@ func (c *acquireCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		_, err := fmt.Fprintln(s.out, lease.FencingToken)
 		return err
 	}
-	switch lease.Mode {
-	case contracts.LockModeRate:
+	switch {
+	case lease.Mode == contracts.LockModeRate:
 		return show(s, l.JSON, lease, "%s of tenant %s is granted to you, fencing token %d\n", lease.LockKey, lease.TenantID, lease.FencingToken)
-	case contracts.LockModePermits:
+	case lease.Permit > 0:
 		return show(s, l.JSON, lease, "permit %d of %s of tenant %s is held by you until %s, fencing token %d\n",
 			lease.Permit, lease.LockKey, lease.TenantID, lease.ExpiresAt, lease.FencingToken)
 	}

@@ -36,9 +36,10 @@ func (m lockMode) rate() (r locks.Rate, err error) {
 	if m.Rate == "" {
 		return r, nil
 	}
-	number, window, ok := strings.Cut(m.Rate, "/")
+	number, window, _ := strings.Cut(m.Rate, "/")
 	limit, err := strconv.Atoi(number)
-	if r.Window, ok = units[window]; !ok {
+	var named bool
+	if r.Window, named = units[window]; !named {
 		r.Window, _ = time.ParseDuration(window)
 	}
 	switch r.Limit = limit; {

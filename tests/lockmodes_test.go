@@ -1,0 +1,108 @@
+//go:build unix
+
+package tests
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// hold takes a lock as another, for an hour or as a grant of a rate.
+func (s *lockServer) hold(t *testing.T, c lock.Acquire) {
+	t.Helper()
+	c.Tenant, c.Owner = "default", "ann"
+	if c.Mode != lock.Rate {
+		c.TTLSeconds = 3600
+	}
+	if o, err := s.locks.Acquire(t.Context(), c); err != nil || o.Code != lock.OK {
+		t.Fatalf("%+v, %v", o, err)
+	}
+}
+
+// TestLockModes: what the flags of "lock run" and "lock acquire" say of how many may hold a lock, and who waits: exit codes, what the command finds, and
+// what "lock get" shows.
+func TestLockModes(t *testing.T) {
+	t.Parallel()
+	s := newLockServer(t)
+	s.hold(t, lock.Acquire{ID: lock.ID{Key: "pool"}, RequestID: "1", Mode: lock.Permits, Limit: 2})
+	s.hold(t, lock.Acquire{ID: lock.ID{Key: "full"}, RequestID: "1", Mode: lock.Permits, Limit: 1})
+	s.hold(t, lock.Acquire{ID: lock.ID{Key: "config"}, RequestID: "1", Mode: lock.Shared})
+	s.hold(t, lock.Acquire{ID: lock.ID{Key: "mail"}, RequestID: "1", Mode: lock.Rate, Limit: 2, WindowSeconds: 3600})
+	s.hold(t, lock.Acquire{ID: lock.ID{Key: "preview"}, RequestID: "1", Replace: true})
+	s.hold(t, lock.Acquire{ID: lock.ID{Key: "held"}, RequestID: "1"})
+	for _, c := range []struct {
+		args           string // as for a shell
+		code           int
+		stdout, stderr string // "…" means any text
+	}{
+		{"lock run pool --permits 2 -- sh -c 'echo $LEASEHOLD_PERMIT'", 0, "2\n", ""},
+		{"lock run pool --permits 3 -- echo x", 125, "", "leasehold: lock \"pool\": LOCK_MODE_DIFFERS: …"},
+		{"lock run pool -- echo x", 125, "", "leasehold: lock \"pool\": LOCK_MODE_DIFFERS: …"},
+		{"lock run full --permits 1 -- echo x", 120, "", "leasehold: lock \"full\": LOCK_HELD: …"},
+		{"lock run full --permits 1 --wait 50ms -- echo x", 119, "", "…leasehold: lock \"full\": not acquired within 50ms: LOCK_HELD: …"},
+		{"lock run full --permits 1 --skip -q -- echo x", 0, "", ""},
+		{"lock run config --shared -- sh -c 'echo beside ${LEASEHOLD_PERMIT-none}'", 0, "beside none\n", ""},
+		{"lock run config -- echo x", 120, "", "leasehold: lock \"config\": LOCK_HELD: …"},
+		{"lock run mail --rate 2/h -- sh -c 'echo $LEASEHOLD_KEY ${#LEASEHOLD_FENCING_TOKEN}; exit 7'", 7, "mail 16\n", ""},
+		{"lock run mail --rate 2/h -- echo x", 120, "", "leasehold: lock \"mail\": LOCK_HELD: …"},
+		{"lock run mail --rate 2/h --wait 50ms -- echo x", 119, "", "…leasehold: lock \"mail\": not acquired within 50ms: LOCK_HELD: …"},
+		{"lock run mail --rate 2/h --skip -q -- echo x", 0, "", ""},
+		{"lock run mail --rate 3/h -- echo x", 125, "", "leasehold: lock \"mail\": LOCK_MODE_DIFFERS: …"},
+		{"lock run preview -- echo x", 120, "", "leasehold: lock \"preview\": LOCK_HELD: …"},
+		{"lock run preview --replace -- echo latest", 0, "latest\n", ""},
+		{"lock run held --replace -- echo x", 120, "", "leasehold: lock \"held\": LOCK_HELD: …"},
+		{"lock run free --lock-delay 15s --fair -- echo x", 0, "x\n", ""},
+		{"lock acquire pool --permits 2 --owner bob", 0, "permit 2 of pool of tenant default is held by you until …", ""},
+		{"lock acquire pool --permits 2 --wait 50ms", 3, "", "…leasehold: LOCK_HELD: …"},
+		{"lock acquire pool --permits 4", 1, "", "leasehold: LOCK_MODE_DIFFERS: …"},
+		{"lock acquire calls --rate 1/h", 0, "calls of tenant default is granted to you, fencing token …", ""},
+		{"lock acquire calls --rate 1/h -q", 3, "", "leasehold: LOCK_HELD: …"},
+		{"lock get pool", 0, "TENANT   LOCK  STATE …  permits=2  2        0\n\nHOLDER  MODE     PERMIT  AGE …", ""},
+		{"lock list --prefix pool", 0, "TENANT   LOCK  STATE …  permits=2  2        0\n", ""},
+	} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+binary(t)+" "+c.args)
+		cmd.Env = append(environment(), "LEASEHOLD_SERVER="+s.url)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		_ = cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !says(stdout.String(), c.stdout) || !says(stderr.String(), c.stderr) {
+			t.Errorf("%s\ngot  %d %q %q\nwant %d %q %q", c.args, code, &stdout, &stderr, c.code, c.stdout, c.stderr)
+		}
+	}
+	t.Run("one runs, one waits", func(t *testing.T) {
+		s.take(t, "deploy")
+		first := s.supervise(t, "deploy", "--fair", "--max-waiting", "1", "--wait", "1h", "--", "echo", "mine")
+		first.waits(t)
+		for inLine := 0; inLine == 0; time.Sleep(10 * time.Millisecond) { // it says that it waits before it has its place
+			l, _, err := s.locks.Get(t.Context(), lock.ID{Tenant: "default", Key: "deploy"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inLine = len(l.Waiting)
+		}
+		second := s.supervise(t, "deploy", "--fair", "--max-waiting", "1", "--wait", "1h", "--", "echo", "mine")
+		if said, code := second.ends(t); said != nil || code != 120 || !strings.Contains(second.errors(t), "LOCK_QUEUE_FULL") {
+			t.Errorf("the second: %q %d %s", said, code, second.errors(t))
+		}
+		s.free(t, "deploy")
+		if said, code := first.ends(t); len(said) != 1 || code != 0 {
+			t.Errorf("the first: %q %d %s", said, code, first.errors(t))
+		}
+	})
+	t.Run("replaced", func(t *testing.T) {
+		first := s.supervise(t, "site", "--replace", "--ttl", "3s", "--", "sh", "-c", obedient)
+		first.says(t, "ready")
+		second := s.supervise(t, "site", "--replace", "--", "echo", "mine")
+		if said, code := second.ends(t); len(said) != 1 || code != 0 {
+			t.Errorf("the second: %q %d %s", said, code, second.errors(t))
+		}
+		if _, code := first.ends(t); code != 121 {
+			t.Errorf("the first: %d %s", code, first.errors(t))
+		}
+	})
+}
