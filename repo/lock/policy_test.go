@@ -1,7 +1,6 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -212,53 +211,11 @@ func TestLateSecondWrite(t *testing.T) {
 	}
 }
 
-// uncertain is a store without a clock of its own: its callers know the time to within a margin. It does what adapters do with
-// the polarity of a comparison: what has passed is asked for the earliest end, what has not for the latest.
-type uncertain struct {
-	docstore.Store
-	margin time.Duration
-}
-
-func (s uncertain) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	asks := false
-	var early func(c docstore.Cond, negated bool) docstore.Cond
-	each := func(cs []docstore.Cond, negated bool) (out []docstore.Cond) {
-		for _, c := range cs {
-			out = append(out, early(c, negated))
-		}
-		return out
-	}
-	early = func(c docstore.Cond, negated bool) docstore.Cond {
-		switch c := c.(type) {
-		case docstore.LE:
-			if at, timed := c.Value.(docstore.Instant); timed && !negated {
-				asks, c.Value = true, at.Add(-s.margin)
-			}
-			return c
-		case docstore.Any:
-			return docstore.Any(each(c, negated))
-		case docstore.All:
-			return docstore.All(each(c, negated))
-		case docstore.Not:
-			return docstore.Not{Cond: early(c.Cond, !negated)}
-		default:
-			return c
-		}
-	}
-	writes = slices.Clone(writes)
-	writes[0].If = early(writes[0].If, false)
-	r, err := s.Store.Write(ctx, writes...)
-	if err == nil && !r.Applied && asks {
-		r.At, r.Margin = r.At.Add(-s.margin), s.margin
-	}
-	return r, err
-}
-
 // TestPoliciesOnAnUncertainClock: a delay has passed when it has by the earliest that the time can be; a holder is there to be replaced when
 // it is by the latest.
 func TestPoliciesOnAnUncertainClock(t *testing.T) {
 	b := begin(t)
-	b.store.Store = uncertain{b.store.Store, time.Second}
+	b.store.Store = lock.Uncertain{Store: b.store.Store, Margin: time.Second}
 	b.gets(delaying("ann", "a1", 15), lock.OK, false)
 	b.clock.Advance(46*time.Second - time.Millisecond)
 	if o := b.gets(acquire("bob", "b1", 30), lock.Delayed, false); o.RetryAfter != time.Millisecond {

@@ -144,6 +144,9 @@ func TestSeveralNeverBreak(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &program{T: rt, now: epoch, known: map[string]Outcome{}}
 		p.store = docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return p.now }})
+		if margin := rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(rt, "margin"); margin > 0 {
+			p.store = Uncertain{Store: p.store, Margin: margin}
+		}
 		family := rapid.SampledFrom([]Mode{Exclusive, Permits, Rate}).Draw(rt, "family")
 		limit := rapid.Int64Range(1, 3).Draw(rt, "limit")
 		request := 0
@@ -418,4 +421,34 @@ func TestDocumentsThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s with a byte more: %v", f, err)
 		}
 	}
+}
+
+// TestSeveralOnAnUncertainClock: a lease is over when it is by the earliest that the time can be, and can be renewed while it is not by the
+// latest. In between nothing is granted, and nothing goes wrong.
+func TestSeveralOnAnUncertainClock(t *testing.T) {
+	s := newStage(t)
+	s.store = Uncertain{Store: s.store, Margin: time.Second}
+	s.granted(try("ann", Permits), 1, 1)
+	s.granted(try("bob", Permits), 2, 2)
+	s.waits(wait("eve", Permits), 1, 2)
+	s.pass(time.Minute - time.Millisecond)
+	s.gets(extend("bob", 2, "n1"), OK, 2)
+	s.pass(time.Millisecond)
+	for range 2 {
+		s.gets(extend("ann", 1, "n1"), LeaseExpired, 1)
+		s.gets(give("ann", 1), LeaseExpired, 1)
+		s.gets(try("kim", Permits), Held, 1)
+		s.pass(time.Second - time.Millisecond)
+	}
+	s.pass(-time.Second + 2*time.Millisecond)
+	s.granted(try("kim", Permits), 3, 2)
+
+	r := newStage(t)
+	r.store = Uncertain{Store: r.store, Margin: time.Second}
+	r.granted(try("ann", Rate), 1, 1)
+	r.granted(try("bob", Rate), 2, 2)
+	r.pass(11*time.Second - time.Millisecond)
+	r.gets(try("eve", Rate), Held, 1)
+	r.pass(time.Millisecond)
+	r.granted(try("eve", Rate), 3, 2)
 }
