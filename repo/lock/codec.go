@@ -23,7 +23,10 @@ func (p *packer) bytes() docstore.Bytes { return docstore.Bytes(p.b) }
 
 func (p *packer) number(n int64) { p.b = binary.AppendVarint(p.b, n) }
 
-func (p *packer) text(s string) { p.b = append(binary.AppendUvarint(p.b, uint64(len(s))), s...) }
+func (p *packer) text(s string) {
+	p.number(int64(len(s)))
+	p.b = append(p.b, s...)
+}
 
 // time writes a time; the zero time is 0.
 func (p *packer) time(t time.Time) {
@@ -95,13 +98,9 @@ func (u *unpacker) count() int {
 }
 
 func (u *unpacker) text() string {
-	n, used := binary.Uvarint(u.b)
-	if used <= 0 || n > uint64(len(u.b)-used) {
-		u.fail()
-		return ""
-	}
-	s := string(u.b[used : used+int(n)])
-	u.b = u.b[used+int(n):]
+	n := u.count()
+	s := string(u.b[:n])
+	u.b = u.b[n:]
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestSeveralNeverBreak(t *testing.T) {
 				c, again := last[owner]
 				if !again {
 					request++
-					c = Acquire{ID: subject, Owner: owner, RequestID: fmt.Sprint(request), LeaseID: fmt.Sprint("l", request), Mode: family}
+					c = Acquire{ID: subject, Owner: owner, RequestID: strconv.Itoa(request), LeaseID: fmt.Sprint("l", request), Mode: family}
 					if family == Exclusive && rapid.Bool().Draw(t, "shared") {
 						c.Mode = Shared
 					}
@@ -201,7 +202,7 @@ func TestSeveralNeverBreak(t *testing.T) {
 					p.check("release")
 				}
 			},
-			"force": func(t *rapid.T) {
+			"force": func(*rapid.T) {
 				request++
 				p.run(ForceRelease{ID: subject, By: "root", Reason: "x", RequestID: fmt.Sprint("f", request)})
 				p.check("force")
@@ -451,4 +452,55 @@ func TestSeveralOnAnUncertainClock(t *testing.T) {
 	r.gets(try("eve", Rate), Held, 1)
 	r.pass(time.Millisecond)
 	r.granted(try("eve", Rate), 3, 2)
+}
+
+// TestTimePassesBetweenTheWrites: what the first response says of the time is not enough. The store is asked again whether a lease that is
+// renewed or released still lasts, and whether one that is dropped has ended.
+func TestTimePassesBetweenTheWrites(t *testing.T) {
+	s := newStage(t)
+	shift := func(d time.Duration) {
+		n := 0
+		s.before = func() {
+			if n++; n == 2 {
+				s.pass(d)
+			}
+		}
+	}
+	s.granted(try("ann", Permits), 1, 1)
+	s.granted(try("bob", Permits), 2, 2)
+	s.pass(time.Minute - time.Millisecond)
+	shift(time.Millisecond)
+	s.gets(extend("ann", 1, "n1"), LeaseExpired, 2)
+	s.pass(-time.Millisecond)
+	shift(time.Millisecond)
+	s.gets(give("ann", 1), LeaseExpired, 2)
+	shift(-time.Millisecond)
+	s.gets(try("eve", Permits), Held, 2)
+	s.pass(time.Millisecond)
+	s.before = nil
+	s.granted(try("eve", Permits), 3, 2)
+
+	r := newStage(t)
+	r.granted(try("ann", Rate), 1, 1)
+	r.granted(try("bob", Rate), 2, 2)
+	r.pass(10 * time.Second)
+	n := 0
+	r.before = func() {
+		if n++; n == 2 {
+			r.pass(-time.Millisecond)
+		}
+	}
+	r.gets(try("eve", Rate), Held, 2)
+}
+
+// TestAHandOverThatIsNotClaimedHasNoLockDelay: no one worked under it.
+func TestAHandOverThatIsNotClaimedHasNoLockDelay(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Shared), 1, 1)
+	bob := wait("bob", Exclusive)
+	bob.LockDelaySeconds = 60
+	s.waits(bob, 1, 2)
+	s.gets(give("ann", 1), OK, 2)
+	s.pass(ClaimTime)
+	s.granted(try("eve", Shared), 3, 2)
 }

@@ -85,7 +85,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		return decision{after: v, code: OK}
 	}
 	if i, _ := v.place(r); i >= 0 {
-		return c.waits(s, v, w, i)
+		return c.waits(v, w, i)
 	}
 	if v.idle(w) {
 		v.take(c)
@@ -150,7 +150,7 @@ func (c Acquire) known(s State, v *several, w rule.When) (decision, bool) {
 }
 
 // waits is what a request comes to that is in line at i, and stays there unless it is no longer willing to wait.
-func (c Acquire) waits(s State, v *several, w rule.When, i int) decision {
+func (c Acquire) waits(v *several, w rule.When, i int) decision {
 	if c.WaitSeconds == 0 {
 		v.line = slices.Delete(v.line, i, i+1)
 		v.serve(w, "")
@@ -228,11 +228,11 @@ func (c Acquire) has(s State, w rule.When) Outcome {
 		i, _ := v.place(r)
 		return c.busy(s, w, int64(i)+1, "")
 	}
-	return c.obtained(s, v, h, w)
+	return c.obtained(v, h, w)
 }
 
 // obtained is the lease that the request has.
-func (c Acquire) obtained(s State, v *several, h *holder, w rule.When) Outcome {
+func (c Acquire) obtained(v *several, h *holder, w rule.When) Outcome {
 	if v.family == Rate {
 		g := *h
 		g.owner, g.metadata = c.Owner, c.Metadata
@@ -262,7 +262,7 @@ func (c Acquire) refusalOfSeveral(s State, w rule.When) Outcome {
 		if d.lease == nil {
 			return c.busy(s, w, 0, "the lock changed while it was looked at; try again")
 		}
-		o := c.obtained(s, s.open(), d.lease, w)
+		o := c.obtained(s.open(), d.lease, w)
 		o.Replayed = o.Code == OK
 		return o
 	case RequestIDReused:

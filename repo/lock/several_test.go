@@ -81,13 +81,12 @@ func (s *stage) granted(c Acquire, n int64, requests int) Outcome {
 }
 
 // waits fails the test unless the command gets a place in line.
-func (s *stage) waits(c Acquire, position int64, requests int) Outcome {
+func (s *stage) waits(c Acquire, position int64, requests int) {
 	s.Helper()
 	o := s.gets(c, Held, requests)
 	if o.Position != position {
 		s.Fatalf("%#v: got place %d, want %d", c, o.Position, position)
 	}
-	return o
 }
 
 func (s *stage) status() Status {
@@ -128,6 +127,7 @@ func try(owner string, mode Mode) Acquire {
 		c.Limit = 2
 	case Rate:
 		c.Limit, c.WindowSeconds, c.TTLSeconds = 2, 10, 0
+	default:
 	}
 	return c
 }
@@ -340,6 +340,12 @@ func TestAFairLineOfAPlainLock(t *testing.T) {
 		t.Fatalf("got %+v", o)
 	}
 	s.gets(extend("ann", 1, "n2"), OK, 2)
+	s.gets(extend("ann", 1, "n3"), OK, 2)
+	for _, request := range []string{"n1", "n2", "n3"} { // late ones do nothing
+		if o := s.gets(extend("ann", 1, request), OK, 1); !o.Replayed {
+			t.Fatalf("got %+v", o)
+		}
+	}
 	s.gets(give("ann", 1), OK, 2)
 	s.granted(one, 2, 2)
 	s.gets(give("bob", 2), OK, 2)

@@ -153,7 +153,7 @@ func pause(ctx context.Context, try int) error {
 	if try < 6 {
 		most = min(shortPause<<(try-2), longPause)
 	}
-	t := time.NewTimer(rand.N(most) + 1) //nolint:gosec // only spreads the tries
+	t := time.NewTimer(rand.N(most) + 1)
 	defer t.Stop()
 	select {
 	case <-t.C:
