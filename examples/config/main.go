@@ -5,8 +5,8 @@
 // It starts a server in memory, three readers and a writer. Readers read at the same time; none reads while the writer has changed one of the files, and the
 // writer is not kept waiting by readers that come after it. In a shell, the same is
 //
-//	leasehold lock run config --shared -- reload      # the readers
-//	leasehold lock run config --fair -- change        # the writer
+//	leasehold lock run config --shared --wait 1m -- reload      # the readers
+//	leasehold lock run config --fair --wait 1m -- change        # the writer
 package main
 
 import (

@@ -5,7 +5,7 @@
 // It starts a server in memory and six processes. Three have a connection at a time, the others wait in line. A permit of the lock is the number of a
 // connection, so that no two use the same one, and its tokens increase from holder to holder. In a shell, the same is
 //
-//	leasehold lock run reports-db --permits 3 -- sh -c 'report --connection "$LEASEHOLD_PERMIT"'
+//	leasehold lock run reports-db --permits 3 --wait 1h -- sh -c 'report --connection "$LEASEHOLD_PERMIT"'
 package main
 
 import (

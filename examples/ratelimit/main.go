@@ -5,7 +5,7 @@
 // It starts a server in memory, an API that prints when it is called, and three processes that call it four times each. Who has to wait waits in line. In a
 // shell, the same is
 //
-//	leasehold lock run mail-api --rate 4/2s -- curl -s https://api.example.com/send
+//	leasehold lock run mail-api --rate 4/2s --wait 1m -- curl -s https://api.example.com/send
 package main
 
 import (

@@ -191,7 +191,7 @@ func TestModesAtTheirBounds(t *testing.T) {
 	}
 }
 
-// TestSharedLock: readers, a writer that waits in line, a reader behind it, and what a reader of the lock sees of them.
+// TestSharedLock, LS-INV-001: readers, a writer that waits in line, a reader behind it, and what a reader of the lock sees of them.
 func TestSharedLock(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	reader, writer := request{"mode": `"shared"`}, request{"fair": "true", "wait_seconds": "1", "max_waiting": "1"}
@@ -229,7 +229,7 @@ func TestSharedLock(t *testing.T) {
 	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"state":"RELEASED","mode":null,"holders":null,"waiting":null}`)
 }
 
-// TestPermits: each holder has another permit; one that is returned is given again, with a higher token.
+// TestPermits, LS-INV-001: each holder has another permit; one that is returned is given again, with a higher token.
 func TestPermits(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	pool := request{"mode": `"permits"`, "limit": "2"}
