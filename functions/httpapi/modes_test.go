@@ -279,7 +279,12 @@ func TestReplace(t *testing.T) {
 	d.acquire("k", "push-1", "r1", replace).says(t, 200, `{"fencing_token":1767225600000001}`)
 	d.acquire("k", "push-2", "r2", replace).says(t, 200, `{"fencing_token":1767225600000002,"owner_id":"push-2"}`)
 	d.acquire("k", "push-3", "r3", nil).says(t, 409, `{"code":"LOCK_HELD","owner_id":"push-2"}`)
-	d.ends("renew", "push-1", "1767225600000001").says(t, 409, `{"code":"LEASE_LOST"}`)
+	lost := d.ends("renew", "push-1", "1767225600000001").says(t, 409, `{"code":"LEASE_LOST"}`)
+	if detail, _ := lost.body["detail"].(string); !strings.Contains(detail, "push-2") {
+		t.Errorf("who replaced it: %q", detail)
+	}
+	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"history":[{"owner_id":"push-1","fencing_token":1767225600000001,"ended":"replaced","ended_by":"push-2",
+		"acquired_at":"2026-01-01T00:00:00.000Z","ended_at":"2026-01-01T00:00:00.000Z"}]}`)
 	d.ends("release", "push-1", "1767225600000001").says(t, 409, `{"code":"LEASE_LOST"}`)
 	d.ends("release", "push-2", "1767225600000002").says(t, 200, `{"state":"RELEASED"}`)
 
