@@ -90,6 +90,7 @@ func (s *Store) listen(ctx context.Context, name string, signal func()) error {
 				current = true
 			case pb.TargetChange_RESET:
 				current, pending = false, true
+			case pb.TargetChange_ADD: // it listens
 			case pb.TargetChange_NO_CHANGE: // a snapshot, if it is about all targets
 				if current && pending && len(c.GetTargetIds()) == 0 && c.GetReadTime() != nil {
 					pending = false

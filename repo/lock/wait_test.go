@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -361,7 +362,7 @@ func TestWaitFollowsRenewals(t *testing.T) {
 		s.take()
 		for n := range 9 {
 			time.Sleep(2 * time.Second)
-			o, err := here.Renew(t.Context(), lock.Renew{ID: deploy, Owner: "ann", Token: lease.Token, RequestID: fmt.Sprint(n), TTLSeconds: 5})
+			o, err := here.Renew(t.Context(), lock.Renew{ID: deploy, Owner: "ann", Token: lease.Token, RequestID: strconv.Itoa(n), TTLSeconds: 5})
 			if err != nil || o.Code != lock.OK {
 				t.Fatalf("%+v, error %v", o, err)
 			}
