@@ -52,7 +52,7 @@ func TestStoreCommands(t *testing.T) {
 	before := time.Now()
 	for _, args := range [][]string{{"--dry-run"}, {}} {
 		r := raise(args...)
-		if len(r.Kinds) != 4 || r.Kinds[0].Kind != "locks" || r.Kinds[0].Raised != 1 || r.Kinds[2].Raised != 1 || r.DryRun != (len(args) == 1) {
+		if len(r.Kinds) != 5 || r.Kinds[0].Kind != "locks" || r.Kinds[0].Raised != 1 || r.Kinds[3].Kind != "fences" || r.Kinds[3].Raised != 1 || r.DryRun != (len(args) == 1) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
