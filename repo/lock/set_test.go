@@ -1,0 +1,348 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+func acquireSet(owner, request string, keys ...string) lock.AcquireSet {
+	return lock.AcquireSet{Tenant: "acme", Keys: keys, Owner: owner, RequestID: request, TTLSeconds: 30, Metadata: labels}
+}
+
+func leasesOf(o lock.SetOutcome) (leases []lock.SetLease) {
+	for _, l := range o.Leases {
+		leases = append(leases, lock.SetLease{Key: l.Key, Token: l.Token})
+	}
+	return leases
+}
+
+func renewSet(owner, request string, leases []lock.SetLease) lock.RenewSet {
+	return lock.RenewSet{Tenant: "acme", Leases: leases, Owner: owner, RequestID: request, TTLSeconds: 60}
+}
+
+func releaseSet(owner, request string, leases []lock.SetLease) lock.ReleaseSet {
+	return lock.ReleaseSet{Tenant: "acme", Leases: leases, Owner: owner, RequestID: request}
+}
+
+// set carries out a command on several locks, and fails the test unless it ends with the code, after these requests.
+func (b *bench) set(c any, code lock.Code, replayed bool, requests ...string) lock.SetOutcome {
+	b.t.Helper()
+	var (
+		o   lock.SetOutcome
+		err error
+	)
+	b.store.requests = nil
+	switch c := c.(type) {
+	case lock.AcquireSet:
+		o, err = b.locks.AcquireSet(b.t.Context(), c)
+	case lock.RenewSet:
+		o, err = b.locks.RenewSet(b.t.Context(), c)
+	case lock.ReleaseSet:
+		o, err = b.locks.ReleaseSet(b.t.Context(), c)
+	}
+	if err != nil || o.Code != code || o.Replayed != replayed || !slices.Equal(b.store.requests, requests) {
+		b.t.Fatalf("%#v:\ngot  %+v, %v, requests %q\nwant %s, replayed %v, %q", c, o, err, b.store.requests, code, replayed, requests)
+	}
+	return o
+}
+
+// mute is a store that returns no documents after several writes, as DynamoDB does, and lets a test come between the write and what
+// follows.
+type mute struct {
+	docstore.Store
+	then func()
+}
+
+func (s *mute) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, writes...)
+	if r.Applied && len(writes) > 1 {
+		clear(r.Docs)
+		if s.then != nil {
+			s.then()
+		}
+	}
+	return r, err
+}
+
+// shy is a store that stops at the first write that is refused.
+type shy struct{ docstore.Store }
+
+func (s shy) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, writes...)
+	for _, i := range r.Refused[min(1, len(r.Refused)):] {
+		r.Docs[i] = nil
+	}
+	r.Refused = r.Refused[:min(1, len(r.Refused))]
+	return r, err
+}
+
+// TestSetCosts: one request for a command on several locks, whatever its outcome; one more to release what is left.
+func TestSetCosts(t *testing.T) {
+	b := begin(t)
+	o := b.set(acquireSet("ann", "r1", "b", "a", "c"), lock.OK, false, "Write")
+	leases := leasesOf(o)
+	if len(leases) != 3 || leases[0].Key != "a" || leases[2].Key != "c" || o.ExpiresAt() != epoch.Add(30*time.Second) {
+		t.Errorf("the leases are %+v", o)
+	}
+	b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, true, "Write")
+	b.set(acquireSet("ann", "r1", "a", "b"), lock.RequestIDReused, false, "Write")
+	if o = b.set(acquireSet("bob", "r2", "d", "c"), lock.Held, false, "Write"); o.Refusal.Lease.Key != "c" || o.Refusal.RetryAfter != 30*time.Second ||
+		o.Refusal.Lease.Owner != "ann" || o.Refusal.Lease.Token != 0 {
+		t.Errorf("held: %+v", o.Refusal)
+	}
+	b.set(renewSet("ann", "n1", leases), lock.OK, false, "Write")
+	b.set(renewSet("ann", "n1", leases), lock.OK, true, "Write")
+	b.set(renewSet("ann", "n1", leases[:2]), lock.RequestIDReused, false, "Write")
+	b.set(renewSet("bob", "n2", leases), lock.NotOwner, false, "Write")
+	if _, err := b.locks.Release(t.Context(), lock.Release{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann", Token: leases[1].Token, RequestID: "e0"}); err != nil {
+		t.Fatal(err)
+	}
+	if o = b.set(renewSet("ann", "n3", leases), lock.LeaseReleased, false, "Write"); o.Refusal.Lease.Key != "b" {
+		t.Errorf("the one that was released: %+v", o.Refusal)
+	}
+	o = b.set(releaseSet("ann", "e1", leases), lock.LeaseReleased, false, "Write", "Write")
+	if got := leasesOf(o); o.Refusal.Lease.Key != "b" || !slices.Equal(got, []lock.SetLease{leases[0], leases[2]}) {
+		t.Errorf("the others: %+v, %+v", got, o.Refusal)
+	}
+	b.set(releaseSet("ann", "e1", leases), lock.LeaseReleased, false, "Write")
+	b.set(releaseSet("ann", "e1", []lock.SetLease{leases[0], leases[2]}), lock.OK, true, "Write")
+	b.set(acquireSet("bob", "r3", "d", "c", "b", "a"), lock.OK, false, "Write")
+}
+
+// TestSetTokensAreRead: where the store returns no documents, one read shows the tokens. What happens before it is not lost.
+func TestSetTokensAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		between func(b *bench) // the write and the read
+		want    lock.Code
+	}{
+		"nothing": {nil, lock.OK},
+		"another renews a lock of its own": {func(b *bench) {
+			b.gets(acquire("bob", "other", 30), lock.OK, false)
+		}, lock.OK},
+		"one is ended by force": {func(b *bench) {
+			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
+		}, lock.RequestIDReused},
+		"one is ended by force and acquired": {func(b *bench) {
+			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
+			b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30}, lock.OK, false)
+		}, lock.RequestIDReused},
+		"one is waited for in line": {func(b *bench) {
+			_, err := b.locks.Acquire(b.t.Context(), lock.Acquire{
+				ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30, Mode: lock.Permits, Limit: 2,
+			})
+			if err != nil {
+				b.t.Fatal(err)
+			}
+		}, lock.OK},
+		"its end": {func(b *bench) { b.own.Advance(31 * time.Second) }, lock.LeaseExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t)
+			quiet := &mute{Store: b.store.Store}
+			b.store.Store = quiet
+			if c.between != nil {
+				quiet.then = func() { quiet.then = nil; c.between(b) }
+			}
+			b.set(acquireSet("ann", "r1", "a", "b"), c.want, false, func() []string {
+				want := []string{"Write", "Get"}
+				switch name {
+				case "another renews a lock of its own", "one is ended by force", "one is waited for in line":
+					want = []string{"Write", "Write", "Get"}
+				case "one is ended by force and acquired":
+					want = []string{"Write", "Write", "Write", "Get"}
+				}
+				return want
+			}()...)
+			if c.want == lock.OK {
+				o := b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, true, "Write")
+				b.set(renewSet("ann", "n1", leasesOf(o)), lock.OK, false, "Write")
+				b.set(releaseSet("ann", "e1", leasesOf(o)), lock.OK, false, "Write")
+			}
+		})
+	}
+}
+
+// TestSetOnAStoreThatNamesOneRefusal: the outcomes are the same where a store stops at the first write that is refused.
+func TestSetOnAStoreThatNamesOneRefusal(t *testing.T) {
+	b := begin(t)
+	b.store.Store = shy{b.store.Store}
+	o := b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, false, "Write")
+	again := b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, true, "Write", "Get")
+	if !reflect.DeepEqual(leasesOf(o), leasesOf(again)) {
+		t.Errorf("%+v, then %+v", o, again)
+	}
+	b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
+	b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.RequestIDReused, false, "Write", "Get")
+	b.set(acquireSet("bob", "r2", "a", "b", "c"), lock.Held, false, "Write")
+	b.set(releaseSet("ann", "e1", leasesOf(o)), lock.LeaseReleased, false, "Write", "Write")
+	b.set(acquireSet("bob", "r3", "a", "b", "c"), lock.OK, false, "Write")
+}
+
+// TestSetAmongOtherModes: the leases of a set are renewed and released also when others wait in line for one of the locks, and a lock that is
+// held in another mode is not acquired.
+func TestSetAmongOtherModes(t *testing.T) {
+	b := begin(t)
+	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, false, "Write"))
+	waits := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "w1", TTLSeconds: 30, Fair: true, WaitSeconds: 1}
+	ctx, cancel := context.WithCancel(t.Context())
+	queued := make(chan error, 1)
+	go func() {
+		o, err := b.locks.Acquire(ctx, waits)
+		if err == nil && o.Code != lock.OK && o.Code != lock.Held {
+			err = fmt.Errorf("%+v", o)
+		}
+		queued <- err
+	}()
+	if err := <-queued; err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	o, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leases))
+	if err != nil || o.Code != lock.OK || o.ExpiresAt() != b.clock.Now().Add(60*time.Second) {
+		t.Errorf("renew: %+v, %v", o, err)
+	}
+	if again, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leases)); err != nil || again.Code != lock.OK || !again.Replayed || again.ExpiresAt() != o.ExpiresAt() {
+		t.Errorf("renew again: %+v, %v", again, err)
+	}
+	if o, err := b.locks.AcquireSet(t.Context(), acquireSet("eve", "r2", "b", "d")); err != nil || o.Code != lock.Held || o.Refusal.Lease.Key != "b" {
+		t.Errorf("acquire what is held: %+v, %v", o, err)
+	}
+	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK || len(o.Leases) != 3 {
+		t.Errorf("release: %+v, %v", o, err)
+	}
+	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK || !o.Replayed {
+		t.Errorf("release again: %+v, %v", o, err)
+	}
+
+	permit := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "p"}, Owner: "bob", RequestID: "p1", TTLSeconds: 30, Mode: lock.Permits, Limit: 2}
+	b.gets(permit, lock.OK, false)
+	if o, err := b.locks.AcquireSet(t.Context(), acquireSet("eve", "r3", "p", "d")); err != nil || o.Code != lock.ModeDiffers || o.Refusal.Lease.Key != "p" {
+		t.Errorf("acquire what has another mode: %+v, %v", o, err)
+	}
+	b.clock.Advance(time.Minute) // its lease is over, and no one has written that
+	o, err = b.locks.AcquireSet(t.Context(), acquireSet("eve", "r4", "p", "d"))
+	if err != nil || o.Code != lock.OK || len(o.Leases) != 2 {
+		t.Fatalf("acquire what had another mode: %+v, %v", o, err)
+	}
+	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("eve", "e1", leasesOf(o))); err != nil || o.Code != lock.OK {
+		t.Errorf("release what had another mode: %+v, %v", o, err)
+	}
+}
+
+// TestSetOfALockWithADelay: a lock that is closed for its lock delay keeps the whole set, and no longer than that.
+func TestSetOfALockWithADelay(t *testing.T) {
+	b := begin(t)
+	delayed := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "w1", TTLSeconds: 10, LockDelaySeconds: 15}
+	b.gets(delayed, lock.OK, false)
+	b.clock.Advance(11 * time.Second)
+	if o := b.set(acquireSet("ann", "r1", "a", "b"), lock.Delayed, false, "Write"); o.Refusal.RetryAfter != 14*time.Second {
+		t.Errorf("retry after %v", o.Refusal.RetryAfter)
+	}
+	b.clock.Advance(14 * time.Second)
+	b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write", "Write")
+}
+
+// TestSetsPerTenant: a set counts with as many locks as it creates, and creates none beyond the bound.
+func TestSetsPerTenant(t *testing.T) {
+	clock := suite.NewClock()
+	for name, store := range map[string]docstore.Store{
+		"documents": docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now}),
+		"none":      &mute{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks := lock.New(store, &lock.Options{Now: clock.Now, MaxPerTenant: 5})
+			do := func(want lock.Code, request string, keys ...string) {
+				t.Helper()
+				c := acquireSet("ann", request, keys...)
+				o, err := locks.AcquireSet(t.Context(), c)
+				if err != nil || o.Code != want || want == lock.Limit && (o.Refusal.RetryAfter <= 0 || o.Refusal.Detail == "") {
+					t.Errorf("%q: %+v, %v; want %s", keys, o, err, want)
+				}
+				if want != lock.OK {
+					return
+				}
+				if o, err := locks.ReleaseSet(t.Context(), releaseSet("ann", request, leasesOf(o))); err != nil || o.Code != lock.OK {
+					t.Errorf("release %q: %+v, %v", keys, o, err)
+				}
+			}
+			do(lock.OK, "r1", "a", "b", "c")
+			do(lock.Limit, "r2", "d", "e", "f")
+			do(lock.OK, "r3", "c", "d")
+			do(lock.Limit, "r4", "e", "f")
+			do(lock.OK, "r5", "a", "b", "c", "d")
+			do(lock.OK, "r6", "e", "a", "b", "c", "d")
+			do(lock.Limit, "r7", "a", "f")
+		})
+	}
+}
+
+// TestMalformedSetsAreNotSent: each error names the field, and nothing is asked of the store.
+func TestMalformedSetsAreNotSent(t *testing.T) {
+	b := begin(t)
+	many := make([]string, lock.MaxSetKeys+1)
+	for i := range many {
+		many[i] = fmt.Sprint("k", i)
+	}
+	one := []lock.SetLease{{Key: "a", Token: 1}}
+	for name, c := range map[string]struct {
+		do   func() (lock.SetOutcome, error)
+		name string
+	}{
+		"no keys": {func() (lock.SetOutcome, error) { return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r")) }, "lock_keys"},
+		"too many keys": {func() (lock.SetOutcome, error) {
+			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r", many...))
+		}, "lock_keys"},
+		"a key twice": {func() (lock.SetOutcome, error) {
+			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r", "a", "b", "a"))
+		}, "lock_keys"},
+		"an empty key": {func() (lock.SetOutcome, error) {
+			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r", "a", ""))
+		}, "lock_keys"},
+		"a line break": {func() (lock.SetOutcome, error) {
+			return b.locks.AcquireSet(t.Context(), acquireSet("ann", "r", "a\nb"))
+		}, "lock_keys"},
+		"no owner":   {func() (lock.SetOutcome, error) { return b.locks.AcquireSet(t.Context(), acquireSet("", "r", "a")) }, "owner_id"},
+		"no request": {func() (lock.SetOutcome, error) { return b.locks.RenewSet(t.Context(), renewSet("ann", "", one)) }, "request_id"},
+		"no leases":  {func() (lock.SetOutcome, error) { return b.locks.RenewSet(t.Context(), renewSet("ann", "r", nil)) }, "leases"},
+		"no token": {func() (lock.SetOutcome, error) {
+			return b.locks.ReleaseSet(t.Context(), releaseSet("ann", "r", []lock.SetLease{{Key: "a"}}))
+		}, "leases"},
+		"nothing": {func() (lock.SetOutcome, error) { return b.locks.ReleaseSet(t.Context(), releaseSet("ann", "r", nil)) }, "leases"},
+	} {
+		_, err := c.do()
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != c.name {
+			t.Errorf("%s: %v, want the field %s", name, err, c.name)
+		}
+	}
+	if len(b.store.requests) > 0 {
+		t.Errorf("sent %q", b.store.requests)
+	}
+}
+
+// TestSetOnDamage: what cannot be read is an error, and a store that refuses what the rule grants is found out.
+func TestSetOnDamage(t *testing.T) {
+	b := begin(t)
+	b.put("b", docstore.Doc{"state": docstore.String("ACTIVE"), "token": docstore.Int(1)})
+	if _, err := b.locks.AcquireSet(t.Context(), acquireSet("ann", "r1", "a", "b")); !errors.Is(err, docstore.ErrDamaged) {
+		t.Errorf("a document without its end: %v", err)
+	}
+	if s, found, err := b.locks.Get(t.Context(), lock.ID{Tenant: "acme", Key: "a"}); err != nil || found {
+		t.Errorf("the other lock: %+v, %v", s, err)
+	}
+	b.store.write = func(func() (docstore.Result, error)) (docstore.Result, error) {
+		return docstore.Result{At: epoch, Docs: make([]docstore.Doc, 2), Refused: []int{1}}, nil
+	}
+	if _, err := b.locks.AcquireSet(t.Context(), acquireSet("ann", "r1", "a", "c")); !errors.Is(err, docstore.ErrDamaged) {
+		t.Errorf("a refusal of what is free: %v", err)
+	}
+}
