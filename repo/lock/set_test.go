@@ -56,6 +56,20 @@ func (b *bench) set(c any, code lock.Code, replayed bool, requests ...string) lo
 	return o
 }
 
+// lineUp lets a request wait in line for a lock that is held.
+func (b *bench) lineUp(key string) {
+	b.t.Helper()
+	id := lock.ID{Tenant: "acme", Key: key}
+	c := lock.Acquire{ID: id, Owner: "bob", RequestID: "in line", TTLSeconds: 30, Fair: true, WaitSeconds: 20}
+	o, err := b.locks.AcquireWithin(b.t.Context(), c, 0)
+	if err != nil || o.Code != lock.Held || o.Position != 1 {
+		b.t.Fatalf("%+v, %v", o, err)
+	}
+	if s, _, err := b.locks.Get(b.t.Context(), id); err != nil || len(s.Waiting) != 1 {
+		b.t.Fatalf("%+v, %v", s, err)
+	}
+}
+
 // mute is a store that returns no documents after several writes, as DynamoDB does, and lets a test come between the write and what
 // follows.
 type mute struct {
@@ -136,15 +150,8 @@ func TestSetTokensAreRead(t *testing.T) {
 			b.gets(lock.ForceRelease{ID: lock.ID{Tenant: "acme", Key: "b"}, By: "root", Reason: "hangs", RequestID: "f"}, lock.OK, false)
 			b.gets(lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30}, lock.OK, false)
 		}, lock.RequestIDReused},
-		"one is waited for in line": {func(b *bench) {
-			_, err := b.locks.Acquire(b.t.Context(), lock.Acquire{
-				ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "b", TTLSeconds: 30, Mode: lock.Permits, Limit: 2,
-			})
-			if err != nil {
-				b.t.Fatal(err)
-			}
-		}, lock.OK},
-		"its end": {func(b *bench) { b.own.Advance(31 * time.Second) }, lock.LeaseExpired},
+		"one is waited for in line": {func(b *bench) { b.lineUp("b") }, lock.OK},
+		"its end":                   {func(b *bench) { b.own.Advance(31 * time.Second) }, lock.LeaseExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t)
@@ -153,20 +160,22 @@ func TestSetTokensAreRead(t *testing.T) {
 			if c.between != nil {
 				quiet.then = func() { quiet.then = nil; c.between(b) }
 			}
-			b.set(acquireSet("ann", "r1", "a", "b"), c.want, false, func() []string {
-				want := []string{"Write", "Get"}
-				switch name {
-				case "another renews a lock of its own", "one is ended by force", "one is waited for in line":
-					want = []string{"Write", "Write", "Get"}
-				case "one is ended by force and acquired":
-					want = []string{"Write", "Write", "Write", "Get"}
-				}
-				return want
-			}()...)
-			if c.want == lock.OK {
-				o := b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, true, "Write")
-				b.set(renewSet("ann", "n1", leasesOf(o)), lock.OK, false, "Write")
-				b.set(releaseSet("ann", "e1", leasesOf(o)), lock.OK, false, "Write")
+			o, err := b.locks.AcquireSet(t.Context(), acquireSet("ann", "r1", "a", "b"))
+			if err != nil || o.Code != c.want || o.Replayed || b.store.requests[len(b.store.requests)-1] != "Get" {
+				t.Fatalf("%+v, %v, %q; want %s", o, err, b.store.requests, c.want)
+			}
+			if c.want != lock.OK {
+				return
+			}
+			again, err := b.locks.AcquireSet(t.Context(), acquireSet("ann", "r1", "a", "b"))
+			if err != nil || !again.Replayed || !slices.Equal(leasesOf(again), leasesOf(o)) {
+				t.Errorf("again: %+v, %v; first %+v", again, err, o)
+			}
+			if n, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leasesOf(o))); err != nil || n.Code != lock.OK {
+				t.Errorf("renew: %+v, %v", n, err)
+			}
+			if e, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leasesOf(o))); err != nil || e.Code != lock.OK {
+				t.Errorf("release: %+v, %v", e, err)
 			}
 		})
 	}
@@ -193,20 +202,7 @@ func TestSetOnAStoreThatNamesOneRefusal(t *testing.T) {
 func TestSetAmongOtherModes(t *testing.T) {
 	b := begin(t)
 	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, false, "Write"))
-	waits := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "bob", RequestID: "w1", TTLSeconds: 30, Fair: true, WaitSeconds: 1}
-	ctx, cancel := context.WithCancel(t.Context())
-	queued := make(chan error, 1)
-	go func() {
-		o, err := b.locks.Acquire(ctx, waits)
-		if err == nil && o.Code != lock.OK && o.Code != lock.Held {
-			err = fmt.Errorf("%+v", o)
-		}
-		queued <- err
-	}()
-	if err := <-queued; err != nil {
-		t.Fatal(err)
-	}
-	cancel()
+	b.lineUp("b")
 	o, err := b.locks.RenewSet(t.Context(), renewSet("ann", "n1", leases))
 	if err != nil || o.Code != lock.OK || o.ExpiresAt() != b.clock.Now().Add(60*time.Second) {
 		t.Errorf("renew: %+v, %v", o, err)
@@ -219,6 +215,9 @@ func TestSetAmongOtherModes(t *testing.T) {
 	}
 	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK || len(o.Leases) != 3 {
 		t.Errorf("release: %+v, %v", o, err)
+	}
+	if s, _, err := b.locks.Get(t.Context(), lock.ID{Tenant: "acme", Key: "b"}); err != nil || s.Phase != lock.Active || s.Owner != "bob" {
+		t.Errorf("the one that was waited for: %+v, %v", s, err)
 	}
 	if o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases)); err != nil || o.Code != lock.OK || !o.Replayed {
 		t.Errorf("release again: %+v, %v", o, err)
