@@ -107,6 +107,28 @@ func (p *scripted) waits() (all []int64) {
 	return all
 }
 
+// names are the calls so far.
+func (p *scripted) names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.calls)
+}
+
+// last is the latest event.
+func (p *scripted) last() locks.Event {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events[len(p.events)-1]
+}
+
+// requests are the acquires so far, and when they arrived.
+func (p *scripted) requests() ([]contracts.AcquireRequest, []time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked), slices.Clone(p.at)
+}
+
 // ids is how many request_ids the acquires had.
 func (p *scripted) ids() int {
 	p.mu.Lock()
@@ -163,7 +185,8 @@ func TestProviderWaits(t *testing.T) {
 				}
 				want(t, "remaining", l.Remaining(), c.left)
 				want(t, "waits", p.waits(), []int64{0, 20, 20})
-				want(t, "at", p.at, s(0, 0, 20))
+				_, at := p.requests()
+				want(t, "at", at, s(0, 0, 20))
 				want(t, "request_ids", p.ids(), 1)
 				want(t, "unlock", l.Unlock(background), nil)
 			})
@@ -299,7 +322,7 @@ func TestProviderThatDoesNotWait(t *testing.T) {
 					t.Errorf("acquired after %v", took)
 				}
 				if n := len(p.waits()); n > c.most || n < c.min {
-					t.Errorf("%d requests, want %d to %d: %v", n, c.min, c.most, p.at)
+					t.Errorf("%d requests, want %d to %d", n, c.min, c.most)
 				}
 				want(t, "unlock", l.Unlock(background), nil)
 			})
@@ -419,7 +442,7 @@ func TestNotTheModeThatWasAskedFor(t *testing.T) {
 					t.Errorf("the error is %v", err)
 				}
 				time.Sleep(time.Minute)
-				want(t, "the last call", p.calls[len(p.calls)-1], "release") // of what it did not want
+				want(t, "the last call", p.names()[len(p.names())-1], "release") // of what it did not want
 			})
 		})
 	}
@@ -455,9 +478,10 @@ func TestReplaceThatWasGivenUp(t *testing.T) {
 				_, err := client.Lock(ctx, "deploy", &locks.LockOptions{Replace: true})
 				wantErr(t, "the error", err, context.DeadlineExceeded)
 				time.Sleep(time.Minute)
-				want(t, "calls", p.calls, c.calls)
+				want(t, "calls", p.names(), c.calls)
 				var replace []bool
-				for _, r := range p.asked {
+				asked, _ := p.requests()
+				for _, r := range asked {
 					replace = append(replace, r.Replace)
 				}
 				want(t, "replace", replace, c.replace)
@@ -540,14 +564,15 @@ func TestTake(t *testing.T) {
 			want(t, "error", err, nil)
 			want(t, "token", token, 2)
 			want(t, "after", time.Since(p.begin), 4*time.Second)
-			r := p.asked[1]
+			asked, _ := p.requests()
+			r := asked[1]
 			r.RequestID = ""
 			want(t, "request", r, contracts.AcquireRequest{
 				OwnerID: "ann", Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60, WaitSeconds: 20, MaxWaiting: 5, Metadata: map[string]string{"a": "b"},
 			})
 			time.Sleep(time.Hour)
-			want(t, "calls", p.calls, []string{"acquire", "acquire"})
-			want(t, "event", p.events[len(p.events)-1].What, locks.Taken)
+			want(t, "calls", p.names(), []string{"acquire", "acquire"})
+			want(t, "event", p.last().What, locks.Taken)
 		})
 	})
 	t.Run("not now", func(t *testing.T) {
@@ -572,7 +597,7 @@ func TestTake(t *testing.T) {
 			wantErr(t, "error", err, contracts.CodeLockHeld)
 			time.Sleep(time.Minute)
 			want(t, "waits", p.waits(), []int64{0, 3, 0})
-			want(t, "calls", p.calls, []string{"acquire", "acquire", "acquire"})
+			want(t, "calls", p.names(), []string{"acquire", "acquire", "acquire"})
 		})
 	})
 	t.Run("given up before it waited", func(t *testing.T) { // nothing is sent that could only use up a grant
@@ -585,7 +610,7 @@ func TestTake(t *testing.T) {
 			_, err := c.Take(ctx, "mail", rate, nil)
 			wantErr(t, "error", err, context.DeadlineExceeded)
 			time.Sleep(time.Minute)
-			want(t, "calls", p.calls, []string{"acquire"})
+			want(t, "calls", p.names(), []string{"acquire"})
 		})
 	})
 	t.Run("closed", func(t *testing.T) {
