@@ -144,14 +144,10 @@ func (id ID) lease(s State, now time.Time) Lease {
 
 // status is the lock as everyone in its tenant may see it at the time now.
 func (id ID) status(s State, now time.Time) Status {
-	var st Status
 	if s.several != nil {
-		st = s.open().status(id, s, now)
-	} else {
-		st = id.lease(s, now).Status
+		return s.open().status(id, s, now)
 	}
-	st.History = s.past
-	return st
+	return id.lease(s, now).Status
 }
 
 // replacedBy says who replaced the lease, if someone did.

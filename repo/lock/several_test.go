@@ -99,7 +99,9 @@ func (s *stage) status() Status {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return subject.status(st, s.now)
+	status := subject.status(st, s.now)
+	status.History = st.ended(s.now)
+	return status
 }
 
 // plain fails the test unless the document is in plain form, or has gone back to it, without a field of the other.
@@ -192,7 +194,7 @@ func TestReadersAndAWriter(t *testing.T) {
 	s.gets(give("lee", 5), OK, 2)
 	s.gets(give("kim", 4), OK, 2)
 	s.plain(Released)
-	if st := s.status(); st.Owner != "lee" || st.Phase != Released || len(st.History) != 0 && st.History[0].Owner != "kim" {
+	if st := s.status(); st.Owner != "lee" || st.Phase != Released || len(st.History) != 4 || st.History[0].Owner != "lee" || st.History[1].Owner != "kim" {
 		t.Fatalf("got %+v", st)
 	}
 	s.granted(try("ann", Exclusive), 6, 1)
