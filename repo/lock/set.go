@@ -463,9 +463,14 @@ func (l *Locks) RenewSet(ctx context.Context, c RenewSet) (SetOutcome, error) {
 	refusals := map[int]Outcome{}
 	for i, s := range done.refused {
 		o := cs[i].Refusal(s, done.when)
-		if outcomes[i] = o; o.Code != OK {
+		if o.Code != OK {
 			refusals[i] = o
+			continue
 		}
+		now := o.Lease
+		o.Lease = cs[i].named(now.Token)
+		o.Lease.Owner, o.Lease.Phase, o.Lease.ExpiresAt, o.Lease.TTLSeconds = now.Owner, now.Phase, now.ExpiresAt, now.TTLSeconds
+		outcomes[i] = o
 	}
 	if len(refusals) > 0 {
 		return refusedSet(refusals, endOrder), nil
