@@ -32,6 +32,8 @@ func valueBytes(t *testing.T, v types.AttributeValue) int {
 		return (len(v.Value)+1)/2 + 1
 	case *types.AttributeValueMemberBOOL:
 		return 1
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
 	case *types.AttributeValueMemberM:
 		n := 3
 		for k, e := range v.Value {
@@ -245,4 +247,53 @@ func TestTooLarge(t *testing.T) {
 		many[i] = docstore.Write{Key: key(strconv.Itoa(i)), Set: docstore.Doc{"x": most}}
 	}
 	refused("a step", many...)
+}
+
+// TestALockWithAsManyHoldersAsMay: the largest writes of the shared form stay within what the service takes in one expression, and what a holder and a
+// place take of the item is what docs/decisions/0043-several-leases-in-one-document.md says.
+func TestALockWithAsManyHoldersAsMay(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
+		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
+		id := lock.ID{Tenant: "acme", Key: "deploy/prod"}
+		acquire := func(n int, mode lock.Mode, wait int64, code lock.Code) {
+			t.Helper()
+			o, err := locks.AcquireWithin(t.Context(), lock.Acquire{
+				ID: id, Owner: fmt.Sprintf("worker-%04d", n), RequestID: strconv.Itoa(n), TTLSeconds: 60, Mode: mode, Fair: true, WaitSeconds: wait,
+				Metadata: map[string]string{"build": "1234"},
+			}, 0)
+			if err != nil || o.Code != code {
+				t.Fatalf("%d: %+v, %v", n, o, err)
+			}
+		}
+		for n := range lock.MaxHolders {
+			acquire(n, lock.Shared, 0, lock.OK)
+		}
+		held := itemBytes(t, client)
+		acquire(1000, lock.Exclusive, 20, lock.Held)
+		for n := range lock.MaxWaiting - 1 {
+			acquire(1001+n, lock.Shared, 20, lock.Held)
+		}
+		waiting := itemBytes(t, client)
+		t.Logf("%d bytes with %d holders, %d with %d places more", held, lock.MaxHolders, waiting, lock.MaxWaiting)
+		if held > 150*lock.MaxHolders || waiting-held > 120*lock.MaxWaiting {
+			t.Errorf("a holder takes %d bytes, a place %d", held/lock.MaxHolders, (waiting-held)/lock.MaxWaiting)
+		}
+		force := func(request string) {
+			t.Helper()
+			if o, err := locks.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "all of them", RequestID: request}); err != nil || o.Code != lock.OK {
+				t.Fatalf("%+v, %v", o, err)
+			}
+		}
+		force("f1") // a hundred leases; the writer is next
+		force("f2") // and then the readers that wait, as many as one write grants
+		st, _, err := locks.Get(t.Context(), id)
+		if err != nil || len(st.Holders) != 20 || len(st.Waiting) != lock.MaxWaiting-21 {
+			t.Fatalf("%d holders, %d wait: %v", len(st.Holders), len(st.Waiting), err)
+		}
+		time.Sleep(time.Hour)
+		acquire(5000, lock.Exclusive, 0, lock.OK)
+		if size := itemBytes(t, client); size > 1024 {
+			t.Errorf("%d bytes in plain form", size)
+		}
+	})
 }
