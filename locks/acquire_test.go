@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/locks"
 )
 
@@ -99,6 +100,7 @@ func TestWaitIsBounded(t *testing.T) {
 				})
 				wantErr(w.t, "the error", err, c.want...)
 				want(w.t, "after", time.Since(w.begin), c.after)
+				time.Sleep(time.Second) // one that was cut off is sent again
 				want(w.t, "unlock", l.Unlock(w.t.Context()), nil)
 				time.Sleep(time.Minute)
 				want(w.t, "holder", w.holder("deploy"), "")
@@ -431,9 +433,15 @@ func TestGrantedTooLate(t *testing.T) {
 func TestGrantedWhileTheCallerLeaves(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		ctx, cancel := context.WithCancel(w.t.Context())
-		inner := w.Provider
-		w.Provider = leaving{inner, cancel}
-		client := w.client(nil)
+		defer cancel()
+		var granted atomic.Bool
+		w.Provider = granting{w.Provider, &granted}
+		client := w.client(locks.Options{}.WithClock(func() term.Moment { // which is read when the response has arrived
+			if granted.Load() {
+				cancel()
+			}
+			return term.Now()
+		}))
 		_, err := client.TryLock(ctx, "deploy", nil)
 		wantErr(w.t, "the error", err, context.Canceled)
 		want(w.t, "close", client.Close(w.t.Context()), nil)
@@ -443,15 +451,15 @@ func TestGrantedWhileTheCallerLeaves(t *testing.T) {
 	})
 }
 
-// leaving is a provider whose caller leaves when the lock has been granted.
-type leaving struct {
+// granting is a provider that notes that it has granted a lock.
+type granting struct {
 	locks.Provider
-	leave func()
+	granted *atomic.Bool
 }
 
-func (l leaving) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
-	got, err := l.Provider.Acquire(ctx, key, r)
-	l.leave()
+func (g granting) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+	got, err := g.Provider.Acquire(ctx, key, r)
+	g.granted.Store(true)
 	return got, err
 }
 
