@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -69,6 +70,45 @@ var ProgramMutants = map[string]func(docstore.Store) docstore.Store{
 				}
 				return c
 			})
+			return w
+		}}
+	},
+	"a holder replaced that did not agree": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if eq, ok := c.(docstore.Eq); ok && eq.Field == "replaceable" {
+					return docstore.All{}
+				}
+				return c
+			})
+			return w
+		}}
+	},
+	"a lock delay that no one looks at": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if has, ok := c.(docstore.Has); ok && has.Field == "lock_delay_seconds" {
+					return docstore.Any{} // as if there was none
+				}
+				return c
+			})
+			return w
+		}}
+	},
+	"a lock delay left by a release": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			if w.Set["state"] == docstore.String("RELEASED") {
+				w.Unset = nil
+			}
+			return w
+		}}
+	},
+	"the leases before not remembered": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			if v, ok := w.Set["d1"]; ok && v == docstore.Value(docstore.Before("expires_at")) {
+				w.Set = maps.Clone(w.Set)
+				w.Set["d1"] = docstore.Before("acquired_at")
+			}
 			return w
 		}}
 	},

@@ -39,6 +39,8 @@ type command struct {
 	ends     time.Time // the end of the lease that a renewal names, if any
 	lease    string    // the ID that an acquire gives to its lease, or that a force-release names, if any
 	reason   string
+	replace  bool   // of an acquire
+	delay    int64  // of an acquire: seconds
 	with     string // the keys of all commands that are sent in one step, if it is one of several
 }
 
@@ -57,6 +59,7 @@ type outcome struct {
 	TTL                         int64
 	Metadata                    string
 	Forced                      string // by whom and why the lease was ended
+	Free                        string // until when the lock delay keeps the lock closed
 }
 
 // Answer is what a command of the gate must return, as far as locks have the same.
@@ -82,6 +85,22 @@ func (l *lease) ended() bool { return l.release != nil || l.forced != nil }
 // active is LS-SPEC-001's ACTIVE: now < expires_at, and not ended.
 func (l *lease) active(now time.Time) bool { return !l.ended() && now.Before(l.expires) }
 
+// free is when the lock is free if no one does anything. A lease that its owner released has no lock delay.
+func (l *lease) free() time.Time {
+	delay := time.Duration(l.by.delay) * time.Second
+	switch {
+	case l.release != nil:
+		return l.released
+	case l.forced != nil:
+		return l.released.Add(delay)
+	default:
+		return l.expires.Add(delay)
+	}
+}
+
+// closed reports whether the lock delay of a lease that was lost lasts.
+func (l *lease) closed(now time.Time) bool { return !l.active(now) && now.Before(l.free()) }
+
 func (l *lease) phase(now time.Time) string {
 	switch {
 	case l.ended():
@@ -104,6 +123,9 @@ func (l *lease) shown(code string, now time.Time) outcome {
 	}
 	if l.forced != nil {
 		a.Forced = l.forced.owner + ": " + l.forced.reason + " at " + a.Released
+	}
+	if l.closed(now) {
+		a.Free = written(l.free())
 	}
 	return a
 }
@@ -157,7 +179,7 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	l := o.latest()
 	same, newest := remembered(acquires, c)
 	switch {
-	case same != nil && (same.ttl != c.ttl || same.with != c.with || !maps.Equal(same.metadata, c.metadata)):
+	case same != nil && (same.ttl != c.ttl || same.with != c.with || !maps.Equal(same.metadata, c.metadata) || same.replace != c.replace || same.delay != c.delay):
 		return reused
 	case same != nil && (!newest || !l.active(now)): // LS-ACC-04: nothing is acquired twice
 		return reused
@@ -165,9 +187,14 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 		a := l.shown("OK", now)
 		a.Replayed = true
 		return a
+	case l != nil && l.active(now) && l.by.replace && c.replace: // both agreed
 	case l != nil && l.active(now): // LS-ACQ-001, LS-INV-001
 		a := l.shown("LOCK_HELD", now)
-		a.Token, a.RetryAfter = 0, l.expires.Sub(now)
+		a.Token, a.RetryAfter = 0, l.free().Sub(now)
+		return a
+	case l != nil && l.closed(now):
+		a := l.shown("LOCK_DELAYED", now)
+		a.Token, a.RetryAfter = 0, l.free().Sub(now)
 		return a
 	}
 	token := int64(start)
@@ -178,6 +205,13 @@ func (o *oracle) acquire(c command, now time.Time) outcome {
 	o.leases = append(o.leases, l) // LS-ACQ-002, LS-INV-002
 	o.tokens = append(o.tokens, token)
 	return l.shown("OK", now)
+}
+
+// afterRefusal reports whether an acquire of a lock is granted by a second write: its lease has a lock delay, which the first one does
+// not know.
+func (o *oracle) afterRefusal(c command) bool {
+	l := o.latest()
+	return c.do == "acquire" && l != nil && l.by.delay > 0 && l.release == nil
 }
 
 // refusal says why the lease with the token is not the owner's to change; ok if it is (LS-INV-003, LS-INV-004).

@@ -21,11 +21,13 @@ type Step struct {
 	Request  string // empty: one that was never used
 	TTL      int64  // seconds
 	Metadata map[string]string
-	Back     int  // of renew and release: the token is this many grants before the latest; -1 is one that was never granted
-	End      int  // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
-	Lease    int  // of a force-release: 0 names no lease, 1 the latest, 2 the one before it
-	Ago      int  // of again: which of the commands so far
-	Shorten  bool // of again: with another parameter
+	Replace  bool
+	Delay    int64 // seconds of lock delay
+	Back     int   // of renew and release: the token is this many grants before the latest; -1 is one that was never granted
+	End      int   // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
+	Lease    int   // of a force-release: 0 names no lease, 1 the latest, 2 the one before it
+	Ago      int   // of again: which of the commands so far
+	Shorten  bool  // of again: with another parameter
 
 	// Lost is how many responses to this command get lost: each time the caller's library retries the same write, and only the
 	// last response arrives.
@@ -59,6 +61,8 @@ func step(does ...string) *rapid.Generator[Step] {
 			Request:  rapid.SampledFrom([]string{"", "", "", "", "r1", "r2"}).Draw(t, "request"),
 			TTL:      rapid.Int64Range(1, 2).Draw(t, "ttl"),
 			Metadata: rapid.SampledFrom([]map[string]string{nil, nil, {"build": "1"}}).Draw(t, "metadata"),
+			Replace:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "replace"),
+			Delay:    rapid.SampledFrom([]int64{0, 0, 0, 1}).Draw(t, "delay"),
 			Back:     rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2, 8, -1}).Draw(t, "back"),
 			End:      rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(t, "end"),
 			Lease:    rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "lease"),
@@ -147,7 +151,7 @@ func (r *lockRun) command(number int, s Step) (command, bool) {
 	}
 	switch s.Do {
 	case "acquire":
-		c.metadata, c.lease = s.Metadata, fmt.Sprint("lease ", number)
+		c.metadata, c.lease, c.replace, c.delay = s.Metadata, fmt.Sprint("lease ", number), s.Replace, s.Delay
 	case "renew", "release":
 		c.token = o.token(s.Back)
 		if l := o.latest(); s.Do == "renew" && l != nil && s.End > 0 {
@@ -180,6 +184,9 @@ func (o *oracle) token(back int) int64 {
 func (r *lockRun) send(ctx context.Context, c command, lost int, now time.Time) error {
 	o := r.of(c.key)
 	before := slices.Max(append([]int64{0}, o.tokens...))
+	if o.afterRefusal(c) {
+		lost = 0 // those of refusals, before the write that may be applied
+	}
 	want := o.answer(c, now)
 	for range lost {
 		want = o.answer(c, now)
@@ -212,6 +219,7 @@ func send(ctx context.Context, locks *lock.Locks, tenant string, c command) (out
 	case "acquire":
 		o, err = locks.Acquire(ctx, lock.Acquire{
 			ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Metadata: c.metadata, LeaseID: c.lease,
+			Replace: c.replace, LockDelaySeconds: c.delay,
 		})
 	case "renew":
 		o, err = locks.Renew(ctx, lock.Renew{
@@ -235,6 +243,7 @@ func seen(s lock.Status) outcome {
 	a := outcome{
 		Lease: s.LeaseID, Owner: s.Owner, Phase: string(s.Phase), Acquired: written(s.AcquiredAt), Expires: written(s.ExpiresAt),
 		Released: written(s.ReleasedAt), TTL: s.TTLSeconds, Metadata: labels(s.Metadata),
+		Free: written(s.FreeAt),
 	}
 	if s.Forced != (lock.Forced{}) {
 		a.Forced = s.Forced.By + ": " + s.Forced.Reason + " at " + written(s.Forced.At)
@@ -270,7 +279,36 @@ func (r *lockRun) compare(ctx context.Context, key string, now time.Time) error 
 	if got := seen(s); got != want {
 		return fmt.Errorf("the lock shows\n%+v, want\n%+v", got, want)
 	}
+	past := r.of(key).history(now)
+	if n := len(s.History); n > len(past) || n < min(len(past), 1) && !l.active(now) || !slices.EqualFunc(s.History, past[:n], samePast) {
+		return fmt.Errorf("the lock's history is\n%+v, want\n%+v", s.History, past)
+	}
 	return nil
+}
+
+// history is what the lock shows of its leases that have ended, the latest first.
+func (o *oracle) history(now time.Time) (history []lock.Past) {
+	for i, l := range slices.Backward(o.leases) {
+		p := lock.Past{Owner: l.by.owner, Token: l.token, AcquiredAt: l.acquired, EndedAt: l.expires, Ended: lock.EndedExpired}
+		switch {
+		case l.release != nil:
+			p.Ended, p.EndedAt = lock.EndedReleased, l.released
+		case l.forced != nil:
+			p.Ended, p.EndedAt, p.By = lock.EndedForced, l.released, l.forced.owner
+		case i == len(o.leases)-1 && l.active(now):
+			continue
+		case i < len(o.leases)-1 && o.leases[i+1].acquired.Before(l.expires):
+			p.Ended, p.EndedAt, p.By = lock.EndedReplaced, o.leases[i+1].acquired, o.leases[i+1].by.owner
+		}
+		history = append(history, p)
+	}
+	return history
+}
+
+// samePast compares leases that have ended, with times as they are stored.
+func samePast(a, b lock.Past) bool {
+	return a.Owner == b.Owner && a.Token == b.Token && a.Ended == b.Ended && a.By == b.By &&
+		written(a.AcquiredAt) == written(b.AcquiredAt) && written(a.EndedAt) == written(b.EndedAt)
 }
 
 // lossyStore loses the next writes, as many as drop says, on their way, and then sends a write again as often as lose says,
