@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -84,11 +85,11 @@ func TestHistoryCutsNames(t *testing.T) {
 		strings.Repeat("x", 32): strings.Repeat("x", 32), strings.Repeat("x", 256): strings.Repeat("x", 32),
 		strings.Repeat("x", 31) + "é" + "y": strings.Repeat("x", 31), strings.Repeat("x", 29) + "日本": strings.Repeat("x", 29) + "日",
 	} {
-		o := b.gets(acquire(owner, "a "+owner[:1]+fmt.Sprint(len(owner)), 30), lock.OK, false)
-		f := force("f" + fmt.Sprint(len(owner)))
+		o := b.gets(acquire(owner, "a "+owner[:1]+strconv.Itoa(len(owner)), 30), lock.OK, false)
+		f := force("f" + strconv.Itoa(len(owner)))
 		f.By = owner
 		b.gets(f, lock.OK, false)
-		b.gets(acquire("next", "n "+fmt.Sprint(len(owner)), 30), lock.OK, false)
+		b.gets(acquire("next", "n "+strconv.Itoa(len(owner)), 30), lock.OK, false)
 		s, _, err := b.locks.Get(t.Context(), deploy)
 		if err != nil || len(s.History) == 0 || s.History[0].Owner != want || s.History[0].By != want || s.History[0].Token != o.Lease.Token {
 			t.Errorf("%s: %+v, %v", owner, s.History, err)

@@ -543,8 +543,11 @@ func agree(at situation, change func(docstore.Write) docstore.Write) error {
 		return fmt.Errorf("%#v on %#v, %+v leaves\n%v, want\n%v", at.command, at.history, at.when, after, d)
 	}
 	s, err := subject.State(after)
-	if got, want := s.ended(at.when.At), history.past(at.when.At); err != nil || !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("%#v on %#v, %+v shows\n%+v, %v, want\n%+v", at.command, at.history, at.when, got, err, want)
+	if err != nil {
+		return err
+	}
+	if got, want := s.ended(at.when.At), history.past(at.when.At); !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("%#v on %#v, %+v shows\n%+v, want\n%+v", at.command, at.history, at.when, got, want)
 	}
 	return nil
 }
