@@ -20,6 +20,7 @@ import (
 type slow struct {
 	docstore.Store
 	gets, writes *atomic.Int64
+	now, most    *atomic.Int64 // writes that are under way, and the most of them
 	took         time.Duration
 }
 
@@ -30,6 +31,12 @@ func (s slow) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot,
 
 func (s slow) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	s.writes.Add(1)
+	for n := s.now.Add(1); ; {
+		if most := s.most.Load(); n <= most || s.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	defer s.now.Add(-1)
 	select {
 	case <-time.After(s.took):
 	case <-ctx.Done():
@@ -48,7 +55,7 @@ func TestAcquireWaits(t *testing.T) {
 	}
 	serve := func(t *testing.T, took time.Duration, o *httpapi.Options) server {
 		t.Helper()
-		s := server{slow: slow{docstore.NewMemory(nil), new(atomic.Int64), new(atomic.Int64), took}}
+		s := server{slow: slow{docstore.NewMemory(nil), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), took}}
 		h := httpapi.New(s.slow, httpapi.Development{}, o)
 		s.call = func(ctx context.Context, target, body string) (*httptest.ResponseRecorder, map[string]any) {
 			w := httptest.NewRecorder()
@@ -148,9 +155,14 @@ func TestAcquireWaits(t *testing.T) {
 				code, _ := a["code"].(string)
 				codes <- code
 			}()
-			time.Sleep(2 * time.Millisecond) // eight at a time take 10 ms each
+			if n%16 == 15 {
+				time.Sleep(100 * time.Millisecond) // eight are worked on, and as many may wait for that
+			}
 		}
-		synctest.Wait()
+		time.Sleep(time.Second)
+		if n := s.most.Load(); n != 8 {
+			t.Errorf("%d were worked on at once, and 8 may be", n)
+		}
 		gets, writes := s.gets.Load(), s.writes.Load()
 		if writes != most+1 {
 			t.Errorf("%d writes by %d requests", writes, most+1)

@@ -70,6 +70,17 @@ func TestTurns(t *testing.T) {
 		if !turn(c) {
 			t.Error("no turn, although the one before takes long")
 		}
+		s.done(w, c)
+		held := func(at time.Time) observation {
+			return observation{state: State{Phase: Active, Token: 8, ExpiresAt: at.Add(time.Hour)}, at: at, begun: at}
+		}
+		begun := time.Now()
+		time.Sleep(10 * time.Millisecond)
+		s.note(id, held(time.Now()))
+		s.note(id, observation{state: State{Phase: Released, Token: 7}, at: begun, begun: begun}) // overtaken by the grant
+		if turn(c) {
+			t.Error("a turn by what was known before")
+		}
 		s.leave(w, b)
 		s.leave(w, c)
 	})
