@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -562,6 +563,7 @@ func FuzzAnalysisBody(f *testing.F) {
 	} {
 		f.Add(uint8(i), []byte(seed))
 	}
+	contracttest.Handler(f, nil) // as in FuzzBody
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		target := []string{"/lock", "/refresh", "/release", "/finish", "/retry"}[which%5]
 		d := open(t, httpapi.Development{})

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/contracttest"
 )
 
 // FuzzBody sends any bytes as the body of an acquire: each is either refused with a reason, and then nothing was changed,
@@ -27,6 +28,7 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	contracttest.Handler(f, nil) // reads the contract, which takes longer than one input may
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := open(t, httpapi.Development{})
 		a := d.post(deploy+"/acquire", string(body))
@@ -57,6 +59,7 @@ func FuzzMachineIDBody(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	contracttest.Handler(f, nil) // reads the contract, which takes longer than one input may
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := open(t, httpapi.Development{})
 		a := d.post(machineIDs+"/lease", string(body))

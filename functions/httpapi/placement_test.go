@@ -631,6 +631,7 @@ func FuzzClaimBody(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	contracttest.Handler(f, nil) // as in FuzzBody
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := open(t, httpapi.Development{})
 		d.join("alice", `,"labels":{"zone":"a"}`)
