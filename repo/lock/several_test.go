@@ -189,6 +189,15 @@ func TestReadersAndAWriter(t *testing.T) {
 		t.Fatalf("got %+v", o)
 	}
 	s.gets(give("eve", 3), OK, 2) // to both readers
+	r, err := s.store.Get(s.Context(), subject.key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, owner := range []string{"lee", "kim", "eve", "bob"} { // the newest first
+		if want := try(owner, Shared).place(rule.When{}).request; owner != "eve" && r.Docs[0][acquires[i]] != docstore.Value(docstore.String(want)) {
+			t.Errorf("acquire %d is %v, want that of %s", i+1, r.Docs[0][acquires[i]], owner)
+		}
+	}
 	s.granted(wait("kim", Shared), 4, 2)
 	s.granted(wait("lee", Shared), 5, 2)
 	s.gets(give("lee", 5), OK, 2)
