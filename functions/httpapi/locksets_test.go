@@ -151,3 +151,19 @@ func TestBadSets(t *testing.T) {
 		t.Errorf("twenty keys: %d %s", a.status, a.raw)
 	}
 }
+
+// TestSetsEndWithTheFirst: a set expires with the first of its leases, whichever that is.
+func TestSetsEndWithTheFirst(t *testing.T) {
+	for _, renewed := range []string{"a", "b"} {
+		d := open(t, httpapi.Development{})
+		const body = `{"lock_keys":["a","b"],"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
+		d.post(sets+"/acquire", body)
+		a := d.post("/v1/tenants/acme/locks/"+renewed+"/renew", `{"request_id":"n1","owner_id":"ann","fencing_token":1767225600000001,"ttl_seconds":60}`)
+		if a.status != 200 {
+			t.Fatal(a.raw)
+		}
+		if a = d.post(sets+"/acquire", body); a.body["expires_at"] != "2026-01-01T00:00:30.000Z" || a.body["remaining_ms"] != 30000.0 {
+			t.Errorf("%s renewed by itself: %s", renewed, a.raw)
+		}
+	}
+}

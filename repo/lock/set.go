@@ -322,7 +322,7 @@ func (l *Locks) acquireSet(ctx context.Context, cs []Acquire, existing bool) (o 
 		known = known || refusals[i].Code == OK || refusals[i].Code == LeaseExpired
 	}
 	if known {
-		o, _, err = l.repeated(ctx, cs, writes, done, begin)
+		o, _, err = l.repeated(ctx, cs, done, begin)
 		return o, 0, 0, err
 	}
 	if o = refusedSet(refusals, acquireOrder); o.Code != Limit {
@@ -334,7 +334,7 @@ func (l *Locks) acquireSet(ctx context.Context, cs []Acquire, existing bool) (o 
 // granted is the outcome of an acquire that was applied.
 func (l *Locks) granted(ctx context.Context, cs []Acquire, done step, begin time.Time) (o SetOutcome, created int, err error) {
 	if done.docs == nil {
-		o, created, err = l.repeated(ctx, cs, nil, done, begin)
+		o, created, err = l.repeated(ctx, cs, done, begin)
 		o.Replayed = false
 		return o, created, err
 	}
@@ -355,10 +355,9 @@ func (l *Locks) granted(ctx context.Context, cs []Acquire, done step, begin time
 // repeated is the outcome of an acquire whose request is known, for it was applied: all of its leases, or that one of them has ended. It
 // reads the locks if the store has not returned them all. created is how many of them no other acquire is remembered in.
 func (l *Locks) repeated(
-	ctx context.Context, cs []Acquire, writes []docstore.Write, done step, begin time.Time,
+	ctx context.Context, cs []Acquire, done step, begin time.Time,
 ) (o SetOutcome, created int, err error) {
 	states := done.refused
-	free := map[int]bool{} // another acquire would be granted
 	if len(states) < len(cs) {
 		keys := make([]docstore.Key, len(cs))
 		for i, c := range cs {
@@ -375,13 +374,12 @@ func (l *Locks) repeated(
 			if states[i], err = cs[i].State(d); err != nil {
 				return o, 0, err
 			}
-			free[i] = writes != nil && writes[i].Holds(d, snap.At)
 		}
 	}
 	outcomes := map[int]Outcome{}
 	for i, s := range states {
 		o := cs[i].Refusal(s, done.when)
-		if free[i] || o.Code != OK && o.Code != LeaseExpired {
+		if o.Code != OK && o.Code != LeaseExpired {
 			o = cs[i].reused(done.when, 0, "a lease that this request_id obtained has ended; use a new request_id")
 		}
 		outcomes[i] = o

@@ -345,3 +345,22 @@ func TestSetOnDamage(t *testing.T) {
 		t.Errorf("a refusal of what is free: %v", err)
 	}
 }
+
+// TestSetsThatCameTooLate: a renewal whose response takes longer than the leases last is none, and a set expires with the first of its leases.
+func TestSetsThatCameTooLate(t *testing.T) {
+	b := begin(t)
+	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write"))
+	c := lock.Renew{ID: lock.ID{Tenant: "acme", Key: "a"}, Owner: "ann", Token: leases[0].Token, RequestID: "n0", TTLSeconds: 3600}
+	b.gets(c, lock.OK, false)
+	if o := b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, true, "Write"); o.ExpiresAt() != epoch.Add(30*time.Second) {
+		t.Errorf("the first of the leases ends %v", o.ExpiresAt())
+	}
+	b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+		defer b.own.Advance(61 * time.Second)
+		return apply()
+	}
+	if o := b.set(renewSet("ann", "n1", leases), lock.LeaseExpired, false, "Write"); o.Refusal.Lease.Key != "a" {
+		t.Errorf("late: %+v", o)
+	}
+	b.set(acquireSet("ann", "r2", "c", "d"), lock.LeaseExpired, false, "Write")
+}
