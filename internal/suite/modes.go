@@ -1,0 +1,172 @@
+package suite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// Modes proves that locks with several holders, a line and policies can be kept on a store, as [Locks] does for plain ones.
+func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+	modesProof.of(t, newStore)
+	t.Run("fifty callers at once, three permits", func(t *testing.T) { somePermits(t, newStore) })
+	t.Run("first come first served", func(t *testing.T) { inOrder(t, newStore) })
+	t.Run("a hundred permits that expired together", func(t *testing.T) { manyExpired(t, newStore) })
+}
+
+// ModesChecksBite shows that the checks of [Modes] notice faults.
+func ModesChecksBite(t *testing.T) { modesProof.bites(t) }
+
+var modesProof = proof[ModesStep]{ModesProgram, RunModes, ModesHistory, ModesMutants, ModesProgramMutants}
+
+// somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others learn that it is held.
+func somePermits(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+	const (
+		callers = 50
+		permits = 3
+	)
+	clock := NewClock()
+	store := newStore(t, clock.Now)
+	var (
+		outcomes = make(chan lock.Outcome, callers)
+		start    = make(chan struct{})
+	)
+	for i := range callers {
+		go func() {
+			<-start
+			c := lock.Acquire{
+				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: fmt.Sprint("caller ", i), RequestID: "r1", TTLSeconds: 60, LeaseID: fmt.Sprint("lease ", i),
+				Mode: lock.Permits, Limit: permits,
+			}
+			for {
+				o, err := rule.Run(t.Context(), store, clock.Now, c)
+				if err == nil {
+					outcomes <- o
+					return
+				}
+				if t.Context().Err() != nil {
+					return
+				}
+			}
+		}()
+	}
+	close(start)
+	taken, held := map[int64]int64{}, 0
+	for range callers {
+		switch o := <-outcomes; o.Code {
+		case lock.OK:
+			if taken[o.Lease.Permit] != 0 || o.Lease.Permit < 1 || o.Lease.Permit > permits {
+				t.Errorf("permit %d under tokens %d and %d", o.Lease.Permit, taken[o.Lease.Permit], o.Lease.Token)
+			}
+			taken[o.Lease.Permit] = o.Lease.Token
+		case lock.Held:
+			held++
+		default:
+			t.Errorf("outcome %+v", o)
+		}
+	}
+	if len(taken) != permits || held != callers-permits {
+		t.Errorf("permits %v, %d were refused", taken, held)
+	}
+}
+
+// inOrder lets callers wait in line, of which some die and one gives up: the others get the lock in the order in which they came, each in
+// the write by which the one before it ended, or once that is over.
+func inOrder(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+	clock := NewClock()
+	store := newStore(t, clock.Now)
+	id := lock.ID{Tenant: "acme", Key: "k"}
+	send := func(n int, seconds int64) lock.Outcome {
+		o, err := rule.Run(t.Context(), store, clock.Now, lock.Acquire{
+			ID: id, Owner: fmt.Sprint("caller ", n), RequestID: "r1", TTLSeconds: 60, WaitSeconds: seconds, Fair: true, LeaseID: fmt.Sprint("lease ", n),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	release := func(n int, token int64) {
+		o, err := rule.Run(t.Context(), store, clock.Now, lock.Release{ID: id, Owner: fmt.Sprint("caller ", n), Token: token, RequestID: "e1"})
+		if err != nil || o.Code != lock.OK {
+			t.Fatalf("release of %d: %+v, %v", n, o, err)
+		}
+	}
+	const callers = 12
+	dead := map[int]bool{3: true, 4: true, 8: true}
+	held := send(0, 20)
+	for n := 1; n < callers; n++ {
+		if o := send(n, 20); o.Code != lock.Held || o.Position != int64(n) {
+			t.Fatalf("caller %d: %+v", n, o)
+		}
+		clock.Advance(time.Millisecond)
+	}
+	if o := send(6, 0); o.Code != lock.Held || o.Position != 0 {
+		t.Fatalf("caller 6 gives up: %+v", o)
+	}
+	last := held.Lease.Token
+	release(0, last)
+	for n := 1; n < callers; n++ {
+		if n == 6 {
+			continue
+		}
+		if last++; dead[n] { // its claim time passes, and whoever asks finds the next one's lease
+			clock.Advance(10*time.Second - time.Millisecond)
+			if o := send(callers-1, 20); o.Code != lock.Held {
+				t.Fatalf("before the claim time of %d is over: %+v", n, o)
+			}
+			clock.Advance(time.Millisecond)
+			for alive := n + 1; alive < callers; alive++ {
+				if !dead[alive] && alive != 6 {
+					send(alive, 20)
+				}
+			}
+			continue
+		}
+		for later := callers - 1; later > n; later-- {
+			if o := send(later, 20); later != 6 && !dead[later] && o.Code == lock.OK {
+				t.Fatalf("caller %d gets the lock before %d: %+v", later, n, o)
+			}
+			if later == 6 || dead[later] {
+				break
+			}
+		}
+		o := send(n, 20)
+		if o.Code != lock.OK || o.Lease.Token != last {
+			t.Fatalf("caller %d: %+v, want token %d", n, o, last)
+		}
+		release(n, last)
+	}
+}
+
+// manyExpired takes a hundred permits, lets all of them expire in the same moment, and takes them again.
+func manyExpired(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
+	clock := NewClock()
+	store := newStore(t, clock.Now)
+	var last int64
+	for round := range 2 {
+		for n := range lock.MaxPermits + 1 {
+			o, err := rule.Run(t.Context(), store, clock.Now, lock.Acquire{
+				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: fmt.Sprint(round, " ", n), TTLSeconds: 60, LeaseID: fmt.Sprint(round, " ", n),
+				Mode: lock.Permits, Limit: lock.MaxPermits,
+			})
+			if err != nil {
+				t.Fatalf("round %d, permit %d: %v", round, n, err)
+			}
+			if n == lock.MaxPermits {
+				if o.Code != lock.Held {
+					t.Fatalf("round %d: one more is %+v", round, o)
+				}
+				continue
+			}
+			if o.Code != lock.OK || o.Lease.Token <= last || o.Lease.Permit < 1 || o.Lease.Permit > lock.MaxPermits {
+				t.Fatalf("round %d, permit %d: %+v after token %d", round, n, o, last)
+			}
+			last = o.Lease.Token
+		}
+		clock.Advance(time.Minute)
+	}
+}

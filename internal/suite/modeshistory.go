@@ -1,0 +1,311 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// ModesHistory lets clients contend for one lock with several holders, a line or policies, lets the store fail, and asks whether what the
+// clients saw can be explained by the oracle of the modes, one command at a time. So it needs two things to be right: the rule, and that
+// a command whose second write rests on a document that was found is still one step. The modes come from the seed.
+func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
+	id := lock.ID{Tenant: tenant, Key: "k"}
+	first, err := usedOnce(ctx, store, clock, id)
+	if err != nil {
+		return err
+	}
+	h := &history{clock: clock, begin: time.Now()}
+	faulty := newFaultyStore(store, seed)
+	tally := &sharedTally{}
+	const (
+		callers  = 4
+		commands = 20 // of each caller
+	)
+	var done sync.WaitGroup
+	errs := make(chan error, callers)
+	for n := range callers {
+		c := &modesCaller{
+			caller: &caller{history: h, number: n, random: rand.New(rand.NewPCG(seed, uint64(n)+1))}, store: faulty, id: id,
+			family: modesFamilies[seed%uint64(len(modesFamilies))], tally: tally,
+		}
+		done.Go(func() {
+			for range commands {
+				if err := c.command(ctx); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+	}
+	if err := tally.check(); err != nil {
+		return fmt.Errorf("history of seed %d: %w", seed, err)
+	}
+	if !porcupine.CheckOperations(modesModel(first), h.operations) {
+		return fmt.Errorf("history of seed %d with %d operations is not linearizable", seed, len(h.operations))
+	}
+	return nil
+}
+
+// usedOnce acquires the lock and releases it, so that its next token is known, and returns what the oracle knows of it.
+func usedOnce(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID) (modesLock, error) {
+	c := modesCommand{do: "acquire", owner: "first", request: "first", mode: modeExclusive, ttl: 1}
+	o, err := rule.Run(ctx, store, clock.Now, modesAcquire(id, c))
+	if err != nil || o.Code != lock.OK {
+		return modesLock{}, fmt.Errorf("the first lease: %+v: %w", o, err)
+	}
+	l := modesLock{token: o.Lease.Token - 1}.step(c, momentOf(o.At))[0].after
+	r, err := rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: "first", Token: o.Lease.Token, RequestID: "first"})
+	if err != nil || r.Code != lock.OK {
+		return modesLock{}, fmt.Errorf("the first release: %+v: %w", r, err)
+	}
+	return l.step(modesCommand{do: "release", owner: "first", request: "first", token: o.Lease.Token}, momentOf(r.At))[0].after, nil
+}
+
+// sharedTally is a [modesTally] for callers at once, which report in any order: it is asked at the end. What may have ended a lease counts
+// from when it was sent, whether it was carried out or not, so that no lease seems to last longer than it did.
+type sharedTally struct {
+	mu       sync.Mutex
+	attempts []modesAttempt
+}
+
+type modesAttempt struct {
+	by    modesCommand
+	known bool
+	of    lock.Outcome
+	sent  moment
+}
+
+func (y *sharedTally) add(a modesAttempt) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.attempts = append(y.attempts, a)
+}
+
+// check reports what must not be among the leases of all callers.
+func (y *sharedTally) check() error {
+	var t modesTally
+	byToken := map[int64]int{}
+	for _, a := range y.attempts {
+		if a.by.do != "acquire" || !a.known || a.of.Code != lock.OK {
+			continue
+		}
+		known := modesKnew(a.by, a.of)
+		i, again := byToken[known.token]
+		switch {
+		case !again:
+			byToken[known.token] = len(t.leases)
+			t.leases = append(t.leases, known)
+		case t.leases[i].owner != known.owner || t.leases[i].id != known.id || t.leases[i].acquired != known.acquired:
+			return fmt.Errorf("token %d is that of %+v and of %+v", known.token, t.leases[i], known)
+		default:
+			t.leases[i].expires = min(t.leases[i].expires, known.expires)
+		}
+	}
+	for i := range t.leases {
+		l := &t.leases[i]
+		for _, a := range y.attempts {
+			if a.sent < l.acquired {
+				continue
+			}
+			switch {
+			case a.by.do == "renew" && a.by.token == l.token:
+				l.expires = min(l.expires, a.sent.add(a.by.ttl))
+			case a.by.do == "release" && a.by.token == l.token, a.by.replace && l.replace && (a.by.owner != l.owner || a.by.request != l.request):
+				l.expires = min(l.expires, a.sent)
+			}
+		}
+	}
+	slices.SortFunc(t.leases, func(a, b modesKnown) int { return cmp.Compare(a.token, b.token) })
+	return t.check()
+}
+
+// modesCaller is a caller of one lock in a history.
+type modesCaller struct {
+	*caller
+
+	store  docstore.Store
+	id     lock.ID
+	family modesFamily
+	tally  *sharedTally
+	past   []modesCommand
+}
+
+func pickOne[T any](random *rand.Rand, of []T) T {
+	var none T
+	if len(of) == 0 {
+		return none
+	}
+	return of[random.IntN(len(of))]
+}
+
+// command sends a random command until it has a response: a new one, or one that was sent before.
+func (c *modesCaller) command(ctx context.Context) error {
+	if n := len(c.past); n > 0 && c.random.IntN(3) == 0 { // a poll, or a late delivery
+		m := c.past[n-1-c.random.IntN(min(n, 4))]
+		if m.do == "acquire" {
+			m.wait = pickOne(c.random, []int64{0, 1, 1, 5})
+		}
+		return c.until(ctx, m)
+	}
+	m := modesCommand{owner: c.owner(), request: c.request()}
+	token := c.anyToken()
+	switch n := c.random.IntN(10); {
+	case n < 5 || token == 0:
+		f := c.family
+		m.do, m.mode, m.wait = "acquire", pickOne(c.random, f.modes), pickOne(c.random, []int64{0, 1, 5})
+		if m.mode == modePermits || m.mode == modeRate {
+			m.limit = f.limits[0]
+		}
+		if m.mode == modeRate {
+			m.window = f.windows[0]
+		} else {
+			m.ttl, m.delay = pickOne(c.random, []int64{1, 1, f.ttl}), pickOne(c.random, f.delay)
+		}
+		if m.mode == modeExclusive {
+			m.fair, m.replace = pickOne(c.random, f.fair), pickOne(c.random, f.replace)
+		}
+	case n < 6:
+		m.do, m.token, m.ttl = "renew", token, 2
+	default:
+		m.do, m.token = "release", token
+	}
+	c.past = append(c.past, m)
+	return c.until(ctx, m)
+}
+
+// until sends a command until it has a response, and records each attempt.
+func (c *modesCaller) until(ctx context.Context, m modesCommand) error {
+	for {
+		if c.random.IntN(4) == 0 {
+			c.clock.Advance(tick)
+		}
+		in := &input{command: m, from: c.clock.Now()}
+		called := time.Since(c.begin)
+		o, err := c.once(ctx, m)
+		returned := time.Since(c.begin)
+		in.to = c.clock.Now()
+		if err != nil && !errors.Is(err, docstore.ErrUnavailable) {
+			return err
+		}
+		var seen modesSeen
+		lost := err != nil || c.random.IntN(8) == 0
+		if !lost {
+			seen = modesSaw(m, o)
+			seen.at = momentOf(o.At)
+		}
+		c.tally.add(modesAttempt{m, !lost, o, momentOf(in.from)})
+		c.mu.Lock()
+		c.operations = append(c.operations, porcupine.Operation{
+			ClientId: c.number, Input: in, Output: seen, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
+		})
+		c.mu.Unlock()
+		if !lost {
+			if o.Code == lock.OK && m.do == "acquire" {
+				c.tokens = append(c.tokens, o.Lease.Token)
+			}
+			return nil
+		}
+	}
+}
+
+func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, error) {
+	switch m.do {
+	case "acquire":
+		a := modesAcquire(c.id, m)
+		a.LeaseID = fmt.Sprintf("%s of %d", m.request, c.number)
+		if err := a.Validate(); err != nil {
+			return lock.Outcome{}, err
+		}
+		return rule.Run(ctx, c.store, c.clock.Now, a)
+	case "renew":
+		return rule.Run(ctx, c.store, c.clock.Now, lock.Renew{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request, TTLSeconds: m.ttl})
+	default:
+		return rule.Run(ctx, c.store, c.clock.Now, lock.Release{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request})
+	}
+}
+
+// modesModel is the oracle of the modes for the checker. It numbers the locks that it meets, and remembers where each command led.
+func modesModel(first modesLock) porcupine.Model {
+	var locks []modesLock
+	numbers := map[string]int{}
+	number := func(l modesLock) int {
+		text := fmt.Sprintf("%v", l)
+		n, ok := numbers[text]
+		if !ok {
+			n = len(locks)
+			locks, numbers[text] = append(locks, l), n
+		}
+		return n
+	}
+	type edge struct {
+		from int
+		by   *input
+	}
+	known := map[edge][]any{}
+	follow := func(from int, i *input, o modesSeen) []any {
+		var next []any
+		seen := map[int]bool{}
+		add := func(l modesLock) {
+			if n := number(l); !seen[n] {
+				seen[n] = true
+				next = append(next, n)
+			}
+		}
+		if !o.known {
+			add(locks[from])
+		}
+		begin, end := momentOf(i.from), momentOf(i.to)
+		c := i.command.(modesCommand)
+		for at := begin; at <= end; at += moment(tick.Milliseconds()) {
+			if o.known && at != o.at {
+				continue
+			}
+			for _, x := range locks[from].step(c, at) {
+				if !o.known || x.answer.explains(c, o) || x.answer.late(o, at, end-begin) {
+					add(x.after)
+				}
+			}
+		}
+		return next
+	}
+	return (&porcupine.NondeterministicModel{
+		Init: func() []any { return []any{number(first)} },
+		Step: func(state, in, out any) []any {
+			e := edge{state.(int), in.(*input)}
+			next, ok := known[e]
+			if !ok {
+				next = follow(e.from, e.by, out.(modesSeen))
+				known[e] = next
+			}
+			return next
+		},
+		Hash: func(state any) uint64 { return uint64(state.(int)) },
+		DescribeOperation: func(in, out any) string {
+			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
+		},
+		DescribeState: func(state any) string { return fmt.Sprintf("%+v", locks[state.(int)]) },
+	}).ToModel()
+}
+
+// late reports whether a grant may have been over before its response arrived.
+func (a modesAnswer) late(o modesSeen, at, took moment) bool {
+	return o.code == "LEASE_EXPIRED" && a.codes == "OK" && a.lease != nil && a.lease.expires-at <= took
+}

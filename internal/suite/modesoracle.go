@@ -1,0 +1,600 @@
+package suite
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// The oracle of the modes says what a lock with several holders, a line or a policy does, from its description in
+// docs/decisions/0043 and 0044 and in the contract. It remembers every lease whole, in lists, and shares no code with repo/lock.
+//
+// Where the description leaves a choice, a command has several permitted results: whether a refused command writes down that leases have
+// ended, for example. So the oracle is a set of locks, those that explain everything that was seen so far; an empty set is a mistake.
+
+// moment is a time in milliseconds since [Epoch]: stores keep times in milliseconds.
+type moment int64
+
+func momentOf(t time.Time) moment { return moment(t.Sub(Epoch).Milliseconds()) }
+
+func (m moment) add(seconds int64) moment { return m + moment(seconds*1000) }
+
+// The times of the line, as documented.
+const (
+	claimSeconds = 10   // a lease that was handed over ends after so long, unless its request is sent again
+	placeSeconds = 10   // a place in line outlasts the wait by so much
+	moveAtMost   = 5000 // milliseconds by which a place may fail to move, so that few polls write
+	lineAtMost   = 100
+)
+
+// The modes, as the contract writes them.
+const (
+	modeExclusive = "exclusive"
+	modeShared    = "shared"
+	modePermits   = "permits"
+	modeRate      = "rate"
+)
+
+// modesCommand is what a caller sent. A delivery that comes late, or twice, is equal to it, but for how long it waits.
+type modesCommand struct {
+	do      string // acquire, renew, release or force
+	key     string
+	owner   string
+	request string
+	label   string // metadata: the label "build", if any
+	ttl     int64  // seconds
+
+	mode          string
+	limit, window int64
+	wait, most    int64
+	fair, replace bool
+	delay         int64
+
+	token  int64
+	ends   moment // that a renewal names; 0 is none
+	lease  string // the ID that an acquire gives to its lease, or that a force-release names
+	reason string
+}
+
+// kind is what a lock keeps while it is busy.
+func (c modesCommand) kind() modesKind {
+	if c.mode == modeExclusive || c.mode == modeShared {
+		return modesKind{family: "rw"}
+	}
+	return modesKind{c.mode, c.limit, c.window}
+}
+
+// is reports whether two commands are deliveries of one.
+func (c modesCommand) is(d modesCommand) bool { return c.owner == d.owner && c.request == d.request }
+
+// same reports whether two deliveries of an acquire ask for the same.
+func (c modesCommand) same(d modesCommand) bool {
+	return c.ttl == d.ttl && c.label == d.label && c.mode == d.mode && c.limit == d.limit && c.window == d.window &&
+		c.replace == d.replace && c.delay == d.delay && c.fair == d.fair
+}
+
+// inLine reports whether the command waits in line in any form of the lock.
+func (c modesCommand) inLine() bool { return c.fair || c.mode != modeExclusive }
+
+type modesKind struct {
+	family        string
+	limit, window int64
+}
+
+// modesLease is a lease, from its grant on.
+type modesLease struct {
+	token             int64
+	by                modesCommand
+	permit            int64
+	acquired, expires moment
+	ttl               int64
+	claimed           bool // its caller knows of it; false for one that was handed over
+	handed            bool // it was handed over to a waiter
+	renewals          []modesCommand
+
+	ended    string // how: released, expired, forced or replaced; empty while it lasts, and while it is not known to have ended
+	released modesCommand
+	endedAt  moment
+}
+
+// lasts reports whether the lease is current.
+func (l modesLease) lasts(at moment) bool { return l.ended == "" && at < l.expires }
+
+// closes reports whether the lease has ended in a way that keeps its place in the lock closed for a while.
+func (l modesLease) closes(at moment) bool {
+	switch {
+	case l.by.delay == 0 || !l.claimed || l.lasts(at): // no one works under a lease that was not claimed
+		return false
+	case l.ended == "forced":
+		return at < l.endedAt.add(l.by.delay)
+	case l.ended == "" || l.ended == "expired":
+		return at < l.expires.add(l.by.delay)
+	default:
+		return false
+	}
+}
+
+// modesPlace is a place in line.
+type modesPlace struct {
+	by           modesCommand
+	since, until moment
+}
+
+// modesForm is the form of the document, which decides whether an exclusive request that is not fair gets a place in line.
+type modesForm int
+
+const (
+	formPlain  modesForm = iota
+	formShared           // it has several holders, or a line
+	formEither           // what the description says does not tell
+)
+
+// modesLock is one lock as the oracle knows it. It is a value: nothing changes what another value refers to.
+type modesLock struct {
+	token    int64 // of the latest grant; 0 before the first
+	form     modesForm
+	kind     modesKind
+	holders  []modesLease // current leases, and those whose end was not written down or keeps their place closed; by token
+	waiting  []modesPlace // the next one first
+	rated    []modesLease // the grants of a rate, oldest first
+	past     []modesLease // leases that have ended, oldest first
+	acquires []modesCommand
+	forces   []modesCommand
+	releases [knownReleases]modesLease // the last release of each token modulo their number
+}
+
+func (l modesLock) clone() modesLock {
+	l.holders, l.waiting, l.rated = slices.Clone(l.holders), slices.Clone(l.waiting), slices.Clone(l.rated)
+	l.past, l.acquires, l.forces = slices.Clone(l.past), slices.Clone(l.acquires), slices.Clone(l.forces)
+	return l
+}
+
+// inWindow counts the grants of a rate in (at-window, at].
+func (l modesLock) inWindow(at moment) int64 {
+	var n int64
+	for _, g := range l.rated {
+		if at < g.acquired.add(l.kind.window) {
+			n++
+		}
+	}
+	return n
+}
+
+// busy reports whether the lock keeps its mode.
+func (l modesLock) busy(at moment) bool {
+	return len(l.holders) > 0 || len(l.waiting) > 0 || l.kind.family == modeRate && l.inWindow(at) > 0
+}
+
+// fits reports whether the lock has room for a command of its kind, apart from those who wait.
+func (l modesLock) fits(c modesCommand, at moment) bool {
+	switch c.mode {
+	case modeRate:
+		return l.inWindow(at) < c.limit
+	case modePermits:
+		return int64(len(l.holders)) < c.limit
+	case modeShared:
+		return !slices.ContainsFunc(l.holders, func(h modesLease) bool { return h.by.mode == modeExclusive })
+	default:
+		return len(l.holders) == 0
+	}
+}
+
+// grant gives a lease to a command. Its kind is the lock's.
+func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
+	l.token++
+	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed, handed: handed}
+	l.acquires = lastOf(append(l.acquires, c), knownRequests)
+	switch {
+	case c.mode == modeRate:
+		g.expires = at.add(c.window)
+		l.rated = append(l.rated, g)
+		return
+	case handed:
+		g.expires = at.add(min(c.ttl, claimSeconds))
+	}
+	if c.mode == modePermits {
+		for g.permit = 1; slices.ContainsFunc(l.holders, func(h modesLease) bool { return h.permit == g.permit }); g.permit++ {
+		}
+	}
+	l.holders = append(l.holders, g)
+}
+
+func lastOf[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
+
+// settled is the lock after what time alone did to it: leases and places that are over, and the hand-overs that follow.
+func (l modesLock) settled(at moment) modesLock {
+	l = l.clone()
+	l.holders = slices.DeleteFunc(l.holders, func(h modesLease) bool {
+		over := !h.lasts(at) && !h.closes(at)
+		if over {
+			l.end(h, "expired", h.expires)
+		}
+		return over
+	})
+	l.waiting = slices.DeleteFunc(l.waiting, func(p modesPlace) bool { return p.until <= at })
+	for len(l.waiting) > 0 {
+		next := l.waiting[0].by
+		if !l.busyBeside(at) {
+			l.kind = next.kind()
+		}
+		if !l.fits(next, at) {
+			break
+		}
+		l.waiting = l.waiting[1:]
+		l.grant(next, at, true)
+	}
+	if !l.busy(at) && l.form != formPlain {
+		l.form = formPlain
+		l.rated = nil
+	}
+	return l
+}
+
+// busyBeside is busy but for the line.
+func (l modesLock) busyBeside(at moment) bool {
+	l.waiting = nil
+	return l.busy(at)
+}
+
+// end keeps a lease that has ended. A lease that was forced to end is known as such, whenever its place opens.
+func (l *modesLock) end(h modesLease, how string, at moment) {
+	if h.ended == "" {
+		h.ended, h.endedAt = how, at
+	}
+	l.past = append(l.past, h)
+}
+
+// modesAnswer is what a command must return.
+type modesAnswer struct {
+	codes    string // one of them, separated by spaces
+	replayed int    // 0, 1, or 2 for either
+	lease    *modesLease
+	position int64 // -1 is any
+
+	retryFrom, retryTo moment // of LOCK_HELD and LOCK_DELAYED: how long until another try may succeed without anyone's doing
+}
+
+// modesResult is a permitted result of a command.
+type modesResult struct {
+	after  modesLock
+	answer modesAnswer
+}
+
+const either = 2
+
+// refusals are the results of a command that changes nothing: what time did is written down, or not.
+func refusals(l, settled modesLock, a modesAnswer) []modesResult {
+	return []modesResult{{l, a}, {settled, a}}
+}
+
+// step is what a command may do to the lock, and return.
+func (l modesLock) step(c modesCommand, at moment) []modesResult {
+	switch c.do {
+	case "acquire":
+		return l.acquire(c, at)
+	case "renew":
+		return l.renew(c, at)
+	case "release":
+		return l.release(c, at)
+	default:
+		return l.force(c, at)
+	}
+}
+
+func (l modesLock) acquire(c modesCommand, at moment) []modesResult {
+	s := l.settled(at)
+	reused := modesAnswer{codes: "REQUEST_ID_REUSED"}
+	if i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.by.is(c) && h.lasts(at) }); i >= 0 {
+		if !s.holders[i].by.same(c) {
+			return refusals(l, s, reused)
+		}
+		if s.holders[i].claimed {
+			return refusals(l, s, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
+		}
+		s.holders[i].claimed, s.holders[i].expires = true, at.add(c.ttl)
+		return []modesResult{{s, modesAnswer{codes: "OK", replayed: either, lease: &s.holders[i]}}}
+	}
+	if i := slices.IndexFunc(s.waiting, func(p modesPlace) bool { return p.by.is(c) }); i >= 0 {
+		return l.waitOn(s, i, c, at)
+	}
+	if i := slices.IndexFunc(s.acquires, c.is); i >= 0 {
+		if !s.acquires[i].same(c) {
+			return refusals(l, s, reused)
+		}
+		if j := slices.IndexFunc(s.rated, func(g modesLease) bool { return g.by.is(c) && at < g.expires }); j >= 0 {
+			replayed := 1
+			if s.rated[j].handed {
+				replayed = either
+			}
+			g := s.rated[j]
+			return refusals(l, s, modesAnswer{codes: "OK", replayed: replayed, lease: &g})
+		}
+		return refusals(l, s, reused)
+	}
+	if s.busy(at) && s.kind != c.kind() {
+		return refusals(l, s, modesAnswer{codes: "LOCK_MODE_DIFFERS"})
+	}
+	s.kind = c.kind()
+	if i := s.replaces(c, at); i >= 0 {
+		r := s.clone()
+		old := r.holders[i]
+		r.holders = slices.Delete(r.holders, i, i+1)
+		r.end(old, "replaced", at)
+		return r.granted(c, at)
+	}
+	if len(s.waiting) == 0 && s.fits(c, at) {
+		return s.granted(c, at)
+	}
+	return l.turnAway(s, c, at)
+}
+
+// granted are the results of a command that obtains a lease.
+func (l modesLock) granted(c modesCommand, at moment) []modesResult {
+	l = l.clone()
+	l.grant(c, at, false)
+	switch {
+	case c.mode != modeExclusive:
+		l.form = formShared
+	case l.form != formPlain:
+		l.form = formEither
+	}
+	g := lastOf(append(slices.Clone(l.holders), l.rated...), 1)
+	if c.mode != modeRate {
+		g = lastOf(l.holders, 1)
+	}
+	lease := g[0]
+	return []modesResult{{l, modesAnswer{codes: "OK", lease: &lease}}}
+}
+
+// replaces returns the holder whose place the command takes, or -1.
+func (l modesLock) replaces(c modesCommand, at moment) int {
+	if !c.replace || len(l.holders) != 1 || len(l.waiting) > 0 || !l.holders[0].by.replace || !l.holders[0].lasts(at) {
+		return -1
+	}
+	return 0
+}
+
+// waitOn are the results for a request that has a place in the line.
+func (l modesLock) waitOn(s modesLock, i int, c modesCommand, at moment) []modesResult {
+	if !s.waiting[i].by.same(c) {
+		return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+	}
+	if c.wait == 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		a := s.held(c, at)
+		s = s.settled(at) // others may be next
+		return []modesResult{{s, a}}
+	}
+	a := s.held(c, at)
+	a.position = int64(i + 1)
+	moved := s.clone()
+	moved.waiting[i].until = at.add(c.wait + placeSeconds)
+	results := []modesResult{{moved, a}}
+	if moved.waiting[i].until-s.waiting[i].until <= moveAtMost {
+		results = append(results, refusals(l, s, a)...)
+	}
+	return results
+}
+
+// turnAway are the results for a command for which the lock has no room, or which others are before.
+func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResult {
+	a := s.held(c, at)
+	stays := modesResult{s, a}
+	stays.after = s.joined(c, at)
+	stays.answer.position = int64(len(s.waiting) + 1)
+	full := modesAnswer{codes: "LOCK_QUEUE_FULL", position: -1}
+	most := c.most
+	if most == 0 {
+		most = lineAtMost
+	}
+	switch {
+	case c.wait == 0:
+		return refusals(l, s, a)
+	case !c.inLine() && s.form == formPlain:
+		return refusals(l, s, a)
+	case int64(len(s.waiting)) >= most:
+		return refusals(l, s, full)
+	case !c.inLine() && s.form == formEither:
+		return append(refusals(l, s, a), stays)
+	default:
+		return []modesResult{stays}
+	}
+}
+
+// joined is the lock after a command has taken the last place in line.
+func (l modesLock) joined(c modesCommand, at moment) modesLock {
+	l = l.clone()
+	l.waiting = append(l.waiting, modesPlace{c, at, at.add(c.wait + placeSeconds)})
+	l.form = formShared
+	return l
+}
+
+// held is the answer to a command that gets nothing: the lock is held, or closed for a while after a loss. Where it is both, either.
+func (l modesLock) held(c modesCommand, at moment) modesAnswer {
+	var lasting, closed bool
+	a := modesAnswer{retryFrom: 1, retryTo: 1}
+	for _, h := range l.holders {
+		lasting = lasting || h.lasts(at)
+		closed = closed || h.closes(at)
+		end := h.expires
+		if h.closes(at) {
+			end = max(h.expires, h.endedAt)
+			if h.ended == "forced" {
+				end = h.endedAt
+			}
+		}
+		a.retryTo = max(a.retryTo, end.add(h.by.delay)-at)
+	}
+	for _, p := range l.waiting { // whoever is next may hold it for long, or be gone
+		a.retryTo = max(a.retryTo, p.until-at, moment(1000*(p.by.ttl+p.by.delay)))
+	}
+	if l.kind.family == modeRate {
+		a.retryTo = max(a.retryTo, moment(1000*l.kind.window))
+		if n := l.inWindow(at); len(l.waiting) == 0 && n >= l.kind.limit {
+			oldest := l.rated[int64(len(l.rated))-l.kind.limit]
+			a.retryFrom = oldest.acquired.add(l.kind.window) - at
+			a.retryTo = a.retryFrom
+		}
+	}
+	switch {
+	case closed && !lasting && len(l.waiting) == 0:
+		a.codes = "LOCK_DELAYED"
+	case closed:
+		a.codes = "LOCK_DELAYED LOCK_HELD"
+	default:
+		a.codes = "LOCK_HELD"
+	}
+	return a
+}
+
+// gone are the codes for the token of a lease that is not current: exactly how it ended while that is remembered, and that it was lost
+// when not.
+func (l modesLock) gone(token int64, at moment) string {
+	for _, h := range append(slices.Clone(l.past), l.holders...) {
+		if h.token != token || h.lasts(at) {
+			continue
+		}
+		switch h.ended {
+		case "released", "forced":
+			return "LEASE_RELEASED LEASE_LOST"
+		case "replaced":
+			return "LEASE_LOST"
+		default:
+			return "LEASE_EXPIRED LEASE_LOST"
+		}
+	}
+	return "LEASE_LOST"
+}
+
+// rateGrant reports how a renewal or release is refused because the lock's grants are not held: empty if that plays no part.
+func (l modesLock) rateGrant(token int64, at moment) string {
+	if l.kind.family != modeRate {
+		return ""
+	}
+	if slices.ContainsFunc(l.rated, func(g modesLease) bool { return g.token == token && at < g.expires }) {
+		return "LOCK_MODE_DIFFERS"
+	}
+	return "LOCK_MODE_DIFFERS " + l.gone(token, at)
+}
+
+func (l modesLock) renew(c modesCommand, at moment) []modesResult {
+	s := l.settled(at)
+	if codes := l.rateGrant(c.token, at); codes != "" {
+		return refusals(l, s, modesAnswer{codes: codes})
+	}
+	i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.token == c.token && h.lasts(at) })
+	switch {
+	case i < 0:
+		return refusals(l, s, modesAnswer{codes: s.gone(c.token, at)})
+	case s.holders[i].by.owner != c.owner:
+		return refusals(l, s, modesAnswer{codes: "NOT_OWNER"})
+	}
+	if j := slices.IndexFunc(s.holders[i].renewals, c.is); j >= 0 {
+		if s.holders[i].renewals[j].ttl != c.ttl {
+			return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+		}
+		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
+	}
+	if c.ends != 0 && c.ends != s.holders[i].expires {
+		return refusals(l, s, modesAnswer{codes: "LEASE_CHANGED"})
+	}
+	h := &s.holders[i]
+	h.claimed, h.ttl, h.expires = true, c.ttl, at.add(c.ttl)
+	h.renewals = lastOf(append(slices.Clone(h.renewals), c), knownRequests)
+	return []modesResult{{s, modesAnswer{codes: "OK", lease: h}}}
+}
+
+func (l modesLock) release(c modesCommand, at moment) []modesResult {
+	s := l.settled(at)
+	if r := l.releases[c.token%knownReleases]; r.token == c.token && r.released.is(c) {
+		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1})
+	}
+	if codes := l.rateGrant(c.token, at); codes != "" {
+		return refusals(l, s, modesAnswer{codes: codes})
+	}
+	i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.token == c.token && h.lasts(at) })
+	switch {
+	case i < 0:
+		return refusals(l, s, modesAnswer{codes: s.gone(c.token, at)})
+	case s.holders[i].by.owner != c.owner:
+		return refusals(l, s, modesAnswer{codes: "NOT_OWNER"})
+	}
+	h := s.holders[i]
+	s.holders = slices.Delete(s.holders, i, i+1)
+	h.released = c
+	s.end(h, "released", at)
+	s.releases[c.token%knownReleases] = lastOf(s.past, 1)[0]
+	return []modesResult{{s.settled(at), modesAnswer{codes: "OK", lease: &modesLease{token: c.token, by: h.by, permit: h.permit, acquired: h.acquired, expires: h.expires, ttl: h.ttl}}}}
+}
+
+func (l modesLock) force(c modesCommand, at moment) []modesResult {
+	s := l.settled(at)
+	if i := slices.IndexFunc(l.forces, c.is); i >= 0 {
+		if l.forces[i].reason != c.reason || l.forces[i].lease != c.lease {
+			return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+		}
+		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1})
+	}
+	s.forces = lastOf(append(s.forces, c), knownRequests)
+	var lasting []int
+	for i, h := range s.holders {
+		if h.lasts(at) {
+			lasting = append(lasting, i)
+		}
+	}
+	if len(lasting) == 0 {
+		return refusals(l, l.settled(at), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
+	}
+	var results []modesResult
+	for _, i := range lasting {
+		if c.lease != "" && s.holders[i].by.lease != c.lease {
+			continue
+		}
+		r := s.clone()
+		h := r.holders[i]
+		h.ended, h.endedAt = "forced", at
+		if r.holders[i] = h; !h.closes(at) {
+			r.holders = slices.Delete(r.holders, i, i+1)
+			r.end(h, "forced", at)
+		}
+		results = append(results, modesResult{r.settled(at), modesAnswer{codes: "OK", lease: &h}})
+	}
+	if len(results) == 0 {
+		return refusals(l, l.settled(at), modesAnswer{codes: "LEASE_LOST"})
+	}
+	if c.lease == "" {
+		results = results[len(results)-1:] // the latest
+	}
+	return results
+}
+
+// modesSeen is what a caller saw of the outcome of a command.
+type modesSeen struct {
+	known             bool // false if the outcome is unknown
+	code              string
+	replayed          bool
+	token, permit     int64
+	owner, mode       string
+	acquired, expires moment
+	position          int64
+	retry             moment
+	at                moment // when the store decided, in histories
+}
+
+// explains reports whether the answer is what was seen.
+func (a modesAnswer) explains(c modesCommand, o modesSeen) bool {
+	if !slices.Contains(strings.Fields(a.codes), o.code) || a.replayed != either && o.replayed != (a.replayed == 1) {
+		return false
+	}
+	switch {
+	case o.code == "LOCK_HELD" || o.code == "LOCK_DELAYED":
+		return (a.position < 0 || a.position == o.position) && a.retryFrom <= o.retry && o.retry <= a.retryTo
+	case o.code != "OK" || a.lease == nil:
+		return true
+	case c.do == "force": // shows no token
+		return o.owner == a.lease.by.owner
+	default:
+		return o.token == a.lease.token && o.owner == a.lease.by.owner && o.mode == a.lease.by.mode && o.permit == a.lease.permit &&
+			o.acquired == a.lease.acquired && o.expires == a.lease.expires
+	}
+}

@@ -1,0 +1,493 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/rule"
+)
+
+// ModesStep is one step of a program about the modes of locks: time passes, then a command is sent, or the lock's document is removed.
+type ModesStep struct {
+	Wait    time.Duration
+	Do      string // acquire, renew, release or force; poll and leave send a request in line again; again sends any command again; remove
+	Key     string
+	Owner   string
+	Request string // empty: one that was never used
+	TTL     int64  // seconds
+	Label   string
+
+	Mode          string
+	Limit, Window int64
+	Seconds       int64 // how long it waits
+	Most          int64
+	Fair, Replace bool
+	Delay         int64
+
+	Back    int  // of renew and release: the token is this many grants before the latest; -1 is one that was never granted
+	End     int  // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
+	Lease   int  // of a force-release: 0 names no lease, others one of the leases that last
+	Ago     int  // of again: which of the commands so far; of poll and leave: which place in line
+	Shorten bool // of again: with another parameter
+
+	// Lost responses: the write of the command with the number Which (0 is the first) is sent again so often by the caller's library.
+	Lost, Which int
+
+	// Pause is how long the second write of the command takes on its way.
+	Pause time.Duration
+}
+
+// family says which steps go together.
+type modesFamily struct {
+	modes    []string
+	fair     []bool
+	replace  []bool
+	delay    []int64
+	limits   []int64
+	windows  []int64
+	ttl, big int64
+}
+
+var modesFamilies = []modesFamily{
+	{modes: []string{modeShared, modeShared, modeExclusive}, fair: []bool{true}, ttl: 2, big: 15},
+	{modes: []string{modeShared, modeExclusive}, fair: []bool{true, false}, delay: []int64{0, 0, 2}, ttl: 3, big: 15},
+	{modes: []string{modeExclusive}, fair: []bool{true, false}, ttl: 2, big: 15},
+	{modes: []string{modeExclusive}, fair: []bool{true, false, false}, replace: []bool{true, true, false}, delay: []int64{0, 0, 2}, ttl: 2, big: 15},
+	{modes: []string{modePermits}, limits: []int64{2}, ttl: 2, big: 15},
+	{modes: []string{modePermits}, limits: []int64{3, 3, 3, 2}, delay: []int64{0, 0, 2}, ttl: 3, big: 15},
+	{modes: []string{modeRate}, limits: []int64{2}, windows: []int64{2}},
+	{modes: []string{modeRate}, limits: []int64{2, 3}, windows: []int64{1, 1, 1, 2}},
+	{
+		modes: []string{modeShared, modeExclusive, modePermits, modeRate}, fair: []bool{true, false}, replace: []bool{false, true},
+		delay: []int64{0, 0, 1}, limits: []int64{1, 2}, windows: []int64{1}, ttl: 1, big: 3,
+	},
+}
+
+// ModesProgram draws a sequence of steps on few keys with few owners. Most programs keep to modes that go together, so that lines grow and move.
+var ModesProgram = rapid.Custom(func(t *rapid.T) []ModesStep {
+	f := rapid.SampledFrom(modesFamilies).Draw(t, "family")
+	does := rapid.SampledFrom([][]string{
+		{"acquire", "acquire", "acquire", "acquire", "poll", "poll", "leave", "renew", "release", "release", "release", "force", "again", "again", "remove"},
+		{"acquire", "acquire", "acquire", "poll", "release", "release"},
+		{"acquire", "acquire", "poll", "poll", "again", "release"},
+		{"acquire", "renew", "renew", "renew", "again", "again", "release"},
+		{"acquire", "acquire", "poll", "leave", "force", "force", "again", "release"},
+	}).Draw(t, "does")
+	return rapid.SliceOfN(modesStep(f, does), rapid.SampledFrom([]int{1, 10, 20}).Draw(t, "least"), 50).Draw(t, "steps")
+})
+
+func modesStep(f modesFamily, does []string) *rapid.Generator[ModesStep] {
+	return rapid.Custom(func(t *rapid.T) ModesStep {
+		s := ModesStep{
+			Wait:    time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 500, 500, 999, 1000, 1001, 2000, 5000, 10_000}).Draw(t, "wait")) * time.Millisecond,
+			Do:      rapid.SampledFrom(does).Draw(t, "do"),
+			Key:     rapid.SampledFrom([]string{"k", "k", "k", "k", "k", "l/m"}).Draw(t, "key"),
+			Owner:   rapid.SampledFrom([]string{"ann", "ann", "bob"}).Draw(t, "owner"),
+			Request: rapid.SampledFrom([]string{"", "", "", "", "", "", "r1", "r2"}).Draw(t, "request"),
+			Label:   rapid.SampledFrom([]string{"", "", "1"}).Draw(t, "label"),
+			Mode:    rapid.SampledFrom(f.modes).Draw(t, "mode"),
+			Seconds: rapid.SampledFrom([]int64{0, 1, 1, 5, 5, 20}).Draw(t, "seconds"),
+			Back:    rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3, 8, -1}).Draw(t, "back"),
+			End:     rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(t, "end"),
+			Lease:   rapid.SampledFrom([]int{0, 1, 1, 2}).Draw(t, "lease"),
+			Ago:     rapid.SampledFrom([]int{0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30}).Draw(t, "ago"),
+			Shorten: rapid.SampledFrom([]bool{false, false, false, false, false, true}).Draw(t, "shorten"),
+			Lost:    rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2}).Draw(t, "lost"),
+			Which:   rapid.SampledFrom([]int{0, 1, 1}).Draw(t, "which"),
+			Pause:   time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 1000, 2000}).Draw(t, "pause")) * time.Millisecond,
+		}
+		pick := func(name string, of []int64) int64 {
+			if len(of) == 0 {
+				return 0
+			}
+			return rapid.SampledFrom(of).Draw(t, name)
+		}
+		if s.Mode == modePermits || s.Mode == modeRate {
+			s.Limit = pick("limit", f.limits)
+		}
+		if s.Mode == modeRate {
+			s.Window = pick("window", f.windows)
+		} else {
+			s.Delay = pick("delay", f.delay)
+			s.TTL = pick("ttl", []int64{1, f.ttl, f.ttl, f.big})
+		}
+		if s.Mode == modeExclusive {
+			s.Fair = len(f.fair) > 0 && rapid.SampledFrom(f.fair).Draw(t, "fair")
+			s.Replace = len(f.replace) > 0 && rapid.SampledFrom(f.replace).Draw(t, "replace")
+		}
+		if s.Fair || s.Mode != modeExclusive {
+			s.Most = pick("most", []int64{0, 0, 0, 1, 2})
+		}
+		return s
+	})
+}
+
+// RunModes carries out a program on a store whose clock is clock and returns the first difference from the oracle. Tenant
+// keeps programs on one store apart.
+func RunModes(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []ModesStep) error {
+	d := &disturbed{through: through{store}, clock: clock}
+	r := &modesRun{store: d, locks: lock.New(d, &lock.Options{Now: clock.Now}), clock: clock, tenant: tenant, keys: map[string]*modesKey{}}
+	for i, s := range program {
+		clock.Advance(s.Wait)
+		if s.Do == "remove" {
+			if err := remove(ctx, store, tenant, s.Key); err != nil {
+				return fmt.Errorf("step %d %+v: %w", i, s, err)
+			}
+			r.of(s.Key).removed()
+			clock.Advance(gone)
+			continue
+		}
+		c, ok := r.command(i, s)
+		if !ok {
+			continue
+		}
+		if err := r.send(ctx, i, s, c); err != nil {
+			return fmt.Errorf("step %d %+v:\n%+v at %d: %w", i, s, c, momentOf(clock.Now()), err)
+		}
+		if err := r.look(ctx, c.key); err != nil {
+			return fmt.Errorf("after step %d %+v:\n%+v at %d: %w", i, s, c, momentOf(clock.Now()), err)
+		}
+	}
+	return nil
+}
+
+// modesRun is a program that is being carried out.
+type modesRun struct {
+	store  *disturbed
+	locks  *lock.Locks
+	clock  *Clock
+	tenant string
+	keys   map[string]*modesKey
+	sent   []modesCommand
+}
+
+// modesKey is one lock in a program: what explains all that was seen of it, and what its callers know.
+type modesKey struct {
+	locks []modesLock // never empty
+	tally modesTally
+}
+
+func (r *modesRun) of(key string) *modesKey {
+	if r.keys[key] == nil {
+		r.keys[key] = &modesKey{locks: []modesLock{{}}}
+	}
+	return r.keys[key]
+}
+
+func (k *modesKey) removed() {
+	k.locks = []modesLock{{}}
+	k.tally.removed()
+}
+
+// command is what a step sends; false if there is nothing to send.
+func (r *modesRun) command(number int, s ModesStep) (modesCommand, bool) {
+	k := r.of(s.Key)
+	switch s.Do {
+	case "again":
+		if len(r.sent) == 0 {
+			return modesCommand{}, false
+		}
+		c := r.sent[len(r.sent)-1-s.Ago%len(r.sent)]
+		if c.do == "acquire" {
+			c.wait = s.Seconds
+		}
+		if s.Shorten {
+			if c.reason = "another"; c.ttl != 0 {
+				c.ttl++
+			} else if c.do == "acquire" {
+				c.label += "2"
+			}
+		}
+		return c, true
+	case "poll", "leave":
+		var all []modesCommand
+		for _, p := range k.locks[0].waiting {
+			all = append(all, p.by)
+		}
+		for _, h := range append(slices.Clone(k.locks[0].holders), k.locks[0].rated...) {
+			if h.handed {
+				all = append(all, h.by)
+			}
+		}
+		if len(all) == 0 {
+			return modesCommand{}, false
+		}
+		c := all[s.Ago%len(all)]
+		if c.wait = s.Seconds; s.Do == "leave" {
+			c.wait = 0
+		}
+		return c, true
+	}
+	c := modesCommand{do: s.Do, key: s.Key, owner: s.Owner, request: s.Request}
+	if c.request == "" {
+		c.request = fmt.Sprint("request ", number)
+	}
+	switch s.Do {
+	case "acquire":
+		c.label, c.ttl, c.mode, c.limit, c.window = s.Label, s.TTL, s.Mode, s.Limit, s.Window
+		c.wait, c.most, c.fair, c.replace, c.delay = s.Seconds, s.Most, s.Fair, s.Replace, s.Delay
+	case "renew", "release":
+		l := k.tally.pick(s.Back)
+		if c.token = l.token; s.Owner == "bob" && s.Back < 2 { // mostly the owner
+			c.owner = l.owner
+		}
+		if s.Do == "renew" {
+			if c.ttl = s.TTL; c.ttl == 0 {
+				c.ttl = 1
+			}
+			if s.End > 0 && l.token != 0 && l.expires != 0 {
+				c.ends = l.expires.add(int64(s.End - 1))
+			}
+		}
+	case "force":
+		c.reason = "test"
+		if n := len(k.tally.leases); s.Lease > 0 && n >= s.Lease {
+			c.lease = k.tally.leases[n-s.Lease].id
+		}
+	}
+	r.sent = append(r.sent, c)
+	return c, true
+}
+
+// send carries out a command, and keeps the locks that explain its outcome.
+func (r *modesRun) send(ctx context.Context, number int, s ModesStep, c modesCommand) error {
+	k := r.of(c.key)
+	r.store.lose, r.store.which, r.store.pause, r.store.writes = s.Lost, s.Which, s.Pause, 0
+	if s.Lost > 0 {
+		r.store.pause = 0
+	}
+	from := momentOf(r.clock.Now())
+	o, err := r.run(ctx, number, c)
+	if err != nil {
+		return err
+	}
+	at, to := momentOf(o.At), momentOf(r.clock.Now())
+	if at < from || at > to {
+		return fmt.Errorf("decided at %d, sent from %d to %d", at, from, to)
+	}
+	seen := modesSaw(c, o)
+	var next []modesLock
+	for _, l := range k.locks {
+		if l.token == 0 && seen.code == "OK" && c.do == "acquire" {
+			if l.token, err = k.tally.starts(seen.token, at); err != nil {
+				return err
+			}
+		}
+		results := l.step(c, at)
+		if s.Lost > 0 {
+			for _, first := range l.step(c, at) {
+				results = append(results, first.after.step(c, at)...)
+			}
+		}
+		for _, x := range results {
+			if s.Lost > 0 && seen.code == "OK" {
+				x.answer.replayed = either
+			}
+			if x.answer.explains(c, seen) {
+				next = append(next, x.after)
+			}
+		}
+	}
+	if len(next) == 0 {
+		return fmt.Errorf("\ngot  %+v (%s)\nwant %s\nfrom %+v", seen, o.Detail, modesWanted(k.locks, c, at), k.locks[0])
+	}
+	k.locks = modesDistinct(next)
+	return k.tally.saw(c, o, at)
+}
+
+// run sends a command once: with WaitSeconds it takes a place in line, and does not wait.
+func (r *modesRun) run(ctx context.Context, number int, c modesCommand) (lock.Outcome, error) {
+	id := lock.ID{Tenant: r.tenant, Key: c.key}
+	switch c.do {
+	case "acquire":
+		a := modesAcquire(id, c)
+		a.LeaseID = fmt.Sprint("lease ", number)
+		if err := a.Validate(); err != nil {
+			return lock.Outcome{}, err
+		}
+		if c.wait == 0 && number%2 == 0 {
+			return r.locks.Acquire(ctx, a)
+		}
+		return rule.Run(ctx, r.store, r.clock.Now, a)
+	case "renew":
+		n := lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl}
+		if c.ends != 0 {
+			n.ExpiresAt = timeOf(c.ends)
+		}
+		return r.locks.Renew(ctx, n)
+	case "release":
+		return r.locks.Release(ctx, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
+	default:
+		return r.locks.ForceRelease(ctx, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request, LeaseID: c.lease})
+	}
+}
+
+// modesAcquire is the acquire that a command stands for, without the lease's ID.
+func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
+	a := lock.Acquire{
+		ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Limit: c.limit, WindowSeconds: c.window, WaitSeconds: c.wait,
+		Fair: c.fair, MaxWaiting: c.most, Replace: c.replace, LockDelaySeconds: c.delay, LeaseID: c.lease,
+	}
+	if c.mode != modeExclusive {
+		a.Mode = lock.Mode(c.mode)
+	}
+	if c.label != "" {
+		a.Metadata = map[string]string{"build": c.label}
+	}
+	return a
+}
+
+// modesSaw is what a caller sees of an outcome.
+func modesSaw(c modesCommand, o lock.Outcome) modesSeen {
+	s := modesSeen{
+		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Lease.Token, permit: o.Lease.Permit, owner: o.Lease.Owner,
+		mode: modeName(o.Lease.Mode), position: o.Position, retry: moment(o.RetryAfter.Milliseconds()),
+	}
+	if o.Code == lock.OK && (c.do == "acquire" || c.do == "renew" || o.Lease.LeaseID != "") {
+		s.acquired, s.expires = momentOf(o.Lease.AcquiredAt), momentOf(o.Lease.ExpiresAt)
+	}
+	return s
+}
+
+func modeName(m lock.Mode) string {
+	if m == lock.Exclusive {
+		return modeExclusive
+	}
+	return string(m)
+}
+
+func timeOf(m moment) time.Time { return Epoch.Add(time.Duration(m) * time.Millisecond) }
+
+func modesDistinct(all []modesLock) []modesLock {
+	var distinct []modesLock
+	known := map[string]bool{}
+	for _, l := range all {
+		if text := fmt.Sprintf("%+v", l); !known[text] {
+			known[text] = true
+			distinct = append(distinct, l)
+		}
+	}
+	return distinct
+}
+
+// modesWanted is what a command may return, for people.
+func modesWanted(locks []modesLock, c modesCommand, at moment) string {
+	var b strings.Builder
+	for _, l := range locks {
+		for _, x := range l.step(c, at) {
+			fmt.Fprintf(&b, "\n     %+v", x.answer)
+			if x.answer.lease != nil {
+				fmt.Fprintf(&b, " with %+v", *x.answer.lease)
+			}
+		}
+	}
+	return b.String()
+}
+
+// look compares what everyone may see of the lock with what explains all that was seen before.
+func (r *modesRun) look(ctx context.Context, key string) error {
+	k := r.of(key)
+	status, found, err := r.locks.Get(ctx, lock.ID{Tenant: r.tenant, Key: key})
+	if err != nil {
+		return err
+	}
+	at := momentOf(r.clock.Now())
+	var why error
+	k.locks = slices.DeleteFunc(k.locks, func(l modesLock) bool {
+		err := l.looksLike(status, found, at)
+		if err != nil {
+			why = err
+		}
+		return err != nil
+	})
+	if len(k.locks) == 0 {
+		return fmt.Errorf("the lock shows %+v: %w", status, why)
+	}
+	return k.tally.holds(status, at)
+}
+
+// looksLike reports how the lock differs from what is shown of it.
+func (l modesLock) looksLike(s lock.Status, found bool, at moment) error {
+	if never := l.token == 0 && len(l.waiting) == 0; never == found {
+		return fmt.Errorf("found is %v after token %d", found, l.token)
+	}
+	if l.kind.family != modeRate {
+		var want, got []string
+		for _, h := range l.holders {
+			if h.lasts(at) {
+				want = append(want, fmt.Sprint(h.by.owner, h.by.mode, h.permit, h.acquired, h.expires))
+			}
+		}
+		if len(s.Holders) > 0 {
+			for _, h := range s.Holders {
+				got = append(got, fmt.Sprint(h.Owner, modeName(h.Mode), h.Permit, momentOf(h.AcquiredAt), momentOf(h.ExpiresAt)))
+			}
+		} else if s.Phase == lock.Active {
+			got = append(got, fmt.Sprint(s.Owner, modeExclusive, 0, momentOf(s.AcquiredAt), momentOf(s.ExpiresAt)))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("holders are %v, want %v", got, want)
+		}
+	}
+	var want, got []string
+	for _, p := range l.waiting {
+		if at < p.until {
+			want = append(want, fmt.Sprint(p.by.owner, p.by.mode, p.since, p.until))
+		}
+	}
+	for _, p := range s.Waiting {
+		got = append(got, fmt.Sprint(p.Owner, modeName(p.Mode), momentOf(p.Since), momentOf(p.Until)))
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("the line is %v, want %v", got, want)
+	}
+	for i, p := range s.History {
+		j := slices.IndexFunc(l.past, func(h modesLease) bool { return h.token == p.Token })
+		if j < 0 {
+			j = slices.IndexFunc(l.holders, func(h modesLease) bool { return h.token == p.Token && !h.lasts(at) })
+			if j >= 0 || l.kind.family == modeRate {
+				continue
+			}
+			return fmt.Errorf("history has token %d, which did not end", p.Token)
+		}
+		if h := l.past[j]; string(p.Ended) != h.ended || momentOf(p.AcquiredAt) != h.acquired || momentOf(p.EndedAt) != h.endedAt || p.Owner != h.by.owner {
+			return fmt.Errorf("history has %+v, want %+v", p, h)
+		}
+		if i > 0 && s.History[i-1].EndedAt.Before(p.EndedAt) {
+			return fmt.Errorf("history is not in order: %+v", s.History)
+		}
+	}
+	return nil
+}
+
+// disturbed is a store between the rules and the one under test: it loses responses, and lets time pass.
+type disturbed struct {
+	through
+	clock *Clock
+
+	lose, which int // so many responses to the write with this number get lost
+	pause       time.Duration
+	writes      int // of the command so far; the runner sets it to 0
+}
+
+func (d *disturbed) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	defer func() { d.writes++ }()
+	if d.writes == 1 {
+		d.clock.Advance(d.pause)
+	}
+	if d.writes == d.which {
+		for range d.lose {
+			if _, err := d.Store.Write(ctx, writes...); err != nil {
+				return docstore.Result{}, err
+			}
+		}
+	}
+	return d.Store.Write(ctx, writes...)
+}
