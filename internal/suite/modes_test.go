@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,13 +27,12 @@ func TestModesOracle(t *testing.T) {
 			if !ok {
 				continue
 			}
-			c.lease = cmp.Or(c.lease, fmt.Sprint("lease ", i))
 			k, at := run.of(c.key), momentOf(clock.Now())
 			l := k.locks[0]
 			if l.token == 0 {
 				l.token = 1000
 			}
-			results := l.step(c, at)
+			results := l.step(c, at, at)
 			x := results[random.IntN(len(results))]
 			k.locks = []modesLock{x.after}
 			o := lock.Outcome{Code: lock.Code(x.answer.codes), Replayed: x.answer.replayed == 1, At: clock.Now()}

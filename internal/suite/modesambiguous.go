@@ -40,7 +40,7 @@ type modesScene struct {
 
 // Commands of the scenes. Tokens are counted from that of the first grant, which is 0.
 func sceneAcquire(request, mode string) modesCommand {
-	c := modesCommand{do: "acquire", key: "k", owner: "ann", request: request, mode: mode, ttl: 60}
+	c := modesCommand{do: "acquire", key: "k", owner: "ann", request: request, lease: "lease of " + request, mode: mode, ttl: 60}
 	switch mode {
 	case modePermits:
 		c.limit = 2
@@ -147,7 +147,6 @@ func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
 	switch c.do {
 	case "acquire":
 		a := modesAcquire(id, c)
-		a.LeaseID = "lease of " + c.request
 		o, err = rule.Run(ctx, r.store, r.clock.Now, a)
 	case "renew":
 		o, err = rule.Run(ctx, r.store, r.clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl})
@@ -166,10 +165,10 @@ func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
 			l.token = seen.token - 1
 			r.first = seen.token
 		}
-		results := l.step(c, at)
+		results := l.step(c, at, at)
 		if again {
-			for _, x := range l.step(c, at) {
-				for _, y := range x.after.step(c, at) {
+			for _, x := range l.step(c, at, at) {
+				for _, y := range x.after.step(c, at, at) {
 					if y.answer.replayed == 1 {
 						results = append(results, y)
 					}
@@ -184,7 +183,7 @@ func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
 	}
 	if len(next) == 0 {
 		r.failed = true
-		return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %+v", c, seen, o.Detail, modesWanted(r.locks, c, at), r.locks[0])
+		return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, seen, o.Detail, modesWanted(r.locks, c, at), r.locks[0].describe())
 	}
 	r.locks = modesDistinct(next)
 	return nil

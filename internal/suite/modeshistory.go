@@ -66,17 +66,17 @@ func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenan
 
 // usedOnce acquires the lock and releases it, so that its next token is known, and returns what the oracle knows of it.
 func usedOnce(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID) (modesLock, error) {
-	c := modesCommand{do: "acquire", owner: "first", request: "first", mode: modeExclusive, ttl: 1}
+	c := modesCommand{do: "acquire", owner: "first", request: "first", lease: "first", mode: modeExclusive, ttl: 1}
 	o, err := rule.Run(ctx, store, clock.Now, modesAcquire(id, c))
 	if err != nil || o.Code != lock.OK {
 		return modesLock{}, fmt.Errorf("the first lease: %+v: %w", o, err)
 	}
-	l := modesLock{token: o.Lease.Token - 1}.step(c, momentOf(o.At))[0].after
+	l := modesLock{token: o.Lease.Token - 1}.step(c, momentOf(o.At), momentOf(o.At))[0].after
 	r, err := rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: "first", Token: o.Lease.Token, RequestID: "first"})
 	if err != nil || r.Code != lock.OK {
 		return modesLock{}, fmt.Errorf("the first release: %+v: %w", r, err)
 	}
-	return l.step(modesCommand{do: "release", owner: "first", request: "first", token: o.Lease.Token}, momentOf(r.At))[0].after, nil
+	return l.step(modesCommand{do: "release", owner: "first", request: "first", token: o.Lease.Token}, momentOf(r.At), momentOf(r.At))[0].after, nil
 }
 
 // sharedTally is a [modesTally] for callers at once, which report in any order: it is asked at the end. What may have ended a lease counts
@@ -170,6 +170,7 @@ func (c *modesCaller) command(ctx context.Context) error {
 	switch n := c.random.IntN(10); {
 	case n < 5 || token == 0:
 		f := c.family
+		m.lease = fmt.Sprintf("%s of %d", m.request, c.number)
 		m.do, m.mode, m.wait = "acquire", pickOne(c.random, f.modes), pickOne(c.random, []int64{0, 1, 5})
 		if m.mode == modePermits || m.mode == modeRate {
 			m.limit = f.limits[0]
@@ -230,7 +231,6 @@ func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, e
 	switch m.do {
 	case "acquire":
 		a := modesAcquire(c.id, m)
-		a.LeaseID = fmt.Sprintf("%s of %d", m.request, c.number)
 		if err := a.Validate(); err != nil {
 			return lock.Outcome{}, err
 		}
@@ -278,9 +278,11 @@ func modesModel(first modesLock) porcupine.Model {
 			if o.known && at != o.at {
 				continue
 			}
-			for _, x := range locks[from].step(c, at) {
-				if !o.known || x.answer.explains(c, o) || x.answer.late(o, at, end-begin) {
-					add(x.after)
+			for decided := begin; decided <= at; decided += moment(tick.Milliseconds()) {
+				for _, x := range locks[from].step(c, decided, at) {
+					if !o.known || x.answer.explains(c, o) || x.answer.late(o, at, end-begin) {
+						add(x.after)
+					}
 				}
 			}
 		}

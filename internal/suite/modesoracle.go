@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ const (
 	placeSeconds = 10   // a place in line outlasts the wait by so much
 	moveAtMost   = 5000 // milliseconds by which a place may fail to move, so that few polls write
 	lineAtMost   = 100
+
+	longest = 3_600_000 // milliseconds: more than anyone in these programs waits
 )
 
 // The modes, as the contract writes them.
@@ -149,6 +152,25 @@ func (l modesLock) clone() modesLock {
 	return l
 }
 
+// describe is the lock for people.
+func (l modesLock) describe() string {
+	var b strings.Builder
+	show := func(name string, leases []modesLease) {
+		for _, h := range leases {
+			fmt.Fprintf(&b, "\n     %s %d %s of %q by %q, permit %d, [%d, %d), claimed %v, handed over %v, delay %d, ended %s at %d",
+				name, h.token, h.by.mode, h.by.request, h.by.owner, h.permit, h.acquired, h.expires, h.claimed, h.handed, h.by.delay, h.ended, h.endedAt)
+		}
+	}
+	fmt.Fprintf(&b, "token %d, form %d, %+v", l.token, l.form, l.kind)
+	show("ended", lastOf(l.past, 4))
+	show("grant", l.rated)
+	show("lease", l.holders)
+	for _, p := range l.waiting {
+		fmt.Fprintf(&b, "\n     waits: %s of %q by %q from %d until %d", p.by.mode, p.by.request, p.by.owner, p.since, p.until)
+	}
+	return b.String()
+}
+
 // inWindow counts the grants of a rate in (at-window, at].
 func (l modesLock) inWindow(at moment) int64 {
 	var n int64
@@ -202,7 +224,10 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 func lastOf[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
 
 // settled is the lock after what time alone did to it: leases and places that are over, and the hand-overs that follow.
-func (l modesLock) settled(at moment) modesLock {
+func (l modesLock) settled(at, written moment) modesLock { return l.dropped(at).served(at, written) }
+
+// dropped is the lock without the leases and places that are over.
+func (l modesLock) dropped(at moment) modesLock {
 	l = l.clone()
 	l.holders = slices.DeleteFunc(l.holders, func(h modesLease) bool {
 		over := !h.lasts(at) && !h.closes(at)
@@ -212,20 +237,25 @@ func (l modesLock) settled(at moment) modesLock {
 		return over
 	})
 	l.waiting = slices.DeleteFunc(l.waiting, func(p modesPlace) bool { return p.until <= at })
+	return l
+}
+
+// served is the lock after those at the head of the line got what there is room for.
+func (l modesLock) served(at, written moment) modesLock {
+	l = l.clone()
 	for len(l.waiting) > 0 {
 		next := l.waiting[0].by
 		if !l.busyBeside(at) {
-			l.kind = next.kind()
+			l.take(next.kind())
 		}
 		if !l.fits(next, at) {
 			break
 		}
 		l.waiting = l.waiting[1:]
-		l.grant(next, at, true)
+		l.grant(next, written, true)
 	}
 	if !l.busy(at) && l.form != formPlain {
 		l.form = formPlain
-		l.rated = nil
 	}
 	return l
 }
@@ -267,22 +297,24 @@ func refusals(l, settled modesLock, a modesAnswer) []modesResult {
 	return []modesResult{{l, a}, {settled, a}}
 }
 
-// step is what a command may do to the lock, and return.
-func (l modesLock) step(c modesCommand, at moment) []modesResult {
+// step is what a command may do to the lock, and return. It is decided at one time and written at another: a command that needs a second
+// write decides by the document that the first one found, and its write applies only if nothing was changed since. What it grants counts
+// from when it is written; what lasts only for so long must last until then.
+func (l modesLock) step(c modesCommand, at, written moment) []modesResult {
 	switch c.do {
 	case "acquire":
-		return l.acquire(c, at)
+		return l.acquire(c, at, written)
 	case "renew":
-		return l.renew(c, at)
+		return l.renew(c, at, written)
 	case "release":
-		return l.release(c, at)
+		return l.release(c, at, written)
 	default:
-		return l.force(c, at)
+		return l.force(c, at, written)
 	}
 }
 
-func (l modesLock) acquire(c modesCommand, at moment) []modesResult {
-	s := l.settled(at)
+func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
+	s := l.settled(at, written)
 	reused := modesAnswer{codes: "REQUEST_ID_REUSED"}
 	if i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.by.is(c) && h.lasts(at) }); i >= 0 {
 		if !s.holders[i].by.same(c) {
@@ -291,41 +323,64 @@ func (l modesLock) acquire(c modesCommand, at moment) []modesResult {
 		if s.holders[i].claimed {
 			return refusals(l, s, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
 		}
-		s.holders[i].claimed, s.holders[i].expires = true, at.add(c.ttl)
+		if !s.holders[i].lasts(written) {
+			return nil
+		}
+		s.holders[i].claimed, s.holders[i].expires = true, written.add(c.ttl)
 		return []modesResult{{s, modesAnswer{codes: "OK", replayed: either, lease: &s.holders[i]}}}
 	}
 	if i := slices.IndexFunc(s.waiting, func(p modesPlace) bool { return p.by.is(c) }); i >= 0 {
-		return l.waitOn(s, i, c, at)
+		return l.waitOn(s, i, c, at, written)
 	}
-	if i := slices.IndexFunc(s.acquires, c.is); i >= 0 {
-		if !s.acquires[i].same(c) {
-			return refusals(l, s, reused)
-		}
-		if j := slices.IndexFunc(s.rated, func(g modesLease) bool { return g.by.is(c) && at < g.expires }); j >= 0 {
-			replayed := 1
-			if s.rated[j].handed {
-				replayed = either
-			}
-			g := s.rated[j]
-			return refusals(l, s, modesAnswer{codes: "OK", replayed: replayed, lease: &g})
-		}
-		return refusals(l, s, reused)
+	earlier, known := l.known(s, c, at)
+	if known {
+		return earlier
 	}
 	if s.busy(at) && s.kind != c.kind() {
-		return refusals(l, s, modesAnswer{codes: "LOCK_MODE_DIFFERS"})
+		return append(earlier, refusals(l, s, modesAnswer{codes: "LOCK_MODE_DIFFERS"})...)
 	}
-	s.kind = c.kind()
+	s.take(c.kind())
 	if i := s.replaces(c, at); i >= 0 {
 		r := s.clone()
 		old := r.holders[i]
 		r.holders = slices.Delete(r.holders, i, i+1)
 		r.end(old, "replaced", at)
-		return r.granted(c, at)
+		return r.granted(c, written)
 	}
 	if len(s.waiting) == 0 && s.fits(c, at) {
-		return s.granted(c, at)
+		return append(earlier, s.granted(c, written)...)
 	}
-	return l.turnAway(s, c, at)
+	return append(earlier, l.turnAway(s, c, at)...)
+}
+
+// take gives a kind to a lock that is not busy.
+func (l *modesLock) take(k modesKind) {
+	if l.kind != k {
+		l.kind, l.rated = k, nil
+	}
+}
+
+// known are the results for a request that obtained a lease earlier. A rate remembers the requests of more than four grants, and may
+// do so for longer than the window.
+func (l modesLock) known(s modesLock, c modesCommand, at moment) (results []modesResult, known bool) {
+	reused := refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+	i := slices.IndexFunc(s.acquires, c.is)
+	j := slices.IndexFunc(s.rated, func(g modesLease) bool { return g.by.is(c) })
+	switch {
+	case i >= 0 && !s.acquires[i].same(c), j >= 0 && !s.rated[j].by.same(c):
+		return reused, true
+	case j >= 0:
+		a := modesAnswer{codes: "OK", replayed: 1, lease: &s.rated[j]}
+		if s.rated[j].handed {
+			a.replayed = either
+		}
+		if results = refusals(l, s, a); at >= s.rated[j].expires {
+			results = append(results, reused...)
+		}
+		return results, i >= 0 || at < s.rated[j].expires
+	default:
+		return reused, i >= 0
+	}
 }
 
 // granted are the results of a command that obtains a lease.
@@ -355,14 +410,14 @@ func (l modesLock) replaces(c modesCommand, at moment) int {
 }
 
 // waitOn are the results for a request that has a place in the line.
-func (l modesLock) waitOn(s modesLock, i int, c modesCommand, at moment) []modesResult {
+func (l modesLock) waitOn(s modesLock, i int, c modesCommand, at, written moment) []modesResult {
 	if !s.waiting[i].by.same(c) {
 		return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
 	}
 	if c.wait == 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		a := s.held(c, at)
-		s = s.settled(at) // others may be next
+		s = s.settled(at, written) // others may be next
 		return []modesResult{{s, a}}
 	}
 	a := s.held(c, at)
@@ -382,6 +437,7 @@ func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResul
 	stays := modesResult{s, a}
 	stays.after = s.joined(c, at)
 	stays.answer.position = int64(len(s.waiting) + 1)
+	stays.answer.retryTo = longest
 	full := modesAnswer{codes: "LOCK_QUEUE_FULL", position: -1}
 	most := c.most
 	if most == 0 {
@@ -425,8 +481,8 @@ func (l modesLock) held(c modesCommand, at moment) modesAnswer {
 		}
 		a.retryTo = max(a.retryTo, end.add(h.by.delay)-at)
 	}
-	for _, p := range l.waiting { // whoever is next may hold it for long, or be gone
-		a.retryTo = max(a.retryTo, p.until-at, moment(1000*(p.by.ttl+p.by.delay)))
+	if len(l.waiting) > 0 || slices.ContainsFunc(l.holders, func(h modesLease) bool { return !h.claimed }) { // the next one may hold it for long, or be gone
+		a.retryTo = longest
 	}
 	if l.kind.family == modeRate {
 		a.retryTo = max(a.retryTo, moment(1000*l.kind.window))
@@ -477,8 +533,8 @@ func (l modesLock) rateGrant(token int64, at moment) string {
 	return "LOCK_MODE_DIFFERS " + l.gone(token, at)
 }
 
-func (l modesLock) renew(c modesCommand, at moment) []modesResult {
-	s := l.settled(at)
+func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
+	s := l.settled(at, written)
 	if codes := l.rateGrant(c.token, at); codes != "" {
 		return refusals(l, s, modesAnswer{codes: codes})
 	}
@@ -499,13 +555,16 @@ func (l modesLock) renew(c modesCommand, at moment) []modesResult {
 		return refusals(l, s, modesAnswer{codes: "LEASE_CHANGED"})
 	}
 	h := &s.holders[i]
-	h.claimed, h.ttl, h.expires = true, c.ttl, at.add(c.ttl)
+	if !h.lasts(written) {
+		return nil
+	}
+	h.claimed, h.ttl, h.expires = true, c.ttl, written.add(c.ttl)
 	h.renewals = lastOf(append(slices.Clone(h.renewals), c), knownRequests)
 	return []modesResult{{s, modesAnswer{codes: "OK", lease: h}}}
 }
 
-func (l modesLock) release(c modesCommand, at moment) []modesResult {
-	s := l.settled(at)
+func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
+	s := l.settled(at, written)
 	if r := l.releases[c.token%knownReleases]; r.token == c.token && r.released.is(c) {
 		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1})
 	}
@@ -520,50 +579,51 @@ func (l modesLock) release(c modesCommand, at moment) []modesResult {
 		return refusals(l, s, modesAnswer{codes: "NOT_OWNER"})
 	}
 	h := s.holders[i]
-	s.holders = slices.Delete(s.holders, i, i+1)
-	h.released = c
-	s.end(h, "released", at)
-	s.releases[c.token%knownReleases] = lastOf(s.past, 1)[0]
-	return []modesResult{{s.settled(at), modesAnswer{codes: "OK", lease: &modesLease{token: c.token, by: h.by, permit: h.permit, acquired: h.acquired, expires: h.expires, ttl: h.ttl}}}}
+	if !h.lasts(written) {
+		return nil
+	}
+	var results []modesResult
+	for _, r := range []modesLock{s, l.dropped(at)} { // who is next may get the permit of a lease that is over, or that of this one
+		i := slices.IndexFunc(r.holders, func(h modesLease) bool { return h.token == c.token })
+		r.holders = slices.Delete(r.holders, i, i+1)
+		h.released = c
+		r.end(h, "released", at)
+		r.releases[c.token%knownReleases] = lastOf(r.past, 1)[0]
+		results = append(results, modesResult{r.served(at, written), modesAnswer{codes: "OK", lease: &modesLease{token: c.token, by: h.by, permit: h.permit, acquired: h.acquired, expires: h.expires, ttl: h.ttl}}})
+	}
+	return results
 }
 
-func (l modesLock) force(c modesCommand, at moment) []modesResult {
-	s := l.settled(at)
+func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
+	s := l.settled(at, written)
 	if i := slices.IndexFunc(l.forces, c.is); i >= 0 {
 		if l.forces[i].reason != c.reason || l.forces[i].lease != c.lease {
 			return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
 		}
 		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1})
 	}
-	s.forces = lastOf(append(s.forces, c), knownRequests)
-	var lasting []int
-	for i, h := range s.holders {
-		if h.lasts(at) {
-			lasting = append(lasting, i)
+	r := l.dropped(at)
+	r.forces = lastOf(append(r.forces, c), knownRequests)
+	var held bool
+	var ended []modesLease
+	for i := range r.holders {
+		h := &r.holders[i]
+		held = held || h.lasts(at)
+		if h.lasts(at) && (c.lease == "" || c.lease == h.by.lease) { // without a name it ends all that there are
+			h.ended, h.endedAt = "forced", written
+			ended = append(ended, *h)
 		}
 	}
-	if len(lasting) == 0 {
-		return refusals(l, l.settled(at), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
+	switch {
+	case !held:
+		return refusals(l, s, modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
+	case len(ended) == 0:
+		return refusals(l, s, modesAnswer{codes: "LEASE_LOST"})
 	}
+	r = r.dropped(at).served(at, written)
 	var results []modesResult
-	for _, i := range lasting {
-		if c.lease != "" && s.holders[i].by.lease != c.lease {
-			continue
-		}
-		r := s.clone()
-		h := r.holders[i]
-		h.ended, h.endedAt = "forced", at
-		if r.holders[i] = h; !h.closes(at) {
-			r.holders = slices.Delete(r.holders, i, i+1)
-			r.end(h, "forced", at)
-		}
-		results = append(results, modesResult{r.settled(at), modesAnswer{codes: "OK", lease: &h}})
-	}
-	if len(results) == 0 {
-		return refusals(l, l.settled(at), modesAnswer{codes: "LEASE_LOST"})
-	}
-	if c.lease == "" {
-		results = results[len(results)-1:] // the latest
+	for i := range ended { // any of them may be shown
+		results = append(results, modesResult{r, modesAnswer{codes: "OK", lease: &ended[i]}})
 	}
 	return results
 }
@@ -575,6 +635,7 @@ type modesSeen struct {
 	replayed          bool
 	token, permit     int64
 	owner, mode       string
+	lease             string // its ID
 	acquired, expires moment
 	position          int64
 	retry             moment
@@ -592,9 +653,9 @@ func (a modesAnswer) explains(c modesCommand, o modesSeen) bool {
 	case o.code != "OK" || a.lease == nil:
 		return true
 	case c.do == "force": // shows no token
-		return o.owner == a.lease.by.owner
+		return o.owner == a.lease.by.owner && o.lease == a.lease.by.lease
 	default:
-		return o.token == a.lease.token && o.owner == a.lease.by.owner && o.mode == a.lease.by.mode && o.permit == a.lease.permit &&
+		return o.token == a.lease.token && (o.lease == a.lease.by.lease || o.mode == modeRate) && o.owner == a.lease.by.owner && o.mode == a.lease.by.mode && o.permit == a.lease.permit &&
 			o.acquired == a.lease.acquired && o.expires == a.lease.expires
 	}
 }

@@ -188,7 +188,7 @@ func (k *modesKey) removed() {
 
 // command is what a step sends; false if there is nothing to send.
 func (r *modesRun) command(number int, s ModesStep) (modesCommand, bool) {
-	k := r.of(s.Key)
+	k, lease := r.of(s.Key), fmt.Sprint("lease ", number) // that an acquire brings, if it is granted
 	switch s.Do {
 	case "again":
 		if len(r.sent) == 0 {
@@ -196,7 +196,7 @@ func (r *modesRun) command(number int, s ModesStep) (modesCommand, bool) {
 		}
 		c := r.sent[len(r.sent)-1-s.Ago%len(r.sent)]
 		if c.do == "acquire" {
-			c.wait = s.Seconds
+			c.wait, c.lease = s.Seconds, lease
 		}
 		if s.Shorten {
 			if c.reason = "another"; c.ttl != 0 {
@@ -220,6 +220,7 @@ func (r *modesRun) command(number int, s ModesStep) (modesCommand, bool) {
 			return modesCommand{}, false
 		}
 		c := all[s.Ago%len(all)]
+		c.lease = lease
 		if c.wait = s.Seconds; s.Do == "leave" {
 			c.wait = 0
 		}
@@ -231,11 +232,12 @@ func (r *modesRun) command(number int, s ModesStep) (modesCommand, bool) {
 	}
 	switch s.Do {
 	case "acquire":
+		c.lease = lease
 		c.label, c.ttl, c.mode, c.limit, c.window = s.Label, s.TTL, s.Mode, s.Limit, s.Window
 		c.wait, c.most, c.fair, c.replace, c.delay = s.Seconds, s.Most, s.Fair, s.Replace, s.Delay
 	case "renew", "release":
 		l := k.tally.pick(s.Back)
-		if c.token = l.token; s.Owner == "bob" && s.Back < 2 { // mostly the owner
+		if c.token = l.token; l.owner != "" && s.Back < 2 { // mostly the owner
 			c.owner = l.owner
 		}
 		if s.Do == "renew" {
@@ -280,23 +282,26 @@ func (r *modesRun) send(ctx context.Context, number int, s ModesStep, c modesCom
 				return err
 			}
 		}
-		results := l.step(c, at)
+		results := l.step(c, at, at)
+		if from < at {
+			results = append(results, l.step(c, from, at)...)
+		}
 		if s.Lost > 0 {
-			for _, first := range l.step(c, at) {
-				results = append(results, first.after.step(c, at)...)
+			for _, first := range l.step(c, at, at) {
+				results = append(results, first.after.step(c, at, at)...)
 			}
 		}
 		for _, x := range results {
 			if s.Lost > 0 && seen.code == "OK" {
 				x.answer.replayed = either
 			}
-			if x.answer.explains(c, seen) {
+			if x.answer.explains(c, seen) || x.answer.late(seen, at, to-from) {
 				next = append(next, x.after)
 			}
 		}
 	}
 	if len(next) == 0 {
-		return fmt.Errorf("\ngot  %+v (%s)\nwant %s\nfrom %+v", seen, o.Detail, modesWanted(k.locks, c, at), k.locks[0])
+		return fmt.Errorf("\ngot  %+v (%s)\nwant %s\nfrom %s", seen, o.Detail, modesWanted(k.locks, c, at), k.locks[0].describe())
 	}
 	k.locks = modesDistinct(next)
 	return k.tally.saw(c, o, at)
@@ -308,7 +313,6 @@ func (r *modesRun) run(ctx context.Context, number int, c modesCommand) (lock.Ou
 	switch c.do {
 	case "acquire":
 		a := modesAcquire(id, c)
-		a.LeaseID = fmt.Sprint("lease ", number)
 		if err := a.Validate(); err != nil {
 			return lock.Outcome{}, err
 		}
@@ -347,7 +351,7 @@ func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 // modesSaw is what a caller sees of an outcome.
 func modesSaw(c modesCommand, o lock.Outcome) modesSeen {
 	s := modesSeen{
-		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Lease.Token, permit: o.Lease.Permit, owner: o.Lease.Owner,
+		known: true, code: string(o.Code), replayed: o.Replayed, token: o.Lease.Token, permit: o.Lease.Permit, owner: o.Lease.Owner, lease: o.Lease.LeaseID,
 		mode: modeName(o.Lease.Mode), position: o.Position, retry: moment(o.RetryAfter.Milliseconds()),
 	}
 	if o.Code == lock.OK && (c.do == "acquire" || c.do == "renew" || o.Lease.LeaseID != "") {
@@ -381,10 +385,10 @@ func modesDistinct(all []modesLock) []modesLock {
 func modesWanted(locks []modesLock, c modesCommand, at moment) string {
 	var b strings.Builder
 	for _, l := range locks {
-		for _, x := range l.step(c, at) {
-			fmt.Fprintf(&b, "\n     %+v", x.answer)
+		for _, x := range l.step(c, at, at) {
+			fmt.Fprintf(&b, "\n     %s, replayed %d, position %d, retry [%d, %d]", x.answer.codes, x.answer.replayed, x.answer.position, x.answer.retryFrom, x.answer.retryTo)
 			if x.answer.lease != nil {
-				fmt.Fprintf(&b, " with %+v", *x.answer.lease)
+				fmt.Fprintf(&b, " with token %d, [%d, %d), permit %d", x.answer.lease.token, x.answer.lease.acquired, x.answer.lease.expires, x.answer.lease.permit)
 			}
 		}
 	}
@@ -399,8 +403,9 @@ func (r *modesRun) look(ctx context.Context, key string) error {
 		return err
 	}
 	at := momentOf(r.clock.Now())
+	before := k.locks
 	var why error
-	k.locks = slices.DeleteFunc(k.locks, func(l modesLock) bool {
+	k.locks = slices.DeleteFunc(slices.Clone(before), func(l modesLock) bool {
 		err := l.looksLike(status, found, at)
 		if err != nil {
 			why = err
@@ -408,7 +413,7 @@ func (r *modesRun) look(ctx context.Context, key string) error {
 		return err != nil
 	})
 	if len(k.locks) == 0 {
-		return fmt.Errorf("the lock shows %+v: %w", status, why)
+		return fmt.Errorf("the lock shows %+v: %w\nwant %s", status, why, before[0].describe())
 	}
 	return k.tally.holds(status, at)
 }
