@@ -112,6 +112,7 @@ func (s modesScene) play(t *testing.T, store *timed, faults Faults, clock *Clock
 	if err != nil {
 		t.Fatalf("after all tries: %v", err)
 	}
+	store.armed = false
 	if fate == AppliedLate && store.met {
 		faults.Settle(t)
 	}

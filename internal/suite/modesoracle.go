@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -10,8 +11,8 @@ import (
 // The oracle of the modes says what a lock with several holders, a line or a policy does, from its description in
 // docs/decisions/0043 and 0044 and in the contract. It remembers every lease whole, in lists, and shares no code with repo/lock.
 //
-// Where the description leaves a choice, a command has several permitted results: whether a refused command writes down that leases have
-// ended, for example. So the oracle is a set of locks, those that explain everything that was seen so far; an empty set is a mistake.
+// Where the description leaves a choice, a command has several permitted results: who gets which permit, if two are handed over in one
+// write, for example. So the oracle is a set of locks, those that explain everything that was seen so far; an empty set is a mistake.
 
 // moment is a time in milliseconds since [Epoch]: stores keep times in milliseconds.
 type moment int64
@@ -73,7 +74,7 @@ func (c modesCommand) is(d modesCommand) bool { return c.owner == d.owner && c.r
 // same reports whether two deliveries of an acquire ask for the same.
 func (c modesCommand) same(d modesCommand) bool {
 	return c.ttl == d.ttl && c.label == d.label && c.mode == d.mode && c.limit == d.limit && c.window == d.window &&
-		c.replace == d.replace && c.delay == d.delay && c.fair == d.fair
+		c.replace == d.replace && c.delay == d.delay
 }
 
 // inLine reports whether the command waits in line in any form of the lock.
@@ -171,6 +172,59 @@ func (l modesLock) describe() string {
 	return b.String()
 }
 
+// id is the lock as a text, equal for equal locks. A grant is known by its token, and what waits by its request.
+func (l modesLock) id() string {
+	b := make([]byte, 0, 512)
+	number := func(n int64) { b = append(strconv.AppendInt(b, n, 36), ' ') }
+	text := func(s string) { b = append(append(b, s...), ' ') }
+	flag := func(f bool) { b = strconv.AppendBool(b, f) }
+	leases := func(all []modesLease) {
+		for _, h := range all {
+			number(h.token)
+			text(h.by.owner)
+			text(h.by.request)
+			number(int64(h.acquired))
+			number(int64(h.expires))
+			number(int64(h.endedAt))
+			number(h.ttl)
+			number(h.permit)
+			text(h.ended)
+			flag(h.claimed)
+			for _, r := range h.renewals {
+				text(r.request)
+			}
+		}
+		text(";")
+	}
+	commands := func(all []modesCommand) {
+		for _, c := range all {
+			text(c.owner)
+			text(c.request)
+		}
+		text(";")
+	}
+	number(l.token)
+	number(int64(l.form))
+	text(l.kind.family)
+	number(l.kind.limit)
+	number(l.kind.window)
+	leases(l.holders)
+	leases(l.rated)
+	leases(l.past)
+	for _, p := range l.waiting {
+		commands([]modesCommand{p.by})
+		number(int64(p.since))
+		number(int64(p.until))
+	}
+	commands(l.acquires)
+	commands(l.forces)
+	for _, r := range l.releases {
+		number(r.token)
+		text(r.released.request)
+	}
+	return string(b)
+}
+
 // inWindow counts the grants of a rate in (at-window, at].
 func (l modesLock) inWindow(at moment) int64 {
 	var n int64
@@ -221,6 +275,16 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 	l.holders = append(l.holders, g)
 }
 
+// lastIndex is that of the latest: a request that was forgotten may be used again.
+func lastIndex[T any](all []T, is func(T) bool) int {
+	for i := len(all) - 1; i >= 0; i-- {
+		if is(all[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
 func lastOf[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
 
 // settled is the lock after what time alone did to it: leases and places that are over, and the hand-overs that follow.
@@ -254,8 +318,11 @@ func (l modesLock) served(at, written moment) modesLock {
 		l.waiting = l.waiting[1:]
 		l.grant(next, written, true)
 	}
-	if !l.busy(at) && l.form != formPlain {
+	switch alone := len(l.waiting) == 0 && len(l.holders) == 1 && l.holders[0].by.mode == modeExclusive; {
+	case !l.busy(at):
 		l.form = formPlain
+	case alone && l.form == formShared:
+		l.form = formEither
 	}
 	return l
 }
@@ -292,10 +359,8 @@ type modesResult struct {
 
 const either = 2
 
-// refusals are the results of a command that changes nothing: what time did is written down, or not.
-func refusals(l, settled modesLock, a modesAnswer) []modesResult {
-	return []modesResult{{l, a}, {settled, a}}
-}
+// refusals is the result of a command that changes nothing: nothing is written down, not even what time did.
+func refusals(l modesLock, a modesAnswer) []modesResult { return []modesResult{{l, a}} }
 
 // step is what a command may do to the lock, and return. It is decided at one time and written at another: a command that needs a second
 // write decides by the document that the first one found, and its write applies only if nothing was changed since. What it grants counts
@@ -318,10 +383,10 @@ func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 	reused := modesAnswer{codes: "REQUEST_ID_REUSED"}
 	if i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.by.is(c) && h.lasts(at) }); i >= 0 {
 		if !s.holders[i].by.same(c) {
-			return refusals(l, s, reused)
+			return refusals(l, reused)
 		}
 		if s.holders[i].claimed {
-			return refusals(l, s, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
+			return refusals(l, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
 		}
 		if !s.holders[i].lasts(written) {
 			return nil
@@ -337,7 +402,7 @@ func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 		return earlier
 	}
 	if s.busy(at) && s.kind != c.kind() {
-		return append(earlier, refusals(l, s, modesAnswer{codes: "LOCK_MODE_DIFFERS"})...)
+		return append(earlier, refusals(l, modesAnswer{codes: "LOCK_MODE_DIFFERS"})...)
 	}
 	s.take(c.kind())
 	if i := s.replaces(c, at); i >= 0 {
@@ -363,24 +428,40 @@ func (l *modesLock) take(k modesKind) {
 // known are the results for a request that obtained a lease earlier. A rate remembers the requests of more than four grants, and may
 // do so for longer than the window.
 func (l modesLock) known(s modesLock, c modesCommand, at moment) (results []modesResult, known bool) {
-	reused := refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
-	i := slices.IndexFunc(s.acquires, c.is)
-	j := slices.IndexFunc(s.rated, func(g modesLease) bool { return g.by.is(c) })
+	reused := refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
+	i := lastIndex(s.acquires, c.is)
+	j := lastIndex(s.rated, func(g modesLease) bool { return g.by.is(c) })
 	switch {
-	case i >= 0 && !s.acquires[i].same(c), j >= 0 && !s.rated[j].by.same(c):
+	case i >= 0 && !s.acquires[i].same(c):
 		return reused, true
+	case j >= 0 && !s.rated[j].by.same(c):
+		return reused, at < s.rated[j].expires
 	case j >= 0:
 		a := modesAnswer{codes: "OK", replayed: 1, lease: &s.rated[j]}
 		if s.rated[j].handed {
 			a.replayed = either
 		}
-		if results = refusals(l, s, a); at >= s.rated[j].expires {
+		if results = refusals(l, a); s.rated[j].token > l.token { // it is granted now
+			results = []modesResult{{s, a}}
+		}
+		if at >= s.rated[j].expires {
 			results = append(results, reused...)
 		}
 		return results, i >= 0 || at < s.rated[j].expires
+	case i >= 0:
+		return reused, true
+	case l.remembers(c): // for longer than it must
+		return reused, false
 	default:
-		return reused, i >= 0
+		return nil, false
 	}
+}
+
+// remembers reports whether the request was ever granted, or had a place in line that the document may still show.
+func (l modesLock) remembers(c modesCommand) bool {
+	of := func(h modesLease) bool { return h.by.is(c) }
+	return slices.ContainsFunc(l.acquires, c.is) || slices.ContainsFunc(l.past, of) || slices.ContainsFunc(l.holders, of) ||
+		slices.ContainsFunc(l.waiting, func(p modesPlace) bool { return p.by.is(c) && !p.by.same(c) })
 }
 
 // granted are the results of a command that obtains a lease.
@@ -412,32 +493,35 @@ func (l modesLock) replaces(c modesCommand, at moment) int {
 // waitOn are the results for a request that has a place in the line.
 func (l modesLock) waitOn(s modesLock, i int, c modesCommand, at, written moment) []modesResult {
 	if !s.waiting[i].by.same(c) {
-		return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+		return refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
 	}
 	if c.wait == 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
-		a := s.held(c, at)
+		a := s.held(at)
 		s = s.settled(at, written) // others may be next
 		return []modesResult{{s, a}}
 	}
-	a := s.held(c, at)
+	a := s.held(at)
 	a.position = int64(i + 1)
 	moved := s.clone()
 	moved.waiting[i].until = at.add(c.wait + placeSeconds)
 	results := []modesResult{{moved, a}}
 	if moved.waiting[i].until-s.waiting[i].until <= moveAtMost {
-		results = append(results, refusals(l, s, a)...)
+		results = append(results, modesResult{l, a}, modesResult{s, a})
 	}
 	return results
 }
 
 // turnAway are the results for a command for which the lock has no room, or which others are before.
 func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResult {
-	a := s.held(c, at)
+	a := s.held(at)
+	if len(l.waiting) > 0 {
+		a.retryFrom, a.retryTo = 1, longest
+	}
 	stays := modesResult{s, a}
 	stays.after = s.joined(c, at)
 	stays.answer.position = int64(len(s.waiting) + 1)
-	stays.answer.retryTo = longest
+	stays.answer.retryFrom, stays.answer.retryTo = 1, longest
 	full := modesAnswer{codes: "LOCK_QUEUE_FULL", position: -1}
 	most := c.most
 	if most == 0 {
@@ -445,13 +529,13 @@ func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResul
 	}
 	switch {
 	case c.wait == 0:
-		return refusals(l, s, a)
+		return refusals(l, a)
 	case !c.inLine() && s.form == formPlain:
-		return refusals(l, s, a)
+		return refusals(l, a)
 	case int64(len(s.waiting)) >= most:
-		return refusals(l, s, full)
+		return refusals(l, full)
 	case !c.inLine() && s.form == formEither:
-		return append(refusals(l, s, a), stays)
+		return append(refusals(l, a), stays)
 	default:
 		return []modesResult{stays}
 	}
@@ -466,7 +550,7 @@ func (l modesLock) joined(c modesCommand, at moment) modesLock {
 }
 
 // held is the answer to a command that gets nothing: the lock is held, or closed for a while after a loss. Where it is both, either.
-func (l modesLock) held(c modesCommand, at moment) modesAnswer {
+func (l modesLock) held(at moment) modesAnswer {
 	var lasting, closed bool
 	a := modesAnswer{retryFrom: 1, retryTo: 1}
 	for _, h := range l.holders {
@@ -536,23 +620,23 @@ func (l modesLock) rateGrant(token int64, at moment) string {
 func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
 	s := l.settled(at, written)
 	if codes := l.rateGrant(c.token, at); codes != "" {
-		return refusals(l, s, modesAnswer{codes: codes})
+		return refusals(l, modesAnswer{codes: codes})
 	}
 	i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.token == c.token && h.lasts(at) })
 	switch {
 	case i < 0:
-		return refusals(l, s, modesAnswer{codes: s.gone(c.token, at)})
+		return refusals(l, modesAnswer{codes: s.gone(c.token, at)})
 	case s.holders[i].by.owner != c.owner:
-		return refusals(l, s, modesAnswer{codes: "NOT_OWNER"})
+		return refusals(l, modesAnswer{codes: "NOT_OWNER"})
 	}
 	if j := slices.IndexFunc(s.holders[i].renewals, c.is); j >= 0 {
 		if s.holders[i].renewals[j].ttl != c.ttl {
-			return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+			return refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
 		}
-		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
+		return refusals(l, modesAnswer{codes: "OK", replayed: 1, lease: &s.holders[i]})
 	}
 	if c.ends != 0 && c.ends != s.holders[i].expires {
-		return refusals(l, s, modesAnswer{codes: "LEASE_CHANGED"})
+		return refusals(l, modesAnswer{codes: "LEASE_CHANGED"})
 	}
 	h := &s.holders[i]
 	if !h.lasts(written) {
@@ -566,17 +650,17 @@ func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
 func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
 	s := l.settled(at, written)
 	if r := l.releases[c.token%knownReleases]; r.token == c.token && r.released.is(c) {
-		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1})
+		return refusals(l, modesAnswer{codes: "OK", replayed: 1})
 	}
 	if codes := l.rateGrant(c.token, at); codes != "" {
-		return refusals(l, s, modesAnswer{codes: codes})
+		return refusals(l, modesAnswer{codes: codes})
 	}
 	i := slices.IndexFunc(s.holders, func(h modesLease) bool { return h.token == c.token && h.lasts(at) })
 	switch {
 	case i < 0:
-		return refusals(l, s, modesAnswer{codes: s.gone(c.token, at)})
+		return refusals(l, modesAnswer{codes: s.gone(c.token, at)})
 	case s.holders[i].by.owner != c.owner:
-		return refusals(l, s, modesAnswer{codes: "NOT_OWNER"})
+		return refusals(l, modesAnswer{codes: "NOT_OWNER"})
 	}
 	h := s.holders[i]
 	if !h.lasts(written) {
@@ -595,12 +679,11 @@ func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
 }
 
 func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
-	s := l.settled(at, written)
 	if i := slices.IndexFunc(l.forces, c.is); i >= 0 {
 		if l.forces[i].reason != c.reason || l.forces[i].lease != c.lease {
-			return refusals(l, s, modesAnswer{codes: "REQUEST_ID_REUSED"})
+			return refusals(l, modesAnswer{codes: "REQUEST_ID_REUSED"})
 		}
-		return refusals(l, s, modesAnswer{codes: "OK", replayed: 1})
+		return refusals(l, modesAnswer{codes: "OK", replayed: 1})
 	}
 	r := l.dropped(at)
 	r.forces = lastOf(append(r.forces, c), knownRequests)
@@ -616,9 +699,9 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 	}
 	switch {
 	case !held:
-		return refusals(l, s, modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
+		return refusals(l, modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
 	case len(ended) == 0:
-		return refusals(l, s, modesAnswer{codes: "LEASE_LOST"})
+		return refusals(l, modesAnswer{codes: "LEASE_LOST"})
 	}
 	r = r.dropped(at).served(at, written)
 	var results []modesResult

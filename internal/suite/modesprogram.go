@@ -292,6 +292,12 @@ func (r *modesRun) send(ctx context.Context, number int, s ModesStep, c modesCom
 			}
 		}
 		for _, x := range results {
+			if from < at { // the outcome counts from a moment that is later than the decision
+				x.answer.retryFrom, x.answer.retryTo = 0, longest
+				if x.answer.codes == "LOCK_HELD" || x.answer.codes == "LOCK_DELAYED" {
+					x.answer.codes = "LOCK_HELD LOCK_DELAYED"
+				}
+			}
 			if s.Lost > 0 && seen.code == "OK" {
 				x.answer.replayed = either
 			}
@@ -373,7 +379,7 @@ func modesDistinct(all []modesLock) []modesLock {
 	var distinct []modesLock
 	known := map[string]bool{}
 	for _, l := range all {
-		if text := fmt.Sprintf("%+v", l); !known[text] {
+		if text := l.id(); !known[text] {
 			known[text] = true
 			distinct = append(distinct, l)
 		}

@@ -78,7 +78,15 @@ func (y *modesTally) starts(token int64, at moment) (int64, error) {
 
 // saw adds an outcome, and reports what must not be.
 func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
+	if o.Code == lock.LeaseExpired && c.do == "acquire" && c.replace { // granted, and over when the response arrived
+		y.replaced(o.Lease.Token, at)
+	}
 	if o.Code != lock.OK {
+		for j := range y.leases {
+			if l := &y.leases[j]; o.Code == lock.LeaseExpired && l.token == c.token && !o.Lease.ExpiresAt.IsZero() {
+				l.expires = min(l.expires, momentOf(o.Lease.ExpiresAt)) // a renewal may have made it shorter, and been late
+			}
+		}
 		return nil
 	}
 	i := slices.IndexFunc(y.leases, func(l modesKnown) bool { return l.token == o.Lease.Token })
@@ -94,11 +102,7 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 			return nil
 		}
 		if c.replace {
-			for j := range y.leases {
-				if l := &y.leases[j]; known.acquired < l.ends() && l.token < known.token {
-					l.isOver, l.over = true, known.acquired
-				}
-			}
+			y.replaced(known.token, known.acquired)
 		}
 		y.leases = append(y.leases, known)
 		slices.SortFunc(y.leases, func(a, b modesKnown) int { return cmp.Compare(a.token, b.token) })
@@ -107,17 +111,26 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 			y.leases[i].expires = momentOf(o.Lease.ExpiresAt)
 		}
 	case "release":
-		if i >= 0 && !o.Replayed {
+		if i >= 0 && !y.leases[i].isOver { // also if it is replayed: the first response may have got lost
 			y.leases[i].isOver, y.leases[i].over = true, at
 		}
 	default:
 		for j := range y.leases {
-			if l := &y.leases[j]; l.id == o.Lease.LeaseID && at < l.ends() {
+			if l := &y.leases[j]; (c.lease == "" || c.lease == l.id) && l.acquired <= at && at < l.ends() {
 				l.isOver, l.over = true, at
 			}
 		}
 	}
 	return y.check()
+}
+
+// replaced ends the leases that another took the lock from.
+func (y *modesTally) replaced(by int64, at moment) {
+	for j := range y.leases {
+		if l := &y.leases[j]; at < l.ends() && l.token < by {
+			l.isOver, l.over = true, at
+		}
+	}
 }
 
 // check reports what must not be among the leases. What is current is asked for at each grant: more cannot be between two.

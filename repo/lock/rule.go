@@ -282,13 +282,14 @@ func (c Release) Granted(s State, w rule.When) Outcome { return c.ok(s, w) }
 
 // Refusal recognises a release that the lock remembers.
 func (c Release) Refusal(s State, w rule.When) Outcome {
-	if o, ok := c.notHeld(c.Token, s, w); ok {
+	remembered := s.Releases[c.Token%RememberedReleases] == string(c.request().Entry())
+	if o, ok := c.notHeld(c.Token, s, w); ok && !remembered {
 		return o
 	}
 	replacedBy, several := s.replacedBy(c.Token), s.several != nil
 	s = s.seen(c.Token)
 	switch {
-	case s.Releases[c.Token%RememberedReleases] != string(c.request().Entry()):
+	case !remembered:
 		return c.refused(s.checkHolder(c.Owner, c.Token, w.Latest()), c.Token, s, w).replacedBy(replacedBy)
 	case c.Token == s.Token:
 		o := c.replayed(s, w)

@@ -505,7 +505,11 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 func (c ForceRelease) GrantedSecond(found, _ State, w rule.When) Outcome {
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
-	for _, h := range c.targets(v.holders, w) {
+	targets := c.targets(v.holders, w)
+	if len(targets) == 0 { // they expired on the way: they were ended all the same
+		targets = slices.DeleteFunc(v.holders, func(h holder) bool { return h.ended || c.LeaseID != "" && c.LeaseID != h.leaseID })
+	}
+	for _, h := range targets {
 		if h.token > o.Lease.Token {
 			o.Lease = v.lease(c.ID, h, Released)
 		}
