@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,11 @@ func AmbiguousModes(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 					if fate == AppliedLate && faults.Settle == nil {
 						return
 					}
-					s.play(t, &timed{Store: store, which: which, fate: func() { faults.Next(t, fate) }}, faults, clock, fate)
+					between := &timed{Store: store, which: which, fate: func() { faults.Next(t, fate) }}
+					if arranged := faults.Met; arranged != nil {
+						faults.Met = func() bool { return between.met.Load() && arranged() }
+					}
+					s.play(t, between, faults, clock, fate)
 				})
 			}
 		}
@@ -113,7 +118,7 @@ func (s modesScene) play(t *testing.T, store *timed, faults Faults, clock *Clock
 		t.Fatalf("after all tries: %v", err)
 	}
 	store.armed = false
-	if fate == AppliedLate && store.met {
+	if fate == AppliedLate && store.met.Load() {
 		faults.Settle(t)
 	}
 	for _, c := range append([]modesCommand{s.do}, s.after...) {
@@ -212,17 +217,18 @@ type timed struct {
 	which int // 0 is the first after arm
 	fate  func()
 
-	armed, met bool
-	writes     int
+	armed  bool
+	met    atomic.Bool
+	writes int
 }
 
 func (s *timed) arm() { s.armed = true }
 
 func (s *timed) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	if s.armed {
-		if s.writes == s.which && !s.met {
-			s.met = true
+		if s.writes == s.which && !s.met.Load() {
 			s.fate()
+			s.met.Store(true)
 		}
 		s.writes++
 	}
