@@ -468,7 +468,11 @@ func (l modesLock) looksLike(s lock.Status, found bool, at moment) error {
 			}
 			return fmt.Errorf("history has token %d, which did not end", p.Token)
 		}
-		if h := l.past[j]; string(p.Ended) != h.ended || momentOf(p.AcquiredAt) != h.acquired || momentOf(p.EndedAt) != h.endedAt || p.Owner != h.by.owner {
+		h := l.past[j]
+		if h.token == l.token && l.form == formPlain && h.ended == "forced" && p.Ended == lock.EndedReleased {
+			continue // what is kept of the latest lease, once the lock is free, does not always say who ended it
+		}
+		if string(p.Ended) != h.ended || !h.was(momentOf(p.AcquiredAt), momentOf(p.EndedAt)) || p.Owner != h.by.owner {
 			return fmt.Errorf("history has %+v, want %+v", p, h)
 		}
 		if i > 0 && s.History[i-1].EndedAt.Before(p.EndedAt) {
@@ -476,6 +480,16 @@ func (l modesLock) looksLike(s lock.Status, found bool, at moment) error {
 		}
 	}
 	return nil
+}
+
+// was reports whether a lease may be shown as one that lasted from one time to another. A write is decided up to a pause of a program
+// before it is written, and history has the time of the decision for what ended by it, and began and ended by it.
+func (l modesLease) was(from, to moment) bool {
+	if l.ended == "expired" {
+		return from == l.acquired && to == l.endedAt
+	}
+	const pause = 2000
+	return from <= l.acquired && l.acquired-from <= pause && to <= l.endedAt && l.endedAt-to <= pause && from <= to
 }
 
 // disturbed is a store between the rules and the one under test: it loses responses, and lets time pass.

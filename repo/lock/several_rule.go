@@ -506,8 +506,15 @@ func (c ForceRelease) GrantedSecond(found, _ State, w rule.When) Outcome {
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
 	targets := c.targets(v.holders, w)
-	if len(targets) == 0 { // they expired on the way: they were ended all the same
-		targets = slices.DeleteFunc(v.holders, func(h holder) bool { return h.ended || c.LeaseID != "" && c.LeaseID != h.leaseID })
+	if len(targets) == 0 { // they expired on the way, and were ended all the same: the one that lasted longest is shown
+		for _, h := range v.holders {
+			if h.ended || c.LeaseID != "" && c.LeaseID != h.leaseID {
+				continue
+			}
+			if len(targets) == 0 || h.expires.After(targets[0].expires.Time) {
+				targets = []holder{h}
+			}
+		}
 	}
 	for _, h := range targets {
 		if h.token > o.Lease.Token {
