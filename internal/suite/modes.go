@@ -113,7 +113,7 @@ func inOrder(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.
 		if n == 6 {
 			continue
 		}
-		if last++; dead[n] { // its claim time passes, and whoever asks finds the next one's lease
+		if last++; dead[n] { // its claim time passes, and the next caller that asks is told of the next one's lease
 			clock.Advance(10*time.Second - time.Millisecond)
 			if o := send(callers-1, 20); o.Code != lock.Held {
 				t.Fatalf("before the claim time of %d is over: %+v", n, o)

@@ -105,7 +105,8 @@ func usedOnce(ctx context.Context, store docstore.Store, clock *Clock, id lock.I
 }
 
 // sharedTally is a [modesTally] for callers at once, which report in any order: it is asked at the end. What may have ended a lease counts
-// from when it was sent, whether it was carried out or not, so that no lease seems to last longer than it did.
+// from when it was sent, whether it was carried out or not, and a lease from when its caller knew of it, so that no lease seems to last
+// longer than it did: on some stores the clock of the test is read by the caller, who may be slow to send what it has read.
 type sharedTally struct {
 	mu       sync.Mutex
 	attempts []modesAttempt
@@ -116,6 +117,7 @@ type modesAttempt struct {
 	known bool
 	of    lock.Outcome
 	sent  moment
+	knew  moment // when the response arrived
 }
 
 func (y *sharedTally) add(a modesAttempt) {
@@ -126,35 +128,38 @@ func (y *sharedTally) add(a modesAttempt) {
 
 // check reports what must not be among the leases of all callers.
 func (y *sharedTally) check() error {
-	var t modesTally
-	byToken := map[int64]int{}
+	t := modesTally{inAnyOrder: true}
+	byToken, granted := map[int64]int{}, map[int64][]moment{}
 	for _, a := range y.attempts {
-		if a.by.do != "acquire" || !a.known || a.of.Code != lock.OK {
+		if a.by.do != "acquire" || a.by.mode == modeRate || !a.known || a.of.Code != lock.OK {
 			continue
 		}
 		known := modesKnew(a.by, a.of)
+		granted[known.token] = append(granted[known.token], known.acquired)
+		known.acquired = a.knew
 		i, again := byToken[known.token]
 		switch {
 		case !again:
 			byToken[known.token] = len(t.leases)
 			t.leases = append(t.leases, known)
-		case t.leases[i].owner != known.owner || t.leases[i].id != known.id || t.leases[i].acquired != known.acquired:
+		case t.leases[i].owner != known.owner || t.leases[i].id != known.id || granted[known.token][0] != slices.Max(granted[known.token]):
 			return fmt.Errorf("token %d is that of %+v and of %+v", known.token, t.leases[i], known)
 		default:
-			t.leases[i].expires = min(t.leases[i].expires, known.expires)
+			t.leases[i].expires, t.leases[i].acquired = min(t.leases[i].expires, known.expires), min(t.leases[i].acquired, known.acquired)
 		}
 	}
 	for i := range t.leases {
 		l := &t.leases[i]
 		for _, a := range y.attempts {
-			if a.sent < l.acquired {
+			from := granted[l.token][0]
+			if a.knew < from {
 				continue
 			}
 			switch {
 			case a.by.do == "renew" && a.by.token == l.token:
 				l.expires = min(l.expires, a.sent.add(a.by.ttl))
 			case a.by.do == "release" && a.by.token == l.token, a.by.replace && l.replace && (a.by.owner != l.owner || a.by.request != l.request):
-				l.expires = min(l.expires, a.sent)
+				l.expires = min(l.expires, max(a.sent, from))
 			}
 		}
 	}
@@ -237,7 +242,7 @@ func (c *modesCaller) until(ctx context.Context, m modesCommand) error {
 			seen.at = momentOf(o.At)
 		}
 		lost := err != nil || c.random.IntN(8) == 0 // the caller sends it again; the check knows of it
-		c.tally.add(modesAttempt{m, err == nil, o, momentOf(in.from)})
+		c.tally.add(modesAttempt{m, err == nil, o, momentOf(in.from), momentOf(in.to)})
 		c.mu.Lock()
 		c.operations = append(c.operations, porcupine.Operation{
 			ClientId: c.number, Input: in, Output: seen, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),

@@ -339,7 +339,7 @@ func (r *modesRun) run(ctx context.Context, number int, c modesCommand) (lock.Ou
 	}
 }
 
-// modesAcquire is the acquire that a command stands for, without the lease's ID.
+// modesAcquire is the acquire that a command means, without the lease's ID.
 func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 	a := lock.Acquire{
 		ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Limit: c.limit, WindowSeconds: c.window, WaitSeconds: c.wait,
