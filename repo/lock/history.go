@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -169,7 +168,6 @@ func (s State) ended(now time.Time) []Past {
 	if s.several == nil && s.PhaseAt(now) == Expired {
 		past = append([]Past{s.latestPast()}, past...)
 	}
-	slices.SortStableFunc(past, func(a, b Past) int { return b.EndedAt.Compare(a.EndedAt) }) // the lease granted last need not have ended last
 	return past
 }
 
