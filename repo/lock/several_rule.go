@@ -360,7 +360,7 @@ func (s State) as(token int64) State {
 	one.Owner, one.AcquiredAt = p.Owner, p.AcquiredAt
 	switch p.Ended {
 	case EndedExpired:
-		one.Phase, one.ExpiresAt = Active, p.EndedAt
+		one.Phase, one.ExpiresAt = Expired, p.EndedAt // for good: the time of this command may lie before that of the one that saw it
 	case EndedReplaced:
 		one.Phase, one.Token = Released, token+1
 	default:

@@ -593,3 +593,15 @@ func TestLargeLeasesAreBounded(t *testing.T) {
 	c.Metadata = labels
 	s.gets(c, QueueFull, 1)
 }
+
+// TestALeaseThatExpiredStaysSo: also for a command whose time lies before that of the one which saw the expiry. Callers of a store without a
+// clock have times of their own.
+func TestALeaseThatExpiredStaysSo(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Permits), 1, 1)
+	s.pass(time.Minute)
+	s.granted(try("bob", Permits), 2, 2)
+	s.pass(-time.Second)
+	s.gets(give("ann", 1), LeaseExpired, 1)
+	s.gets(extend("ann", 1, "n1"), LeaseExpired, 1)
+}
