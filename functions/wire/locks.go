@@ -26,6 +26,7 @@ func rejection(o lock.Outcome) *contracts.Error {
 		e.RetryAfter = o.RetryAfter
 	case lock.LeaseChanged:
 		e.ExpiresAt = o.Lease.ExpiresAt
+	default: // the others say no more
 	}
 	return e
 }
