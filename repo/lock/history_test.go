@@ -264,3 +264,84 @@ func TestRecordsOfManyLocks(t *testing.T) {
 	b.clock.Advance(time.Minute)
 	refuse("another", 2)
 }
+
+// TestHistoryAcrossForms: a lock whose document takes the shared form, and the plain one again, goes on with its history. The next
+// acquire in plain form keeps the lease before it, and drops what is older than that.
+func TestHistoryAcrossForms(t *testing.T) {
+	b := begin(t)
+	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+	wait := func(seconds int) { b.clock.Advance(time.Duration(seconds) * time.Second) }
+	b.gets(acquire("ann", "a1", 30), lock.OK, false)
+	wait(1)
+	b.gets(release("ann", 1, "e1"), lock.OK, false)
+	ann := lock.Past{Owner: "ann", Token: nth(1), AcquiredAt: at(0), EndedAt: at(1), Ended: lock.EndedReleased}
+	b.gets(replacing("bob", "a2", 0), lock.OK, false)
+	wait(1)
+	b.gets(replacing("cem", "a3", 0), lock.OK, false)
+	bob := lock.Past{Owner: "bob", Token: nth(2), AcquiredAt: at(1), EndedAt: at(2), Ended: lock.EndedReplaced, By: "cem"}
+	b.shows(bob, ann)
+
+	shared := func(owner, request string) lock.Acquire {
+		c := acquire(owner, request, 30)
+		c.Mode = lock.Shared
+		return c
+	}
+	wait(1)
+	b.gets(release("cem", 3, "e3"), lock.OK, false)
+	cem := lock.Past{Owner: "cem", Token: nth(3), AcquiredAt: at(2), EndedAt: at(3), Ended: lock.EndedReleased}
+	b.gets(shared("dan", "s1"), lock.OK, false)
+	b.shows(cem, bob, ann)
+	for _, f := range []string{"o0", "o1", "o2", "b1", "d2", "c1", "w0", "w2"} {
+		if v, ok := b.document()[f]; ok {
+			t.Errorf("in shared form, %s is %v", f, v)
+		}
+	}
+	b.gets(shared("eve", "s2"), lock.OK, false)
+	const detail = "the lease was replaced by cem; stop the work that this token protects"
+	if o := b.gets(renew("bob", 2, "n1", 30), lock.LeaseLost, false); o.Detail != detail {
+		t.Errorf("%+v", o)
+	}
+	wait(1)
+	b.gets(release("dan", 4, "e4"), lock.OK, false)
+	wait(1)
+	b.gets(release("eve", 5, "e5"), lock.OK, false)
+	dan := lock.Past{Owner: "dan", Token: nth(4), AcquiredAt: at(3), EndedAt: at(4), Ended: lock.EndedReleased}
+	eve := lock.Past{Owner: "eve", Token: nth(5), AcquiredAt: at(3), EndedAt: at(5), Ended: lock.EndedReleased}
+	if s, _, err := b.locks.Get(t.Context(), deploy); err != nil || s.Phase != lock.Released || len(s.History) < 3 || s.History[0] != eve || s.History[1] != dan {
+		t.Errorf("%+v, %v", s.History, err)
+	}
+	b.store.requests = nil
+	b.gets(acquire("ann", "a4", 30), lock.OK, false)
+	b.cost(1)
+	b.shows(eve)
+	b.gets(release("ann", 6, "e6"), lock.OK, false)
+	b.gets(acquire("bob", "a5", 30), lock.OK, false)
+	b.shows(lock.Past{Owner: "ann", Token: nth(6), AcquiredAt: at(5), EndedAt: at(5), Ended: lock.EndedReleased}, eve)
+
+	b.gets(force("f1"), lock.OK, false) // in plain form, then shared, then plain
+	b.gets(shared("dan", "s3"), lock.OK, false)
+	b.gets(force("f2"), lock.OK, false)
+	b.gets(acquire("ann", "a6", 30), lock.OK, false)
+	b.shows(lock.Past{Owner: "dan", Token: nth(8), AcquiredAt: at(5), EndedAt: at(5), Ended: lock.EndedForced, By: "root"})
+}
+
+// TestRefusalOfARemovedLock: recording a refusal makes no record of a lock that was removed meanwhile.
+func TestRefusalOfARemovedLock(t *testing.T) {
+	b := begin(t)
+	b.locks = lock.New(b.store, &lock.Options{Now: b.clock.Now, RecordRefusals: time.Minute})
+	b.gets(acquire("ann", "a1", 600), lock.OK, false)
+	writes := 0
+	b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+		if writes++; writes == 2 {
+			key := docstore.Key{Kind: lock.Kind, Tenant: deploy.Tenant, ID: deploy.Key}
+			if _, err := b.store.Store.Write(t.Context(), docstore.Write{Key: key, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true}); err != nil {
+				t.Error(err)
+			}
+		}
+		return apply()
+	}
+	b.gets(acquire("bob", "b1", 600), lock.Held, false)
+	if d := b.document(); writes != 2 || d != nil {
+		t.Errorf("%d writes left %v", writes, d)
+	}
+}
