@@ -62,7 +62,7 @@ func ModesHistory(ctx context.Context, store docstore.Store, clock *Clock, tenan
 	// A command of two writes rests on a moment before the second one, so that some histories have too many explanations to try. Those prove
 	// nothing, and are left out; mutants are noticed long before.
 	if porcupine.CheckOperationsTimeout(modesModel(first), h.operations, 20*time.Second) == porcupine.Illegal {
-		return fmt.Errorf("history of seed %d with %d operations is not linearizable%s", seed, len(h.operations), h.longestPart(modesModel(first)))
+		return fmt.Errorf("history of seed %d with %d operations is not linearizable%s", seed, len(h.operations), h.describe())
 	}
 	return nil
 }
@@ -311,6 +311,9 @@ func modesModel(first modesLock) porcupine.Model {
 			}
 			for decided := begin; decided <= at; decided += moment(tick.Milliseconds()) {
 				for _, x := range locks[from].step(c, decided, at) {
+					if decided < at {
+						x.answer = x.answer.decidedEarlier()
+					}
 					if !o.known || x.answer.explains(c, o) || x.answer.late(o, at, end-begin) {
 						add(x.after)
 					}
@@ -356,15 +359,21 @@ func (a modesAnswer) late(o modesSeen, at, took moment) bool {
 	return o.code == "LEASE_EXPIRED" && a.codes == "OK" && a.lease != nil && a.lease.expires-at <= took
 }
 
-// longestPart is how far the history can be explained, for people.
-func (h *history) longestPart(m porcupine.Model) string {
-	slices.SortFunc(h.operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
-	n := 1
-	for ; n <= len(h.operations) && porcupine.CheckOperations(m, h.operations[:n]); n++ {
-	}
+// describe is the history for people, in the order in which commands were sent.
+func (h *history) describe() string {
+	slices.SortFunc(h.operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	var b strings.Builder
-	for _, o := range h.operations[max(0, n-12):min(n, len(h.operations))] {
-		fmt.Fprintf(&b, "\n     %d [%d, %d] %s", o.ClientId, o.Call, o.Return, m.DescribeOperation(o.Input, o.Output))
+	for _, o := range h.operations {
+		in, out := o.Input.(*input), o.Output.(modesSeen)
+		c := in.command.(modesCommand)
+		fmt.Fprintf(&b, "\n%8d-%8d us, %5d-%5d ms: %s %s %s ttl %d wait %d fair %v replace %v delay %d token %d -> ", o.Call/1000, o.Return/1000,
+			momentOf(in.from), momentOf(in.to), c.do, c.mode, c.request, c.ttl, c.wait, c.fair, c.replace, c.delay, c.token)
+		if !out.known {
+			b.WriteString("unknown")
+			continue
+		}
+		fmt.Fprintf(&b, "%s at %d, replayed %v, token %d of %s, permit %d, [%d, %d), position %d, retry %d",
+			out.code, out.at, out.replayed, out.token, out.lease, out.permit, out.acquired, out.expires, out.position, out.retry)
 	}
 	return b.String()
 }

@@ -351,6 +351,16 @@ type modesAnswer struct {
 	retryFrom, retryTo moment // of LOCK_HELD and LOCK_DELAYED: how long until another try may succeed without anyone's doing
 }
 
+// decidedEarlier is the answer of a command that was decided before it was written: what it says of the time counts from when it was
+// written.
+func (a modesAnswer) decidedEarlier() modesAnswer {
+	a.retryFrom, a.retryTo = 0, longest
+	if a.codes == "LOCK_HELD" || a.codes == "LOCK_DELAYED" {
+		a.codes = "LOCK_HELD LOCK_DELAYED"
+	}
+	return a
+}
+
 // modesResult is a permitted result of a command.
 type modesResult struct {
 	after  modesLock

@@ -292,11 +292,8 @@ func (r *modesRun) send(ctx context.Context, number int, s ModesStep, c modesCom
 			}
 		}
 		for _, x := range results {
-			if from < at { // the outcome counts from a moment that is later than the decision
-				x.answer.retryFrom, x.answer.retryTo = 0, longest
-				if x.answer.codes == "LOCK_HELD" || x.answer.codes == "LOCK_DELAYED" {
-					x.answer.codes = "LOCK_HELD LOCK_DELAYED"
-				}
+			if from < at {
+				x.answer = x.answer.decidedEarlier()
 			}
 			if s.Lost > 0 && seen.code == "OK" {
 				x.answer.replayed = either
