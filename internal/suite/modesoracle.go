@@ -269,7 +269,10 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 		g.expires = at.add(min(c.ttl, claimSeconds))
 	}
 	if c.mode == modePermits {
-		for g.permit = 1; slices.ContainsFunc(l.holders, func(h modesLease) bool { return h.permit == g.permit }); g.permit++ {
+		taken := func(h modesLease) bool { return h.permit == g.permit }
+		g.permit = 1
+		for slices.ContainsFunc(l.holders, taken) {
+			g.permit++
 		}
 	}
 	l.holders = append(l.holders, g)
@@ -277,8 +280,8 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 
 // lastIndex is that of the latest: a request that was forgotten may be used again.
 func lastIndex[T any](all []T, is func(T) bool) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if is(all[i]) {
+	for i, a := range slices.Backward(all) {
+		if is(a) {
 			return i
 		}
 	}

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -163,7 +164,7 @@ func modesTogether(leases []modesKnown) error {
 	permits := map[int64]int{}
 	for _, l := range leases {
 		if l.kind != leases[0].kind {
-			return fmt.Errorf("leases of two modes")
+			return errors.New("leases of two modes")
 		}
 		if l.mode == modeExclusive {
 			writers++
@@ -175,7 +176,7 @@ func modesTogether(leases []modesKnown) error {
 	}
 	switch n := len(leases); {
 	case writers > 0 && n > 1:
-		return fmt.Errorf("a writer beside another holder")
+		return errors.New("a writer beside another holder")
 	case n > 0 && leases[0].kind.limit > 0 && int64(n) > leases[0].kind.limit:
 		return fmt.Errorf("%d of %d", n, leases[0].kind.limit) // of a rate: the leases last as long as the window
 	default:
