@@ -24,11 +24,11 @@ import (
 	"github.com/leasehold-dev/leasehold/idempotency"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // gate is one of runs on a store in memory.
-func gate(store docstore.Store) once.Gate { return direct.Runs(run.New(store, nil), "shop", 0) }
+func gate(store docstore.Store) once.Gate { return direct.Runs(runs.New(store, nil), "shop", 0) }
 
 // user is the scope of these tests.
 func user(r *http.Request) string { return r.Header.Get("X-User") }

@@ -53,9 +53,9 @@ var imports = map[string][]string{
 	"repo/machineid":             {"repo/docstore", "repo/field", "kazahana"},
 	"repo/page":                  {"repo/docstore", "repo/field"},
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
-	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/run"},
+	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
 	"repo/rule":                  {"repo/docstore"},
-	"repo/run":                   {"repo/analysis", "repo/docstore", "repo/field"},
+	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field"},
 
 	"adapters/internal/awsconfig": {"github.com/aws"},
 	"adapters/awsdynamodb":        {"adapters/internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},

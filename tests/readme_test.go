@@ -97,7 +97,7 @@ func TestReadmeScript(t *testing.T) {
 	p := start(t, "--store", "memory")
 	var script string
 	for _, block := range blocks(t, "README.md", "sh") {
-		if strings.HasPrefix(block, "leasehold lock run ") {
+		if strings.HasPrefix(block, "leasehold lock run deploy-prod ") {
 			script = strings.Replace(block, " -- ", " --ttl 4s -- ", 1) // so that a loss is noticed soon
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/idempotency"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
-	runrule "github.com/leasehold-dev/leasehold/repo/run" // package tests has a function of that name
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // TestIdempotencyOnEveryStore: through a server on each store, 64 requests with one key, sent to four web servers at once, are one run and 64
@@ -105,7 +105,7 @@ func TestRunCostsOnDynamoDB(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := dynamodbtest.New(nil)
 		store := openDynamo(t, dynamoClient("http://dynamodb.local", server.RoundTripper()), "leasehold", awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
-		gate := direct.Runs(runrule.New(store, nil), "acme", 0)
+		gate := direct.Runs(runs.New(store, nil), "acme", 0)
 		fingerprint := strings.Repeat("f", 43)
 		var lock once.Lock
 		for _, step := range []struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/repo/placement"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // TestForeignDocument: what a user's document holds is read as far as the port can express it, and survives a write.
@@ -237,8 +237,8 @@ func TestIndexesFile(t *testing.T) {
 	if err := json.Unmarshal(content, &file); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{lock.Kind: true, run.Kind: true, lock.FenceKind: true, machineid.Kind: true, "placement_clusters": true, "placement_registry": true}
-	ends := map[string]bool{lock.Kind: true, run.Kind: true}
+	want := map[string]bool{lock.Kind: true, runs.Kind: true, lock.FenceKind: true, machineid.Kind: true, "placement_clusters": true, "placement_registry": true}
+	ends := map[string]bool{lock.Kind: true, runs.Kind: true}
 	for _, kind := range []string{placement.ActivationKind, "placement_epochs", "placement_events", "placement_members", "placement_member_leases"} {
 		want[kind], ends[kind] = true, true
 	}

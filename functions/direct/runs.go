@@ -9,31 +9,31 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's own. Records are
 // kept for keep after the last write of their holder, in whole seconds, from a minute to 30 days; 0 means a day.
-func Runs(r *run.Runs, tenant string, keep time.Duration) once.Gate {
+func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
 	if keep == 0 {
-		keep = run.DefaultKeepSeconds * time.Second
+		keep = runs.DefaultKeepSeconds * time.Second
 	}
-	return runs{r, tenant, int64(keep / time.Second)}
+	return namedRuns{r, tenant, int64(keep / time.Second)}
 }
 
-type runs struct {
-	runs   *run.Runs
+type namedRuns struct {
+	runs   *runs.Runs
 	tenant string
 	keep   int64
 }
 
-var _ once.Gate = runs{}
+var _ once.Gate = namedRuns{}
 
-func (g runs) id(id string) run.ID { return run.ID{Tenant: g.tenant, ID: id} }
+func (g namedRuns) id(id string) runs.ID { return runs.ID{Tenant: g.tenant, ID: id} }
 
 // Acquire implements [once.Gate].
-func (g runs) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
-	o, err := g.runs.Begin(ctx, run.Begin{
+func (g namedRuns) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
+	o, err := g.runs.Begin(ctx, runs.Begin{
 		ID: g.id(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second), MaxFailures: r.MaxFailures,
 		Fingerprint: r.Fingerprint, KeepSeconds: g.keep,
 	})
@@ -61,21 +61,21 @@ func (g runs) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 }
 
 // Refresh implements [once.Gate].
-func (g runs) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
-	o, err := g.runs.Refresh(ctx, run.Refresh{
+func (g namedRuns) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
+	o, err := g.runs.Refresh(ctx, runs.Refresh{
 		ID: g.id(l.AnalysisID), Owner: l.Owner, Token: l.Token, TTLSeconds: int64(ttl / time.Second), KeepSeconds: g.keep,
 	})
 	return o.Grant.ExpiresAt, ofHolder(o, err)
 }
 
 // Release implements [once.Gate].
-func (g runs) Release(ctx context.Context, l once.Lock, failed string) error {
-	return ofHolder(g.runs.Release(ctx, run.Release{ID: g.id(l.AnalysisID), Owner: l.Owner, Token: l.Token, Failed: failed, KeepSeconds: g.keep}))
+func (g namedRuns) Release(ctx context.Context, l once.Lock, failed string) error {
+	return ofHolder(g.runs.Release(ctx, runs.Release{ID: g.id(l.AnalysisID), Owner: l.Owner, Token: l.Token, Failed: failed, KeepSeconds: g.keep}))
 }
 
 // Finish implements [once.Gate].
-func (g runs) Finish(ctx context.Context, l once.Lock, r once.Result) error {
-	f := run.Finish{ID: g.id(l.AnalysisID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result, KeepSeconds: g.keep}
+func (g namedRuns) Finish(ctx context.Context, l once.Lock, r once.Result) error {
+	f := runs.Finish{ID: g.id(l.AnalysisID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result, KeepSeconds: g.keep}
 	if r.Failed {
 		f.Status, f.Result, f.Reason = analysis.Failed, "", r.Reason
 	}
@@ -83,7 +83,7 @@ func (g runs) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 }
 
 // ofHolder is the error of a holder's command: every rejection means that the lock is no longer its own.
-func ofHolder(o run.Outcome, err error) error {
+func ofHolder(o runs.Outcome, err error) error {
 	switch {
 	case err != nil:
 		return judged(err)
@@ -94,7 +94,7 @@ func ofHolder(o run.Outcome, err error) error {
 	}
 }
 
-func notHeld(o run.Outcome) error {
+func notHeld(o runs.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {
 		e.Field = "run_id"

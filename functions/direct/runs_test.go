@@ -16,7 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // TestRunsAsOverHTTP: what a program is told of runs is the same over HTTP and on a store, results and rejections alike.
@@ -30,7 +30,7 @@ func TestRunsAsOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := []once.Gate{c.Runs("shop"), direct.Runs(run.New(memory(), &analysis.Options{Now: now, MaxTakeovers: 1}), "shop", 0)}
+	both := []once.Gate{c.Runs("shop"), direct.Runs(runs.New(memory(), &analysis.Options{Now: now, MaxTakeovers: 1}), "shop", 0)}
 
 	ctx, token := t.Context(), at.UnixMicro()+1
 	acquire := func(id, owner, request, fingerprint string) func(once.Gate) (any, error) {

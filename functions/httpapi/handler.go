@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/repo/placement"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // Bounds of a request.
@@ -73,7 +73,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		RecordRefusals: o.RecordRefusals,
 	})
 	a.analyses = analysis.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
-	a.runs = run.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
+	a.runs = runs.New(store, &analysis.Options{Now: o.Now, MaxTakeovers: o.MaxTakeovers})
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
@@ -109,7 +109,7 @@ type api struct {
 	locks      *lock.Locks
 	guard      *lock.Guard
 	analyses   *analysis.Analyses
-	runs       *run.Runs
+	runs       *runs.Runs
 	machineIDs *machineid.Service
 	idQuota    *idQuota
 	placement  *placement.Service

@@ -7,15 +7,15 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/field"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-func runID(r *http.Request) run.ID {
-	return run.ID{Tenant: r.PathValue("tenant_id"), ID: r.PathValue("run_id")}
+func runID(r *http.Request) runs.ID {
+	return runs.ID{Tenant: r.PathValue("tenant_id"), ID: r.PathValue("run_id")}
 }
 
 func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunBeginRequest{TTLSeconds: run.DefaultTTLSeconds, KeepSeconds: run.DefaultKeepSeconds}
+	body := contracts.RunBeginRequest{TTLSeconds: runs.DefaultTTLSeconds, KeepSeconds: runs.DefaultKeepSeconds}
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
 	if err != nil {
 		return err
 	}
-	o, err := a.runs.Begin(r.Context(), run.Begin{
+	o, err := a.runs.Begin(r.Context(), runs.Begin{
 		ID: runID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
 		Fingerprint: body.Fingerprint, KeepSeconds: body.KeepSeconds,
 	})
@@ -57,7 +57,7 @@ func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
 }
 
 func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunRefreshRequest{TTLSeconds: run.DefaultTTLSeconds, KeepSeconds: run.DefaultKeepSeconds}
+	body := contracts.RunRefreshRequest{TTLSeconds: runs.DefaultTTLSeconds, KeepSeconds: runs.DefaultKeepSeconds}
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error
 	if err != nil {
 		return err
 	}
-	o, err := a.runs.Refresh(r.Context(), run.Refresh{
+	o, err := a.runs.Refresh(r.Context(), runs.Refresh{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds, KeepSeconds: body.KeepSeconds,
 	})
 	return sendRun(w, o, err, func() any {
@@ -77,7 +77,7 @@ func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error
 }
 
 func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunReleaseRequest{FailureReason: notGiven, KeepSeconds: run.DefaultKeepSeconds}
+	body := contracts.RunReleaseRequest{FailureReason: notGiven, KeepSeconds: runs.DefaultKeepSeconds}
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error
 	case "": // a run that failed without saying why must not go uncounted
 		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out for a run that was only stopped")
 	}
-	o, err := a.runs.Release(r.Context(), run.Release{
+	o, err := a.runs.Release(r.Context(), runs.Release{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason, KeepSeconds: body.KeepSeconds,
 	})
 	return sendRun(w, o, err, func() any {
@@ -100,7 +100,7 @@ func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error
 }
 
 func (a *api) finishRun(w http.ResponseWriter, r *http.Request, c Caller) error {
-	body := contracts.RunFinishRequest{FailureReason: notGiven, KeepSeconds: run.DefaultKeepSeconds}
+	body := contracts.RunFinishRequest{FailureReason: notGiven, KeepSeconds: runs.DefaultKeepSeconds}
 	if err := decode(w, r, maxFinishBytes, &body); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (a *api) finishRun(w http.ResponseWriter, r *http.Request, c Caller) error 
 	case "":
 		return field.Errorf("failure_reason", "is empty: say why the run failed, or leave it out")
 	}
-	o, err := a.runs.Finish(r.Context(), run.Finish{
+	o, err := a.runs.Finish(r.Context(), runs.Finish{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, Status: analysis.Status(body.Status), Result: body.Result,
 		Reason: body.FailureReason, KeepSeconds: body.KeepSeconds,
 	})
@@ -145,7 +145,7 @@ func (a *api) getRun(w http.ResponseWriter, r *http.Request, _ Caller) error {
 }
 
 // sendRun sends the outcome of a holder's command: the body if it is OK, else the error of the same code.
-func sendRun(w http.ResponseWriter, o run.Outcome, err error, body func() any) error {
+func sendRun(w http.ResponseWriter, o runs.Outcome, err error, body func() any) error {
 	switch {
 	case err != nil:
 		return err
@@ -157,7 +157,7 @@ func sendRun(w http.ResponseWriter, o run.Outcome, err error, body func() any) e
 }
 
 // noRun is the error of an outcome that leaves the caller without the run.
-func noRun(o run.Outcome) error {
+func noRun(o runs.Outcome) error {
 	e := contracts.Errorf(contracts.Code(o.Code), "%s", o.Detail)
 	if o.Code == analysis.NotFound {
 		e.Field = "run_id"

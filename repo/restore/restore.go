@@ -31,7 +31,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/placement"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // counter is the field of the documents of a kind that has their token, and what is counted back from it, which loses its meaning.
@@ -45,7 +45,7 @@ type counter struct {
 var counters = []counter{
 	{lock.Kind, "token", lock.NumberedByToken()},
 	{analysis.Kind, "lockToken", nil},
-	{run.Kind, "lockToken", nil},
+	{runs.Kind, "lockToken", nil},
 	{lock.FenceKind, "token", nil},
 	{placement.ActivationKind, "token", nil},
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 	"github.com/leasehold-dev/leasehold/repo/restore"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 var present = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
@@ -60,7 +60,7 @@ func TestRaiseTokens(t *testing.T) {
 	user := docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(3), "color": docstore.String("red")}
 	a1 := put(t, store, analysis.Kind, "", "a1", user)
 	a2 := put(t, store, analysis.Kind, "", "a2", docstore.Doc{"status": docstore.String("PENDING")})
-	r1 := put(t, store, run.Kind, "acme", "order-7", docstore.Doc{"lockToken": docstore.Int(before)})
+	r1 := put(t, store, runs.Kind, "acme", "order-7", docstore.Doc{"lockToken": docstore.Int(before)})
 	f1 := put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(before)})
 	room := put(t, store, placement.ActivationKind, "acme/prod", "room/lobby", docstore.Doc{"token": docstore.Int(before), "rev": docstore.Int(1)})
 	other := put(t, store, "machine_ids", "acme", "page", docstore.Doc{"token": docstore.Int(5)})
@@ -73,7 +73,7 @@ func TestRaiseTokens(t *testing.T) {
 	want := []restore.Report{
 		{Kind: lock.Kind, Documents: 3, Raised: 2, Damaged: 1},
 		{Kind: analysis.Kind, Documents: 2, Raised: 1, Current: 1},
-		{Kind: run.Kind, Documents: 1, Raised: 1},
+		{Kind: runs.Kind, Documents: 1, Raised: 1},
 		{Kind: lock.FenceKind, Documents: 2, Raised: 1, Current: 1},
 		{Kind: placement.ActivationKind, Documents: 1, Raised: 1},
 	}

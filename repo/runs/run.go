@@ -1,4 +1,4 @@
-// Package run is for runs that callers name themselves: a request that must not take effect twice, a job of a day. The first caller that
+// Package runs is for runs that callers name themselves: a request that must not take effect twice, a job of a day. The first caller that
 // begins a run does the work, and all later ones get its result, until the record of the run is removed.
 //
 // The rule is that of package analysis, word for word; see there for the states, the token and late duplicates. What differs:
@@ -11,7 +11,7 @@
 //
 // A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt here: stores have an
 // index on lockExpiresAt for the sweep, and a run in it would cost a write more for each refresh.
-package run
+package runs
 
 import (
 	"context"

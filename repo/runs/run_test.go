@@ -1,4 +1,4 @@
-package run_test
+package runs_test
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
-	"github.com/leasehold-dev/leasehold/repo/run"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // bench is a store in memory whose clock the test moves, and which counts its requests.
 type bench struct {
 	docstore.Store
-	runs     *run.Runs
+	runs     *runs.Runs
 	at       time.Time
 	requests int
 	kept     time.Duration // of the last write
@@ -32,15 +32,15 @@ func open() *bench {
 	b := &bench{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return b.at }
 	b.Store = docstore.NewMemory(&docstore.MemoryOptions{Now: now})
-	b.runs = run.New(b, &analysis.Options{Now: now, MaxTakeovers: 2})
+	b.runs = runs.New(b, &analysis.Options{Now: now, MaxTakeovers: 2})
 	return b
 }
 
-var order = run.ID{Tenant: "shop", ID: "order-7"}
+var order = runs.ID{Tenant: "shop", ID: "order-7"}
 
-func (b *bench) begin(t *testing.T, owner, request string, change ...func(*run.Begin)) run.Outcome {
+func (b *bench) begin(t *testing.T, owner, request string, change ...func(*runs.Begin)) runs.Outcome {
 	t.Helper()
-	c := run.Begin{ID: order, Owner: owner, RequestID: request, TTLSeconds: 10, Fingerprint: "f1", KeepSeconds: 3600}
+	c := runs.Begin{ID: order, Owner: owner, RequestID: request, TTLSeconds: 10, Fingerprint: "f1", KeepSeconds: 3600}
 	for _, f := range change {
 		f(&c)
 	}
@@ -51,9 +51,9 @@ func (b *bench) begin(t *testing.T, owner, request string, change ...func(*run.B
 	return o
 }
 
-func (b *bench) finish(t *testing.T, token int64, result string) run.Outcome {
+func (b *bench) finish(t *testing.T, token int64, result string) runs.Outcome {
 	t.Helper()
-	o, err := b.runs.Finish(t.Context(), run.Finish{
+	o, err := b.runs.Finish(t.Context(), runs.Finish{
 		ID: order, Owner: "ann", Token: token, Status: analysis.Ready, Result: result, KeepSeconds: 3600,
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *bench) finish(t *testing.T, token int64, result string) run.Outcome {
 	return o
 }
 
-func about(f string) func(*run.Begin) { return func(c *run.Begin) { c.Fingerprint = f } }
+func about(f string) func(*runs.Begin) { return func(c *runs.Begin) { c.Fingerprint = f } }
 
 // TestLifeOfARun: made by the first, whose result all others get, in one request each; a run of something else is refused, in each state.
 func TestLifeOfARun(t *testing.T) {
@@ -87,7 +87,7 @@ func TestLifeOfARun(t *testing.T) {
 		t.Errorf("%d requests for 4 commands", b.requests)
 	}
 	b.at = b.at.Add(5 * time.Second)
-	o, err := b.runs.Refresh(t.Context(), run.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 20, KeepSeconds: 60})
+	o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 20, KeepSeconds: 60})
 	if err != nil || o.Code != analysis.OK || !o.Grant.ExpiresAt.Equal(b.at.Add(20*time.Second)) || b.kept != 80*time.Second {
 		t.Errorf("refresh: %+v, %v, kept for %v", o, err, b.kept)
 	}
@@ -132,7 +132,7 @@ func TestRunIsTakenOver(t *testing.T) {
 	if o := b.finish(t, first.Grant.Token, "late"); o.Code != analysis.Lost || !strings.Contains(o.Detail, "another caller") {
 		t.Errorf("the old holder finishes: %+v", o)
 	}
-	if o, err := b.runs.Refresh(t.Context(), run.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9, KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {
+	if o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token, TTLSeconds: 9, KeepSeconds: 60}); err != nil || o.Code != analysis.Lost {
 		t.Errorf("the old holder refreshes: %+v, %v", o, err)
 	}
 	b.at = b.at.Add(10 * time.Second)
@@ -153,7 +153,7 @@ func TestRunIsTakenOver(t *testing.T) {
 func TestReleasedRun(t *testing.T) {
 	b := open()
 	first := b.begin(t, "ann", "r1")
-	o, err := b.runs.Release(t.Context(), run.Release{ID: order, Owner: "ann", Token: first.Grant.Token, Failed: "503", KeepSeconds: 60})
+	o, err := b.runs.Release(t.Context(), runs.Release{ID: order, Owner: "ann", Token: first.Grant.Token, Failed: "503", KeepSeconds: 60})
 	if err != nil || o.Code != analysis.OK || o.Grant.Failures != 1 || b.kept != time.Minute {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -180,7 +180,7 @@ func TestRecordIsRemoved(t *testing.T) {
 		}
 		return n
 	}
-	first := b.begin(t, "ann", "r1", func(c *run.Begin) { c.TTLSeconds, c.KeepSeconds = 86_400, 60 })
+	first := b.begin(t, "ann", "r1", func(c *runs.Begin) { c.TTLSeconds, c.KeepSeconds = 86_400, 60 })
 	b.at = b.at.Add(24 * time.Hour)
 	if n := prune(); n != 0 {
 		t.Errorf("removed %d while the lock lasted", n)
@@ -209,7 +209,7 @@ func TestRunsAreNotAnalyses(t *testing.T) {
 	if err != nil || len(p.Entries) != 0 {
 		t.Errorf("analyses: %v, %v", p, err)
 	}
-	p, err = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "shop"})
+	p, err = b.List(t.Context(), docstore.Query{Kind: runs.Kind, Tenant: "shop"})
 	if err != nil || len(p.Entries) != 1 {
 		t.Fatalf("runs: %v, %v", p, err)
 	}
@@ -218,12 +218,12 @@ func TestRunsAreNotAnalyses(t *testing.T) {
 		t.Errorf("the document: %v", d)
 	}
 	b.finish(t, first.Grant.Token, "")
-	p, _ = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "shop"})
+	p, _ = b.List(t.Context(), docstore.Query{Kind: runs.Kind, Tenant: "shop"})
 	if d := p.Entries[0].Doc; d["expiresAt"] != nil || d["lockOwner"] != nil {
 		t.Errorf("the finished document: %v", d)
 	}
-	b.begin(t, "ann", "r1", func(c *run.Begin) { c.Tenant = "other" }) // another run
-	if p, _ = b.List(t.Context(), docstore.Query{Kind: run.Kind, Tenant: "other"}); len(p.Entries) != 1 {
+	b.begin(t, "ann", "r1", func(c *runs.Begin) { c.Tenant = "other" }) // another run
+	if p, _ = b.List(t.Context(), docstore.Query{Kind: runs.Kind, Tenant: "other"}); len(p.Entries) != 1 {
 		t.Errorf("the other tenant: %v", p)
 	}
 }
@@ -231,24 +231,24 @@ func TestRunsAreNotAnalyses(t *testing.T) {
 // TestBadRuns: a malformed command names its field, and sends nothing. An error of the store names the run's document.
 func TestBadRuns(t *testing.T) {
 	b := open()
-	for name, change := range map[string]func(*run.Begin){
-		"tenant_id":    func(c *run.Begin) { c.Tenant = "" },
-		"run_id":       func(c *run.Begin) { c.ID.ID = "a/b" },
-		"keep_seconds": func(c *run.Begin) { c.KeepSeconds = 59 },
-		"ttl_seconds":  func(c *run.Begin) { c.TTLSeconds = 86_401 },
-		"fingerprint":  func(c *run.Begin) { c.Fingerprint = strings.Repeat("f", 129) },
-		"owner_id":     func(c *run.Begin) { c.Owner = "" },
-		"request_id":   func(c *run.Begin) { c.RequestID = "" },
-		"max_failures": func(c *run.Begin) { c.MaxFailures = -1 },
+	for name, change := range map[string]func(*runs.Begin){
+		"tenant_id":    func(c *runs.Begin) { c.Tenant = "" },
+		"run_id":       func(c *runs.Begin) { c.ID.ID = "a/b" },
+		"keep_seconds": func(c *runs.Begin) { c.KeepSeconds = 59 },
+		"ttl_seconds":  func(c *runs.Begin) { c.TTLSeconds = 86_401 },
+		"fingerprint":  func(c *runs.Begin) { c.Fingerprint = strings.Repeat("f", 129) },
+		"owner_id":     func(c *runs.Begin) { c.Owner = "" },
+		"request_id":   func(c *runs.Begin) { c.RequestID = "" },
+		"max_failures": func(c *runs.Begin) { c.MaxFailures = -1 },
 	} {
-		c := run.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600}
+		c := runs.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600}
 		change(&c)
 		_, err := b.runs.Begin(t.Context(), c)
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != name {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, c := range []run.ID{{"shop", "."}, {"shop", strings.Repeat("r", 257)}, {".", "r"}, {"/", "r"}, {strings.Repeat("t", 129), "r"}} {
+	for _, c := range []runs.ID{{"shop", "."}, {"shop", strings.Repeat("r", 257)}, {".", "r"}, {"/", "r"}, {strings.Repeat("t", 129), "r"}} {
 		if _, _, err := b.runs.Get(t.Context(), c); err == nil {
 			t.Errorf("%v is accepted", c)
 		}
@@ -257,11 +257,11 @@ func TestBadRuns(t *testing.T) {
 		t.Errorf("%d requests", b.requests)
 	}
 	if _, err := b.Store.Write(t.Context(), docstore.Write{
-		Key: docstore.Key{Kind: run.Kind, Tenant: "shop", ID: "order-7"}, Set: map[string]docstore.Value{"lockToken": docstore.String("x")},
+		Key: docstore.Key{Kind: runs.Kind, Tenant: "shop", ID: "order-7"}, Set: map[string]docstore.Value{"lockToken": docstore.String("x")},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.runs.Begin(t.Context(), run.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600})
+	_, err := b.runs.Begin(t.Context(), runs.Begin{ID: order, Owner: "ann", RequestID: "r1", TTLSeconds: 10, KeepSeconds: 3600})
 	if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), "runs/shop/order-7") || strings.Contains(err.Error(), "analyses") {
 		t.Error(err)
 	}
