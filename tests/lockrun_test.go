@@ -163,7 +163,7 @@ func TestLockRun(t *testing.T) {
 	for _, c := range []struct {
 		args           string // as for a shell
 		code           int
-		stdout, stderr string // "…" stands for any text
+		stdout, stderr string // "…" means any text
 	}{
 		{`k -- sh -c 'echo $LEASEHOLD_KEY ${#LEASEHOLD_FENCING_TOKEN} $LEASEHOLD_AUTH_TOKEN'`, 0, "k 16\n", ""},
 		{`--key k -- sh -c 'echo $LEASEHOLD_KEY'`, 0, "k\n", ""},
@@ -364,7 +364,7 @@ func TestLockRunOnStore(t *testing.T) {
 	}
 }
 
-// says compares what was printed with what should be, in which "…" stands for any text.
+// says compares what was printed with what should be, in which "…" means any text.
 func says(printed, want string) bool {
 	parts := strings.Split(want, "…")
 	rest, ok := strings.CutPrefix(printed, parts[0])
