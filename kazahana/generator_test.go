@@ -63,6 +63,7 @@ func (w *world) generator(p kazahana.LeaseProvider, o kazahana.Options) *kazahan
 
 // heard are the events so far.
 func (w *world) heard() []kazahana.Event {
+	synctest.Wait() // events are told by a goroutine of their own
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.events)
