@@ -134,14 +134,14 @@ func TestWriterThatPauses(t *testing.T) {
 		t.Run(pause.String(), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				m := w.start("ann", nil)
-				time.Sleep(time.Minute) // so that its join is no part of what it reads
+				time.Sleep(time.Minute) // events of its join are too old to be read again then
 				slow := &pausing{Store: w.store, pause: pause, others: func() { w.claim("b", time.Minute) }}
 				p := direct.Cluster(placement.New(slow, &placement.Options{Now: w.now}), chat)
 				o, err := p.Claim(t.Context(), "room", "a", contracts.ActivationClaimRequest{RequestID: "r", LockTTLSeconds: 600})
 				if err != nil || o.Activation.Phase != contracts.PhaseLocked || slow.pause != 0 {
 					t.Fatalf("%+v, %v", o, err)
 				}
-				time.Sleep(3 * time.Second) // it has read the events
+				time.Sleep(3 * time.Second) // it reads events every 250 ms
 				w.active(m, "a", "b")
 				w.stop(m)
 			})
@@ -220,7 +220,7 @@ func TestClaimBesideServe(t *testing.T) {
 		ann := w.start("ann", nil)
 		ann.p.set(func(request string) (error, bool) {
 			if request == "claim" {
-				time.Sleep(2 * time.Second)
+				time.Sleep(2 * time.Second) // long enough for the other claim to come in between
 				return contracts.CodeUnavailable, false
 			}
 			return nil, false
@@ -237,7 +237,7 @@ func TestClaimBesideServe(t *testing.T) {
 		if err := <-served; err == nil {
 			t.Error("served")
 		}
-		time.Sleep(5 * time.Second) // it has read the event, and activated the room
+		time.Sleep(5 * time.Second) // it reads events every 250 ms, and serves the room then
 		if a := w.record(room("a")); a.Phase != contracts.PhaseActive {
 			t.Errorf("no one carried out the claim: %+v", a)
 		}

@@ -172,12 +172,11 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 				next = last
 			}
 		}
-		var owner *segment // in force at the advance: between reading the state and swapping it, install cannot change it
 		switch {
 		case last >= next && index < room && n == 1: // the common case under load: it cannot lose a race
 			at, got = g.state.Add(1)-1, 1
 		case last >= next && index < room:
-			at, got, owner = state, min(n, room-index), g.segment.Load()
+			at, got = state, min(n, room-index)
 			if !g.state.CompareAndSwap(state, at+got) {
 				continue
 			}
@@ -186,27 +185,22 @@ func (g *Generator) take(n uint64, late bool) (s *segment, at, got uint64) {
 			if next > now || next >= s.until {
 				return nil, 0, 0
 			}
-			at, got, owner = next<<s.shift, min(n, s.room(next)), g.segment.Load()
+			closes := g.segment.Load() // the segment of the state's millisecond, unless the swap fails
+			at, got = next<<s.shift, min(n, s.room(next))
 			if !g.state.CompareAndSwap(state, at+got) {
 				continue
 			}
-			g.count(owner, state)
+			g.count(closes, state)
 			if next == last+1 && index >= room && index < s.sealed() {
 				g.crowded.Store(next)
 			}
 		}
 		ms, index := at>>s.shift, at&s.mask
-		current := g.segment.Load()
-		if current == s && index < s.room(ms) && s.from <= ms && ms < s.until {
+		if g.segment.Load() == s && index < s.room(ms) && s.from <= ms && ms < s.until {
 			return s, at, got
 		}
 		// Overtaken: by install, by callers that took the last index, or by one that read the segment before this one.
-		if owner == nil {
-			owner = current
-			if ms < current.from {
-				owner = s
-			}
-		}
+		owner := s.owner(ms)
 		if room := owner.room(ms); at&lock == 0 && index < room { // the caller that closes the millisecond counts it
 			g.add(owner, -int64(min(got, room-index)))
 		}
@@ -238,6 +232,8 @@ func (g *Generator) install(build func(from uint64) *segment) bool {
 	if s == nil {
 		s = g.open()
 	}
+	s.since = last + 1
+	old.next.Store(s)
 	g.segment.Store(s)
 	g.state.Store(last<<s.shift | s.sealed())
 	switch g.settled = g.settled || s.cap > 0; {

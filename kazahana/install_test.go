@@ -10,7 +10,7 @@ import (
 )
 
 // TestInstallAgainstCallers changes segments as fast as it goes, each with a capacity and random starts of its own,
-// while callers take IDs: one millisecond must be read by one segment. The burst window holds a minute of unused
+// while callers take IDs: one millisecond must be read by one segment, and each ID is counted once. The burst window holds a minute of unused
 // milliseconds, so that callers need not wait for the clock.
 func TestInstallAgainstCallers(t *testing.T) {
 	g, err := New(nil, &Options{BurstWindow: time.Minute, MaxThroughputPerMs: 64})
@@ -39,6 +39,9 @@ func TestInstallAgainstCallers(t *testing.T) {
 	for n := range uint64(installs) {
 		g.mu.Lock()
 		g.install(func(from uint64) *segment {
+			if n%8 == 7 {
+				return nil // no one can take an ID until a caller finds out what is usable
+			}
 			s := g.buildFallback(from)
 			s.cap, s.keys[0] = 1+n%64, n
 			return s
@@ -68,6 +71,9 @@ func TestInstallAgainstCallers(t *testing.T) {
 		} else if p.Node-first.Node >= 64 {
 			t.Fatalf("%+v and %+v are of two segments", first, p)
 		}
+	}
+	if st := g.Stats(); st.IDs != uint64(len(all))+1 || st.FallbackIDs != st.IDs {
+		t.Errorf("%d IDs and the first one, counted as %d, %d of them without a lease", len(all), st.IDs, st.FallbackIDs)
 	}
 	t.Logf("%d IDs, %d installs", len(all), installs)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 )
 
 // The word g.state is the last millisecond with IDs, and how many indices of it are taken:
@@ -17,9 +18,11 @@ import (
 // so each pair of millisecond and index is one ID, and they are in the same order.
 
 // segment is a span of milliseconds in which the same leases are usable, or none. It does not change once it is
-// published.
+// published, but for the one that follows it.
 type segment struct {
 	from, until uint64 // milliseconds since the epoch: [from, until)
+	since       uint64 // IDs of earlier segments have lower milliseconds than this one
+	next        atomic.Pointer[segment]
 	cap         uint64 // indices of a millisecond
 
 	shift  uint   // of the milliseconds in the state
@@ -51,6 +54,17 @@ func (g *Generator) open() *segment {
 // sealed is a number of taken indices that means: all. It leaves room for callers that count one more before they see
 // it.
 func (s *segment) sealed() uint64 { return s.mask/4*3 + 1 }
+
+// owner is the segment, this one or one that followed it, that was in force when an index of the millisecond was taken.
+func (s *segment) owner(ms uint64) *segment {
+	owner := s
+	for s = s.next.Load(); s != nil; s = s.next.Load() {
+		if s.since <= ms {
+			owner = s
+		}
+	}
+	return owner
+}
 
 // taken is how many indices of its millisecond a state has handed out.
 func (s *segment) taken(state uint64) int64 {

@@ -213,9 +213,24 @@ func TestLockRun(t *testing.T) {
 	t.Run("waits", func(t *testing.T) {
 		s.take(t, "busy")
 		p := s.supervise(t, "busy", "--wait", "1h", "--", "echo", "mine")
-		p.waits(t)
+		p.complains(t, "\n")
+		if said := times.ReplaceAllString(p.errors(t), "TIME"); said != "leasehold: busy of tenant default is held by ann until TIME; waiting for up to 1h0m0s\n" {
+			t.Errorf("%q", said)
+		}
 		s.free(t, "busy")
 		if said, code := p.ends(t); !slices.Equal(said, []string{"mine"}) || code != 0 {
+			t.Errorf("%q %d %s", said, code, p.errors(t))
+		}
+	})
+	t.Run("tries again", func(t *testing.T) {
+		p := (&lockServer{url: "http://127.0.0.1:1"}).supervise(t, "k", "--wait", "1h", "--", "echo", "mine")
+		p.complains(t, "\n")
+		const says = "leasehold: cannot reach http://127.0.0.1:1: connection refused; is the server running? Start one with: leasehold serve --listen 127.0.0.1:1; trying again\n"
+		if said := p.errors(t); said != says {
+			t.Errorf("%q", said)
+		}
+		p.signal(t, syscall.SIGTERM)
+		if said, code := p.ends(t); said != nil || code != 130 {
 			t.Errorf("%q %d %s", said, code, p.errors(t))
 		}
 	})
@@ -274,7 +289,13 @@ func TestLockRun(t *testing.T) {
 // waits waits until the supervisor says that it waits for a lock.
 func (p *supervised) waits(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(failAfter); !strings.Contains(p.errors(t), "is held by ann"); {
+	p.complains(t, "is held by ann")
+}
+
+// complains waits until standard error has a text.
+func (p *supervised) complains(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(failAfter); !strings.Contains(p.errors(t), text); {
 		if time.Now().After(deadline) {
 			t.Fatalf("standard error: %s", p.errors(t))
 		}

@@ -235,7 +235,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 	}
 	settle()
 
-	// What befalls them.
+	// Kills and freezes.
 	var failovers []time.Duration
 	killed, frozen := 0, 0
 	asleep := make(chan struct{}, slots/2)

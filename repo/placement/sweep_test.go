@@ -312,7 +312,9 @@ func TestSweepOutOfTime(t *testing.T) {
 	w.clock.Advance(10 * time.Second)
 	freed := 0
 	for range 10 {
-		s, err := placement.New(&tired{w.store, 2}, &placement.Options{Now: w.clock.Now}).Sweep(t.Context(), 0)
+		ctx, end := context.WithCancelCause(t.Context())
+		s, err := placement.New(&outOfTime{w.store, 2, end}, &placement.Options{Now: w.clock.Now}).Sweep(ctx, 0)
+		end(nil)
 		if freed += s.Freed; err == nil {
 			break
 		} else if !errors.Is(err, context.DeadlineExceeded) {
@@ -324,15 +326,17 @@ func TestSweepOutOfTime(t *testing.T) {
 	}
 }
 
-// tired is a store that has time for so many pages of activations in a sweep.
-type tired struct {
+// outOfTime is a store that has time for so many pages of activations in a sweep.
+type outOfTime struct {
 	docstore.Store
 	pages int
+	end   context.CancelCauseFunc // of the sweep
 }
 
-func (s *tired) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+func (s *outOfTime) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	if q.Kind == placement.ActivationKind {
 		if s.pages--; s.pages < 0 {
+			s.end(context.DeadlineExceeded)
 			return docstore.Page{}, context.DeadlineExceeded
 		}
 	}

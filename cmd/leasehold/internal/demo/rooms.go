@@ -73,7 +73,8 @@ func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (
 	return m, nil
 }
 
-// place lets five callers ask for one room, kills the member that serves it, and lets another one take over. A gauge counts who serves the room.
+// place lets five callers ask for one chat room, kills the member that serves it, and lets another one take over. It counts how many members serve the
+// room at a time.
 func (d *demo) place(ctx context.Context) error {
 	d.open("4. A room lives on one member at a time", "POST /v1/tenants/demo/clusters/chat/…: five callers claim it at once; then its member dies, and another takes over")
 	ctx, cancel := context.WithCancel(ctx)
@@ -120,11 +121,11 @@ func (d *demo) place(ctx context.Context) error {
 	if _, err := d.join(ctx, chat, "member-b", time.Minute); err != nil {
 		return err
 	}
-	return d.moveRoom(ctx, chat, first, &serving, activate)
+	return d.failOver(ctx, chat, first, &serving, activate)
 }
 
-// moveRoom kills the member of the room, and has another one take over. The next one has a lease that is long enough to do without heartbeats.
-func (d *demo) moveRoom(
+// failOver kills the member that serves the room, and lets another one take over, whose lease is long enough to do without heartbeats.
+func (d *demo) failOver(
 	ctx context.Context, chat *client.Placements, dead *member, serving *gauge, activate func(contracts.Activation) error,
 ) error {
 	first, err := chat.Activation(ctx, roomKind, lobby)
@@ -137,7 +138,7 @@ func (d *demo) moveRoom(
 	}
 	dead.die()
 	serving.leave()
-	d.sayf("show", "%s is killed, and releases nothing; it wrote “3 players” into the state of the room", dead.name)
+	d.sayf("show", "%s is killed and releases nothing; it had written “3 players” as the state of the room", dead.name)
 	var second contracts.Activation
 	for granted := false; !granted; {
 		if second, granted, err = d.claim(ctx, chat, "caller 1"); err != nil {
