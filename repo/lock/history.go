@@ -173,8 +173,8 @@ func (s State) ended(now time.Time) []Past {
 
 // latestPast is the latest lease of a document in plain form, once it has ended.
 func (s State) latestPast() Past {
-	l := formerLease{Owner: cut(s.Owner), AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt}
-	if s.wasForced() {
+	l := formerLease{Owner: cut(s.Owner), By: s.EndedBy, AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt, ReleasedAt: s.ReleasedAt}
+	if s.wasForced() { // a document of an earlier version has no more
 		l.By = cut(s.Forced.By)
 	}
 	return l.past(s.Token, formerLease{AcquiredAt: s.ExpiresAt})

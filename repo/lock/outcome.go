@@ -228,8 +228,11 @@ func (id ID) refused(code Code, token int64, s State, w rule.When) Outcome {
 	case LeaseReleased:
 		o.Lease.ReleasedAt = s.ReleasedAt
 		o.Detail = "the lease was released at " + string(docstore.FormatTime(s.ReleasedAt)) + "; acquire the lock again"
-		if s.wasForced() {
+		switch {
+		case s.wasForced():
 			o.Detail = "the lease was ended by " + s.Forced.By + ": " + s.Forced.Reason
+		case s.EndedBy != "":
+			o.Detail = "the lease was ended by " + s.EndedBy
 		}
 	case LeaseLost:
 		o.Detail = "a later lease has been granted; stop the work that this token protects"

@@ -366,10 +366,26 @@ func (s State) as(token int64) State {
 	default:
 		one.Phase, one.ReleasedAt = Released, p.EndedAt
 		if p.Ended == EndedForced {
-			one.Forced = Forced{By: p.By, Reason: s.Forced.Reason, At: p.EndedAt}
+			one.EndedBy = p.By
+			if s.latestForce(p) {
+				one.Forced = Forced{By: p.By, Reason: s.Forced.Reason, At: p.EndedAt}
+			}
 		}
 	}
 	return one
+}
+
+// latestForce reports whether a lease was ended by the force-release whose reason the document has: the latest one, at most.
+func (s State) latestForce(p Past) bool {
+	if s.Forced.By == "" {
+		return false
+	}
+	for _, q := range s.past {
+		if q.Ended == EndedForced {
+			return p.EndedAt.Equal(q.EndedAt) && p.By == q.By
+		}
+	}
+	return false
 }
 
 // replacedBy is who replaced the lease of a token, empty if no one did.

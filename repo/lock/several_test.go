@@ -535,6 +535,46 @@ func TestForceReleaseOfOne(t *testing.T) {
 	}
 }
 
+// TestForceReleaseOfEach: several administrators end the leases one after the other, the latest one not last. Each is remembered as ended by
+// force, by whom, in either form; the reason is known of the
+// latest force-release only, and no longer once the lock is in plain form with another lease as its latest.
+func TestForceReleaseOfEach(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Shared), 1, 1)
+	s.granted(try("bob", Shared), 2, 2)
+	end := func(by, lease string) {
+		s.pass(time.Second)
+		s.gets(ForceRelease{ID: subject, By: by, Reason: by + "'s reason", RequestID: "f-" + by, LeaseID: lease}, OK, 2)
+	}
+	tells := func(owner string, n int64, requests int, want string) {
+		t.Helper()
+		if o := s.gets(give(owner, n), LeaseReleased, requests); o.Detail != want {
+			t.Errorf("got %q, want %q", o.Detail, want)
+		}
+	}
+	end("root", "l-bob")
+	tells("bob", 2, 1, "the lease was ended by root: root's reason")
+	end("admin", "l-ann")
+	s.plain(Released)
+	tells("bob", 2, 1, "the lease was ended by root")
+
+	bob := Past{Owner: "bob", Token: token(2), AcquiredAt: epoch, EndedAt: epoch.Add(time.Second), Ended: EndedForced, By: "root"}
+	ann := Past{Owner: "ann", Token: token(1), AcquiredAt: epoch, EndedAt: epoch.Add(2 * time.Second), Ended: EndedForced, By: "admin"}
+	shows := func() {
+		t.Helper()
+		for _, want := range []Past{ann, bob} {
+			if got := s.status().History; !slices.Contains(got, want) {
+				t.Errorf("got  %+v\nwant %+v in it", got, want)
+			}
+		}
+	}
+	shows()
+	s.granted(try("cem", Shared), 3, 2)
+	shows()
+	tells("ann", 1, 1, "the lease was ended by admin")
+	tells("bob", 2, 1, "the lease was ended by root")
+}
+
 func TestReplaceBesideALine(t *testing.T) {
 	s := newStage(t)
 	with := func(c Acquire) Acquire {

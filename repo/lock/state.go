@@ -63,6 +63,7 @@ type State struct {
 	Replaceable      bool  // the latest lease was acquired with Acquire.Replace
 	LockDelaySeconds int64 // of the latest lease, 0 if it was released by its owner
 
+	EndedBy string                        // in plain form: the administrator who ended the latest lease, cut
 	Former  [rememberedLeases]formerLease // in plain form: the leases before the latest, as far as they are remembered
 	Refused Refused
 
@@ -120,7 +121,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		Forced:     Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
 
 		Replaceable: r.Flag(fReplaceable), LockDelaySeconds: r.Number(fDelay),
-		Former: readFormer(&r), Refused: readRefused(&r),
+		EndedBy: r.Text(fByCut), Former: readFormer(&r), Refused: readRefused(&r),
 	}
 	for token := range s.Releases {
 		s.Releases[token] = r.Text(released(int64(token)))
