@@ -423,7 +423,7 @@ func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 		old := r.holders[i]
 		r.holders = slices.Delete(r.holders, i, i+1)
 		r.end(old, "replaced", at)
-		return r.granted(c, written)
+		return append(earlier, r.granted(c, written)...)
 	}
 	if len(s.waiting) == 0 && s.fits(c, at) {
 		return append(earlier, s.granted(c, written)...)
