@@ -103,10 +103,11 @@ var imports = map[string][]string{
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
 
 	// What only tests import.
-	"internal/contracttest": {"contracts", "github.com/getkin/kin-openapi"},
-	"internal/fencesuite":   {"contracts", "fence", "pgregory.net/rapid"},
-	"internal/suite":        {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                 {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
+	"internal/conformancetest": {"contracts", "internal/term"},
+	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
+	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
+	"internal/suite":           {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+	"tests":                    {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
 }
 
 // under reports whether a package is, or lies in, a folder.

@@ -1,0 +1,129 @@
+package conformance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/contracts/conformance"
+)
+
+// TestScriptsAreReadable: all scripts have the form that the player reads.
+func TestScriptsAreReadable(t *testing.T) {
+	all, err := conformance.Scripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatal("there are no scripts")
+	}
+}
+
+// TestParse: what is wrong with a script is said with its place.
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ steps, want string }{
+		{`{"result": "lock"}`, `steps[0]: there is no call "lock"`},
+		{`{"call": "acquire", "as": "lock"}`, `the call "lock" has no result`},
+		{`{"call": "acquire"}`, `steps[0]: as is ""`},
+		{`{"pass": 1, "key": "k"}`, `steps[0]: a step "pass" has no member "key"`},
+		{`{"pass": -1}`, `steps[0]: time does not go back`},
+		{`{"note": "nothing"}`, `steps[0]: it is of no kind`},
+		{`{"request": "GET /"}`, `steps[0]: a request has an answer or a fault`},
+		{`{"deliver": "slow"}`, `steps[0]: no answer "slow" is held`},
+		{`{"stop": "renewals"}`, `steps[0]: no requests "renewals" are repeated`},
+		{`{"request": "GET /", "fault": "hang", "repeat": "r"}`, `the requests "r" are never stopped`},
+		{`{"request": "GET /", "fault": "hang", "repeat": "r", "within": 1}`, `steps[0]: requests that repeat are not held`},
+		{`{"wait": 1}`, `unknown field "wait"`},
+	} {
+		_, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "locks", "proves": "it", "client": {}, "steps": [%s]}`, c.steps))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.steps, err, c.want)
+		}
+	}
+}
+
+// TestPlayerOverHTTP: a runner of another language sees a run from its beginning to the verdict.
+func TestPlayerOverHTTP(t *testing.T) {
+	p, err := conformance.NewPlayer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(p)
+	defer s.Close()
+	for _, c := range []struct {
+		name, body, observed string
+		want                 string
+	}{
+		{
+			"as the script says", `{"owner_id":"worker-1","request_id":"r1","ttl_seconds":30}`, `{"error":{"class":"held","code":"LOCK_HELD","owner":"worker-2","retry_after_ms":12000}}`,
+			`{"passed":true,"failures":[]}`,
+		},
+		{
+			"another owner", `{"owner_id":"worker-2","request_id":"r1","ttl_seconds":30}`, "",
+			`{"passed":false,"failures":["steps[1] (request): body.owner_id is \"worker-2\", want \"worker-1\""]}`,
+		},
+		{
+			"another result", `{"owner_id":"worker-1","request_id":"r1","ttl_seconds":30,"fair":false}`, `{"value":{"token":7}}`,
+			`{"passed":false,"failures":["steps[2] (result): lock is {\"token\":7}, want the error ` +
+				`{\"class\": \"held\", \"code\": \"LOCK_HELD\", \"owner\": \"worker-2\", \"retry_after_ms\": 12000}"]}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var run struct{ Run, Base_URL string } //nolint:revive,staticcheck // as in the JSON
+			text := send(t, http.MethodPost, s.URL+"/runs", `{"script": "lock-try-held"}`)
+			if err := json.Unmarshal([]byte(text), &run); err != nil {
+				t.Fatal(err)
+			}
+			send(t, http.MethodPost, run.Run+"/steps/0", "")
+			answered := make(chan struct{})
+			go func() {
+				defer close(answered)
+				q, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, run.Base_URL+"/v1/tenants/acme/locks/deploy-prod/acquire", strings.NewReader(c.body))
+				q.Header.Set("Content-Type", "application/json")
+				w, err := http.DefaultClient.Do(q)
+				if err != nil {
+					return // the run has ended
+				}
+				defer w.Body.Close() //nolint:errcheck // it was read
+				if w.StatusCode != http.StatusConflict {
+					t.Errorf("the answer has the status %s", w.Status)
+				}
+			}()
+			if got := send(t, http.MethodGet, run.Run+"?arrival=20", ""); got != `{"waiting":1}` {
+				t.Errorf("the state is %s", got)
+			}
+			for i, o := range []string{"", c.observed, "{}"} {
+				if got := send(t, http.MethodPost, fmt.Sprintf("%s/steps/%d", run.Run, i+1), o); !strings.HasPrefix(got, `{"failures":[],"ok":true`) {
+					break
+				}
+			}
+			if got := send(t, http.MethodPost, run.Run+"/end", ""); got != c.want {
+				t.Errorf("the verdict is\n%s, want\n%s", got, c.want)
+			}
+			<-answered
+		})
+	}
+}
+
+func send(t *testing.T, method, url, body string) string {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close() //nolint:errcheck // it is read
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(text))
+}
