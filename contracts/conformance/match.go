@@ -2,6 +2,9 @@ package conformance
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,7 +22,8 @@ type memory map[string]string
 // matcher compares values with patterns.
 type matcher struct {
 	known  memory
-	strict bool // members that the pattern does not have must be absent, or empty
+	of     request // whose body it is
+	strict bool    // members that the pattern does not have must be absent, or empty
 }
 
 // decode reads JSON, and keeps numbers as they are.
@@ -114,6 +118,14 @@ func (m matcher) special(at, p string, got any, present bool) []string {
 		if !ok {
 			return []string{fmt.Sprintf("%s is %s, want %q as before", at, show(got), m.known[arg])}
 		}
+	case name == "$signature": // of the release of a machine ID
+		id := m.of.path[strings.LastIndex(m.of.path, "/")+1:]
+		mac := hmac.New(sha256.New, []byte(arg))
+		_, _ = fmt.Fprintf(mac, "%s:%v", id, m.of.body["timestamp"])
+		if want := hex.EncodeToString(mac.Sum(nil)); text != want {
+			return []string{fmt.Sprintf("%s is %s, want %q: the HMAC-SHA256 of id:timestamp under the lease's secret", at, show(got), want)}
+		}
+		ok = true
 	case strings.HasPrefix(p, "@"), name == "$ms":
 		want, err := expand(p, "")
 		if err != nil {

@@ -305,7 +305,7 @@ func (r *Run) judge(s *Step, e *exchange) (differs []string) {
 	if t := r.script.Client.Token; t != "" && e.header.Get("Authorization") != "Bearer "+t {
 		differs = append(differs, fmt.Sprintf("Authorization is %q, want %q", e.header.Get("Authorization"), "Bearer "+t))
 	}
-	m := matcher{known: r.known}
+	m := matcher{known: r.known, of: e.request}
 	for k, p := range s.Headers {
 		differs = append(differs, m.match("header "+k, p, e.header.Get(k), e.header.Get(k) != "")...)
 	}

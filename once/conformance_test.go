@@ -1,0 +1,79 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/contracts/conformance"
+	"github.com/leasehold-dev/leasehold/internal/conformancetest"
+	"github.com/leasehold-dev/leasehold/once"
+)
+
+// TestConformance: the client does what the scripts say, which hold for the clients in all languages.
+func TestConformance(t *testing.T) {
+	conformancetest.Run(t, conformance.Once, openConformance)
+}
+
+func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
+	t.Helper()
+	o := client.Options{HTTP: e.HTTP, Tries: 1}
+	if e.Client.Token != "" {
+		o.Token = func(context.Context) (string, error) { return e.Client.Token, nil }
+	}
+	h, err := client.New(conformancetest.Base, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program{h.Runs(e.Client.Tenant), e}
+}
+
+// program is a client of runs in the terms of the scripts.
+type program struct {
+	runs *client.Runs
+	env  conformancetest.Env
+}
+
+// Do implements [conformancetest.Program].
+func (p program) Do(ctx context.Context, c conformancetest.Call) (conformancetest.Obtained, error) {
+	if c.Op != "once" {
+		return conformancetest.Obtained{}, fmt.Errorf("there is no operation %q", c.Op)
+	}
+	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	o := once.Options{
+		Owner: p.env.Client.Owner, TTL: time.Duration(c.Options.TTL) * time.Second, Heartbeat: seconds(c.Options.Heartbeat), Wait: seconds(c.Options.Wait),
+		MaxFailures: c.Options.MaxFailures, Fingerprint: c.Options.Fingerprint,
+	}
+	o.SetClock(func() (monotonic, wall time.Time) { m := p.env.Clock.Moment(); return m.Time(), m.Wall() })
+	got, err := p.runs.Run(ctx, c.Key, func(ctx context.Context, l once.Lock) (string, error) {
+		return c.Work(ctx, map[string]any{"token": l.Token})
+	}, &o)
+	if err != nil {
+		return conformancetest.Obtained{}, err
+	}
+	return conformancetest.Obtained{Value: map[string]any{
+		"status": got.Status, "result": got.Result, "token": got.Token, "retry_after_ms": got.RetryAfter.Milliseconds(),
+	}}, nil
+}
+
+// Describe implements [conformancetest.Program].
+func (program) Describe(err error) map[string]any {
+	d := map[string]any{"class": "unavailable"}
+	e, coded := errors.AsType[*contracts.Error](err)
+	if coded {
+		d["code"], d["field"], d["retry_after_ms"] = e.Code, e.Field, e.RetryAfter.Milliseconds()
+	}
+	switch {
+	case errors.Is(err, once.ErrLost):
+		d["class"] = "lost"
+	case errors.Is(err, context.Canceled):
+		d["class"] = "cancelled"
+	case coded && e.Status < 500 && !e.Retryable:
+		d["class"] = "rejected"
+	}
+	return d
+}
