@@ -1,0 +1,146 @@
+"""One request with a time of its own, and the threads in the background that a fork or the end of the process concerns."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ._time import LOOK_AGAIN, Clock, Signal
+from .codes import DeadlineExceeded
+
+T = TypeVar("T")
+
+EXIT_TIME = 2.0
+"""Seconds that the end of the process waits for releases in the background."""
+
+
+class Cancelled(Exception):
+    """A request was given up because its signal was set. It does not leave the package."""
+
+
+def spawn(name: str, do: Callable[[], None]) -> threading.Thread | None:
+    """Start a daemon thread; None if the process is ending and starts no more of them."""
+    thread = threading.Thread(target=do, name=f"leasehold {name}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
+def bounded(
+    clock: Clock, seconds: float, do: Callable[[Signal], T], *, cancel: Signal | None = None, tick: Callable[[], object] | None = None,
+) -> T:
+    """Do something in a thread of its own, and return in so many seconds, also if that does not.
+
+    The signal that it gets is set when no one waits for it any more. tick is called about once a second meanwhile. The error is that of
+    do, DEADLINE_EXCEEDED, or Cancelled if cancel was set.
+    """
+    done, abort = Signal(), Signal()
+    box: list[Any] = []
+
+    def work() -> None:
+        try:
+            box.append((do(abort), None))
+        except BaseException as err:  # it is raised where it is waited for
+            box.append((None, err))
+        done.set()
+
+    if cancel is not None and cancel.is_set():
+        raise Cancelled
+    signals = (done,) if cancel is None else (done, cancel)
+    end = clock.monotonic() + seconds
+    try:
+        if spawn("request", work) is None:
+            work()
+        while not done.is_set():
+            left = end - clock.monotonic()
+            if left <= 0 or cancel is not None and cancel.is_set():
+                break
+            clock.wait(min(left, LOOK_AGAIN), *signals)
+            if tick is not None:
+                tick()
+    finally:
+        if not done.is_set():
+            abort.set()
+    if done.is_set():
+        got, err = box[0]
+        if err is not None:
+            raise err
+        return got  # type: ignore[no-any-return]
+    if cancel is not None and cancel.is_set():
+        raise Cancelled
+    raise DeadlineExceeded(f"no response within {seconds:.3g}s")
+
+
+class Background:
+    """What goes on when no one waits for it, such as the release of what a cancelled acquire may have obtained."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        everything.add(self)
+
+    def run(self, name: str, do: Callable[[], None]) -> None:
+        with self._changed:
+            self._running += 1
+
+        def work() -> None:
+            try:
+                do()
+            finally:
+                self.end()
+
+        if spawn(name, work) is None:
+            work()
+
+    def begin(self) -> None:
+        with self._changed:
+            self._running += 1
+
+    def end(self) -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing goes on; False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._running == 0, seconds)
+
+    def after_fork(self) -> None:
+        """In the child no thread of the parent goes on."""
+        self._changed = threading.Condition()
+        self._running = 0
+
+
+everything: weakref.WeakSet[Background] = weakref.WeakSet()
+_forked: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def on_fork(thing: Any) -> None:
+    """Call the method after_fork of a thing in each child of this process."""
+    _forked.add(thing)
+
+
+def _after_fork() -> None:
+    for b in list(everything):
+        b.after_fork()
+    for thing in list(_forked):
+        thing.after_fork()
+
+
+def _at_exit() -> None:
+    end = time.monotonic() + EXIT_TIME
+    for b in list(everything):
+        b.wait(max(0.0, end - time.monotonic()))
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

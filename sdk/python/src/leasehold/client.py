@@ -1,0 +1,507 @@
+"""The client of a server over HTTP: each method of :class:`LockAPI`, :class:`Fences` and :class:`MachineIDs` is one operation of the contract.
+
+Most programs want :meth:`Client.locks` and :meth:`Client.runs`, which wait, renew and release by themselves.
+
+A request whose response was lost, or that the server could not complete (UNAVAILABLE, DEADLINE_EXCEEDED), is sent again with the same
+request_id until the tries are used up. Retries are idempotent: a command takes effect once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import quote, urlencode
+
+from . import _outcome, codes
+from ._call import Background, Cancelled, bounded
+from ._time import Backoff, Clock, Moment, Signal
+from ._transport import MAX_RESPONSE, Response, Token, Transport
+from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
+from .types import (
+    AcquireRequest, EndedLease, FencePassed, ForceReleased, ForceReleaseRequest, Lease, Lock, LockPage, LockSet, LockSetAcquireRequest,
+    LockSetReleased, LockSetReleaseRequest, LockSetRenewRequest, ReleaseRequest, RenewRequest,
+)
+
+if TYPE_CHECKING:
+    from .locks import Event, Locks
+    from .machineids import MachineIDs
+    from .once import Analyses, Runs
+
+__all__ = ["Client", "Fences", "HeldLease", "LockAPI", "new_request_id"]
+
+T = TypeVar("T")
+
+TRY_TIME = 15.0
+"""Seconds for one request, beside what the server is to wait."""
+
+ABANDON_TIME = 10.0
+"""Seconds for the attempt to release what an acquire that was given up may have obtained."""
+
+WAITS = Backoff(0.2, 10.0)
+
+
+def new_request_id() -> str:
+    """A request_id for a new command: 128 random bits."""
+    return base64.b32encode(secrets.token_bytes(17)).decode()[:26]
+
+
+class Client:
+    """A connection to one server. It may be used by several threads at once, and in a child after a fork.
+
+    server
+        The base URL, such as "http://127.0.0.1:8080". Redirects are not followed, and no proxy is used.
+    token
+        The bearer token, or a function that returns that of a request. With one the URL must begin with https://, unless it is this
+        machine's own. None sends none, which a server in development mode accepts.
+    tries
+        How often a request is sent at most while no response arrives. Before a retry the client waits a random time of up to 200 ms, 400 ms,
+        800 ms and so on, 10 s at most, or as long as the server asks if that is not more than 10 s.
+    timeout
+        Seconds for one try, beside what the server is to wait.
+    ssl_context
+        For servers whose certificates the system does not know.
+    """
+
+    def __init__(
+        self, server: str, *, token: Token = None, tries: int = 4, timeout: float = TRY_TIME, ssl_context: ssl.SSLContext | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if tries < 1:
+            raise InvalidSettingError("tries", f"is {tries}: must be at least 1")
+        if not timeout > 0:
+            raise InvalidSettingError("timeout", f"is {timeout}: must be more than 0 seconds")
+        self._transport = Transport(server, token, ssl_context)
+        self._tries = tries
+        self._timeout = timeout
+        self._clock = clock or Clock()
+        self._background = Background()
+
+    @property
+    def name(self) -> str:
+        """The base URL, without a password."""
+        return self._transport.name
+
+    def close(self) -> None:
+        """Close the idle connections. The client can be used again."""
+        self._transport.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lock_api(self, tenant: str = "default") -> LockAPI:
+        """The locks of a tenant, one request at a time."""
+        return LockAPI(self, tenant)
+
+    def locks(
+        self, tenant: str = "default", *, owner: str = "", ttl: float = 30.0, retry_for: float = 10.0, release_timeout: float = 5.0,
+        observe: Callable[[Event], None] | None = None,
+    ) -> Locks:
+        """Locks of a tenant that are renewed while they are held: see :class:`leasehold.locks.Locks`."""
+        from .locks import Locks
+
+        return Locks(
+            self.lock_api(tenant), owner=owner, ttl=ttl, retry_for=retry_for, release_timeout=release_timeout, observe=observe, clock=self._clock)
+
+    def runs(self, tenant: str = "default", *, keep: float | None = None) -> Runs:
+        """Runs that callers name themselves: see :class:`leasehold.once.Runs`."""
+        from .once import Runs
+
+        return Runs(self, tenant, keep=keep)
+
+    def analyses(self) -> Analyses:
+        """The run-once guard of analyses: see :class:`leasehold.once.Analyses`."""
+        from .once import Analyses
+
+        return Analyses(self)
+
+    def machine_ids(self) -> MachineIDs:
+        """Leases of machine IDs for a :class:`leasehold.machineids.Generator`."""
+        from .machineids import MachineIDs
+
+        return MachineIDs(self)
+
+    def fences(self, tenant: str = "default") -> Fences:
+        """The fences of a tenant, which remember the highest fencing token that each resource has seen."""
+        return Fences(self, tenant)
+
+    # One request, and its tries.
+
+    def once(self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE) -> Response:
+        """Send a request once, in the thread of the caller; whatever arrives is the response."""
+        return self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
+
+    def exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None, kind: type, valid: Callable[[dict[str, Any]], None] | None = None, *,
+        seconds: float | None = None, abort: Signal | None = None,
+    ) -> dict[str, Any]:
+        """Send a request once, and read the response that says OK; everything else is an error."""
+        r = self.once(method, path, body, seconds=self._timeout if seconds is None else seconds, abort=abort)
+        if r.status == 200 and r.media_type == "application/json":
+            return self.read(r.content, kind, valid)
+        raise self.rejection(r)
+
+    def read(self, content: bytes, kind: type, valid: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+        """The body of a response, if it is what was asked for."""
+        try:
+            got = _outcome.check_shape(json.loads(content), kind)
+            if valid is not None:
+                valid(got)
+        except (ValueError, RecursionError) as err:
+            raise InvalidResponseError(f"invalid response of {self.name}: {err}") from err
+        except InvalidResponseError as err:
+            raise InvalidResponseError(f"invalid response of {self.name}: {err}") from None
+        return got
+
+    def rejection(self, r: Response) -> LeaseholdError:
+        """The error of a response that does not say OK."""
+        wait = _seconds(r.headers.get("Retry-After"))
+        if r.media_type == "application/problem+json":
+            try:
+                p = json.loads(r.content)
+            except (ValueError, RecursionError):
+                p = None
+            if not isinstance(p, dict) or not isinstance(p.get("code"), str) or not p["code"]:
+                return TransportError(f"invalid response of {self.name}: status {r.status} with a problem that cannot be read", retry=False)
+            err = codes.of(p["code"], p, r.status)
+            err.request_id = err.request_id or r.headers.get("X-Request-Id") or ""
+            err.retry_after = err.retry_after or wait
+            return err
+        if 300 <= r.status < 400:
+            return TransportError(
+                f"{self.name} responded {r.status} {r.reason}: redirects are not followed, because they could lead away from TLS; use the URL of "
+                "the server itself", retry=False)
+        return TransportError(
+            f"{self.name} responded {r.status} {r.reason} with content type {r.media_type!r}, which is not Leasehold",
+            retry=r.status >= 500, retry_after=wait)
+
+    def insist(self, do: Callable[[Signal], T], *, extra: float = 0.0, timeout: float | None = None, request_id: str = "") -> tuple[T, Moment]:
+        """Call do until there is a definite response, the tries are used up or the time is over. The moment is that before the request which
+        got it. With a request_id, an error after which the command may have been carried out is an UnknownOutcomeError."""
+        end = None if timeout is None else self._clock.monotonic() + timeout
+        unknown, retry = False, 0
+        while True:
+            begin = self._clock.now()
+            left = self._timeout + extra if end is None else min(self._timeout + extra, max(0.0, end - begin.monotonic))
+            try:
+                return bounded(self._clock, left, do), begin
+            except InvalidResponseError as err:
+                raise UnknownOutcomeError(request_id, err) if request_id else err
+            except (ApiError, TransportError) as err:
+                late = isinstance(err, codes.DeadlineExceeded) and not err.problem
+                maybe = late or (err.retry if isinstance(err, TransportError) else err.retryable and err.status >= 500)
+                never = isinstance(err, codes.Overloaded) or isinstance(err, TransportError) and not err.sent
+                unknown = maybe and not never or unknown and not _outcome.settles(err)
+                pause = max(WAITS.delay(retry), min(_outcome.retry_after(err), WAITS.most))
+                retry += 1
+                done = not maybe or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
+                if done:
+                    if unknown and request_id:
+                        raise UnknownOutcomeError(request_id, err) from err
+                    raise
+            self._clock.sleep(pause)
+
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None, kind: type, valid: Callable[[dict[str, Any]], None] | None = None, *,
+        extra: float = 0.0, timeout: float | None = None, request_id: str = "",
+    ) -> tuple[dict[str, Any], Moment]:
+        """exchange, and again where that may help."""
+        return self.insist(
+            lambda abort: self.exchange(method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort),
+            extra=extra, timeout=timeout, request_id=request_id)
+
+
+def encode(body: Mapping[str, Any] | None) -> bytes | None:
+    """The JSON of a request; None for none."""
+    if body is None:
+        return None
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as err:
+        raise InvalidSettingError("body", f"cannot be written as JSON in UTF-8: {err}") from err
+
+
+def _seconds(header: str | None) -> float:
+    return min(float(header), 86_400.0) if header and header.isascii() and header.isdigit() else 0.0
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path."""
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as err:
+        raise InvalidSettingError("name", f"{text!r}: must be UTF-8") from err
+
+
+class HeldLease:
+    """A lease of a lock, with the time that is left of it."""
+
+    def __init__(self, lease: Lease, begin: Moment, owner: str, clock: Clock) -> None:
+        self.lease = lease
+        self.owner_id = owner
+        """owner_id of the request."""
+        self._begin = begin
+        self._clock = clock
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.lease["fencing_token"]
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the lease lasts from now on, at least; 0 or less means that it has expired.
+
+        They count from before the request, on the monotonic clock and on the wall clock, whichever has gone further. A force-release is not
+        seen: that takes a renewal.
+        """
+        now = self._clock.now()
+        gone = max(now.monotonic - self._begin.monotonic, now.wall - self._begin.wall)
+        return self.lease["remaining_ms"] / 1000 - gone
+
+
+class LockAPI:
+    """The operations of a tenant's locks. A response that is not about the lock, the owner and the token of the request is an error.
+
+    A request without a request_id gets one. timeout bounds all tries of a call, in seconds.
+    """
+
+    def __init__(self, client: Client, tenant: str) -> None:
+        self._client = client
+        self.tenant = tenant
+        self._base = "/v1/tenants/" + segment(tenant)
+
+    def _path(self, key: str, command: str = "") -> str:
+        return f"{self._base}/locks/{segment(key)}{command}"
+
+    def acquire(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> HeldLease:
+        """Take the lock. :class:`~leasehold.codes.LockHeld` has the holder, and when its lease expires.
+
+        With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. If the call ends without a
+        response and the request had no request_id, the client calls :meth:`abandon` in the background, for 10 s at most. A lease that has
+        expired by the time its response arrives is LeaseExpired.
+        """
+        own = not request.get("request_id")
+        r = cast(AcquireRequest, _filled(request))
+        try:
+            return self._lease(key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), r.get("wait_seconds", 0), timeout)
+        except (UnknownOutcomeError, KeyboardInterrupt, SystemExit):
+            if own:
+                self._client._background.run("abandon", lambda: self._give_up(key, r))
+            raise
+
+    def _give_up(self, key: str, r: AcquireRequest) -> None:
+        try:
+            self.abandon(key, r, timeout=ABANDON_TIME)
+        except LeaseholdError:
+            pass  # otherwise the lease expires
+
+    def abandon(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> None:
+        """Release the lease that an acquire without a response may have obtained, and give up the place in line of one that waited.
+
+        The request is sent again with its request_id, without the wait. With replace it is sent only if without that the server says that it
+        was carried out, so that it replaces no one now. A grant of the mode rate stays used.
+        """
+        if not request.get("request_id"):
+            raise InvalidSettingError("request_id", "is required: that of the acquire to undo")
+        r = dict(request)
+        r["wait_seconds"] = 0
+        replace = r.pop("replace", False)
+        path = self._path(key, "/acquire")
+
+        def again() -> dict[str, Any]:
+            return self._client.call("POST", path, r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key), timeout=timeout)[0]
+
+        try:
+            try:
+                got = again()
+            except codes.RequestIDReused:
+                if not replace:
+                    raise
+                r["replace"] = True
+                got = again()
+            if r.get("mode") != "rate":
+                self.release(key, cast(ReleaseRequest, {"owner_id": r.get("owner_id", ""), "fencing_token": got["fencing_token"]}), timeout=timeout)
+        except (codes.LockHeld, codes.LockDelayed, codes.RequestIDReused, codes.LeaseExpired, codes.LeaseReleased, codes.LeaseLost, codes.NotOwner):
+            pass  # there is nothing to release
+
+    def renew(self, key: str, request: RenewRequest, *, timeout: float | None = None) -> HeldLease:
+        """Move the lease's expiry to now + ttl_seconds.
+
+        After LeaseLost, LeaseExpired, LeaseReleased and NotOwner the caller must stop what the lock protects. With expires_at, LeaseChanged means
+        that the lease expires at another time, which the error has: it is still held. :meth:`renew_lease` takes care of that.
+        """
+        r = cast(RenewRequest, _filled(request))
+        return self._lease(
+            key, "/renew", r, lambda got: _outcome.granted(got, self.tenant, key, r.get("owner_id", ""), r["fencing_token"]), 0, timeout)
+
+    def renew_lease(self, held: HeldLease, ttl_seconds: int, *, timeout: float | None = None) -> HeldLease:
+        """Renew a lease and name when it expires, so that a delivery that is delayed on its way never undoes a later renewal."""
+        r: dict[str, Any] = {
+            "owner_id": held.owner_id, "fencing_token": held.token, "ttl_seconds": ttl_seconds, "expires_at": held.lease["expires_at"],
+        }
+        try:
+            return self.renew(held.lease["lock_key"], cast(RenewRequest, r), timeout=timeout)
+        except codes.LeaseChanged as err:
+            if not isinstance(err.expires_at, datetime):
+                raise
+            r["expires_at"] = format_time(err.expires_at)
+            return self.renew(held.lease["lock_key"], cast(RenewRequest, r), timeout=timeout)
+
+    def _lease(
+        self, key: str, command: str, r: Mapping[str, Any], valid: Callable[[dict[str, Any]], None], wait: float, timeout: float | None,
+    ) -> HeldLease:
+        got, begin = self._client.call(
+            "POST", self._path(key, command), r, Lease, valid, extra=min(wait, 60.0), timeout=timeout, request_id=r["request_id"])
+        clock = self._client._clock
+        now = clock.now()
+        took = min(now.monotonic - begin.monotonic, now.wall - begin.wall)
+        held = HeldLease(cast(Lease, got), begin.plus(_outcome.waited(r, got, took)), r.get("owner_id", ""), clock)
+        if command == "/acquire" and r.get("mode") == "rate":
+            return held
+        if held.remaining <= 0:
+            raise codes.LeaseExpired("the lease expired before its response arrived: use a longer ttl")
+        return held
+
+    def release(self, key: str, request: ReleaseRequest, *, timeout: float | None = None) -> EndedLease:
+        """End the caller's lease."""
+        r = cast(ReleaseRequest, _filled(request))
+        got, _ = self._client.call(
+            "POST", self._path(key, "/release"), r, EndedLease,
+            lambda got: _outcome.ended(got, self.tenant, key, r.get("owner_id", ""), r["fencing_token"]), timeout=timeout, request_id=r["request_id"])
+        return cast(EndedLease, got)
+
+    def force_release(self, key: str, request: ForceReleaseRequest, *, timeout: float | None = None) -> ForceReleased:
+        """End another owner's lease; it needs the administrator's scope."""
+        r = _filled(request)
+
+        def valid(got: dict[str, Any]) -> None:
+            _outcome.same_lock(got, self.tenant, key)
+            _outcome.in_state("RELEASED", got.get("state", ""))
+
+        got, _ = self._client.call(
+            "POST", self._path(key, "/force-release"), r, ForceReleased, valid, timeout=timeout, request_id=r["request_id"])
+        return cast(ForceReleased, got)
+
+    def get(self, key: str, *, timeout: float | None = None) -> Lock:
+        """Read a lock. NotFound means that there is no record of it."""
+        got, _ = self._client.call("GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), timeout=timeout)
+        return cast(Lock, got)
+
+    def list(
+        self, *, prefix: str = "", state: str = "", page_size: int = 0, page_token: str = "", timeout: float | None = None,
+    ) -> LockPage:
+        """A page of the tenant's locks by ascending bytes of their keys."""
+        query = {"prefix": prefix, "state": state, "page_token": page_token, "page_size": str(page_size) if page_size else ""}
+        text = urlencode({k: v for k, v in query.items() if v})
+
+        def valid(got: dict[str, Any]) -> None:
+            if "locks" not in got:
+                raise _outcome.missing()
+            for lock in got["locks"]:
+                self._is_lock(lock, lock.get("lock_key", ""))
+                if not lock["lock_key"].startswith(prefix) or state and lock.get("state") != state:
+                    raise InvalidResponseError(f"it lists the lock {lock['lock_key']!r} in the state {lock.get('state')}, which was not asked for")
+
+        got, _ = self._client.call("GET", self._base + "/locks" + ("?" + text if text else ""), None, LockPage, valid, timeout=timeout)
+        return cast(LockPage, got)
+
+    def _is_lock(self, got: Mapping[str, Any], key: str) -> None:
+        if not got.get("lease_id"):
+            raise _outcome.missing()
+        _outcome.same_lock(got, self.tenant, key)
+
+    def acquire_set(self, request: LockSetAcquireRequest, *, timeout: float | None = None) -> LockSet:
+        """Take up to 20 locks in one step, all or none. LockHeld says in lock_key which of them is held."""
+        r = _filled(request)
+        return cast(LockSet, self._set("/acquire", r, LockSet, r["lock_keys"], {}, _outcome.set_granted, timeout))
+
+    def renew_set(self, request: LockSetRenewRequest, *, timeout: float | None = None) -> LockSet:
+        """Move the expiry of several leases to now + ttl_seconds, of all or of none."""
+        r, tokens = _filled(request), _tokens(request)
+        return cast(LockSet, self._set("/renew", r, LockSet, list_of(tokens), tokens, _outcome.set_granted, timeout))
+
+    def release_set(self, request: LockSetReleaseRequest, *, timeout: float | None = None) -> LockSetReleased:
+        """End those of the caller's leases that last. LeaseLost and its kin say that one of them, lock_key, was lost before."""
+        r, tokens = _filled(request), _tokens(request)
+        return cast(LockSetReleased, self._set("/release", r, LockSetReleased, list_of(tokens), tokens, _outcome.set_ended, timeout))
+
+    def _set(
+        self, command: str, r: dict[str, Any], kind: type, keys: Sequence[str], tokens: Mapping[str, int], valid: Callable[..., None],
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        got, _ = self._client.call(
+            "POST", self._base + "/lock-sets" + command, r, kind,
+            lambda got: valid(got, self.tenant, keys, r.get("owner_id", ""), tokens), timeout=timeout, request_id=r["request_id"])
+        return got
+
+    # What leasehold.locks needs: each request is sent once, in the thread of the caller.
+
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        return self._client.exchange(
+            "POST", self._path(key, "/acquire"), r, Lease, lambda got: _outcome.acquired(r, got, self.tenant, key), seconds=seconds, abort=abort)
+
+    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        return self._client.exchange(
+            "POST", self._path(key, "/renew"), r, Lease,
+            lambda got: _outcome.granted(got, self.tenant, key, r["owner_id"], r["fencing_token"]), seconds=seconds, abort=abort)
+
+    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        return self._client.exchange(
+            "POST", self._path(key, "/release"), r, EndedLease,
+            lambda got: _outcome.ended(got, self.tenant, key, r["owner_id"], r["fencing_token"]), seconds=seconds, abort=abort)
+
+    def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
+        return self._client.exchange("GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), seconds=seconds, abort=abort)
+
+    def send_set(self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal) -> dict[str, Any]:
+        kind, valid = (LockSetReleased, _outcome.set_ended) if command == "release" else (LockSet, _outcome.set_granted)
+        return self._client.exchange(
+            "POST", f"{self._base}/lock-sets/{command}", r, kind, lambda got: valid(got, self.tenant, list(keys), r["owner_id"], tokens),
+            seconds=seconds, abort=abort)
+
+
+def _filled(request: Mapping[str, Any]) -> dict[str, Any]:
+    r = dict(request)
+    if not r.get("request_id"):
+        r["request_id"] = new_request_id()
+    return r
+
+
+def _tokens(request: LockSetRenewRequest | LockSetReleaseRequest) -> dict[str, int]:
+    return {t["lock_key"]: t["fencing_token"] for t in request["leases"]}
+
+
+def list_of(tokens: Mapping[str, int]) -> Sequence[str]:
+    return list(tokens)
+
+
+class Fences:
+    """The fences of one tenant, for resources that cannot compare fencing tokens themselves."""
+
+    def __init__(self, client: Client, tenant: str) -> None:
+        self._client = client
+        self.tenant = tenant
+
+    def check(self, resource: str, token: int, *, timeout: float | None = None) -> FencePassed:
+        """Pass a fencing token by the resource's fence.
+
+        :class:`~leasehold.codes.StaleToken` means that a higher token was seen and that the holder of this one must stop.
+        """
+
+        def valid(got: dict[str, Any]) -> None:
+            if got.get("tenant_id") != self.tenant or got.get("resource") != resource:
+                raise InvalidResponseError(f"it is about the fence of {got.get('resource')!r}, which was not asked for")
+            _outcome.same_token(token, got.get("fencing_token", 0))
+
+        path = f"/v1/tenants/{segment(self.tenant)}/fences/{segment(resource)}/check"
+        got, _ = self._client.call("POST", path, {"fencing_token": token}, FencePassed, valid, timeout=timeout)
+        return cast(FencePassed, got)

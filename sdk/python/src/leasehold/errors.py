@@ -1,0 +1,147 @@
+"""What can go wrong.
+
+Every error of this package is a :class:`LeaseholdError`. What the server rejects is an :class:`ApiError`: one class for each code, so that
+``except LockHeld`` asks what happened. :mod:`leasehold.codes` has these classes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, ClassVar
+
+__all__ = [
+    "ApiError", "ClosedError", "InvalidResponseError", "InvalidSettingError", "LeaseholdError", "LockLost", "MaxHoldExceeded", "NotReleasedError",
+    "ReleasedError", "TransportError", "UnknownOutcomeError",
+]
+
+
+class LeaseholdError(Exception):
+    """The base of all errors of this package."""
+
+
+class InvalidSettingError(LeaseholdError, ValueError):
+    """An argument that cannot work. ``field`` names it."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(f"{field}: {text}")
+        self.field = field
+
+
+class ClosedError(LeaseholdError):
+    """The client was closed, or is closed while the lock is held."""
+
+
+class ReleasedError(LeaseholdError):
+    """The lock was released by its holder."""
+
+
+class TransportError(LeaseholdError):
+    """There was no usable response. ``sent`` is False if the request cannot have reached the server."""
+
+    def __init__(self, text: str, *, sent: bool = True, retry: bool = True, retry_after: float = 0.0) -> None:
+        super().__init__(text)
+        self.sent = sent
+        self.retry = retry
+        self.retry_after = retry_after
+
+
+class InvalidResponseError(LeaseholdError):
+    """A response that is not about what was asked for: that of another server, a cache, or a proxy that mixes up connections."""
+
+
+class UnknownOutcomeError(LeaseholdError):
+    """A command ended without a definite response: the server may have carried it out, or may still do so.
+
+    Sent again with ``request_id``, it takes effect once.
+    """
+
+    def __init__(self, request_id: str, cause: BaseException) -> None:
+        super().__init__(f"{cause} (request_id {request_id} may have been carried out)")
+        self.request_id = request_id
+        self.__cause__ = cause
+
+
+class LockLost(LeaseholdError):
+    """The lock is, or very soon will be, another's: its lease was not renewed in time, or the server says that it is over.
+
+    ``__cause__`` is what the server said, or why the last renewal failed.
+    """
+
+
+class MaxHoldExceeded(LockLost):
+    """The lock was held for as long as ``max_hold`` allows."""
+
+
+class NotReleasedError(LeaseholdError):
+    """The lock could not be released, or not in time: it is free when its lease expires. The work was done."""
+
+
+class ApiError(LeaseholdError):
+    """A request that the server rejected or could not complete: a problem document (RFC 9457)."""
+
+    code: ClassVar[str] = ""
+    default_title: ClassVar[str] = ""
+    default_status: ClassVar[int] = 500
+    default_retryable: ClassVar[bool] = False
+
+    def __init__(self, detail: str = "", problem: dict[str, Any] | None = None, *, code: str = "", status: int | None = None) -> None:
+        p = problem or {}
+        if code:
+            self.code = code  # type: ignore[misc]  # of a server that is newer than this client
+        self.title = _text(p, "title") or self.default_title
+        """The code in words."""
+        self.status = status if status is not None else self.default_status
+        """Of HTTP."""
+        self.detail = detail or _text(p, "detail")
+        """What is wrong in this case, and what would be right."""
+        self.field = _text(p, "field")
+        """With INVALID_ARGUMENT the field at fault."""
+        retryable = p.get("retryable", self.default_retryable)
+        self.retryable = retryable is True
+        """Whether the same request may succeed later."""
+        self.retry_after = max(0.0, min(_number(p, "retry_after_ms"), 86_400_000)) / 1000
+        """Seconds after which that may be; 0 is unknown."""
+        self.lock_key = _text(p, "lock_key")
+        """With commands on several locks: because of which one."""
+        self.owner_id = _text(p, "owner_id")
+        """With LOCK_HELD: the holder."""
+        self.position = int(_number(p, "position"))
+        """With LOCK_HELD: the caller's place in line, 1 being the next; 0 if it has none."""
+        self.highest_token = int(_number(p, "highest_token"))
+        """With STALE_TOKEN: the highest token that was seen."""
+        self.expires_at = parse_time(_text(p, "expires_at"))
+        """With LOCK_HELD and LEASE_CHANGED: when the lease expires."""
+        self.request_id = _text(p, "instance").removeprefix("urn:request:")
+        """Names the exchange in the server's log."""
+        self.problem = p
+        """The whole document."""
+        text = self.code
+        if self.detail or self.title:
+            text += ": " + (self.detail or self.title)
+        if self.code == "LOCK_HELD" and self.owner_id and self.expires_at is not None:
+            text += f" (by {self.owner_id}, until {format_time(self.expires_at)} unless it renews)"
+        super().__init__(text)
+
+
+def _text(p: dict[str, Any], name: str) -> str:
+    value = p.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(p: dict[str, Any], name: str) -> float:
+    value = p.get(name)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time of the API; None if it is none."""
+    try:
+        return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_time(t: datetime) -> str:
+    """A time as the API writes it: ISO 8601, UTC, milliseconds."""
+    u = t.astimezone(timezone.utc)
+    return u.strftime("%Y-%m-%dT%H:%M:%S.") + f"{u.microsecond // 1000:03d}Z"

@@ -1,0 +1,1433 @@
+"""Locks that are held while a block of code runs: waited for, renewed, lost in time, and released.
+
+    client = leasehold.Client("http://127.0.0.1:8080")
+    locks = client.locks()
+
+    with locks.acquire("deploy-prod") as lock:
+        for step in steps:
+            lock.check()                 # raises LockLost before another can have the lock
+            step(token=lock.token)
+
+    async with locks.acquire("deploy-prod") as lock:   # the task is cancelled if the lock is lost
+        await deploy(lock.token)
+
+The server decides who has the lock, by its own clock. This module decides when to stop: it counts the lease from before the request that granted
+or extended it was sent, or so much later as the server says that it waited, on the monotonic clock and on the wall clock, and the first of the
+two to reach the end counts. A lock is lost a tenth of its lease earlier (``margin``), so that the work can stop while no one else has the lock. A
+response that comes late extends nothing.
+
+A process can be stopped (SIGSTOP, a debugger, a frozen function, a closed laptop) for longer than its lease. When it continues, the next
+statement of the work may run before any thread looks at the time. :meth:`Lock.check` and ``lock.lost.is_set()`` look at the clocks at each call.
+What was already sent cannot be stopped: that is what :attr:`Lock.token` is for. Pass it on to whatever the work writes to, which rejects a lower one.
+
+Each lock is renewed by a daemon thread when a third of its ttl is over. It ends with the block. A child of a fork does not hold the locks of its parent:
+its ``check`` raises LockLost, and the end of its block releases nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import os
+import random
+import secrets
+import socket
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace as changed
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from . import _outcome, codes
+from ._call import Background, Cancelled, bounded, on_fork, spawn
+from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
+from .client import TRY_TIME, new_request_id
+from .errors import (
+    ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
+    TransportError, format_time,
+)
+from .types import Lock as LockRecord
+
+__all__ = [
+    "Acquisition", "DEFAULT_TTL", "Event", "Lock", "LockSet", "Locks", "MAX_KEYS", "MAX_LOCK_DELAY", "MAX_PERMITS", "MAX_RATE", "MAX_TTL", "MAX_WAITING",
+    "MAX_WINDOW", "Provider",
+]
+
+DEFAULT_TTL = 30.0
+MAX_TTL = 24 * 3600.0
+MAX_PERMITS = 100
+MAX_WAITING = 100
+MAX_LOCK_DELAY = 3600.0
+MAX_RATE = 1000
+MAX_WINDOW = 24 * 3600.0
+MAX_KEYS = 20
+
+WAIT_TIME = 20.0  # seconds for which one request asks the server to wait, at most
+CLOSE_TIME = 2.0  # seconds for the releases of close when its own time is over
+SHORT_PAUSE = 0.1
+PLACED_PAUSE = 2.0  # seconds between two requests of one that waits in line, whose place is kept for some seconds
+FEW_POLLS = 5  # how often a lock is asked for without a wait when the server has no room for those who wait
+WAITS = Backoff(0.2, 5.0, 0.01)
+
+
+class Event(NamedTuple):
+    """What happened to a lock."""
+
+    at: datetime
+    what: str
+    """Waiting, Acquired, Taken, Renewed, RenewalFailed, Lost, Released, ReleaseFailed or Abandoned (an acquire that was given up)."""
+    key: str
+    token: int
+    """The fencing token, 0 before the lock is acquired."""
+    after: float
+    """Of Waiting: seconds until the lock is asked for again; 0 if it is waited for at the server or in this process."""
+    error: BaseException | None
+
+
+class Provider(Protocol):
+    """The locks of one tenant. Each method sends its request once, and returns soon after abort is set. :class:`leasehold.client.LockAPI` is one."""
+
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]: ...
+
+    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]: ...
+
+    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]: ...
+
+    def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]: ...
+
+    def send_set(
+        self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal,
+    ) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class _Options:
+    ttl: float
+    shared: bool = False
+    permits: int = 0
+    fair: bool = False
+    max_waiting: int = 0
+    replace: bool = False
+    lock_delay: float = 0.0
+    wait: float | None = None
+    poll: float = 2.0
+    max_hold: float | None = None
+    margin: float = 0.0
+    release_timeout: float = 5.0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> bool:
+        return self.fair or self.shared or self.permits > 0
+
+    def request(self, owner: str) -> dict[str, Any]:
+        r: dict[str, Any] = {"owner_id": owner, "request_id": new_request_id(), "ttl_seconds": int(self.ttl)}
+        if self.metadata:
+            r["metadata"] = dict(self.metadata)
+        for name, value in (
+            ("fair", self.fair), ("max_waiting", self.max_waiting), ("replace", self.replace), ("lock_delay_seconds", int(self.lock_delay)),
+        ):
+            if value:
+                r[name] = value
+        if self.shared:
+            r["mode"] = "shared"
+        elif self.permits:
+            r["mode"], r["limit"] = "permits", self.permits
+        return r
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        raise InvalidSettingError(name, f"is {value!r}: must be a number")
+    return float(value)
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSettingError(name, f"is {value!r}: must be a whole number")
+    return value
+
+
+def check_text(name: str, text: object, most: int) -> str:
+    """A name of 1 to most bytes of UTF-8 without control characters."""
+    if not isinstance(text, str):
+        raise InvalidSettingError(name, f"is {text!r}: must be a str")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidSettingError(name, f"{text!r}: must be UTF-8 without control characters") from None
+    if not 1 <= size <= most:
+        raise InvalidSettingError(name, f"has {size} bytes: must have 1 to {most}")
+    if any(unicodedata.category(c) == "Cc" for c in text):
+        raise InvalidSettingError(name, f"{text!r}: must be UTF-8 without control characters")
+    return text
+
+
+def check_ttl(name: str, ttl: object) -> float:
+    seconds = _number(name, ttl)
+    if not 1 <= seconds <= MAX_TTL or seconds != int(seconds):
+        raise InvalidSettingError(name, f"is {ttl}: must be whole seconds from 1 to {MAX_TTL:.0f}")
+    return seconds
+
+
+def process_name(suffix: str) -> str:
+    """A name of this process, "host-suffix", of characters that a server takes as the suffix of a verified name."""
+    host = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname() or "host")
+    return f"{host[:40]}-{suffix}"
+
+
+class Locks:
+    """Holds locks of one tenant. It may be used by several threads and tasks at once.
+
+    owner
+        Who holds the locks, for people and for other programs; it gives no rights. Where the server authenticates, it is the suffix of the token's
+        subject: 1 to 64 letters, digits, ".", "_" and "-". Empty means the name of the host and random characters.
+    ttl
+        How long a lease lasts unless it is renewed: whole seconds from 1 to MAX_TTL. It is renewed every third of it. After a crash others wait for as
+        long at most.
+    retry_for
+        For how many seconds an acquire is sent again while no definite response arrives.
+    release_timeout
+        How many seconds the end of a block waits for the release, which goes on in the background after that, until the lease ends.
+    observe
+        Is called for each :class:`Event`, in their order, one at a time, in a thread of its own.
+    """
+
+    def __init__(
+        self, provider: Provider, *, owner: str = "", ttl: float = DEFAULT_TTL, retry_for: float = 10.0, release_timeout: float = 5.0,
+        observe: Callable[[Event], None] | None = None, clock: Clock | None = None,
+    ) -> None:
+        self._own_name = not owner
+        self._owner = check_text("owner", owner or process_name(secrets.token_hex(6)), 256)
+        self._ttl = check_ttl("ttl", ttl)
+        self._retry_for = _number("retry_for", retry_for)
+        if self._retry_for < 0:
+            raise InvalidSettingError("retry_for", f"is {retry_for}: must not be negative")
+        self._release_timeout = _positive("release_timeout", release_timeout)
+        self._provider = provider
+        self._clock = clock or Clock()
+        self._queues = _Queues(self._clock)
+        self._events = _Events(observe)
+        self._background = Background()
+        self._mutex = threading.Lock()
+        self._closed = Signal()
+        self._held: set[Lock] = set()
+        self._failed: list[LeaseholdError] = []
+        on_fork(self)
+
+    @property
+    def owner(self) -> str:
+        """Under which name locks are held, as the server is told."""
+        return self._owner
+
+    def after_fork(self) -> None:
+        """The locks of the parent are not the child's."""
+        self._mutex = threading.Lock()
+        self._queues = _Queues(self._clock)
+        self._events = _Events(self._events.observe)
+        self._held = set()
+        self._failed = []
+        if self._own_name:
+            self._owner = process_name(secrets.token_hex(6))
+
+    def acquire(
+        self, key: str, *, wait: float | None = None, ttl: float | None = None, shared: bool = False, permits: int = 0, fair: bool = False,
+        max_waiting: int = 0, replace: bool = False, lock_delay: float = 0.0, poll: float = 2.0, max_hold: float | None = None,
+        margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
+    ) -> Acquisition[Lock]:
+        """A lock to be used in ``with`` or ``async with``, which wait for it. Nothing is sent before.
+
+        wait
+            How many seconds to wait for a lock that is held; None waits for as long as it takes, 0 does not wait. Then the error is LockHeld, or why
+            else it could not be had. The first request may take longer than that.
+        ttl
+            As for :class:`Locks`, which it overrides.
+        shared
+            Any number may hold the lock at a time, but none beside one that did not ask for shared: readers and a writer.
+        permits
+            So many may hold the lock at a time, 1 to MAX_PERMITS; :attr:`Lock.permit` says which of them one has. All must say the same: else LockModeDiffers.
+        fair
+            Wait in line: first come, first served. Locks that are shared or have permits always have a line.
+        max_waiting
+            How many wait in line, with this one: 1 to MAX_WAITING. If there are as many already the error is LockQueueFull. 0 waits, however many there are.
+        replace
+            Take the lock from its holder, if that one asked for replace as well. The holder learns of it when it renews.
+        lock_delay
+            How many seconds the lock stays closed if the lease expires or is ended by force, so that what its holder has sent can arrive.
+        poll
+            Seconds between two requests at most while a lock is held and the server does not wait itself, 0.1 at least.
+        max_hold
+            How many seconds the lock is held at most; None is no bound. Then it is lost with MaxHoldExceeded, and the lease is not renewed any more.
+        margin
+            How many seconds before the lease's end the lock counts as lost; less than half of ttl. None means a tenth of ttl.
+        release_timeout
+            As for :class:`Locks`, which it overrides.
+        metadata
+            Labels for people who look at the lock: 32 at most, with keys of 1 to 64 bytes and values of up to 512.
+        """
+        o = self._options(
+            wait=wait, ttl=ttl, shared=shared, permits=permits, fair=fair, max_waiting=max_waiting, replace=replace, lock_delay=lock_delay, poll=poll,
+            max_hold=max_hold, margin=margin, release_timeout=release_timeout, metadata=metadata)
+        check_text("key", key, 256)
+        return Acquisition(self, lambda working, cancel: self._hold(key, o, working, cancel))
+
+    def try_acquire(
+        self, key: str, *, ttl: float | None = None, shared: bool = False, permits: int = 0, fair: bool = False, replace: bool = False,
+        lock_delay: float = 0.0, max_hold: float | None = None, margin: float | None = None, release_timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Acquisition[Lock]:
+        """:meth:`acquire` without waiting: ``with`` raises LockHeld at once if the lock is held, LockDelayed while it is closed for its delay."""
+        return self.acquire(
+            key, wait=0, ttl=ttl, shared=shared, permits=permits, fair=fair, replace=replace, lock_delay=lock_delay, max_hold=max_hold, margin=margin,
+            release_timeout=release_timeout, metadata=metadata)
+
+    def acquire_all(
+        self, keys: Sequence[str], *, wait: float | None = None, ttl: float | None = None, poll: float = 2.0, max_hold: float | None = None,
+        margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
+    ) -> Acquisition[LockSet]:
+        """1 to MAX_KEYS locks of one holder each, acquired and renewed in one step, all or none.
+
+        No one waits with some of its locks held, so that those whose keys overlap cannot block each other for good. They are asked for again and
+        again, see poll; who waits for many locks can be overtaken by those who want few. The order of the keys has no meaning. If one of the locks is
+        lost, all are.
+        """
+        o = self._options(wait=wait, ttl=ttl, poll=poll, max_hold=max_hold, margin=margin, release_timeout=release_timeout, metadata=metadata)
+        if isinstance(keys, str) or not 1 <= len(keys) <= MAX_KEYS:
+            raise InvalidSettingError("keys", f"must be a sequence of 1 to {MAX_KEYS} keys")
+        ordered = sorted((check_text("key", k, 256) for k in keys), key=lambda k: k.encode())
+        for a, b in zip(ordered, ordered[1:]):
+            if a == b:
+                raise InvalidSettingError("keys", f"the key {a!r} is given twice")
+        return Acquisition(self, lambda working, cancel: self._hold_all(ordered, o, working, cancel))
+
+    def take(
+        self, key: str, *, limit: int, window: float, wait: float | None = None, poll: float = 2.0, max_waiting: int = 0,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
+        """Wait until what a key names may be done once more: limit times in any window of so many seconds, by all who take from the key together.
+
+        It returns the grant's token, which is higher than that of every earlier one. A grant is not held: there is nothing to renew or to release,
+        and it is used up when it is given. With wait 0 the error is LockHeld, with the seconds until the next grant in retry_after.
+        """
+        return self._take(self._rate(key, limit, window, wait, poll, max_waiting, metadata), Signal())
+
+    async def take_async(
+        self, key: str, *, limit: int, window: float, wait: float | None = None, poll: float = 2.0, max_waiting: int = 0,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
+        """:meth:`take` without blocking the event loop. If the task is cancelled, the place in line is given up."""
+        a = self._rate(key, limit, window, wait, poll, max_waiting, metadata)
+        return await _in_thread(lambda cancel: self._take(a, cancel), lambda token: None)
+
+    def get(self, key: str) -> LockRecord:
+        """Read a lock: who holds it. NotFound means that there is no record of it."""
+        check_text("key", key, 256)
+        got = bounded(self._clock, TRY_TIME, lambda abort: self._provider.send_get(key, TRY_TIME, abort))
+        return cast(LockRecord, got)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """End the client: it acquires nothing more, and ``check`` of the locks that it holds raises ClosedError.
+
+        It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Acquisition.hold`, within 2 s; locks whose
+        block still runs expire. The error is a NotReleasedError that says which locks that concerns.
+        """
+        self._closed.set(ClosedError("the client of locks is closed"))
+        with self._mutex:
+            held = list(self._held)
+        for lock in held:
+            lock._cancel(ClosedError("the client of locks is closed"))
+        end = self._clock.monotonic() + timeout
+        left = []
+        for lock in held:
+            self._clock.sleep(max(0.0, end - self._clock.monotonic()), lock._finished)
+            if lock._finished.is_set():
+                continue
+            if lock._working:
+                lock._renewing.set()
+                left.append(f"lock {lock.key!r}: its block still runs, and it expires")
+                continue
+            try:
+                lock.release(timeout=CLOSE_TIME)
+            except LeaseholdError as err:
+                left.append(str(err))
+        self._background.wait(CLOSE_TIME)
+        self._events.flush(CLOSE_TIME)
+        with self._mutex:
+            left += [str(e) for e in self._failed]
+        if left:
+            raise NotReleasedError("; ".join(left))
+
+    def __enter__(self) -> Locks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Below is what acquisitions call.
+
+    def _options(
+        self, *, wait: float | None, ttl: float | None, poll: float, max_hold: float | None, margin: float | None, release_timeout: float | None,
+        metadata: Mapping[str, str] | None, shared: bool = False, permits: int = 0, fair: bool = False, max_waiting: int = 0, replace: bool = False,
+        lock_delay: float = 0.0,
+    ) -> _Options:
+        seconds = self._ttl if ttl is None else check_ttl("ttl", ttl)
+        before = seconds / 10 if margin is None else _number("margin", margin)
+        if wait is not None and _number("wait", wait) < 0:
+            raise InvalidSettingError("wait", f"is {wait}: must not be negative; None waits for as long as it takes, 0 does not wait")
+        if _number("poll", poll) < SHORT_PAUSE:
+            raise InvalidSettingError("poll", f"is {poll}: must be {SHORT_PAUSE} at least")
+        if not 0 <= _whole("max_waiting", max_waiting) <= MAX_WAITING:
+            raise InvalidSettingError("max_waiting", f"is {max_waiting}: must be 1 to {MAX_WAITING}, or 0 for no bound")
+        if max_hold is not None and _number("max_hold", max_hold) <= 0:
+            raise InvalidSettingError("max_hold", f"is {max_hold}: must be more than 0; None is no bound")
+        if not 0 <= before < seconds / 2:
+            raise InvalidSettingError("margin", f"is {margin}: must be less than half of the ttl, which is {seconds}")
+        if not 0 <= _whole("permits", permits) <= MAX_PERMITS:
+            raise InvalidSettingError("permits", f"is {permits}: must be 1 to {MAX_PERMITS}, or 0 for a lock with one holder")
+        if shared and permits:
+            raise InvalidSettingError("permits", "is set beside shared: a lock is either for readers and a writer, or has permits")
+        if replace and (shared or permits):
+            raise InvalidSettingError("replace", "is set: a lock that is shared or has permits has no one holder to replace")
+        if max_waiting and not (fair or shared or permits):
+            raise InvalidSettingError("max_waiting", "is set: it needs a line, so set fair, shared or permits as well")
+        delay = _number("lock_delay", lock_delay)
+        if not 0 <= delay <= MAX_LOCK_DELAY or delay != int(delay):
+            raise InvalidSettingError("lock_delay", f"is {lock_delay}: must be whole seconds up to {MAX_LOCK_DELAY:.0f}")
+        return _Options(
+            ttl=seconds, shared=shared, permits=permits, fair=fair, max_waiting=max_waiting, replace=replace, lock_delay=delay, wait=wait,
+            poll=float(poll), max_hold=max_hold, margin=before,
+            release_timeout=self._release_timeout if release_timeout is None else _positive("release_timeout", release_timeout),
+            metadata=dict(metadata or {}))
+
+    def _rate(
+        self, key: str, limit: int, window: float, wait: float | None, poll: float, max_waiting: int, metadata: Mapping[str, str] | None,
+    ) -> _Acquire:
+        check_text("key", key, 256)
+        if not 1 <= _whole("limit", limit) <= MAX_RATE:
+            raise InvalidSettingError("limit", f"is {limit}: must be 1 to {MAX_RATE}")
+        seconds = _number("window", window)
+        if not 1 <= seconds <= MAX_WINDOW or seconds != int(seconds):
+            raise InvalidSettingError("window", f"is {window}: must be whole seconds from 1 to {MAX_WINDOW:.0f}")
+        o = self._options(
+            wait=wait, ttl=DEFAULT_TTL, poll=poll, max_hold=None, margin=None, release_timeout=None, metadata=metadata, max_waiting=max_waiting, fair=True)
+        r = changed(o, fair=False).request(self._owner)
+        del r["ttl_seconds"]
+        r["mode"], r["limit"], r["window_seconds"] = "rate", limit, int(seconds)
+        return _Acquire(self, self._provider, key, o, r, TRY_TIME, own=max_waiting > 0, alone=False, grant=True)
+
+    def _take(self, a: _Acquire, cancel: Signal) -> int:
+        def use(asked: Moment, got: dict[str, Any]) -> int:
+            self._events.emit("Taken", a.key, got["fencing_token"])
+            return cast(int, got["fencing_token"])
+
+        return a.run(cancel, use)
+
+    def _hold(self, key: str, o: _Options, working: bool, cancel: Signal) -> Lock:
+        a = _Acquire(
+            self, self._provider, key, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=o.max_waiting > 0 or o.replace,
+            alone=not o.shared and not o.permits, grant=False)
+        return a.run(cancel, lambda asked, got: Lock(self, a, asked, got, working, cancel))
+
+    def _hold_all(self, keys: list[str], o: _Options, working: bool, cancel: Signal) -> LockSet:
+        several = _Several(self._provider, keys)
+        a = _Acquire(self, several, several.name, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=True, alone=True, grant=False)
+        return a.run(cancel, lambda asked, got: LockSet(self, a, asked, got, working, cancel, several.tokens(got["fencing_token"])))
+
+    def _discard(self, a: _Acquire, asked: Moment, got: dict[str, Any]) -> None:
+        """Release in the background a lease that no one wants."""
+        end = asked.end(a.lasts(got))
+        if self._clock.now().until(end) <= 0:
+            return
+
+        def work() -> None:
+            err: BaseException | None = None
+            try:
+                self._free(a.provider, a.key, got, end)
+            except Exception as e:
+                err = e
+            self._abandoned(a.key, got["fencing_token"], err)
+
+        self._background.run("discard", work)
+
+    def _free(self, provider: Provider, key: str, got: dict[str, Any], end: Moment) -> None:
+        """Release a lease that no one holds, until end."""
+        r = {"owner_id": self._owner, "fencing_token": got["fencing_token"], "request_id": new_request_id()}
+        retry = 0
+        while True:
+            try:
+                left = max(0.01, self._clock.now().until(end))
+                self._release(provider, key, r, min(TRY_TIME, left))
+                return
+            except (ApiError, TransportError, InvalidResponseError) as err:
+                if _outcome.gone(err):
+                    return
+                pause = WAITS.delay(retry)
+                if _outcome.rejected(err) or self._clock.now().until(end) <= pause:
+                    raise
+            self._clock.sleep(pause)
+            retry += 1
+
+    def _release(self, provider: Provider, key: str, r: dict[str, Any], seconds: float) -> None:
+        got = bounded(self._clock, seconds, lambda abort: provider.send_release(key, r, seconds, abort))
+        _outcome.ended(got, "", key, r["owner_id"], r["fencing_token"])
+
+    def _abandon(self, a: _Acquire) -> None:
+        """Release in the background what an acquire that was given up may have obtained, and give its place in line to the next.
+
+        Its request is sent again: if it had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no
+        delivery that comes late obtains another. It replaces no one: with replace it is sent only if without that it is told that it was carried out.
+        """
+        request = dict(a.request)
+        replace = request.pop("replace", False)
+        end = self._clock.now().plus(min(a.o.ttl, 30.0))
+
+        def work() -> None:
+            retry, token = 0, 0
+            while True:
+                failed: BaseException | None = None
+                try:
+                    left = max(0.01, self._clock.now().until(end))
+                    seconds = min(a.each, left)
+                    got = bounded(self._clock, seconds, lambda abort: a.provider.send_acquire(a.key, request, seconds, abort))
+                    _outcome.acquired(request, got, "", a.key)
+                    token = got["fencing_token"]
+                    if not a.grant:
+                        self._free(a.provider, a.key, got, end)
+                except codes.RequestIDReused:
+                    if replace and "replace" not in request:
+                        request["replace"] = True
+                        continue
+                except Exception as err:
+                    failed = None if _outcome.settles(err) and not token else err
+                pause = WAITS.delay(retry)
+                if failed is None or _outcome.rejected(failed) or self._clock.now().until(end) <= pause:
+                    self._abandoned(a.key, token, failed)
+                    return
+                self._clock.sleep(pause)
+                retry += 1
+
+        self._background.run("abandon", work)
+
+    def _abandoned(self, key: str, token: int, err: BaseException | None) -> None:
+        self._events.emit("Abandoned", key, token, err)
+        if err is not None and self._closed.is_set():
+            with self._mutex:
+                self._failed.append(NotReleasedError(f"lock {key!r}, which an acquire that was given up may have obtained: {err}"))
+
+
+def _positive(name: str, value: object) -> float:
+    seconds = _number(name, value)
+    if seconds <= 0:
+        raise InvalidSettingError(name, f"is {value}: must be more than 0 seconds")
+    return seconds
+
+
+class _Several:
+    """Several locks as one: its key is that of all, its token that of the first."""
+
+    def __init__(self, provider: Provider, keys: list[str]) -> None:
+        self._provider = provider
+        self._keys = keys
+        self.name = ", ".join(keys)
+        self._mutex = threading.Lock()
+        self._granted: dict[int, dict[str, int]] = {}
+
+    def tokens(self, first: int) -> dict[str, int]:
+        with self._mutex:
+            return self._granted[first]
+
+    def _named(self, r: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{"lock_key": k, "fencing_token": t} for k, t in self.tokens(r["fencing_token"]).items()]
+
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        body = {k: v for k, v in r.items() if k in ("owner_id", "request_id", "ttl_seconds", "metadata")}
+        body["lock_keys"] = self._keys
+        got = self._provider.send_set("acquire", body, self._keys, {}, seconds, abort)
+        _outcome.set_granted(got, "", self._keys, r["owner_id"], {})
+        tokens = {lease["lock_key"]: lease["fencing_token"] for lease in got["leases"]}
+        first = tokens[self._keys[0]]
+        with self._mutex:
+            self._granted[first] = tokens
+        return self._as_one(got, first)
+
+    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        body = {k: v for k, v in r.items() if k != "fencing_token"}
+        body["leases"] = self._named(r)
+        tokens = self.tokens(r["fencing_token"])
+        got = self._provider.send_set("renew", body, self._keys, tokens, seconds, abort)
+        _outcome.set_granted(got, "", self._keys, r["owner_id"], tokens)
+        return self._as_one(got, r["fencing_token"])
+
+    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        body = {k: v for k, v in r.items() if k != "fencing_token"}
+        body["leases"] = self._named(r)
+        tokens = self.tokens(r["fencing_token"])
+        got = self._provider.send_set("release", body, self._keys, tokens, seconds, abort)
+        _outcome.set_ended(got, "", self._keys, r["owner_id"], tokens)
+        return self._as_one(got, r["fencing_token"])
+
+    def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
+        raise codes.NotConfigured("several locks are read one by one")
+
+    def send_set(
+        self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal,
+    ) -> dict[str, Any]:
+        raise codes.NotConfigured("several locks are not nested")
+
+    def _as_one(self, got: Mapping[str, Any], token: int) -> dict[str, Any]:
+        return {**got, "lock_key": self.name, "lease_id": self.name, "fencing_token": token}
+
+
+class _Wait:
+    """How long an acquire waits."""
+
+    def __init__(self, clock: Clock, cancel: Signal, deadline: float | None) -> None:
+        self.clock, self.cancel, self.deadline = clock, cancel, deadline
+
+    def over(self) -> bool:
+        return self.cancel.is_set() or self.deadline is not None and self.clock.monotonic() >= self.deadline
+
+    def left(self) -> float:
+        return float("inf") if self.deadline is None else self.deadline - self.clock.monotonic()
+
+    def sleep(self, seconds: float) -> bool:
+        """False if the wait is over before."""
+        self.clock.sleep(max(0.0, min(seconds, self.left())), self.cancel)
+        return not self.over()
+
+
+R = TypeVar("R")
+
+
+class _Acquire:
+    """One intention to have a lock. Its tries have one request_id, so that one that is carried out late is not another."""
+
+    def __init__(
+        self, client: Locks, provider: Provider, key: str, o: _Options, request: dict[str, Any], each: float, *, own: bool, alone: bool, grant: bool,
+    ) -> None:
+        self.client, self.provider, self.key, self.o, self.request, self.each = client, provider, key, o, request, each
+        self.own = own  # it does not let other threads of the client go first
+        self.alone = alone  # no others hold the lock meanwhile
+        self.grant = grant  # of a rate, which is not held
+        self.leave: Callable[[], None] = lambda: None  # lets the next thread of the client ask
+        self.inside = False  # it is this one's turn
+        self.open = False  # a try may have been carried out, or may still be
+        self.waited = False  # a try asked the server to wait
+        self.placed = False  # it may have a place in line
+        self.last: Exception | None = None  # of the latest try that was not cut off
+        self.clock = client._clock
+
+    def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> R:
+        """Ask for what is to be acquired, and give it to use if it was granted."""
+        c = self.client
+        c._background.begin()
+        unsubscribe = c._closed.subscribe(lambda: cancel.set(c._closed.cause))
+        try:
+            self._check(cancel)
+            deadline = None if not self.o.wait else self.clock.monotonic() + self.o.wait
+            calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, deadline)
+            if self.alone and not self.own:
+                self._enter(waiting)
+            used = False
+            try:
+                asked, got = self._ask(calling, waiting)
+                try:
+                    result = use(asked, got)
+                    used = True
+                    return result
+                finally:
+                    if not used and not self.grant:
+                        c._discard(self, asked, got)
+            except BaseException as err:
+                if self.placed or self.open and (self.waited or not self.grant):
+                    c._abandon(self)
+                self._check(cancel)
+                if not isinstance(err, Cancelled):
+                    raise
+                raise ClosedError("the acquire was cancelled") from None
+        finally:
+            self.leave()
+            unsubscribe()
+            c._background.end()
+
+    def _check(self, cancel: Signal) -> None:
+        if cancel.is_set():
+            cause = cancel.cause or ClosedError("the acquire was cancelled")
+            raise type(cause)(*cause.args) from self.last
+
+    def _enter(self, waiting: _Wait) -> None:
+        c = self.client
+        leave = c._queues.enter(waiting, self.key, False)
+        if leave is None:
+            taken = codes.LockHeld("another thread of this client has the lock, or waits for it", {"owner_id": c._owner})
+            if self.o.wait == 0:
+                raise taken
+            c._events.emit("Waiting", self.key, err=taken)
+            if not self._turn(waiting):
+                self._check(waiting.cancel)
+                raise taken
+            return
+        self.leave, self.inside = leave, True
+
+    def _turn(self, waiting: _Wait) -> bool:
+        """Wait until no other thread of this client is before this one; False if waiting ended."""
+        if self.own or self.inside:
+            return True
+        leave = self.client._queues.enter(waiting, self.key, True)
+        if leave is None:
+            return False
+        self.leave, self.inside = leave, True
+        return True
+
+    def _ask(self, calling: _Wait, waiting: _Wait) -> tuple[Moment, dict[str, Any]]:
+        """Ask until it is granted, waiting ends, or there is nothing to wait for.
+
+        The first request is not part of the wait: whether the lock is held is known when there was a response. The later ones let the server
+        wait. The moment is that from which the lease is counted.
+        """
+        c = self.client
+        failed = polls = 0  # tries without a definite response, one after the other; tries that are not to wait
+        wait = 0.0  # of the next try
+        since = self.clock.now()  # when there was no definite response for the first time
+        while True:
+            asking = calling if self.last is None else waiting
+            began = self.clock.now()
+            try:
+                return self._try(asking, wait)
+            except Cancelled:
+                raise
+            except Exception as err:
+                if asking.over():
+                    raise self.last or err
+                before, self.last, problem = self.last, err, err
+            if waiting.over():
+                raise problem
+            took = began.until(self.clock.now())
+            asks = _outcome.retry_after(problem)
+            pause = max(WAITS.delay(failed), asks)
+            if self._held(problem):
+                if self.o.wait == 0:
+                    raise problem
+                if isinstance(problem, codes.LockQueueFull):
+                    polls = FEW_POLLS
+                pause = 0.0
+                if polls > 0 or self._left(waiting) == 0 or wait > 0 and took < wait / 2:  # the server does not wait as it is asked to
+                    pause = self._pause(asks)
+                c._events.emit("Waiting", self.key, after=pause, err=problem)
+                if not self._turn(waiting) or not waiting.sleep(pause):
+                    raise problem
+                failed, since, wait = 0, self.clock.now(), self._left(waiting)
+                if polls > 0:
+                    polls, wait = polls - 1, 0.0
+                continue
+            if wait > 0 and before is not None and self._held(before) and isinstance(problem, codes.InvalidArgument):
+                polls, pause = sys.maxsize, self._pause(_outcome.retry_after(before))  # it cannot wait: without that it said that the lock is held
+            elif isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
+                self.request = {**self.request, "request_id": new_request_id()}  # what it obtained has ended
+                failed += 1
+            elif _outcome.rejected(problem) or isinstance(problem, codes.LockQueueFull):
+                raise problem
+            elif not isinstance(problem, (ApiError, TransportError, InvalidResponseError)):
+                raise problem  # a mistake in the program
+            else:
+                if failed == 0 and wait > 0:
+                    since = self.clock.now()  # there was none to expect before
+                failed += 1
+                if isinstance(problem, codes.Overloaded) and wait > 0:
+                    polls = FEW_POLLS
+            if failed > 0:
+                left = self.clock.now().until(since.plus(c._retry_for))
+                if left <= 0 or asks > left:
+                    raise problem
+                pause = min(pause, left)
+            wait = 0.0
+            if self.placed and (polls == 0 or failed < 3):  # otherwise the place is given up
+                wait = min(1.0, self._left(waiting))
+            c._events.emit("Waiting", self.key, after=pause, err=problem)
+            if not waiting.sleep(pause):
+                raise problem
+
+    def _try(self, asking: _Wait, wait: float) -> tuple[Moment, dict[str, Any]]:
+        """Send the request once."""
+        request = dict(self.request)
+        if wait > 0:
+            request["wait_seconds"] = int(wait)
+            self.waited = True
+        asked = self.clock.now()
+        seconds = max(0.0, min(self.each + wait, asking.left()))
+        try:
+            got = bounded(
+                self.clock, seconds, lambda abort: self.provider.send_acquire(self.key, request, self.each + wait, abort), cancel=asking.cancel)
+            _outcome.acquired(request, got, "", self.key)
+            asked = asked.plus(_outcome.waited(request, got, asked.until(self.clock.now())))
+            if not self.grant and self.clock.now().until(asked.end(self.lasts(got)).plus(-self.o.margin)) <= 0:
+                self.client._discard(self, asked, got)
+                raise codes.LeaseExpired(f"the response arrived when the lease was about to end: use a longer ttl than {self.o.ttl:.0f}s")
+        except BaseException as err:
+            self.open = _outcome.unsettled(err) or self.open and not _outcome.settles(err)
+            lines = self.o.lines or self.grant
+            if _outcome.settles(err):
+                self.placed = (
+                    wait > 0 and self._held(err) and not isinstance(err, codes.LockQueueFull)
+                    and (lines or isinstance(err, ApiError) and err.position > 0))
+            elif _outcome.unsettled(err):
+                self.placed = self.placed or wait > 0 and lines
+            raise
+        self.open = self.placed = False
+        return asked, got
+
+    def _held(self, err: BaseException) -> bool:
+        """Whether the lock cannot be had now, but can later without anything being wrong."""
+        return isinstance(err, (codes.LockHeld, codes.LockDelayed)) or isinstance(err, codes.LockQueueFull) and self.o.max_waiting == 0
+
+    def _left(self, waiting: _Wait) -> float:
+        """For how long the server is asked to wait: whole seconds, and not much longer than the caller does."""
+        left = waiting.left()
+        return WAIT_TIME if left >= WAIT_TIME else max(0.0, float(-int(-left // 1)))
+
+    def _pause(self, holder: float) -> float:
+        """How long to wait for a lock that is held. The holder's lease may be renewed, or end earlier."""
+        poll = random.uniform(self.o.poll / 2, self.o.poll)
+        if self.placed:
+            poll = min(poll, PLACED_PAUSE)
+        if holder <= 0:
+            return poll
+        return min(poll, max(holder, SHORT_PAUSE / 2) + random.uniform(0, SHORT_PAUSE))  # not all who wait at the same time
+
+    def lasts(self, got: Mapping[str, Any]) -> float:
+        """How long a lease lasts from when it was asked for."""
+        return min(float(got["remaining_ms"]) / 1000, self.o.ttl)
+
+
+class _LostEvent(threading.Event):
+    """Is set when the lock is lost. is_set and wait look at the clocks, which may be quicker than the thread that watches the time."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        super().__init__()
+        self._look = look
+
+    def is_set(self) -> bool:
+        self._look()
+        return super().is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._look()
+        return super().wait(timeout)
+
+
+class _Base:
+    """What a lock and several locks have in common. It is renewed until it is released or lost."""
+
+    def __init__(self, client: Locks, a: _Acquire, asked: Moment, got: dict[str, Any], working: bool, calling: Signal) -> None:
+        self._client, self._provider, self._o, self._request = client, a.provider, a.o, a.request
+        self._clock = client._clock
+        self._lease_key, self._token = a.key, cast(int, got["fencing_token"])
+        self._permit = cast(int, got.get("permit", 0))
+        self._pid = os.getpid()
+        self._working = working  # a block knows when its work ends
+        self._mutex = threading.RLock()
+        self._most: Moment | None = None if a.o.max_hold is None else self._clock.now().plus(a.o.max_hold)
+        self._end = asked.end(a.lasts(got))
+        self._expires_at = cast(str, got["expires_at"])
+        self._release_request = {"owner_id": client._owner, "fencing_token": self._token, "request_id": new_request_id()}
+        self._trouble: BaseException | None = None
+        self._cause: LockLost | None = None
+        self._ended: LeaseholdError | None = None  # released, or the client was closed
+        self._settled = False
+        self._announced = False
+        self._watching, self._renewing, self._finished = Signal(), Signal(), Signal()
+        self._releasing: _Releasing | None = None
+        self._on_lost: list[Callable[[], None]] = []
+        self.lost: threading.Event = _LostEvent(self._look)
+        """Is set when the lock is lost; is_set() looks at the clocks."""
+        with client._mutex:
+            if calling.is_set() or client._closed.is_set():
+                raise Cancelled
+            client._held.add(cast(Lock, self))
+        self._leave: Callable[[], None] = lambda: None
+        if a.alone:  # until it is not held any more
+            self._leave, a.leave = a.leave, self._leave
+        client._events.emit("Acquired", a.key, self._token)
+        due = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3)
+        spawn("lock " + a.key, lambda: self._keep(due))
+
+    @property
+    def lost_cause(self) -> LockLost | None:
+        """Why the lock was lost; None if it was not."""
+        self._look()
+        return self._cause
+
+    @property
+    def remaining(self) -> float:
+        """Seconds after which the lock is lost unless it is renewed; 0 if it is."""
+        if self._look() is not None or self._ended is not None:
+            return 0.0
+        with self._mutex:
+            return max(0.0, self._clock.now().until(self._served()))
+
+    @property
+    def left(self) -> float:
+        """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
+        lost = self._look()
+        if lost is not None and _outcome.gone(lost.__cause__):
+            return 0.0
+        return max(0.0, self._left())
+
+    def check(self) -> None:
+        """Raise LockLost if the lock is lost, ClosedError if its client was closed, ReleasedError if it was released. It looks at the clocks, and costs
+        no request."""
+        lost = self._look()
+        if lost is not None:
+            raise _again(lost)
+        if self._ended is not None:
+            raise type(self._ended)(*self._ended.args)
+
+    def release(self, timeout: float | None = None) -> None:
+        """Release the lock, and wait for that for so many seconds at most; None means release_timeout.
+
+        A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
+        and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
+        """
+        if os.getpid() != self._pid:
+            return
+        with self._mutex:
+            lost = self._look()
+            self._settled = True
+        self._cancel(ReleasedError("the lock was released"))
+        self._watching.set()
+        self._renewing.set()
+        if lost is not None:
+            self._announce(lost)
+            if _outcome.gone(lost.__cause__) or self._left() <= 0:  # there is nothing to release
+                self._finish()
+                raise _again(lost)
+        r = self._begin_release()
+        self._clock.sleep(self._o.release_timeout if timeout is None else timeout, r.done)
+        err: LeaseholdError | None = r.error
+        if not r.done.is_set():
+            err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
+        self._leave()
+        if lost is not None:
+            raise _again(lost)
+        if err is not None:
+            raise _again(err)
+
+    # The rest is called by this module.
+
+    def _served(self) -> Moment:
+        """When the lock counts as lost."""
+        end = self._end.plus(-self._o.margin)
+        now = self._clock.now()
+        if self._most is not None and now.until(end) > now.until(self._most):
+            return self._most
+        return end
+
+    def _left(self) -> float:
+        with self._mutex:
+            return self._clock.now().until(self._end)
+
+    def _look(self) -> LockLost | None:
+        """Look at the clocks."""
+        if os.getpid() != self._pid:
+            return LockLost(f"lock {self._lease_key!r} is held by the parent of this process")
+        with self._mutex:
+            if self._cause is None and not self._settled and self._clock.now().until(self._served()) <= 0:
+                self._lose(self._expired())
+            return self._cause
+
+    def _expired(self) -> LockLost:
+        now = self._clock.now()
+        name = f"lock {self._lease_key!r} is lost"
+        if self._most is not None and now.until(self._most) <= 0 and now.until(self._end.plus(-self._o.margin)) > 0:
+            return MaxHoldExceeded(f"{name}: it was held for as long as it may be, {self._o.max_hold}s")
+        if self._trouble is not None:
+            err = LockLost(f"{name}: its lease expires, after renewals that failed: {self._trouble}")
+            err.__cause__ = self._trouble
+            return err
+        return LockLost(f"{name}: its lease expires, and was not renewed in time")
+
+    def _lose(self, err: LockLost) -> None:
+        with self._mutex:
+            if self._cause is not None or self._settled:
+                return
+            self._cause = err
+            calls, self._on_lost = self._on_lost, []
+        self.lost.set()
+        self._watching.set()
+        for call in calls:
+            call()
+
+    def _when_lost(self, call: Callable[[], None]) -> None:
+        with self._mutex:
+            if self._cause is None:
+                self._on_lost.append(call)
+                return
+        call()
+
+    def _cancel(self, err: LeaseholdError) -> None:
+        """End the lock's time without a loss."""
+        with self._mutex:
+            if self._ended is None or isinstance(err, ReleasedError):
+                self._ended = err
+        if not self._working:  # no one knows when the work ends
+            self._renewing.set()
+
+    def _announce(self, err: LockLost) -> None:
+        with self._mutex:
+            if self._announced:
+                return
+            self._announced = True
+        self._client._events.emit("Lost", self._lease_key, self._token, err)
+        self._leave()
+        if not self._working:
+            self._finish()
+
+    def _finish(self) -> None:
+        with self._client._mutex:
+            self._client._held.discard(cast(Lock, self))
+        self._finished.set()
+
+    def _keep(self, due: Moment) -> None:
+        """The thread of the lock: renew it, then watch the time, until it is released or lost."""
+        self._renewals(due)
+        while not self._watching.is_set() and self._look() is None:
+            with self._mutex:
+                end = self._served()
+            self._clock.wait(max(0.0, min(self._clock.now().until(end), LOOK_AGAIN)), self._watching)
+        lost = self._cause
+        if lost is not None:
+            self._announce(lost)
+
+    def _until(self, due: Moment) -> bool:
+        """Wait until a renewal is due; False if there is to be none."""
+        while not self._renewing.is_set() and not self._watching.is_set() and self._look() is None:
+            now = self._clock.now()
+            left = now.until(due)
+            if left <= 0:
+                return True
+            with self._mutex:
+                left = min(left, max(0.0, now.until(self._served())))
+            self._clock.wait(min(left, LOOK_AGAIN), self._renewing, self._watching)
+        return False
+
+    def _renewals(self, due: Moment) -> None:
+        ttl = self._o.ttl
+        soon = min(1.0, ttl / 24)
+        waits = Backoff(soon, min(10.0, ttl / 6), soon / 2)
+        r: dict[str, Any] = {
+            "owner_id": self._client._owner, "fencing_token": self._token, "ttl_seconds": int(ttl), "request_id": new_request_id(),
+            "expires_at": self._expires_at,
+        }
+        failed = 0
+        while self._until(due):
+            if self._most is not None and self._clock.now().until(self._most) <= self._left() - self._o.margin:
+                return  # it lasts for as long as it may be held
+            asked = self._clock.now()
+            with self._mutex:
+                seconds = min(TRY_TIME, max(asked.until(self._served()) / 3, 0.01))
+            request = dict(r)
+            problem: Exception
+            try:
+                got = bounded(
+                    self._clock, seconds, lambda abort: self._provider.send_renew(self._lease_key, request, seconds, abort), cancel=self._renewing,
+                    tick=self._look)
+                _outcome.acquired(self._request, got, "", self._lease_key, self._token)
+                if got.get("permit", 0) != self._permit:
+                    raise InvalidResponseError(f"the lease has the permit {got.get('permit', 0)}, not {self._permit}")
+            except Cancelled:
+                return
+            except Exception as err:
+                problem = err
+            else:
+                lasts = min(got["remaining_ms"] / 1000, ttl)
+                with self._mutex:
+                    if self._look() is not None or self._settled:
+                        return
+                    self._expires_at, self._end, self._trouble = got["expires_at"], asked.end(lasts), None
+                if self._look() is not None:
+                    return
+                self._client._events.emit("Renewed", self._lease_key, self._token)
+                r["request_id"], r["expires_at"], failed = new_request_id(), got["expires_at"], 0
+                due = asked.plus(lasts - ttl * 2 / 3)
+                now = self._clock.now()
+                if now.until(due) < soon:
+                    due = now.plus(soon)
+                continue
+            if self._renewing.is_set() or self._watching.is_set():
+                return
+            if _outcome.gone(problem):
+                loss = LockLost(f"lock {self._lease_key!r} is lost: {problem}")
+                loss.__cause__ = problem
+                self._lose(loss)
+                return
+            if isinstance(problem, codes.LeaseChanged) and problem.expires_at is not None:
+                r["expires_at"] = format_time(problem.expires_at)  # a renewal whose response was lost, or a duplicate
+                if failed == 0:
+                    failed += 1
+                    continue
+            with self._mutex:
+                self._trouble = problem
+                left = self._clock.now().until(self._served())
+            self._client._events.emit("RenewalFailed", self._lease_key, self._token, problem)
+            due = self._clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(problem), left / 3)))
+            failed += 1
+
+    def _begin_release(self) -> _Releasing:
+        """Begin to release the lock, unless that is under way or done."""
+        with self._mutex:
+            last = self._releasing
+            if last is not None and (not last.done.is_set() or last.error is None or isinstance(last.error, LockLost)):
+                return last
+            r = self._releasing = _Releasing()
+
+        def work() -> None:
+            try:
+                self._try_release()
+                self._client._events.emit("Released", self._lease_key, self._token)
+            except LockLost as err:
+                r.error = err
+                self._announce(err)
+            except LeaseholdError as err:
+                r.error = err
+                self._client._events.emit("ReleaseFailed", self._lease_key, self._token, err)
+            self._leave()
+            self._finish()
+            r.done.set()
+
+        self._client._background.run("release", work)
+        return r
+
+    def _try_release(self) -> None:
+        """Release the lock, or say why that was not possible until the lease ended."""
+        retry = 0
+        last: Exception | None = None
+        name = f"lock {self._lease_key!r}"
+        while True:
+            left = self._left()
+            if left <= 0:
+                raise NotReleasedError(f"{name}: not released before its lease ended: {last}") from last
+            try:
+                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(left / 3, 0.01)))
+                return
+            except Exception as err:
+                if _outcome.gone(err):
+                    raise LockLost(f"{name} is lost: {err}") from err
+                if _outcome.rejected(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
+                    raise NotReleasedError(f"{name}: {err}") from err
+                last = err
+            self._clock.sleep(max(0.0, min(WAITS.delay(retry), self._left())))
+            retry += 1
+
+
+class _Releasing:
+    """The end of a lock."""
+
+    def __init__(self) -> None:
+        self.done = Signal()
+        self.error: LeaseholdError | None = None
+
+
+def _again(err: LeaseholdError) -> LeaseholdError:
+    """A copy to raise: one exception that is raised in several places mixes up their tracebacks."""
+    made = type(err)(*err.args)
+    made.__cause__ = err.__cause__
+    return made
+
+
+class Lock(_Base):
+    """A lock that is held until the end of its block, until :meth:`release`, or until it is lost. It may be used by several threads at once."""
+
+    @property
+    def key(self) -> str:
+        """The lock's key; of several locks all keys, separated by ", "."""
+        return self._lease_key
+
+    @property
+    def token(self) -> int:
+        """The fencing token: higher than that of every earlier holder. With several holders at a time the one that came last has the highest."""
+        return self._token
+
+    @property
+    def permit(self) -> int:
+        """Which permit is held, from 1 to permits; 0 if the lock has none. The tokens of one permit only ever increase."""
+        return self._permit
+
+
+class LockSet(_Base):
+    """Several locks that are held together. If one of them is lost, all are."""
+
+    def __init__(self, client: Locks, a: _Acquire, asked: Moment, got: dict[str, Any], working: bool, calling: Signal, tokens: dict[str, int]) -> None:
+        self.tokens: Mapping[str, int] = dict(tokens)
+        """The fencing token of each lock, by its key."""
+        super().__init__(client, a, asked, got, working, calling)
+
+    @property
+    def key(self) -> str:
+        """All keys, separated by ", "."""
+        return self._lease_key
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of the locks, in the order of their bytes."""
+        return sorted(self.tokens, key=lambda k: k.encode())
+
+
+H = TypeVar("H", bound=_Base)
+
+
+class Acquisition(Generic[H]):
+    """What :meth:`Locks.acquire` returns: it acquires in ``with`` and ``async with``, and releases at the end of the block.
+
+    At the end of a block that raised nothing, LockLost says that the work was not protected until its end, NotReleasedError that it was, and that others wait
+    until the lease expires. An exception of the block is not replaced.
+
+    ``async with`` cancels the task when the lock is lost, and the block then ends with LockLost. If the task is cancelled by another, the lock is released in the
+    background, and the cancellation does not wait for that.
+    """
+
+    def __init__(self, client: Locks, hold: Callable[[bool, Signal], H]) -> None:
+        self._client = client
+        self._hold = hold
+        self._lock: H | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._before = 0
+        self._interrupted = False
+        self._over = False
+
+    def hold(self) -> H:
+        """Acquire without a block: :meth:`Lock.release` must be called. Until then it is renewed."""
+        return self._hold(False, Signal())
+
+    async def hold_async(self) -> H:
+        """:meth:`hold` without blocking the event loop. The task is not cancelled when the lock is lost."""
+        return await _in_thread(lambda cancel: self._hold(False, cancel), self._give_up)
+
+    def _give_up(self, lock: H) -> None:
+        """Release in the background what no one waits for any more."""
+
+        def work() -> None:
+            try:
+                lock.release()
+            except LeaseholdError:
+                pass  # it was told as an event
+
+        self._client._background.run("release", work)
+
+    def _enter(self) -> None:
+        if self._lock is not None:
+            raise RuntimeError("this lock is held in another block: call acquire again")
+
+    def __enter__(self) -> H:
+        self._enter()
+        lock = self._lock = self._hold(True, Signal())
+        return lock
+
+    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
+        lock, self._lock = self._lock, None
+        assert lock is not None
+        try:
+            lock.release()
+        except LeaseholdError as problem:
+            if err is None:
+                raise
+            _note(err, problem)
+
+    async def __aenter__(self) -> H:
+        self._enter()
+        task = asyncio.current_task()
+        assert task is not None
+        lock = await _in_thread(lambda cancel: self._hold(True, cancel), self._give_up)
+        self._lock, self._task, self._interrupted, self._over = lock, task, False, False
+        self._before = task.cancelling() if hasattr(task, "cancelling") else 0
+        loop = asyncio.get_running_loop()
+
+        def lost() -> None:
+            try:
+                loop.call_soon_threadsafe(self._interrupt, lock)
+            except RuntimeError:
+                pass  # the loop is closed, and with it the block
+
+        lock._when_lost(lost)
+        return lock
+
+    def _interrupt(self, lock: H) -> None:
+        if self._lock is lock and not self._over and self._task is not None:
+            self._interrupted = True
+            self._task.cancel()
+
+    async def __aexit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
+        assert self._lock is not None and self._task is not None
+        lock: H = self._lock
+        task = self._task
+        self._over = True  # from here on a loss does not interrupt the task
+        outside = isinstance(err, asyncio.CancelledError)
+        if self._interrupted:
+            if hasattr(task, "uncancel"):
+                outside = task.uncancel() > self._before
+            else:
+                outside = False
+            if not isinstance(err, asyncio.CancelledError):
+                try:
+                    await asyncio.sleep(0)  # the cancellation that the block ended before
+                except asyncio.CancelledError:
+                    pass
+        self._lock = self._task = None
+        if outside:
+            self._give_up(lock)
+            if not isinstance(err, asyncio.CancelledError):
+                raise asyncio.CancelledError
+            return
+        try:
+            await _in_thread(lambda _: lock.release(), lambda _: None)
+        except LeaseholdError as problem:
+            if err is None or self._interrupted and isinstance(err, asyncio.CancelledError):
+                raise problem from problem.__cause__
+            _note(err, problem)
+
+
+def _note(err: BaseException, problem: LeaseholdError) -> None:
+    if not isinstance(err, LockLost) and hasattr(err, "add_note"):
+        err.add_note(str(problem))
+
+
+V = TypeVar("V")
+
+
+async def _in_thread(do: Callable[[Signal], V], give_up: Callable[[V], None]) -> V:
+    """Do something in a thread of its own. If the task is cancelled, the signal is set, and give_up gets what do returns all the same."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[V] = loop.create_future()
+    cancel = Signal()
+
+    def deliver(value: V | None, err: BaseException | None) -> None:
+        if future.done():
+            if err is None:
+                give_up(cast(V, value))
+        elif err is None:
+            future.set_result(cast(V, value))
+        else:
+            future.set_exception(err)
+
+    def work() -> None:
+        value: V | None = None
+        problem: BaseException | None = None
+        try:
+            value = do(cancel)
+        except BaseException as err:
+            problem = err
+        try:
+            loop.call_soon_threadsafe(deliver, value, problem)
+        except RuntimeError:  # the loop is closed
+            if problem is None:
+                give_up(cast(V, value))
+
+    if spawn("acquire", work) is None:
+        raise ClosedError("the process is ending")
+    try:
+        return await future
+    except asyncio.CancelledError:
+        cancel.set(ClosedError("the acquire was cancelled"))
+        if future.done() and not future.cancelled() and future.exception() is None:
+            give_up(future.result())
+        raise
+
+
+class _Queues:
+    """Let one thread of a client at a time ask for a key, or hold it, in the order in which they came."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._keys: dict[str, collections.deque[Signal]] = {}
+
+    def enter(self, waiting: _Wait, key: str, wait: bool) -> Callable[[], None] | None:
+        """Take the place of a key, and wait for it if that is wanted. The returned function leaves it; None if it could not be had."""
+        with self._mutex:
+            line = self._keys.get(key)
+            if line is None:
+                self._keys[key] = collections.deque()
+                return self._leave(key)
+            if not wait:
+                return None
+            turn = Signal()
+            line.append(turn)
+        try:
+            while not turn.is_set() and not waiting.over():
+                self._clock.wait(min(waiting.left(), LOOK_AGAIN), turn, waiting.cancel)
+        except BaseException:
+            self._drop(key, turn)
+            raise
+        if turn.is_set():
+            return self._leave(key)
+        self._drop(key, turn)
+        return None
+
+    def _drop(self, key: str, turn: Signal) -> None:
+        with self._mutex:
+            line = self._keys.get(key)
+            if line is not None and turn in line:
+                line.remove(turn)
+                return
+        self._next(key)  # its turn came meanwhile
+
+    def _leave(self, key: str) -> Callable[[], None]:
+        left = threading.Lock()
+
+        def leave() -> None:
+            if left.acquire(blocking=False):
+                self._next(key)
+
+        return leave
+
+    def _next(self, key: str) -> None:
+        with self._mutex:
+            line = self._keys.get(key)
+            if line is None:
+                return
+            if not line:
+                del self._keys[key]
+                return
+            turn = line.popleft()
+        turn.set()
+
+
+class _Events:
+    """Delivers events in their order, one at a time, in a thread of its own."""
+
+    def __init__(self, observe: Callable[[Event], None] | None) -> None:
+        self.observe = observe
+        self._changed = threading.Condition()
+        self._queue: collections.deque[Event] = collections.deque()
+        self._running = False
+
+    def emit(self, what: str, key: str, token: int = 0, err: BaseException | None = None, after: float = 0.0) -> None:
+        if self.observe is None:
+            return
+        with self._changed:
+            self._queue.append(Event(datetime.now(timezone.utc), what, key, token, after, err))
+            if self._running:
+                return
+            self._running = True
+        if spawn("events", self._deliver) is None:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        while True:
+            with self._changed:
+                if not self._queue:
+                    self._running = False
+                    self._changed.notify_all()
+                    return
+                event = self._queue.popleft()
+            try:
+                if self.observe is not None:
+                    self.observe(event)
+            except Exception:
+                sys.excepthook(*sys.exc_info())
+
+    def flush(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, seconds)

@@ -1,0 +1,832 @@
+"""Work that runs once: by one worker at a time, and not again once it has finished. All later callers get the earlier result.
+
+    runs = leasehold.Client("http://127.0.0.1:8080").runs("shop")
+
+    @once(runs, key="invoice-{month}")
+    def make_invoice(month: str) -> dict:
+        ...
+
+    @once(runs, key=lambda event, context: event["Records"][0]["messageId"])
+    def handler(event, context):
+        ...
+
+A queue delivers at least once. :func:`run` stands between the queue and the work: it asks the gate for the run, refreshes its lock while the work runs, and
+stores the end under the lock's token. A request whose response was lost is sent again with the same request_id; each takes effect once. While the gate
+cannot be reached the work goes on until the lock expires.
+
+An effect and its record are two steps. If a process dies between the effect of the work and the end of the run, the next run does the work again. Write to your
+database under :attr:`RunLock.token`, or under a unique name, where that must not happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from . import _outcome, codes
+from ._call import Background, Cancelled, bounded, spawn
+from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
+from .client import TRY_TIME, Client, new_request_id, segment
+from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
+from .locks import _in_thread, _LostEvent, check_text, check_ttl, process_name
+from .types import (
+    AnalysisFinished, AnalysisGranted, AnalysisLock, AnalysisReleased, Run, RunFinished, RunGranted, RunLock as RunLockBody, RunReleased,
+)
+
+__all__ = [
+    "Analyses", "Gate", "Grant", "MAX_RESULT_BYTES", "Outcome", "Permanent", "RunFailedBefore", "RunLock", "RunLocked", "RunNotStored", "Runs", "Status",
+    "Uncounted", "current", "once", "run", "run_async",
+]
+
+MAX_RESULT_BYTES = 32 << 10
+"""Of a result; what is larger belongs elsewhere, and its address here."""
+
+MIN_HEARTBEAT = 0.01
+MAX_REASON_BYTES = 1024
+ACQUIRE_TIME = 30.0  # seconds for asking for a run
+GRACE_TIME = 5.0  # seconds for what there is to do after the caller gave up
+ENDING_TIME = 10.0  # seconds, at least, for storing the end of a run
+WAITS = Backoff(0.2, 5.0)
+POLLS = Backoff(0.1, 1.0, equal_jitter=True)
+
+Status = Literal[
+    "ready", "failed", "attempt_failed", "already_finished", "already_failed", "locked", "unknown_analysis", "lock_lost",
+]
+"""How a run ended.
+
+ready
+    The work ran, and its end is stored.
+failed
+    The work failed for good.
+attempt_failed
+    The work failed, or its end could not be stored; it may be retried.
+already_finished, already_failed
+    Skipped: it had finished, or failed for good, before.
+locked
+    Skipped: another worker runs it.
+unknown_analysis
+    There is no such analysis.
+lock_lost
+    The lock was lost during the work; nothing was stored.
+"""
+
+
+class Permanent(Exception):
+    """Raised by the work: a retry would fail in the same way, so the run is FAILED at once. ``raise Permanent("…") from err``."""
+
+
+class Uncounted(Exception):
+    """Raised by the work: the failure is not that of the work, such as a credential that is missing here, and does not count."""
+
+
+class RunLocked(LeaseholdError):
+    """Another worker runs it. ``retry_after`` is how many seconds its lock lasts, unless it is refreshed."""
+
+    def __init__(self, text: str, retry_after: float = 0.0) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class RunFailedBefore(LeaseholdError):
+    """The run was FAILED before, and does not run again."""
+
+
+class RunNotStored(LeaseholdError):
+    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A worker's request for a run."""
+
+    run_id: str
+    owner: str
+    request_id: str
+    ttl: float
+    max_failures: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lock that a gate granted."""
+
+    run_id: str
+    owner: str
+    token: int
+
+
+@dataclass(frozen=True)
+class Grant:
+    """The response of a gate to a request for a run."""
+
+    held: Held | None
+    """None if it was not granted."""
+    reason: str = ""
+    retry_after: float = 0.0
+    failed: bool = False
+    """With already_finished: how it ended."""
+    result: str = ""
+    failure_reason: str = ""
+    remaining: float = 0.0
+    runs: int = 0
+    """Runs begun since the last that ended by itself, with this one; above 1 it is a takeover."""
+    failures: int = 0
+    """Runs that failed before this one."""
+
+
+class Gate(Protocol):
+    """Grants runs. Each method sends its request once, and returns soon after abort is set. :class:`Runs` and :class:`Analyses` are gates."""
+
+    def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant: ...
+
+    def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None: ...
+
+    def release(self, held: Held, failed: str, seconds: float, abort: Signal) -> None: ...
+
+    def finish(self, held: Held, result: str | None, failed: str, seconds: float, abort: Signal) -> None: ...
+
+
+class _HTTPGate:
+    """What runs and analyses have in common."""
+
+    _member = "run_id"
+    _begin = "begin"
+    _kinds: tuple[type, type, type, type] = (RunGranted, RunLockBody, RunReleased, RunFinished)
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._extra: dict[str, Any] = {}
+
+    def _path(self, run_id: str) -> str:
+        raise NotImplementedError
+
+    def _send(self, run_id: str, command: str, body: Mapping[str, Any], kind: type, valid: Callable[[dict[str, Any]], None], seconds: float, abort: Signal) -> dict[str, Any]:
+        body = {k: v for k, v in {**body, **self._extra}.items() if v not in ("", 0, None)}
+        return self._client.exchange("POST", f"{self._path(run_id)}/{command}", body, kind, valid, seconds=seconds, abort=abort)
+
+    def _same(self, run_id: str, got: Mapping[str, Any]) -> None:
+        found = got.get(self._member, "")
+        if not found:
+            raise _outcome.missing()
+        if found != run_id:
+            raise InvalidResponseError(f"it is about the run {found!r}, not {run_id!r}")
+
+    def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant:
+        def valid(got: dict[str, Any]) -> None:
+            if not got.get("acquired"):
+                if got.get("reason") not in ("locked", "already_finished"):
+                    raise _outcome.missing()
+                self._same(ask.run_id, got)
+                return
+            if got.get("fencing_token", 0) <= 0 or got.get("remaining_ms", 0) <= 0:
+                raise _outcome.missing()
+            self._same(ask.run_id, got)
+            _outcome.same_owner(ask.owner, got.get("owner_id", ""))
+
+        body = {
+            "owner_id": ask.owner, "request_id": ask.request_id, "ttl_seconds": int(ask.ttl), "max_failures": ask.max_failures, "fingerprint": ask.fingerprint,
+        }
+        got = self._send(ask.run_id, self._begin, body, _AnyGrant, valid, seconds, abort)
+        if not got.get("acquired"):
+            return Grant(
+                None, reason=got["reason"], retry_after=got.get("retry_after_ms", 0) / 1000, failed=got.get("status") == "FAILED", result=got.get("result", ""),
+                failure_reason=got.get("failure_reason", ""))
+        return Grant(
+            Held(ask.run_id, got["owner_id"], got["fencing_token"]), remaining=got["remaining_ms"] / 1000, runs=got.get("runs", 0),
+            failures=got.get("failures", 0))
+
+    def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None:
+        def valid(got: dict[str, Any]) -> None:
+            self._same(held.run_id, got)
+            _outcome.same_token(held.token, got.get("fencing_token", 0))
+
+        body = {"owner_id": held.owner, "fencing_token": held.token, "ttl_seconds": int(ttl)}
+        self._send(held.run_id, "refresh", body, self._kinds[1], valid, seconds, abort)
+
+    def release(self, held: Held, failed: str, seconds: float, abort: Signal) -> None:
+        body = {"owner_id": held.owner, "fencing_token": held.token, "failure_reason": failed}
+        self._send(held.run_id, "release", body, self._kinds[2], lambda got: self._same(held.run_id, got), seconds, abort)
+
+    def finish(self, held: Held, result: str | None, failed: str, seconds: float, abort: Signal) -> None:
+        status = "READY" if result is not None else "FAILED"
+
+        def valid(got: dict[str, Any]) -> None:
+            if got.get("status") != status:
+                raise _outcome.missing()
+
+        body = {"owner_id": held.owner, "fencing_token": held.token, "status": status, "result": result, "failure_reason": failed}
+        self._send(held.run_id, "finish", body, self._kinds[3], valid, seconds, abort)
+
+
+class _AnyGrant(AnalysisGranted, total=False):
+    """The members of both shapes that are judged by their type."""
+
+    reason: str
+    retry_after_ms: int
+    result: str
+    failure_reason: str
+    run_id: str
+
+
+class Runs(_HTTPGate):
+    """The runs of a tenant, which callers name themselves: the first one that begins a run does the work, and all later ones get its result.
+
+    keep is for how many seconds the record of a run is kept after the last request of its holder, at least: whole seconds from a minute to 30 days. None means a day.
+    """
+
+    def __init__(self, client: Client, tenant: str = "default", *, keep: float | None = None) -> None:
+        super().__init__(client)
+        self.tenant = tenant
+        if keep is not None:
+            if keep != int(keep) or not 60 <= keep <= 30 * 86400:
+                raise InvalidSettingError("keep", f"is {keep}: must be whole seconds from 60 to {30 * 86400}")
+            self._extra["keep_seconds"] = int(keep)
+
+    def _path(self, run_id: str) -> str:
+        return f"/v1/tenants/{segment(self.tenant)}/runs/{segment(run_id)}"
+
+    def get(self, run_id: str, *, timeout: float | None = None) -> Run:
+        """Read a run. If there is none, the error is NotFound with the field "run_id"."""
+        got, _ = self._client.call("GET", self._path(run_id), None, Run, lambda got: self._same(run_id, got), timeout=timeout)
+        return cast(Run, got)
+
+
+class Analyses(_HTTPGate):
+    """The run-once guard of analyses, whose documents their producers make. Its caller needs the worker's scope where the server asks for tokens."""
+
+    _member = "analysis_id"
+    _begin = "lock"
+    _kinds = (AnalysisGranted, AnalysisLock, AnalysisReleased, AnalysisFinished)
+
+    def _path(self, run_id: str) -> str:
+        return f"/v1/analyses/{segment(run_id)}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    status: Status
+    result: str = ""
+    """With ready what the work returned, with already_finished what it returned then."""
+    retry_after: float = 0.0
+    """With locked: seconds until the lock expires."""
+    token: int = 0
+    """The fencing token of the run, 0 if there was none."""
+    error: BaseException | None = None
+    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedBefore."""
+
+
+def lost(err: BaseException | None) -> bool:
+    """Whether an error means that the lock is not, or no longer, the caller's."""
+    return isinstance(err, (LockLost, codes.AlreadyFinished)) or _outcome.gone(err) or err is not None and _unknown(err)
+
+
+def _unknown(err: BaseException) -> bool:
+    return isinstance(err, codes.NotFound) and err.field in ("analysis_id", "run_id")
+
+
+def _rejected(err: BaseException) -> bool:
+    """Whether the gate would reject the same request again."""
+    return not lost(err) and isinstance(err, ApiError) and (isinstance(err, codes.DocumentDamaged) or not err.retryable and err.status < 500)
+
+
+_current: contextvars.ContextVar[RunLock | None] = contextvars.ContextVar("leasehold_run", default=None)
+
+
+def current() -> RunLock:
+    """The lock of the run that this code is part of, in a function that :func:`once` decorates."""
+    lock = _current.get()
+    if lock is None:
+        raise LookupError("this code is not part of a run")
+    return lock
+
+
+class RunLock:
+    """The lock of a run, as its work sees it."""
+
+    def __init__(self, clock: Clock, held: Held, end: Moment) -> None:
+        self.run_id = held.run_id
+        self.token = held.token
+        """The fencing token: pass it on to whatever the work writes to."""
+        self._clock, self._pid = clock, os.getpid()
+        self._mutex = threading.RLock()
+        self._end = end
+        self._cause: LockLost | None = None
+        self._trouble: BaseException | None = None
+        self._settled = False
+        self._stop = Signal()
+        self._on_lost: list[Callable[[], None]] = []
+        self.lost: threading.Event = _LostEvent(self._look)
+        """Is set when the lock is lost; is_set() looks at the clocks."""
+
+    @property
+    def remaining(self) -> float:
+        """Seconds after which the lock expires unless it is refreshed; 0 if it is lost."""
+        if self._look() is not None:
+            return 0.0
+        return max(0.0, self._left())
+
+    def check(self) -> None:
+        """Raise LockLost if the run may not take its next step. It looks at the clocks, and costs no request."""
+        err = self._look()
+        if err is not None:
+            raise LockLost(*err.args) from err.__cause__
+
+    def _left(self) -> float:
+        with self._mutex:
+            return self._clock.now().until(self._end)
+
+    def _look(self) -> LockLost | None:
+        if os.getpid() != self._pid:
+            return LockLost(f"run {self.run_id!r} is the parent's of this process")
+        with self._mutex:
+            if self._cause is None and not self._settled and self._left() <= 0:
+                text = f"the lock of run {self.run_id!r} is lost: it expired"
+                err = LockLost(text if self._trouble is None else f"{text}, after refreshes that failed: {self._trouble}")
+                err.__cause__ = self._trouble
+                self._lose(err)
+            return self._cause
+
+    def _lose(self, err: LockLost) -> None:
+        with self._mutex:
+            if self._cause is not None or self._settled:
+                return
+            self._cause = err
+            calls, self._on_lost = self._on_lost, []
+        self.lost.set()
+        self._stop.set()
+        for call in calls:
+            call()
+
+    def _when_lost(self, call: Callable[[], None]) -> None:
+        with self._mutex:
+            if self._cause is None:
+                self._on_lost.append(call)
+                return
+        call()
+
+    def _extend(self, end: Moment) -> bool:
+        with self._mutex:
+            if self._look() is not None:
+                return False
+            self._end, self._trouble = end, None
+        return self._look() is None
+
+    def _settle(self) -> LockLost | None:
+        """What has not been lost by now is not lost any more."""
+        with self._mutex:
+            err = self._look()
+            self._settled = True
+        self._stop.set()
+        return err
+
+
+_background = Background()
+
+
+class _Run:
+    """One call of run."""
+
+    def __init__(
+        self, gate: Gate, run_id: str, *, owner: str, request_id: str, ttl: float, heartbeat: float | None, max_failures: int, wait: float, fingerprint: str,
+        on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
+    ) -> None:
+        self.gate = gate
+        if isinstance(run_id, str) and ("/" in run_id or run_id in (".", "..")):
+            raise InvalidSettingError("run_id", f"cannot be {run_id!r}: it is one name, without \"/\"")
+        self.run_id = check_text("run_id", run_id, 256)
+        self.ttl = check_ttl("ttl", ttl)
+        self.heartbeat = self.ttl / 5 if heartbeat is None else float(heartbeat)
+        if not MIN_HEARTBEAT <= self.heartbeat < self.ttl:
+            raise InvalidSettingError(
+                "heartbeat", f"is {heartbeat}: must be from {MIN_HEARTBEAT} and less than ttl, {ttl}; a fifth of ttl leaves time for refreshes that fail")
+        if not wait >= 0:
+            raise InvalidSettingError("wait", f"is {wait}: must not be negative; 0 does not wait")
+        if isinstance(max_failures, bool) or not isinstance(max_failures, int) or max_failures < 0:
+            raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
+        self.owner = check_text("owner", owner or process_name(str(os.getpid())), 256)
+        self.made_up = not request_id
+        self.request_id = check_text("request_id", request_id or new_request_id(), 128)
+        self.fingerprint = check_text("fingerprint", fingerprint, 128) if fingerprint else ""
+        self.wait, self.max_failures = wait, max_failures
+        self.on_refresh, self._warn = on_refresh, warn
+        self.clock = clock or Clock()
+        self.failures = 0
+        self.asking = False
+
+    def warn(self, text: str, err: BaseException) -> None:
+        if self._warn is not None:
+            problem = LeaseholdError(f"{text}: {err}")
+            problem.__cause__ = err
+            self._warn(problem)
+
+    def insist(self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Any], cancel: Signal | None = None) -> Any:
+        """Call do until it succeeds, the time is over, or another try would return the same."""
+        end = self.clock.monotonic() + limit
+        retry = 0
+        while True:
+            seconds = min(each, max(0.01, end - self.clock.monotonic()))
+            try:
+                return bounded(self.clock, seconds, lambda abort: do(seconds, abort), cancel=cancel)
+            except (ApiError, TransportError, InvalidResponseError) as err:
+                pause = WAITS.delay(retry)
+                asks = _outcome.retry_after(err)
+                if final(err) or self.clock.monotonic() + max(pause, asks) >= end:
+                    raise
+                self.clock.sleep(max(pause, asks), *([cancel] if cancel else []))
+                if cancel is not None and cancel.is_set():
+                    raise Cancelled from None
+                retry += 1
+
+    def ask(self) -> Ask:
+        return Ask(self.run_id, self.owner, self.request_id, self.ttl, self.max_failures, self.fingerprint)
+
+    def acquire(self, cancel: Signal) -> tuple[Grant, Moment]:
+        """Ask until there is a response. The moment is that before the request which got it."""
+        box: list[Moment] = []
+
+        def once(seconds: float, abort: Signal) -> Grant:
+            asked = self.clock.now()
+            try:
+                g = self.gate.acquire(self.ask(), seconds, abort)
+                if g.held is not None and self.clock.now().until(asked.end(g.remaining)) <= 0:
+                    raise codes.LeaseExpired("the lock expired before the gate's response arrived: use a longer ttl")
+            except (codes.RequestIDReused, codes.LeaseExpired):
+                if self.made_up and not abort.is_set():
+                    self.request_id = new_request_id()  # the one before is spent
+                raise
+            box[:] = [asked]
+            return g
+
+        def final(err: BaseException) -> bool:
+            return _unknown(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
+
+        self.asking = True
+        try:
+            g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
+        except BaseException as err:
+            if not isinstance(err, Exception) or isinstance(err, Cancelled) or _outcome.unsettled(err):
+                _background.run("abandon", self.abandon)
+            raise
+        return cast(Grant, g), box[0]
+
+    def waited(self, cancel: Signal) -> tuple[Grant, Moment]:
+        """acquire, again and again while another worker runs it, for as long as the caller waits."""
+        until = self.clock.monotonic() + self.wait
+        poll = 0
+        while True:
+            g, asked = self.acquire(cancel)
+            left = until - self.clock.monotonic()
+            if g.held is not None or g.reason != "locked" or left <= 0:
+                return g, asked
+            pause = min(POLLS.delay(poll), left)
+            if g.retry_after > 0:
+                pause = min(pause, g.retry_after)
+            self.clock.sleep(pause, cancel)
+            if cancel.is_set():
+                raise Cancelled
+            poll += 1
+
+    def abandon(self) -> None:
+        """Release what a request for the run may have obtained that was given up."""
+        try:
+            g = self.insist(GRACE_TIME, GRACE_TIME, lambda err: _outcome.settles(err), lambda s, abort: self.gate.acquire(self.ask(), s, abort))
+            if g.held is not None:
+                self.release(g.held, "", GRACE_TIME)
+        except Exception:
+            pass  # the lock expires
+
+    def begin(self, cancel: Signal) -> tuple[Outcome | None, RunLock | None, Held | None]:
+        """The outcome of a run that is skipped; otherwise its lock, which is kept."""
+        try:
+            g, asked = self.waited(cancel)
+        except codes.NotFound as err:
+            if _unknown(err):
+                return Outcome("unknown_analysis", error=err), None, None
+            raise
+        if g.held is None:
+            if g.reason == "already_finished" and g.failed:
+                text = f"run {self.run_id!r} was FAILED before, and does not run again"
+                return Outcome("already_failed", error=RunFailedBefore(f"{text}: {g.failure_reason}" if g.failure_reason else text)), None, None
+            if g.reason == "already_finished":
+                return Outcome("already_finished", result=g.result), None, None
+            return Outcome("locked", retry_after=g.retry_after), None, None
+        held = g.held
+        self.failures = g.failures
+        lock = RunLock(self.clock, held, asked.end(g.remaining))
+        first = self.heartbeat if g.remaining >= self.ttl else self.heartbeat * g.remaining / self.ttl
+        spawn("run " + self.run_id, lambda: self.beat(lock, held, asked.plus(first)))
+        return None, lock, held
+
+    def beat(self, lock: RunLock, held: Held, due: Moment) -> None:
+        """Refresh the lock until it is lost or the work is over, and watch the time."""
+        soon = min(1.0, self.heartbeat / 8)
+        waits = Backoff(soon, min(10.0, self.heartbeat / 2), soon / 2)
+        failed = 0
+        while not lock._stop.is_set() and lock._look() is None:
+            now = self.clock.now()
+            left = now.until(due)
+            if left > 0:
+                self.clock.wait(max(0.0, min(left, lock._left(), LOOK_AGAIN)), lock._stop)
+                continue
+            seconds = min(TRY_TIME, max(lock._left() / 3, 0.01))
+            try:
+                bounded(
+                    self.clock, seconds, lambda abort: self.gate.refresh(held, self.ttl, seconds, abort), cancel=lock._stop, tick=lock._look)
+            except Cancelled:
+                return
+            except Exception as err:
+                if lost(err):
+                    loss = LockLost(f"the lock of run {self.run_id!r} is lost: {err}")
+                    loss.__cause__ = err
+                    lock._lose(loss)
+                    return
+                lock._trouble = err
+                self.warn(f"refresh the lock of run {self.run_id!r}, to be tried again", err)
+                due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._left() / 3)))
+                failed += 1
+                continue
+            if not lock._extend(now.end(self.ttl)):
+                return
+            due, failed = now.plus(self.heartbeat), 0
+            if self.on_refresh is not None:
+                self.on_refresh(datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl))
+
+    def release(self, held: Held, failed: str, limit: float) -> None:
+        try:
+            self.insist(limit, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: self.gate.release(held, failed, s, abort))
+        except (ApiError, TransportError, InvalidResponseError) as err:
+            self.warn(f"release the lock of run {self.run_id!r}, which now expires", err)
+
+    def interrupted(self, lock: RunLock, held: Held) -> None:
+        """The caller gave up: the run does not count. It is released in the background."""
+        if lock._settle() is None:
+            _background.run("release", lambda: self.release(held, "", GRACE_TIME))
+
+    def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
+        """Store how the work ended."""
+        loss = lock._settle()
+        if loss is not None:
+            return Outcome("lock_lost", token=held.token, error=loss)
+        if err is None:
+            text = result or ""
+            try:
+                size = len(text.encode())
+            except UnicodeEncodeError:
+                return self.failed(lock, held, Permanent("the result is not valid UTF-8: keep it elsewhere and return where it is"))
+            if size > MAX_RESULT_BYTES:
+                return self.failed(lock, held, Permanent(
+                    f"the result has {size} bytes, {MAX_RESULT_BYTES} at most: keep it elsewhere and return where it is"))
+            return self.finish(lock, held, text, "", Outcome("ready", result=text, token=held.token))
+        return self.failed(lock, held, err)
+
+    def failed(self, lock: RunLock, held: Held, err: BaseException) -> Outcome:
+        if isinstance(err, Uncounted):
+            self.release(held, "", ENDING_TIME)
+            return Outcome("attempt_failed", token=held.token, error=err)
+        if isinstance(err, Permanent) or self.max_failures > 0 and self.failures + 1 >= self.max_failures:
+            return self.finish(lock, held, None, reason(err), Outcome("failed", token=held.token, error=err))
+        self.release(held, reason(err), ENDING_TIME)
+        return Outcome("attempt_failed", token=held.token, error=err)
+
+    def finish(self, lock: RunLock, held: Held, result: str | None, failed: str, done: Outcome) -> Outcome:
+        """Store the end. It is tried again until the lock expires, and for a while at least: the gate accepts a late end as long as no other worker took over."""
+        try:
+            self.insist(
+                max(lock._left(), ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
+                lambda s, abort: self.gate.finish(held, result, failed, s, abort))
+            return done
+        except (ApiError, TransportError, InvalidResponseError) as err:
+            if lost(err):
+                loss = LockLost(f"the lock of run {self.run_id!r} is lost: {err}")
+                loss.__cause__ = err
+                return Outcome("lock_lost", token=held.token, error=loss)
+            problem = RunNotStored(f"store the end of run {self.run_id!r}: {err}")
+            problem.__cause__ = done.error or err
+            if _rejected(err):
+                self.release(held, reason(problem), ENDING_TIME)
+            return Outcome("attempt_failed", token=held.token, error=problem)
+
+
+def reason(err: BaseException) -> str:
+    """An error as a sentence for the record: never empty, UTF-8, cut to what fits."""
+    text = str(err).encode("utf-8", "replace").decode() or f"the work failed with an empty {type(err).__name__}"
+    raw = text.encode()
+    if len(raw) <= MAX_REASON_BYTES:
+        return text
+    more = "…"
+    return raw[: MAX_REASON_BYTES - len(more.encode())].decode("utf-8", "ignore") + more
+
+
+def run(
+    gate: Gate, run_id: str, work: Callable[[RunLock], str | None], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
+    heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, fingerprint: str = "",
+    on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
+) -> Outcome:
+    """Run the work if the gate grants it, and say what came of it.
+
+    An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything else is an Outcome. KeyboardInterrupt
+    and SystemExit go on: the run is released, and does not count.
+
+    work
+        Gets the :class:`RunLock`, and must stop when that is lost. The text that it returns is stored: at most MAX_RESULT_BYTES. An exception is a failed
+        attempt; see :class:`Permanent` and :class:`Uncounted`.
+    ttl, heartbeat
+        Of the lock in whole seconds, and between refreshes; None means a fifth of ttl.
+    max_failures
+        The run that fails when so many have failed, with it, is FAILED for good. 0: never by count.
+    wait
+        How many seconds to wait for another worker that runs it now, for its result or for the lock.
+    fingerprint
+        Says what the run is about: a hash of 128 bytes at most. Another one under the same name is RunDiffers, and nothing runs.
+    on_refresh
+        Is called after each refresh with the lock's new expiry, so that a queue's own timeout can be moved along.
+    warn
+        Gets what does not fail the run: a failed release, a refresh that is tried again.
+    """
+    r = _Run(
+        gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, wait=wait, fingerprint=fingerprint,
+        on_refresh=on_refresh, warn=warn, clock=clock)
+    outcome, lock, held = r.begin(Signal())
+    if lock is None or held is None:
+        assert outcome is not None
+        return outcome
+    result: str | None = None
+    problem: Exception | None = None
+    before = _current.set(lock)
+    try:
+        result = work(lock)
+    except Exception as err:
+        problem = err
+    except BaseException:
+        r.interrupted(lock, held)
+        raise
+    finally:
+        _current.reset(before)
+    return r.end(lock, held, result, problem)
+
+
+async def run_async(
+    gate: Gate, run_id: str, work: Callable[[RunLock], Any], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
+    heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, fingerprint: str = "",
+    on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
+) -> Outcome:
+    """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost."""
+    r = _Run(
+        gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, wait=wait, fingerprint=fingerprint,
+        on_refresh=on_refresh, warn=warn, clock=clock)
+
+    def give_up(begun: tuple[Outcome | None, RunLock | None, Held | None]) -> None:
+        if begun[1] is not None and begun[2] is not None:
+            r.interrupted(begun[1], begun[2])
+
+    outcome, lock, held = await _in_thread(r.begin, give_up)
+    if lock is None or held is None:
+        assert outcome is not None
+        return outcome
+    loop = asyncio.get_running_loop()
+    before = _current.set(lock)
+    try:
+        task: asyncio.Task[str | None] = asyncio.ensure_future(work(lock))
+    finally:
+        _current.reset(before)
+
+    def cancel() -> None:
+        try:
+            loop.call_soon_threadsafe(task.cancel)
+        except RuntimeError:
+            pass  # the loop is closed
+
+    lock._when_lost(cancel)
+    result: str | None = None
+    problem: Exception | None = None
+    held_lock, held_run = lock, held
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        r.interrupted(held_lock, held_run)
+        raise
+    if task.cancelled():
+        if lock._look() is None:  # it cancelled itself
+            r.interrupted(held_lock, held_run)
+            raise asyncio.CancelledError
+    else:
+        err = task.exception()
+        if err is None:
+            result = task.result()
+        elif isinstance(err, Exception):
+            problem = err
+        else:
+            r.interrupted(held_lock, held_run)
+            raise err
+    return await _in_thread(lambda _: r.end(held_lock, held_run, result, problem), lambda _: None)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def once(
+    gate: Gate, *, key: str | Callable[..., str], fingerprint: Callable[..., str] | None = None, owner: str = "", ttl: float = 300.0,
+    heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
+    clock: Clock | None = None,
+) -> Callable[[F], F]:
+    """A decorator: the function runs once for each key, and all later calls return what it returned then, read from JSON.
+
+    key
+        A function of the arguments, or a format string with their names: "invoice-{month}", "{event[id]}". It becomes the ID of the run: 1 to 256 bytes without "/".
+    fingerprint
+        A function of the arguments that says what the run is about. Another one under the same key is RunDiffers, and nothing runs.
+
+    The other settings are those of :func:`run`. What the function returns must be JSON of at most MAX_RESULT_BYTES. An exception of the function is a failed
+    attempt, and goes on to the caller; the next call runs it again, unless it is a :class:`Permanent`. Calls that do not run raise
+    :class:`RunLocked` while another worker runs it, and :class:`RunFailedBefore`. LockLost says that the run was not protected until its end. In the function,
+    :func:`current` is the lock. It works on functions, coroutine functions and handlers of AWS Lambda.
+    """
+
+    def decorate(f: F) -> F:
+        signature = inspect.signature(f)
+
+        def name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+            if callable(key):
+                made = key(*args, **kwargs)
+            else:
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                try:
+                    made = key.format_map(bound.arguments)
+                except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
+                    raise InvalidSettingError("key", f"{key!r} cannot be made of the arguments: {type(err).__name__}: {err}") from err
+            if not isinstance(made, str):
+                raise InvalidSettingError("key", f"is {made!r}: must be a str")
+            return made
+
+        def settings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+            return {
+                "fingerprint": fingerprint(*args, **kwargs) if fingerprint else "", "owner": owner, "ttl": ttl, "heartbeat": heartbeat,
+                "max_failures": max_failures, "wait": wait, "warn": warn, "clock": clock,
+            }
+
+        if inspect.iscoroutinefunction(f):
+
+            @functools.wraps(f)
+            async def later(*args: Any, **kwargs: Any) -> Any:
+                box: list[Any] = []
+
+                async def work(lock: RunLock) -> str:
+                    box.append(await f(*args, **kwargs))
+                    return _written(box[0])
+
+                run_id = name(args, kwargs)
+                return _returned(run_id, await run_async(gate, run_id, work, **settings(args, kwargs)), box)
+
+            return cast(F, later)
+
+        @functools.wraps(f)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            box: list[Any] = []
+
+            def work(lock: RunLock) -> str:
+                box.append(f(*args, **kwargs))
+                return _written(box[0])
+
+            run_id = name(args, kwargs)
+            return _returned(run_id, run(gate, run_id, work, **settings(args, kwargs)), box)
+
+        return cast(F, wrapper)
+
+    return decorate
+
+
+def _written(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as err:
+        raise Permanent(f"what the function returned cannot be written as JSON: {err}") from err
+
+
+def _returned(run_id: str, outcome: Outcome, box: list[Any]) -> Any:
+    """What a call of a decorated function returns."""
+    if outcome.status == "ready":
+        return box[0]
+    if outcome.status == "already_finished":
+        try:
+            return json.loads(outcome.result) if outcome.result else None
+        except ValueError as err:
+            raise InvalidResponseError(f"the result of run {run_id!r} is no JSON: another program stored it") from err
+    if outcome.status == "locked":
+        raise RunLocked(f"another worker runs {run_id!r}", outcome.retry_after)
+    assert outcome.error is not None
+    raise outcome.error

@@ -1,0 +1,962 @@
+"""The bodies of requests and responses. Generated from the contract by tools/generate.py."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+__all__ = [
+    "AcquireRequest",
+    "AnalysisFinishRequest",
+    "AnalysisFinished",
+    "AnalysisGranted",
+    "AnalysisLock",
+    "AnalysisLockRequest",
+    "AnalysisRefreshRequest",
+    "AnalysisReleaseRequest",
+    "AnalysisReleased",
+    "AnalysisSkipped",
+    "EndedLease",
+    "FencePassed",
+    "FenceRequest",
+    "ForceReleaseRequest",
+    "ForceReleased",
+    "ForcedRelease",
+    "Lease",
+    "Lock",
+    "LockHolder",
+    "LockPage",
+    "LockRefusal",
+    "LockSet",
+    "LockSetAcquireRequest",
+    "LockSetLease",
+    "LockSetReleaseRequest",
+    "LockSetReleased",
+    "LockSetRenewRequest",
+    "LockSetToken",
+    "LockWaiter",
+    "MachineIDLease",
+    "MachineIDLeaseRequest",
+    "MachineIDLeases",
+    "MachineIDReleaseRequest",
+    "PastLease",
+    "ReleaseRequest",
+    "RenewRequest",
+    "Run",
+    "RunBeginRequest",
+    "RunFinishRequest",
+    "RunFinished",
+    "RunGranted",
+    "RunLock",
+    "RunRefreshRequest",
+    "RunReleaseRequest",
+    "RunReleased",
+    "RunSkipped",
+]
+
+class _AcquireRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+
+
+class AcquireRequest(_AcquireRequest, total=False):
+    """See the contract: AcquireRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+    mode: Literal["exclusive", "shared", "permits", "rate"]
+    """`exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders
+    at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or
+    waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
+    limit: int
+    """With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other
+    modes."""
+    window_seconds: int
+    """With `rate`: the length of the window. Not with other modes."""
+    wait_seconds: int
+    """How long the server waits for a lock that is held before it responds. Send the same request again to wait on: who waits in line keeps
+    the place for some seconds more."""
+    fair: bool
+    """Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the request only
+    tries, and gives up the place that it has."""
+    max_waiting: int
+    """How many may wait in line, with this request; more is `LOCK_QUEUE_FULL`. Left out, 100."""
+    replace: bool
+    """Take the lock from its holder, if that one was acquired with `replace` as well. With the mode `exclusive` only."""
+    lock_delay_seconds: int
+    """How long the lock stays closed if this lease expires or is ended by force. A release opens it at once. Not with the mode `rate`."""
+
+
+class _RenewRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds."""
+
+
+class RenewRequest(_RenewRequest, total=False):
+    """See the contract: RenewRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+    expires_at: str
+    """When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while that is so."""
+
+
+class _ReleaseRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class ReleaseRequest(_ReleaseRequest, total=False):
+    """See the contract: ReleaseRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+
+
+class _ForceReleaseRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+    reason: str
+    """For the holder; shown until the lock is acquired again."""
+
+
+class ForceReleaseRequest(_ForceReleaseRequest, total=False):
+    """See the contract: ForceReleaseRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+    lease_id: str
+    """End only this lease, as seen in the lock's `lease_id`."""
+
+
+class _Lease(TypedDict):
+    """What it always has."""
+
+    tenant_id: str
+    lock_key: str
+    lease_id: str
+    """Names this one lease. It gives no rights."""
+    owner_id: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
+    """A lease is ACTIVE while now < expires_at and it was not released."""
+    acquired_at: str
+    """ISO 8601, UTC, milliseconds."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    remaining_ms: int
+    """How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and server
+    need not agree."""
+    ttl_seconds: int
+    """Of the latest acquire or renewal. With `rate`: the length of the window."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+    replayed: bool
+    """This request_id was carried out before; nothing was changed now."""
+
+
+class Lease(_Lease, total=False):
+    """A lease, as its holder sees it."""
+
+    waited_ms: int
+    """With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much
+    more, counted from before the request was sent."""
+    mode: Literal["exclusive", "shared", "permits", "rate"]
+    """Left out for `exclusive`."""
+    permit: int
+    """With `permits`: which one, from 1 to the limit. Tokens of one permit only ever increase."""
+
+
+class _EndedLease(TypedDict):
+    """What it always has."""
+
+    tenant_id: str
+    lock_key: str
+    owner_id: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
+    """A lease is ACTIVE while now < expires_at and it was not released."""
+    replayed: bool
+
+
+class EndedLease(_EndedLease, total=False):
+    """A lease that was released. If a release is repeated after the lock had later leases, only the required fields are still known."""
+
+    lease_id: str
+    acquired_at: str
+    """ISO 8601, UTC, milliseconds."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    released_at: str
+    """ISO 8601, UTC, milliseconds."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+
+
+class ForcedRelease(TypedDict):
+    """How an administrator ended the lease."""
+
+    by: str
+    reason: str
+    at: str
+    """ISO 8601, UTC, milliseconds."""
+
+
+class _ForceReleased(TypedDict):
+    """What it always has."""
+
+    tenant_id: str
+    lock_key: str
+    state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
+    """A lease is ACTIVE while now < expires_at and it was not released."""
+    replayed: bool
+
+
+class ForceReleased(_ForceReleased, total=False):
+    """A lease that an administrator ended. If a force-release is repeated after the lock had later leases, only the required fields are
+    still known."""
+
+    lease_id: str
+    owner_id: str
+    acquired_at: str
+    """ISO 8601, UTC, milliseconds."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    released_at: str
+    """ISO 8601, UTC, milliseconds."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+    force_release: "ForcedRelease"
+    """How an administrator ended the lease."""
+
+
+class _LockHolder(TypedDict):
+    """What it always has."""
+
+    lease_id: str
+    owner_id: str
+    mode: Literal["exclusive", "shared", "permits", "rate"]
+    """`exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders
+    at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or
+    waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
+    acquired_at: str
+    """ISO 8601, UTC, milliseconds."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    ttl_seconds: int
+
+
+class LockHolder(_LockHolder, total=False):
+    """See the contract: LockHolder."""
+
+    permit: int
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+
+
+class LockWaiter(TypedDict):
+    """See the contract: LockWaiter."""
+
+    owner_id: str
+    mode: Literal["exclusive", "shared", "permits", "rate"]
+    """`exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders
+    at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or
+    waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
+    since: str
+    """ISO 8601, UTC, milliseconds."""
+    until: str
+    """When the place is given up, unless the request is sent again."""
+
+
+class _PastLease(TypedDict):
+    """What it always has."""
+
+    owner_id: str
+    """Cut to 32 bytes."""
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    acquired_at: str
+    """ISO 8601, UTC, milliseconds."""
+    ended_at: str
+    """ISO 8601, UTC, milliseconds."""
+    ended: Literal["released", "expired", "forced", "replaced"]
+
+
+class PastLease(_PastLease, total=False):
+    """A lease that has ended."""
+
+    ended_by: str
+    """With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes."""
+
+
+class LockRefusal(TypedDict):
+    """Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists."""
+
+    owner_id: str
+    at: str
+    """ISO 8601, UTC, milliseconds."""
+
+
+class _Lock(TypedDict):
+    """What it always has."""
+
+    tenant_id: str
+    lock_key: str
+    lease_id: str
+    owner_id: str
+    state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
+    """A lease is ACTIVE while now < expires_at and it was not released."""
+    acquired_at: str
+    """ISO 8601, UTC, milliseconds."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    ttl_seconds: int
+    """Of the latest acquire or renewal. With `rate`: the length of the window."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+
+
+class Lock(_Lock, total=False):
+    """A lock, as every caller of its tenant may see it."""
+
+    released_at: str
+    """ISO 8601, UTC, milliseconds."""
+    force_release: "ForcedRelease"
+    """How an administrator ended the lease."""
+    mode: Literal["exclusive", "shared", "permits", "rate"]
+    """Left out for `exclusive`."""
+    limit: int
+    window_seconds: int
+    free_at: str
+    """Until then the lock stays closed after a lease that expired or was ended by force: its lock delay."""
+    holders: list["LockHolder"]
+    """With several leases, or a line: those that last. The members above are of the latest one."""
+    waiting: list["LockWaiter"]
+    """Who waits in line, the next one first."""
+    history: list["PastLease"]
+    """The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists."""
+    refused: "LockRefusal"
+    """Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists."""
+
+
+class _LockPage(TypedDict):
+    """What it always has."""
+
+    locks: list["Lock"]
+
+
+class LockPage(_LockPage, total=False):
+    """See the contract: LockPage."""
+
+    next_page_token: str
+    """`page_token` of the next page; missing on the last."""
+
+
+class _LockSetAcquireRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+    lock_keys: list[str]
+    """Which locks. Their order has no meaning."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds."""
+
+
+class LockSetAcquireRequest(_LockSetAcquireRequest, total=False):
+    """See the contract: LockSetAcquireRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+
+
+class LockSetToken(TypedDict):
+    """See the contract: LockSetToken."""
+
+    lock_key: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class _LockSetRenewRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+    leases: list["LockSetToken"]
+    """Which leases; each lock once."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds."""
+
+
+class LockSetRenewRequest(_LockSetRenewRequest, total=False):
+    """See the contract: LockSetRenewRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+    expires_at: str
+    """When the leases expire as far as the caller knows. They are renewed only while that is so of all of them."""
+
+
+class _LockSetReleaseRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+    leases: list["LockSetToken"]
+    """Which leases; each lock once."""
+
+
+class LockSetReleaseRequest(_LockSetReleaseRequest, total=False):
+    """See the contract: LockSetReleaseRequest."""
+
+    owner_id: str
+    """Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix'."""
+
+
+class _LockSetLease(TypedDict):
+    """What it always has."""
+
+    lock_key: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class LockSetLease(_LockSetLease, total=False):
+    """See the contract: LockSetLease."""
+
+    lease_id: str
+    """After an acquire. Names this one lease. It gives no rights."""
+
+
+class _LockSet(TypedDict):
+    """What it always has."""
+
+    tenant_id: str
+    owner_id: str
+    state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
+    """A lease is ACTIVE while now < expires_at and it was not released."""
+    leases: list["LockSetLease"]
+    """By the bytes of their keys."""
+    expires_at: str
+    """When the first of them expires. Leases that are renewed together expire together."""
+    remaining_ms: int
+    """How long all of them last from the server's decision. Count it from before the request was sent: then the clocks of client and server
+    need not agree."""
+    ttl_seconds: int
+    """How long the lease lasts from now, in whole seconds."""
+    replayed: bool
+    """This request_id was carried out before; nothing was changed now."""
+
+
+class LockSet(_LockSet, total=False):
+    """Several leases of one owner, as their holder sees them."""
+
+    acquired_at: str
+    """After an acquire."""
+    metadata: dict[str, str]
+    """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
+
+
+class LockSetReleased(TypedDict):
+    """Several leases that were released."""
+
+    tenant_id: str
+    owner_id: str
+    state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
+    """A lease is ACTIVE while now < expires_at and it was not released."""
+    leases: list["LockSetLease"]
+    replayed: bool
+
+
+class _RunBeginRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+
+
+class RunBeginRequest(_RunBeginRequest, total=False):
+    """See the contract: RunBeginRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    ttl_seconds: int
+    """How long the lock lasts from now, in whole seconds."""
+    fingerprint: str
+    """What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is `RUN_DIFFERS`. Left out,
+    nothing is compared."""
+    max_failures: int
+    """A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound."""
+    keep_seconds: int
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+    store may keep it longer. The last request of the holder counts."""
+
+
+class _RunGranted(TypedDict):
+    """What it always has."""
+
+    run_id: str
+    acquired: Literal[True]
+    owner_id: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    remaining_ms: int
+    """How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and server
+    need not agree."""
+    runs: int
+    """Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover."""
+    failures: int
+    """Runs that failed before."""
+    replayed: bool
+    """The same request_id had this lock already."""
+
+
+class RunGranted(_RunGranted, total=False):
+    """The run is the caller's until `expires_at`."""
+
+    heartbeat_seconds: int
+    """How often to refresh; missing for a lock of a second."""
+
+
+class _RunSkipped(TypedDict):
+    """What it always has."""
+
+    run_id: str
+    acquired: Literal[False]
+    reason: Literal["already_finished", "locked"]
+    """Why a run was not granted."""
+
+
+class RunSkipped(_RunSkipped, total=False):
+    """The run was not granted. With `locked`, `owner_id` runs it until `expires_at` at least."""
+
+    status: Literal["READY", "FAILED"]
+    """With `already_finished`: how it ended."""
+    result: str
+    """With READY: what was stored; missing if nothing was."""
+    failure_reason: str
+    """With FAILED: why."""
+    owner_id: str
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    retry_after_ms: int
+    """With `locked`: until the lock expires, unless its holder refreshes it."""
+
+
+class _RunRefreshRequest(TypedDict):
+    """What it always has."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class RunRefreshRequest(_RunRefreshRequest, total=False):
+    """See the contract: RunRefreshRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    ttl_seconds: int
+    """How long the lock lasts from now, in whole seconds."""
+    keep_seconds: int
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+    store may keep it longer. The last request of the holder counts."""
+
+
+class RunLock(TypedDict):
+    """The lock of a run, as its holder sees it."""
+
+    run_id: str
+    owner_id: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    remaining_ms: int
+
+
+class _RunReleaseRequest(TypedDict):
+    """What it always has."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class RunReleaseRequest(_RunReleaseRequest, total=False):
+    """See the contract: RunReleaseRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    failure_reason: str
+    """Why the run failed, in up to 1024 bytes. Stored in the document."""
+    keep_seconds: int
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+    store may keep it longer. The last request of the holder counts."""
+
+
+class RunReleased(TypedDict):
+    """See the contract: RunReleased."""
+
+    run_id: str
+    failures: int
+    replayed: bool
+
+
+class _RunFinishRequest(TypedDict):
+    """What it always has."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    status: Literal["READY", "FAILED"]
+    """How an analysis ended. Any other status, or none, is unfinished."""
+
+
+class RunFinishRequest(_RunFinishRequest, total=False):
+    """See the contract: RunFinishRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    result: str
+    """With READY, the result, in up to 32 KiB. Callers that begin the run later get it."""
+    failure_reason: str
+    """Why the run failed, in up to 1024 bytes. Stored in the document."""
+    keep_seconds: int
+    """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+    store may keep it longer. The last request of the holder counts."""
+
+
+class RunFinished(TypedDict):
+    """See the contract: RunFinished."""
+
+    run_id: str
+    status: Literal["READY", "FAILED"]
+    """How an analysis ended. Any other status, or none, is unfinished."""
+    replayed: bool
+
+
+class _Run(TypedDict):
+    """What it always has."""
+
+    run_id: str
+    finished: bool
+    """The status is READY or FAILED."""
+    locked: bool
+    """A caller runs it now."""
+    runs: int
+    failures: int
+
+
+class Run(_Run, total=False):
+    """A run, as every caller of its tenant may see it."""
+
+    status: Literal["READY", "FAILED"]
+    """How it ended; missing if it has not."""
+    owner_id: str
+    """Who runs it, or ran it until the lock expired."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    result: str
+    failure_reason: str
+    """Of the last failed run."""
+    finished_at: str
+    """When it became READY or FAILED."""
+
+
+class _AnalysisLockRequest(TypedDict):
+    """What it always has."""
+
+    request_id: str
+    """The caller's name for this command, the same for every retry."""
+
+
+class AnalysisLockRequest(_AnalysisLockRequest, total=False):
+    """See the contract: AnalysisLockRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    ttl_seconds: int
+    """How long the lock lasts from now, in whole seconds."""
+    max_failures: int
+    """An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound."""
+    fingerprint: str
+    """What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
+    `RUN_DIFFERS`. Left out, nothing is compared."""
+
+
+class _AnalysisGranted(TypedDict):
+    """What it always has."""
+
+    analysis_id: str
+    acquired: Literal[True]
+    owner_id: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    remaining_ms: int
+    """How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and server
+    need not agree."""
+    runs: int
+    """Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover."""
+    failures: int
+    """Runs that failed before."""
+    replayed: bool
+    """The same request_id had this lock already."""
+
+
+class AnalysisGranted(_AnalysisGranted, total=False):
+    """The run is the caller's until `expires_at`."""
+
+    status: str
+    """Of the analysis, if it has one."""
+    heartbeat_seconds: int
+    """How often to refresh; missing for a lock of a second."""
+
+
+class _AnalysisSkipped(TypedDict):
+    """What it always has."""
+
+    analysis_id: str
+    acquired: Literal[False]
+    reason: Literal["already_finished", "locked"]
+    """Why a run was not granted."""
+
+
+class AnalysisSkipped(_AnalysisSkipped, total=False):
+    """The run was not granted. With `locked`, `owner_id` runs the analysis until `expires_at` at least."""
+
+    status: str
+    """Of the analysis, if it has one."""
+    result: str
+    """With READY: the document's result, if it has one."""
+    failure_reason: str
+    """With FAILED: why, if the document says it."""
+    owner_id: str
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    retry_after_ms: int
+    """With `locked`: until the lock expires, unless its holder refreshes it."""
+
+
+class _AnalysisRefreshRequest(TypedDict):
+    """What it always has."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class AnalysisRefreshRequest(_AnalysisRefreshRequest, total=False):
+    """See the contract: AnalysisRefreshRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    ttl_seconds: int
+    """How long the lock lasts from now, in whole seconds."""
+
+
+class AnalysisLock(TypedDict):
+    """The lock of a run, as its holder sees it."""
+
+    analysis_id: str
+    owner_id: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    expires_at: str
+    """ISO 8601, UTC, milliseconds."""
+    remaining_ms: int
+
+
+class _AnalysisReleaseRequest(TypedDict):
+    """What it always has."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class AnalysisReleaseRequest(_AnalysisReleaseRequest, total=False):
+    """See the contract: AnalysisReleaseRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    failure_reason: str
+    """Why the run failed, in up to 1024 bytes. Stored in the document."""
+
+
+class AnalysisReleased(TypedDict):
+    """See the contract: AnalysisReleased."""
+
+    analysis_id: str
+    failures: int
+    replayed: bool
+
+
+class _AnalysisFinishRequest(TypedDict):
+    """What it always has."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    status: Literal["READY", "FAILED"]
+    """How an analysis ended. Any other status, or none, is unfinished."""
+
+
+class AnalysisFinishRequest(_AnalysisFinishRequest, total=False):
+    """See the contract: AnalysisFinishRequest."""
+
+    owner_id: str
+    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
+    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
+    name as a grant returned it."""
+    result: str
+    """With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed."""
+    failure_reason: str
+    """Why the run failed, in up to 1024 bytes. Stored in the document."""
+
+
+class AnalysisFinished(TypedDict):
+    """See the contract: AnalysisFinished."""
+
+    analysis_id: str
+    status: Literal["READY", "FAILED"]
+    """How an analysis ended. Any other status, or none, is unfinished."""
+    replayed: bool
+
+
+class MachineIDLeaseRequest(TypedDict, total=False):
+    """See the contract: MachineIDLeaseRequest."""
+
+    serviceId: str
+    """Names the layout and the namespace. Left out or empty, the service 'default'."""
+    meta: dict[str, str]
+    """Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the server's log, beside
+    the machine IDs, and stored nowhere."""
+    throughputPerMs: int
+    """IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up otherwise,
+    which make 16384 IDs in the default layout."""
+
+
+class MachineIDLease(TypedDict):
+    """The lease of a machine ID, with all that is needed to make IDs under it."""
+
+    id: int
+    """The machine ID."""
+    created: int
+    """The first timestamp of the lease, Unix milliseconds."""
+    expired: int
+    """The first timestamp that is no longer the lease's, Unix milliseconds."""
+    secret: str
+    """Signs the release. Keep it out of logs."""
+    customEpoch: int
+    """The time of the timestamp 0, Unix milliseconds. Never changes."""
+    bitReserve: int
+    """Zero bits at the top of an ID. Never changes."""
+    bitTs: int
+    """Bits of the timestamp. Never changes."""
+    bitId: int
+    """Bits of the machine ID. The highest is 0 in IDs made under a lease."""
+    bitSeq: int
+    """Bits of the sequence. Leases of one caller may differ."""
+
+
+class MachineIDLeases(TypedDict):
+    """See the contract: MachineIDLeases."""
+
+    leases: list["MachineIDLease"]
+
+
+class _MachineIDReleaseRequest(TypedDict):
+    """What it always has."""
+
+    signature: str
+    """HMAC-SHA256 of `id:timestamp`, hexadecimal."""
+    timestamp: int
+    """A time in Unix milliseconds."""
+
+
+class MachineIDReleaseRequest(_MachineIDReleaseRequest, total=False):
+    """See the contract: MachineIDReleaseRequest."""
+
+    serviceId: str
+    """The service that leased it. Left out, the signature tells."""
+
+
+class FenceRequest(TypedDict):
+    """See the contract: FenceRequest."""
+
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+
+
+class FencePassed(TypedDict):
+    """See the contract: FencePassed."""
+
+    tenant_id: str
+    resource: str
+    fencing_token: int
+    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
