@@ -1,0 +1,124 @@
+"""A clock that the test moves, and knowledge of when the client has done all that it does at a time.
+
+All threads of the client have names that begin with "leasehold". Each of them either waits for this clock, or is in a request, or works: then the test waits for it,
+in true time, however long that takes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from leasehold._time import Clock, Signal
+from leasehold._transport import Response, Transport
+
+START = 1_893_456_000.0  # 2030-01-01T00:00:00Z
+STUCK = 60.0  # seconds of true time after which a test that waits for the client gives up
+
+
+class VirtualClock(Clock):
+    def __init__(self, start: float = START) -> None:
+        self._changed = threading.Condition()
+        self._monotonic = 1000.0
+        self._wall = start
+        self._waiting: dict[int, float | None] = {}  # by thread: when it is to go on
+        self.requests = 0  # under way
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def wall(self) -> float:
+        return self._wall
+
+    def wait(self, seconds: float | None, *signals: Signal) -> None:
+        me = threading.get_ident()
+        woken = threading.Event()
+
+        def wake() -> None:
+            with self._changed:
+                self._waiting.pop(me, None)
+                woken.set()
+                self._changed.notify_all()
+
+        with self._changed:
+            end = None if seconds is None else self._monotonic + max(seconds, 0)
+            if end is not None and end <= self._monotonic:
+                return
+            self._waiting[me] = end
+        ends = [s.subscribe(wake) for s in signals]
+        with self._changed:
+            while not woken.is_set() and me in self._waiting:
+                self._changed.wait(STUCK)
+            self._waiting.pop(me, None)
+        for done in ends:
+            done()
+
+    def next_timer(self) -> float | None:
+        """In how many seconds a timer is due."""
+        with self._changed:
+            due = [end for end in self._waiting.values() if end is not None]
+            return max(0.0, min(due) - self._monotonic) if due else None
+
+    def move(self, monotonic: float, wall: float | None = None, *, due: bool = True) -> None:
+        """Move the clocks; timers that are due go on."""
+        with self._changed:
+            self._monotonic += monotonic
+            self._wall += monotonic if wall is None else wall
+            if due:
+                for thread, end in list(self._waiting.items()):
+                    if end is not None and end <= self._monotonic + 1e-9:
+                        del self._waiting[thread]
+                self._changed.notify_all()
+
+    def busy(self) -> list[str]:
+        """The threads of the client that work."""
+        with self._changed:
+            return [
+                t.name for t in threading.enumerate()
+                if t.name.startswith("leasehold") and t.ident not in self._waiting and t.ident not in self._sending]
+
+    _sending: set[int | None] = set()
+
+    def settle(self) -> None:
+        """Wait until the client has done all that it does now, but for requests that are under way."""
+        end = time.monotonic() + STUCK
+        while self.busy():
+            if time.monotonic() > end:
+                raise AssertionError(f"the client does not come to rest: {self.busy()}")
+            time.sleep(0.0002)
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Let so many seconds pass, from timer to timer, or until something is so. Requests must end without the clock."""
+        left = seconds
+        while True:
+            self.settle()
+            if until():
+                return True
+            step = self.next_timer()
+            if step is None or step > left:
+                self.move(left)
+                self.settle()
+                return until()
+            self.move(step)
+            left -= step
+
+    def watch_requests(self) -> mock._patch[Any]:
+        """Count the requests that are under way, whose threads do not work."""
+        clock, send = self, Transport.send
+
+        def counted(transport: Transport, *args: Any, **kwargs: Any) -> Response:
+            me = threading.get_ident()
+            with clock._changed:
+                clock._sending.add(me)
+                clock.requests += 1
+            try:
+                return send(transport, *args, **kwargs)
+            finally:
+                with clock._changed:
+                    clock._sending.discard(me)
+                    clock.requests -= 1
+
+        return mock.patch.object(Transport, "send", counted)
