@@ -6,6 +6,8 @@ in true time, however long that takes.
 
 from __future__ import annotations
 
+import asyncio
+import selectors
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +27,8 @@ class VirtualClock(Clock):
         self._monotonic = 1000.0
         self._wall = start
         self._waiting: dict[int, float | None] = {}  # by thread: when it is to go on
-        self.requests = 0  # under way
+        self._sending: set[int | None] = set()  # threads in a request
+        self._loops: dict[int, asyncio.BaseEventLoop] = {}  # event loops that wait for something to do
 
     def monotonic(self) -> float:
         return self._monotonic
@@ -78,9 +81,34 @@ class VirtualClock(Clock):
         with self._changed:
             return [
                 t.name for t in threading.enumerate()
-                if t.name.startswith("leasehold") and t.ident not in self._waiting and t.ident not in self._sending]
+                if t.name.startswith("leasehold") and t.ident not in self._waiting and t.ident not in self._sending
+                and not (t.ident in self._loops and not self._loops[t.ident]._ready)]  # type: ignore[attr-defined]
 
-    _sending: set[int | None] = set()
+    def requests(self) -> set[int | None]:
+        """The threads whose requests are under way."""
+        with self._changed:
+            return set(self._sending)
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """An event loop whose rest this clock knows of. Its timers are of true time: the client uses none."""
+        clock = self
+        selector = selectors.DefaultSelector()
+        select = selector.select
+
+        def watched(timeout: float | None = None) -> Any:
+            me = threading.get_ident()
+            if timeout is None or timeout > 0:
+                with clock._changed:
+                    clock._loops[me] = loop
+            try:
+                return select(timeout)
+            finally:
+                with clock._changed:
+                    clock._loops.pop(me, None)
+
+        selector.select = watched  # type: ignore[assignment]
+        loop = asyncio.SelectorEventLoop(selector)
+        return loop
 
     def settle(self) -> None:
         """Wait until the client has done all that it does now, but for requests that are under way."""
@@ -113,12 +141,10 @@ class VirtualClock(Clock):
             me = threading.get_ident()
             with clock._changed:
                 clock._sending.add(me)
-                clock.requests += 1
             try:
                 return send(transport, *args, **kwargs)
             finally:
                 with clock._changed:
                     clock._sending.discard(me)
-                    clock.requests -= 1
 
         return mock.patch.object(Transport, "send", counted)

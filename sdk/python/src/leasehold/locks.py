@@ -915,6 +915,10 @@ class _Base:
         if err is not None:
             raise _again(err)
 
+    async def release_async(self, timeout: float | None = None) -> None:
+        """:meth:`release` without blocking the event loop. If the task is cancelled, the release goes on."""
+        await _in_thread(lambda _: self.release(timeout), lambda _: None)
+
     # The rest is called by this module.
 
     def _served(self) -> Moment:

@@ -438,7 +438,7 @@ class _Run:
         while True:
             seconds = min(each, max(0.01, end - self.clock.monotonic()))
             try:
-                got: Any = bounded(self.clock, seconds, lambda abort: do(seconds, abort), cancel=cancel)
+                got: Any = bounded(self.clock, seconds, functools.partial(do, seconds), cancel=cancel)
                 return got
             except (ApiError, TransportError, InvalidResponseError) as err:
                 pause = WAITS.delay(retry)

@@ -1,0 +1,494 @@
+"""The conformance scripts of contracts/conformance, which every client library runs, by a runner in Python: once with the blocking calls, and once with asyncio.
+
+The player, which is a Go program, judges. LEASEHOLD_PLAYER is its path; without it the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import threading
+import time
+import unittest
+import urllib.request
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import leasehold
+from leasehold import _outcome, ids
+from leasehold._call import Cancelled
+from leasehold._time import Signal
+from leasehold.codes import LockDelayed, LockHeld, LockQueueFull
+from leasehold.machineids import ClockBackwardError, ConfigurationError, Generator, TimeRangeError
+from leasehold.once import RunLock, run, run_async
+
+from virtual import STUCK, VirtualClock
+
+Step = dict[str, Any]
+
+
+class WorkError(Exception):
+    """The failure of a work, as the script says."""
+
+
+def exchange(method: str, url: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=2 * STUCK) as r:
+        return json.loads(r.read())
+
+
+class Call:
+    """An operation that the program asked of the client."""
+
+    def __init__(self, runner: Runner, step: Step) -> None:
+        self.runner, self.step, self.options = runner, step, step.get("options", {})
+        self.cancelled = Signal()
+        self.begun: dict[str, Any] | None = None
+        self.lock: Any = None  # whose loss can be told
+        self.back = Signal()  # the work is to return
+        self.returned: Step = {}
+        self.value: dict[str, Any] = {}
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        self.handle: Any = None
+        self.task: asyncio.Task[Any] | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.thread = threading.Thread(target=self._run, name=f"leasehold call {step['as']}", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def cancel(self) -> None:
+        if self.loop is not None and self.task is not None and not self.done.is_set():
+            try:
+                self.loop.call_soon_threadsafe(self.task.cancel)
+            except RuntimeError:
+                pass  # it has ended meanwhile
+        self.cancelled.set(Cancelled())
+        if self.runner.asynchronous:
+            return
+        self.back.set()
+
+    def _run(self) -> None:
+        try:
+            if self.runner.asynchronous:
+                self.loop = self.runner.clock.loop()
+                try:
+                    self.task = self.loop.create_task(self._do_async())
+                    self.loop.run_until_complete(self.task)
+                finally:
+                    self.loop.close()
+            else:
+                self._do()
+        except BaseException as err:  # it is judged by the player
+            self.error = err
+        self.done.set()
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("ttl", "wait", "shared", "permits", "fair", "max_waiting", "replace", "lock_delay", "max_hold", "metadata")
+        return {n: self.options[n] for n in names if n in self.options}
+
+    def _lock_value(self, lock: leasehold.Lock) -> dict[str, Any]:
+        return {"key": lock.key, "token": lock.token, "permit": lock.permit}
+
+    def _acquisition(self) -> leasehold.Acquisition[Any]:
+        locks, s = self.runner.locks, self.step
+        if s["call"] == "acquire_all":
+            return locks.acquire_all(s["keys"], **self._settings())
+        settings = self._settings()
+        if s["call"] == "try":
+            settings.pop("wait", None)
+            return locks.try_acquire(s["key"], **settings)
+        return locks.acquire(s["key"], **settings)
+
+    def _obtained(self, lock: Any) -> None:
+        self.handle = self.lock = lock
+        self.value = {"tokens": dict(lock.tokens)} if isinstance(lock, leasehold.LockSet) else self._lock_value(lock)
+
+    def _worked(self) -> str:
+        if "error" in self.returned:
+            raise WorkError(self.returned["error"])
+        return str(self.returned.get("value", ""))
+
+    def _begin(self, lock: Any, value: dict[str, Any]) -> None:
+        self.lock, self.begun = lock, value
+
+    def _work(self) -> str:
+        while not self.back.is_set():
+            self.runner.clock.wait(None, self.back)
+        return self._worked()
+
+    async def _work_async(self) -> str:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def finish() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        def back() -> None:
+            loop.call_soon_threadsafe(finish)
+
+        end = self.back.subscribe(back)
+        try:
+            await future
+        finally:
+            end()
+        return self._worked()
+
+    def _run_settings(self) -> dict[str, Any]:
+        return {
+            "owner": self.runner.client_of.get("owner", ""), "clock": self.runner.clock,
+            **{n: self.options[n] for n in ("ttl", "heartbeat", "wait", "max_failures", "fingerprint") if n in self.options},
+        }
+
+    def _outcome(self, o: Any) -> None:
+        self.value = {"status": o.status, "result": o.result, "token": o.token, "retry_after_ms": round(o.retry_after * 1000)}
+
+    def _do(self) -> None:
+        s, r = self.step, self.runner
+        op = s["call"]
+        if op in ("acquire", "try", "acquire_all"):
+            self._obtained(self._acquisition()._hold(False, self.cancelled))
+        elif op == "do":
+            a = self._acquisition()
+            hold = a._hold
+            a._hold = lambda working, cancel: hold(working, self.cancelled)
+            with a as lock:
+                self._begin(lock, self._lock_value(lock))
+                self.value = {"result": self._work()}
+        elif op == "take":
+            o = {n: self.options[n] for n in ("limit", "window", "wait", "max_waiting", "metadata") if n in self.options}
+            rate: dict[str, Any] = {"poll": 2.0, "wait": None, "max_waiting": 0, "metadata": None, **o}
+            self.value = {"token": r.locks._take(r.locks._rate(key=s["key"], **rate), self.cancelled)}
+        elif op == "release":
+            r.calls[s["of"]].handle.release()
+        elif op == "once":
+
+            def work(lock: RunLock) -> str:
+                self._begin(lock, {"token": lock.token})
+                return self._work()
+
+            self._outcome(run(r.runs, s["key"], work, **self._run_settings()))
+        else:
+            self._make_ids()
+
+    async def _do_async(self) -> None:
+        s, r = self.step, self.runner
+        op = s["call"]
+        if op in ("acquire", "try", "acquire_all"):
+            self._obtained(await self._acquisition().hold_async())
+        elif op == "do":
+            async with self._acquisition() as lock:
+                self._begin(lock, self._lock_value(lock))
+                self.value = {"result": await self._work_async()}
+        elif op == "take":
+            o = {n: self.options[n] for n in ("limit", "window", "wait", "max_waiting", "metadata") if n in self.options}
+            self.value = {"token": await r.locks.take_async(s["key"], **o)}
+        elif op == "release":
+            await r.calls[s["of"]].handle.release_async()
+        elif op == "once":
+
+            async def work(lock: RunLock) -> str:
+                self._begin(lock, {"token": lock.token})
+                return await self._work_async()
+
+            try:
+                self._outcome(await run_async(r.runs, s["key"], work, **self._run_settings()))
+            except asyncio.CancelledError:
+                self.value = {"status": "stopped"}
+        else:
+            self._make_ids()
+
+    def _make_ids(self) -> None:
+        s, r = self.step, self.runner
+        if s["call"] == "generator":
+            o = self.options
+            self.handle = Generator(
+                r.client.machine_ids(), service=o.get("service", ""), throughput_per_ms=o.get("throughput_per_ms", 256),
+                fallback=not o.get("no_fallback", False), max_backward_ms=o.get("max_backward_ms", 5000), clock=r.clock)
+            r.generators.append(self.handle)
+        elif s["call"] == "next":
+            g: Generator = r.calls[s["of"]].handle
+            made = g.next_ids(s.get("count", 1))
+
+            def parts(number: int) -> dict[str, Any]:
+                p = g.layout.decode(number)
+                return {"id": ids.format_id(number), "time_ms": p.unix_ms, "machine_id": p.machine_id, "sequence": p.sequence, "fallback": p.fallback}
+
+            self.value = {
+                "count": len(made), "ascending": all(a < b for a, b in zip(made, made[1:])), "first": parts(made[0]), "last": parts(made[-1]),
+            }
+        elif s["call"] == "close":
+            r.calls[s["of"]].handle.close()
+        else:
+            raise AssertionError(f"there is no operation {s['call']}")
+
+
+def describe(err: BaseException, cancelled: bool) -> dict[str, Any]:
+    """What an error is: its class, and the code if it has one."""
+    said = err
+    while not isinstance(said, leasehold.ApiError) and said.__cause__ is not None:
+        said = said.__cause__
+    d: dict[str, Any] = {"class": "unavailable", "text": f"{type(err).__name__}: {err}"}
+    if isinstance(said, leasehold.ApiError):
+        d.update(code=said.code, field=said.field, owner=said.owner_id, retry_after_ms=round(said.retry_after * 1000))
+    if isinstance(err, leasehold.MaxHoldExceeded):
+        d.update({"class": "lost", "code": "MAX_HOLD"})
+    elif isinstance(err, leasehold.LockLost):
+        d["class"] = "lost"
+    elif isinstance(err, leasehold.NotReleasedError):
+        d["class"] = "not_released"
+    elif isinstance(err, (asyncio.CancelledError, Cancelled)) or cancelled and isinstance(err, leasehold.ClosedError):
+        d["class"] = "cancelled"
+    elif isinstance(err, (LockHeld, LockDelayed, LockQueueFull)):
+        d["class"] = "held"
+    elif isinstance(err, leasehold.InvalidSettingError):
+        d["class"] = "invalid"
+    elif isinstance(err, WorkError):
+        d["class"] = "failed"
+    elif isinstance(err, (ClockBackwardError, TimeRangeError)):
+        d["class"] = "clock"
+    elif _outcome.rejected(said) or isinstance(err, ConfigurationError) or isinstance(err.__cause__, ConfigurationError):
+        d["class"] = "rejected"
+    return d
+
+
+class Runner:
+    """One run of one script."""
+
+    def __init__(self, player: str, script: dict[str, Any], start: str, asynchronous: bool) -> None:
+        self.asynchronous = asynchronous
+        self.script, self.client_of = script, script.get("client", {})
+        made = exchange("POST", player + "/runs", {"script": script["name"]})
+        self.url = made["run"]
+        self.clock = VirtualClock(datetime.fromisoformat(start.replace("Z", "+00:00")).timestamp())
+        self.began = self.clock.wall()
+        self.passed = 0.0  # since the start of the script
+        c = self.client_of
+        self.client = leasehold.Client(made["base_url"], token=c.get("token") or None, clock=self.clock)
+        self.locks = self.client.locks(c.get("tenant", "default"), owner=c.get("owner", ""), ttl=c.get("ttl_seconds", 30))
+        self.runs = self.client.runs(c.get("tenant", "default"))
+        self.calls: dict[str, Call] = {}
+        self.generators: list[Generator] = []
+        self.kept: set[int | None] = set()  # requests whose answer the player keeps
+        self.repeats: dict[str, Step] = {}
+
+    def under_way(self) -> set[int | None]:
+        return self.clock.requests() - self.kept
+
+    def settle(self) -> bool:
+        """Wait until the client rests. True if a request is under way that no repeated step answers."""
+        end = time.monotonic() + STUCK
+        while True:
+            self.clock.settle()
+            self.kept &= self.clock.requests()
+            open_ = self.under_way()
+            if not open_:
+                return False
+            if not self.repeats or exchange("GET", self.url + "?arrival=0.05")["waiting"]:
+                return True
+            if any(r.get("fault") == "hang" for r in self.repeats.values()):
+                self.kept |= open_
+            assert time.monotonic() < end, "a request that repeats gets no answer"
+
+    def let_pass(self, seconds: float, until: Callable[[], bool]) -> bool:
+        """Move the clock from timer to timer, until something is so, a request is under way, or the time is over."""
+        left = seconds
+        while True:
+            asked = self.settle()
+            if until() or asked:
+                return until()
+            step = self.clock.next_timer()
+            if step is None or step > left + 1e-9:
+                self.clock.move(left)
+                self.passed += left
+                self.settle()
+                return until()
+            self.clock.move(step)
+            self.passed += step
+            left -= step
+
+    def time_of(self, s: Step) -> float:
+        if "before" in s:
+            return max(0.0, float(s["before"]) - self.passed - 1e-6)
+        return float(s.get("within", 0.0))
+
+    def wait(self, s: Step, until: Callable[[], bool]) -> bool:
+        self.settle()
+        return until() or self.time_of(s) > 0 and self.let_pass(self.time_of(s), until)
+
+    def observe(self, s: Step) -> dict[str, Any]:
+        """The runner's part of a step."""
+        if "call" in s:
+            call = self.calls[s["as"]] = Call(self, s)
+            call.start()
+        elif "request" in s:
+            if "repeat" not in s:
+                self.wait(s, lambda: bool(self.under_way()))
+        elif "result" in s:
+            call = self.calls[s["result"]]
+            if not self.wait(s, call.done.is_set):
+                return {"error": {"class": "pending", "text": "the call has not ended"}}
+            if call.error is not None:
+                return {"error": describe(call.error, call.cancelled.is_set())}
+            return {"value": call.value}
+        elif "began" in s:
+            call = self.calls[s["began"]]
+            if not self.wait(s, lambda: call.begun is not None):
+                return {"error": {"class": "failed", "text": "its work has not begun"}}
+            return {"value": call.begun}
+        elif "return" in s:
+            call = self.calls[s["return"]]
+            call.returned = s
+            call.back.set()
+        elif "held" in s or "lost" in s:
+            lock = self.calls[s.get("held") or s["lost"]].lock
+
+            def told() -> bool:
+                return lock is not None and threading.Event.is_set(lock.lost)  # without looking at the clocks
+
+            if "held" in s:
+                self.settle()
+            else:
+                self.wait(s, told)
+            d: dict[str, Any] = {"lost": told()}
+            if told():
+                d.update({k: v for k, v in describe(lock._cause, False).items() if k == "code"})
+            return d
+        elif "cancel" in s:
+            self.calls[s["cancel"]].cancel()
+        elif "pass" in s:
+            self.let_pass(float(s["pass"]), lambda: False)
+        elif "freeze" in s:
+            self.passed += float(s["freeze"])
+            self.settle()
+            self.clock.move(0.0 if s.get("clocks") == "wall" else float(s["freeze"]), float(s["freeze"]))
+        elif "set" in s:
+            self.settle()
+            self.clock.move(0.0, float(s["set"]))
+        return {}
+
+    def step(self, i: int, s: Step) -> list[str]:
+        observed = self.observe(s)
+        self.settle()
+        if "pass" in s and self.under_way():
+            exchange("GET", self.url + "?arrival=20")  # what is under way and not asked for must be seen by the player
+        before = self.clock.requests()
+        verdict = exchange("POST", f"{self.url}/steps/{i}", observed)
+        if not verdict["ok"]:
+            return list(verdict["failures"]) or ["the player says no"]
+        if "request" in s:
+            if "repeat" in s:
+                self.repeats[s["repeat"]] = s
+            elif s.get("fault") == "hang" or "hold" in s:
+                self.kept |= before
+            else:
+                self.gone(before - self.kept)
+        elif "deliver" in s:
+            kept, self.kept = self.kept, set()
+            self.gone(kept)
+        elif "stop" in s:
+            self.repeats.pop(s["stop"], None)
+        self.settle()
+        return []
+
+    def gone(self, requests: set[int | None]) -> None:
+        """Wait until requests that were answered are under way no more."""
+        end = time.monotonic() + STUCK
+        while requests & self.clock.requests():
+            assert time.monotonic() < end, "the client does not take the answer"
+            time.sleep(0.0002)
+
+    def run(self) -> list[str]:
+        failures: list[str] = []
+        with self.clock.watch_requests():
+            try:
+                for i, s in enumerate(self.script["steps"]):
+                    failures = self.step(i, s)
+                    if failures:
+                        break
+            finally:
+                end = exchange("POST", self.url + "/end", {})
+                self.leave()
+        return failures or ([] if end["passed"] else list(end["failures"]))
+
+    def leave(self) -> None:
+        """Let everything end that a failed run has left: the clock runs on until no thread is left."""
+        for call in self.calls.values():
+            call.returned = {"error": "the run is over"}
+            call.back.set()
+            call.cancel()
+            if call.lock is not None and hasattr(call.lock, "_renewing"):
+                call.lock._renewing.set()
+                call.lock._watching.set()
+        for g in self.generators:
+            with g._mutex:
+                g._closed, g._held = True, []
+            g._stopped.set()
+        end = time.monotonic() + STUCK
+        while [t for t in threading.enumerate() if t.name.startswith("leasehold")]:
+            assert time.monotonic() < end, [t.name for t in threading.enumerate()]
+            step = self.clock.next_timer()
+            if not self.clock.busy() and step is not None:
+                self.clock.move(step)
+            time.sleep(0.0002)
+
+
+class Conformance(unittest.TestCase):
+    process: subprocess.Popen[str]
+    player: str
+    scripts: dict[str, Any]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        path = os.environ.get("LEASEHOLD_PLAYER")
+        if not path:
+            raise unittest.SkipTest("LEASEHOLD_PLAYER is not set: go build -o player ./contracts/conformance/player")
+        logging.getLogger("leasehold.machineids").setLevel(logging.CRITICAL)
+        cls.process = subprocess.Popen([path, "-stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert cls.process.stdout is not None
+        cls.player = cls.process.stdout.readline().strip()
+        cls.scripts = exchange("GET", cls.player + "/scripts")
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        assert cls.process.stdin is not None and cls.process.stdout is not None
+        cls.process.stdin.close()
+        cls.process.wait(STUCK)
+        cls.process.stdout.close()
+
+    def play(self, asynchronous: bool, skip: Callable[[dict[str, Any]], bool] = lambda s: False) -> None:
+        only = os.environ.get("LEASEHOLD_SCRIPT")
+        ran = 0
+        for script in self.scripts["scripts"]:
+            if only and script["name"] != only or skip(script):
+                continue
+            with self.subTest(script["name"]):
+                failures = Runner(self.player, script, self.scripts["start"], asynchronous).run()
+                self.assertEqual(failures, [], script["proves"])
+            ran += 1
+        self.assertGreater(ran, 0)
+
+    def test_blocking(self) -> None:
+        # Nothing cancels a blocking run but an exception in its own thread.
+        self.play(False, lambda s: s["area"] == "once" and any("cancel" in step for step in s["steps"]))
+
+    def test_asyncio(self) -> None:
+        self.play(True)
+
+    def test_a_wrong_client_fails(self) -> None:
+        """The runner tells the player what it observed: a client with another owner is found out."""
+        script = next(s for s in self.scripts["scripts"] if s["name"] == "lock-hold-renew-release")
+        wrong = {**script, "client": {**script["client"], "owner": "another"}}
+        failures = Runner(self.player, wrong, self.scripts["start"], False).run()
+        self.assertTrue(any("owner_id" in f for f in failures), failures)
+
+
+if __name__ == "__main__":
+    unittest.main()
