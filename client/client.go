@@ -15,7 +15,8 @@
 // # Retries
 //
 // A request whose response was lost, or that the server could not complete (UNAVAILABLE, DEADLINE_EXCEEDED), is sent again with
-// the same request_id until the context ends or the tries are used up. Retries are idempotent: a command takes effect once.
+// the same request_id until the context ends or the tries are used up, and not before the time that the server asks for, or a proxy before it; if
+// that is longer than 10 s, it is not sent again ([contracts.RetryAfter]). Retries are idempotent: a command takes effect once.
 // [MachineIDs] sends each request once, because the generator of IDs retries by itself. A lock command that ends without a
 // response all the same is an [UnknownOutcomeError], which names its request_id.
 package client

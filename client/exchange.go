@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -51,7 +52,8 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			return got, e, err
 		}
 		e.unknown = unknown && !neverDone(err) || e.unknown && !lease.Settles(err)
-		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
+		after := contracts.RetryAfter(err)
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || after > waits.Max || backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
 			return none, e, err
 		}
 	}
@@ -164,8 +166,8 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 			c.name, w.Status)
 	default:
 		// A proxy in between, or another server altogether.
-		return w.StatusCode >= http.StatusInternalServerError,
-			fmt.Errorf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)
+		text := fmt.Sprintf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)
+		return w.StatusCode >= http.StatusInternalServerError, &foreign{text, retryAfter(w.Header)}
 	}
 }
 
@@ -180,5 +182,37 @@ func (c *Client) problem(w *http.Response, content []byte) error {
 	if e.RequestID == "" {
 		e.RequestID = w.Header.Get("X-Request-Id")
 	}
+	if e.RetryAfter == 0 {
+		e.RetryAfter = retryAfter(w.Header)
+	}
 	return e
+}
+
+// foreign is a response of something else than a Leasehold server.
+type foreign struct {
+	text  string
+	after time.Duration
+}
+
+func (e *foreign) Error() string { return e.text }
+
+// RetryAfter is for [contracts.RetryAfter].
+func (e *foreign) RetryAfter() time.Duration { return e.after }
+
+// retryAfter is the time of the header Retry-After, a day at most: seconds, or a date, which is compared with the response's own. 0 is none.
+func retryAfter(h http.Header) time.Duration {
+	const most = 24 * time.Hour
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return min(most, time.Duration(seconds)*time.Second) //nolint:gosec // 31 bits
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return max(0, min(most, at.Sub(now)))
 }

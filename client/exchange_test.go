@@ -32,6 +32,7 @@ type answer struct {
 	contentType, body string
 	lost              error // instead of an answer
 	cut               error // after the body
+	header            http.Header
 }
 
 func reply(status int, contentType, body string) answer {
@@ -70,9 +71,13 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.cut != nil {
 		content = io.MultiReader(content, iotest.ErrReader(a.cut))
 	}
+	header := a.header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", a.contentType)
 	return &http.Response{
-		StatusCode: a.status, Status: fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)),
-		Header: http.Header{"Content-Type": {a.contentType}}, Body: io.NopCloser(content),
+		StatusCode: a.status, Status: fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)), Header: header, Body: io.NopCloser(content),
 	}, nil
 }
 
@@ -494,6 +499,54 @@ func TestWaits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRetryAfter: a request is not sent again before the time that the server asks for, or a proxy before it; if that is too long it is the caller's to
+// wait, who learns it from the error.
+func TestRetryAfter(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name, header string
+		inBody       int64 // ms; -1 for an answer that is not the server's
+		want         time.Duration
+		tries        int
+	}{
+		{"seconds of a proxy", "3", -1, 3 * time.Second, 4},
+		{"seconds of a server", "3", 0, 3 * time.Second, 4},
+		{"the body is finer than the header", "3", 2500, 2500 * time.Millisecond, 4},
+		{"at the bound", "10", -1, 10 * time.Second, 4},
+		{"beyond the bound", "11", -1, 11 * time.Second, 1},
+		{"far beyond", "2147483647", -1, day, 1},
+		{"a date", "Tue, 01 Jan 2030 00:00:05 GMT", -1, 5 * time.Second, 4},
+		{"a date that has passed", "Mon, 31 Dec 2029 00:00:05 GMT", -1, 0, 4},
+		{"a date far ahead", "Tue, 01 Jan 2130 00:00:05 GMT", -1, day, 1},
+		{"none", "", -1, 0, 4},
+		{"what is no time", "-5", -1, 0, 4},
+		{"nor this", "soon", 0, 0, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := reply(503, "text/html", "<html>")
+				if c.inBody >= 0 {
+					a = reply(503, "application/problem+json", fmt.Sprintf(`{"code":"UNAVAILABLE","status":503,"retryable":true,"retry_after_ms":%d}`, c.inBody))
+				}
+				a.header = http.Header{"Retry-After": {c.header}, "Date": {"Tue, 01 Jan 2030 00:00:00 GMT"}}
+				w := &wire{answer: always(a)}
+				_, err := over(t, w, client.Options{}).Get(t.Context(), "acme", "deploy")
+				if got := contracts.RetryAfter(err); err == nil || got != c.want {
+					t.Errorf("%v, which asks for %v, want %v", err, got, c.want)
+				}
+				if len(w.sent) != c.tries {
+					t.Fatalf("%d tries, want %d", len(w.sent), c.tries)
+				}
+				for i := 1; i < len(w.sent); i++ {
+					if waited := w.sent[i].at.Sub(w.sent[i-1].at); waited < c.want || waited > max(c.want, 800*time.Millisecond) {
+						t.Errorf("try %d came after %v, want %v", i+1, waited, c.want)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestCancelledWait: a context that ends while the client waits ends the call at once, with the last error.

@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -60,6 +61,21 @@ func (e *Error) Error() string {
 func (e *Error) Is(target error) bool {
 	c, ok := target.(Code)
 	return ok && c == e.Code
+}
+
+// RetryAfter is how long the server, or what stands before it, asks to wait before the same request is sent again; 0 if it does not say. That is the
+// time of an [*Error], and of any other error that has a method RetryAfter.
+func RetryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
+		return e.RetryAfter
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err); ok {
+		return e.RetryAfter()
+	}
+	return 0
 }
 
 // Unwrap returns the cause, nil if there is none.

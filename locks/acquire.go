@@ -184,7 +184,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			return t.asked, t.got, t.err
 		}
 		took := t.asked.Until(c.o.clock())
-		pause := max(waits.Delay(failed), retryAfter(t.err))
+		pause := max(waits.Delay(failed), contracts.RetryAfter(t.err))
 		switch {
 		case a.held(t.err):
 			if a.o.NoWait {
@@ -194,7 +194,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 				polls = fewPolls
 			}
 			if pause = 0; polls > 0 || a.left(waiting) == 0 || t.wait > 0 && took < t.wait/2 { // the provider does not wait as it is asked to
-				pause = a.pause(retryAfter(t.err))
+				pause = a.pause(contracts.RetryAfter(t.err))
 			}
 			c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
 			if !a.turn(waiting) || backoff.Sleep(waiting, pause) != nil {
@@ -206,7 +206,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			}
 			continue
 		case t.wait > 0 && a.held(before) && errors.Is(t.err, contracts.CodeInvalidArgument): // it cannot wait: without that it said that the lock is held
-			polls, pause = math.MaxInt, a.pause(retryAfter(before))
+			polls, pause = math.MaxInt, a.pause(contracts.RetryAfter(before))
 		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
 			failed++
@@ -223,7 +223,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		}
 		if failed > 0 {
 			left := c.o.clock().Until(since.Add(c.o.RetryFor))
-			if left <= 0 || retryAfter(t.err) > left {
+			if left <= 0 || contracts.RetryAfter(t.err) > left {
 				return t.asked, t.got, t.err
 			}
 			pause = min(pause, left)
@@ -349,7 +349,7 @@ func (c *Client) abandon(a *acquisition) {
 			case lease.Settles(err):
 				err = nil // another has it, or the lease has ended
 			}
-			if err == nil || lease.Rejected(err) || waits.Sleep(ctx, retry) != nil {
+			if err == nil || lease.Rejected(err) || pause(ctx, retry, err) != nil {
 				c.abandoned(a.key, got.FencingToken, err)
 				return
 			}
@@ -375,10 +375,19 @@ func (c *Client) free(ctx context.Context, p Provider, key string, got contracts
 		if lease.Gone(err) {
 			return nil
 		}
-		if err == nil || lease.Rejected(err) || waits.Sleep(ctx, retry) != nil {
+		if err == nil || lease.Rejected(err) || pause(ctx, retry, err) != nil {
 			return err
 		}
 	}
+}
+
+// pause waits before a retry, as long as the provider asks for; but not for more than a third of the time that is left, as it may come too late then.
+func pause(ctx context.Context, retry int, err error) error {
+	after := contracts.RetryAfter(err)
+	if end, ok := ctx.Deadline(); ok {
+		after = min(after, time.Until(end)/3)
+	}
+	return backoff.Sleep(ctx, max(waits.Delay(retry), after))
 }
 
 // release is one try.

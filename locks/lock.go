@@ -241,7 +241,7 @@ func (l *Lock) renewals(due term.Moment) {
 		}
 		l.term.Failed(err)
 		l.client.events.emit(Event{What: RenewalFailed, Key: l.key, Token: l.token, Err: err})
-		due = clock().Add(max(waits.Delay(failed), min(retryAfter(err), l.term.Left()/3)))
+		due = clock().Add(max(waits.Delay(failed), min(contracts.RetryAfter(err), l.term.Left()/3)))
 		failed++
 	}
 }
@@ -355,7 +355,8 @@ func (l *Lock) tryRelease() error {
 			return fmt.Errorf("%w: %w", ErrNotReleased, err)
 		}
 		last = err
-		time.Sleep(min(waits.Delay(retry), max(l.left(), 0)))
+		left = max(l.left(), 0)
+		time.Sleep(min(max(waits.Delay(retry), min(contracts.RetryAfter(err), left/3)), left))
 	}
 }
 

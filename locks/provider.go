@@ -2,7 +2,6 @@ package locks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,15 +28,6 @@ type Provider interface {
 
 	// Get reads a lock. The error NOT_FOUND means that there is no record of it.
 	Get(ctx context.Context, key string) (contracts.Lock, error)
-}
-
-// retryAfter is how long a provider asks to wait; 0 if it does not say.
-func retryAfter(err error) time.Duration {
-	e, _ := errors.AsType[*contracts.Error](err)
-	if e == nil {
-		return 0
-	}
-	return e.RetryAfter
 }
 
 // bounded is one request with a time of its own. It returns in that time, also if the request does not.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -47,7 +48,7 @@ func (r *run) beat(ctx context.Context, t *term.Term, due term.Moment) {
 		default:
 			t.Failed(err)
 			r.Warn(fmt.Errorf("refresh the lock of analysis %q, to be tried again: %w", r.id, err))
-			due = r.clock().Add(waits.Delay(failed))
+			due = r.clock().Add(max(waits.Delay(failed), min(contracts.RetryAfter(err), t.Left()/3)))
 			failed++
 		}
 	}

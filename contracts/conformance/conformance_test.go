@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestPlayerOverHTTP: a runner of another language sees a run from its beginning to the verdict.
+// TestPlayerOverHTTP: a runner of another language sees a run from its beginning to the outcome.
 func TestPlayerOverHTTP(t *testing.T) {
 	p, err := conformance.NewPlayer()
 	if err != nil {
@@ -103,7 +103,7 @@ func TestPlayerOverHTTP(t *testing.T) {
 				}
 			}
 			if got := send(t, http.MethodPost, run.Run+"/end", ""); got != c.want {
-				t.Errorf("the verdict is\n%s, want\n%s", got, c.want)
+				t.Errorf("the outcome is\n%s, want\n%s", got, c.want)
 			}
 			<-answered
 		})

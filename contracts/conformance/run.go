@@ -72,21 +72,36 @@ func (r *Run) arrive(e *exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.repeats {
-		if s.Request != e.request.method+" "+e.request.path {
-			continue
+		if r.again(s, e) {
+			return
 		}
-		d, differs := r.decide(s, e)
-		for _, what := range differs {
-			r.failures = append(r.failures, fmt.Sprintf("a request of %q: %s", s.Repeat, what))
-		}
-		if len(differs) == 0 && d.fault != Hang {
-			e.given <- d
-		}
-		return
 	}
 	r.waiting = append(r.waiting, e)
 	close(r.arrived)
 	r.arrived = make(chan struct{})
+}
+
+// again treats a request that repeats, if it is one of this step. It is called with r.mu held.
+func (r *Run) again(s *Step, e *exchange) bool {
+	if s.Request != e.request.method+" "+e.request.path {
+		return false
+	}
+	d, differs := r.decide(s, e)
+	for _, what := range differs {
+		r.failures = append(r.failures, fmt.Sprintf("a request of %q: %s", s.Repeat, what))
+	}
+	if len(differs) == 0 && d.fault != Hang {
+		e.given <- d
+	}
+	return true
+}
+
+// repeat lets requests of a step come, those that wait already included.
+func (r *Run) repeat(s *Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.repeats[s.Repeat] = s
+	r.waiting = slices.DeleteFunc(r.waiting, func(e *exchange) bool { return r.again(s, e) })
 }
 
 const maxRequest = 1 << 20
@@ -186,9 +201,7 @@ func (r *Run) Step(ctx context.Context, i int, o Observed) error {
 	switch s.Kind() {
 	case "request":
 		if s.Repeat != "" {
-			r.mu.Lock()
-			r.repeats[s.Repeat] = s
-			r.mu.Unlock()
+			r.repeat(s)
 			return nil
 		}
 		if err := r.Arrival(ctx); err != nil {
@@ -370,14 +383,14 @@ func (r *Run) fail(i int, whats ...string) error {
 	return errors.Join(errs...)
 }
 
-// Verdict is how a run ended.
-type Verdict struct {
+// Outcome is how a run ended.
+type Outcome struct {
 	Passed   bool     `json:"passed"`
 	Failures []string `json:"failures"` // in what the client's behaviour was not that of the script
 }
 
 // End ends the run: requests that wait get no answer. A script of which not all steps were taken has failed, as has one with a request too many.
-func (r *Run) End() Verdict {
+func (r *Run) End() Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -391,5 +404,5 @@ func (r *Run) End() Verdict {
 		}
 		close(r.over)
 	}
-	return Verdict{Passed: len(r.failures) == 0, Failures: append([]string{}, slices.Clone(r.failures)...)}
+	return Outcome{Passed: len(r.failures) == 0, Failures: append([]string{}, slices.Clone(r.failures)...)}
 }

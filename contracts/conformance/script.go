@@ -6,7 +6,7 @@
 //	the program with the client            the player
 //	  call: acquire         ────────▶       request: it must be this one
 //	  pass: 10 s            ◀────────       answer, or a fault
-//	  lost, result          ────────▶       verdict
+//	  lost, result          ────────▶       outcome
 //
 // README.md says how to run them from another language; `go run ./contracts/conformance/player` serves them over HTTP. In Go, a [Run] is used
 // without a network.

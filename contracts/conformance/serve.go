@@ -26,9 +26,9 @@ type Player struct {
 	runs []*Run
 }
 
-// Patience is how long a step waits for its request in true time, unless the runner says otherwise. It bounds how long a client that sends nothing
+// StepTimeout is how long a step waits for its request in true time, unless the runner says otherwise. It bounds how long a client that sends nothing
 // takes to fail; it is not part of any script.
-const Patience = 30 * time.Second
+const StepTimeout = 30 * time.Second
 
 // NewPlayer returns a player of all scripts.
 func NewPlayer() (*Player, error) {
@@ -132,7 +132,7 @@ func (p *Player) step(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(q.Context(), Patience)
+	ctx, cancel := context.WithTimeout(q.Context(), StepTimeout)
 	defer cancel()
 	failures := []string{}
 	if err := r.Step(ctx, i, o); err != nil {

@@ -80,7 +80,7 @@ func Run(t *testing.T, area conformance.Area, open func(*testing.T, Env) Program
 }
 
 // Play runs one script. meddle stands between the client and the player, and may make the client a faulty one; nil leaves it alone.
-func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Program, meddle func(http.RoundTripper) http.RoundTripper) (v conformance.Verdict) {
+func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Program, meddle func(http.RoundTripper) http.RoundTripper) (v conformance.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(conformance.Start))
@@ -102,7 +102,7 @@ func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Progra
 		}()
 		for i := range s.Steps {
 			if err := p.step(t.Context(), i); err != nil {
-				break // it is in the verdict
+				break // it is in the outcome
 			}
 		}
 		synctest.Wait()
@@ -308,7 +308,9 @@ func (p *player) lost(s *conformance.Step) (o conformance.Observed) {
 	}
 	d := p.program.Describe(context.Cause(work))
 	o.Lost = d["class"] == "lost"
-	o.Code, _ = d["code"].(string)
+	if code, ok := d["code"]; ok {
+		o.Code = fmt.Sprint(code)
+	}
 	return o
 }
 
