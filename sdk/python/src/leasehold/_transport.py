@@ -87,6 +87,10 @@ class Transport:
         for connection, _ in idle:
             connection.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_idle") and self._pid == os.getpid():
+            self.close()
+
     def send(
         self, method: str, path: str, payload: bytes | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE,
     ) -> Response:

@@ -4,7 +4,7 @@
     text = users.encode(user_id)          # "9xO-N-buxPg"
     user_id = users.decode(text)          # MalformedError, KeyNumberError, ImplausibleError: there is nothing to look up
 
-AES is written in Python here, because the standard library has none: about 10 000 conversions a second, and without protection against those who can measure the time of
+AES is written in Python here, because the standard library has none: about a thousand conversions a second, and without protection against those who can measure the time of
 single operations on the same machine. Where that matters, convert in another program.
 """
 
@@ -272,14 +272,15 @@ class _AES:
     def encrypt(self, block: bytes) -> bytes:
         w = self._words
         t0, t1, t2, t3 = _TABLES
-        state = [int.from_bytes(block[4 * i:4 * i + 4], "big") ^ w[i] for i in range(4)]
+        x = int.from_bytes(block, "big")
+        a, b, c, d = x >> 96 ^ w[0], x >> 64 & 0xFFFFFFFF ^ w[1], x >> 32 & 0xFFFFFFFF ^ w[2], x & 0xFFFFFFFF ^ w[3]
         for r in range(4, len(w) - 4, 4):
-            a, b, c, d = state
-            state = [
-                t0[p >> 24] ^ t1[q >> 16 & 255] ^ t2[s >> 8 & 255] ^ t3[u & 255] ^ w[r + i]
-                for i, (p, q, s, u) in enumerate(((a, b, c, d), (b, c, d, a), (c, d, a, b), (d, a, b, c)))
-            ]
-        a, b, c, d = state
+            a, b, c, d = (
+                t0[a >> 24] ^ t1[b >> 16 & 255] ^ t2[c >> 8 & 255] ^ t3[d & 255] ^ w[r],
+                t0[b >> 24] ^ t1[c >> 16 & 255] ^ t2[d >> 8 & 255] ^ t3[a & 255] ^ w[r + 1],
+                t0[c >> 24] ^ t1[d >> 16 & 255] ^ t2[a >> 8 & 255] ^ t3[b & 255] ^ w[r + 2],
+                t0[d >> 24] ^ t1[a >> 16 & 255] ^ t2[b >> 8 & 255] ^ t3[c & 255] ^ w[r + 3],
+            )
         end = len(w) - 4
         return b"".join(
             (((_BOX[p >> 24] << 24 | _BOX[q >> 16 & 255] << 16 | _BOX[s >> 8 & 255] << 8 | _BOX[u & 255]) ^ w[end + i]).to_bytes(4, "big"))

@@ -1,0 +1,405 @@
+"""The client and a real `leasehold serve`: through a proxy that loses and spoils, with a server and with holders that are killed and frozen.
+
+LEASEHOLD_BIN is the path of the server's binary; without it the tests are skipped. True time passes here. What is asserted holds on a machine of any speed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+import leasehold
+from leasehold.codes import NotFound
+from leasehold.machineids import Generator
+from leasehold.once import once
+
+from faults import Proxy, Server
+
+SOURCE = str(Path(__file__).resolve().parent.parent / "src")
+LONG = 120.0  # seconds after which a test gives up
+
+
+class Child:
+    """A program of its own, whose lines are read as they come."""
+
+    def __init__(self, text: str, *args: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-c", textwrap.dedent(text), *args], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": SOURCE})
+        self.lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.process.stdout.close()
+        self.lines.put("end")
+
+    def line(self) -> str:
+        return self.lines.get(timeout=LONG)
+
+    def until(self, word: str) -> list[str]:
+        """The lines up to one that begins with a word."""
+        seen: list[str] = []
+        while not seen or not seen[-1].startswith(word):
+            assert "end" not in seen, seen
+            seen.append(self.line())
+        return seen
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class WithServer(unittest.TestCase):
+    server: Server
+    folder: tempfile.TemporaryDirectory[str]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        binary = os.environ.get("LEASEHOLD_BIN")
+        if not binary:
+            raise unittest.SkipTest("LEASEHOLD_BIN is not set: go build -o leasehold ./cmd/leasehold")
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(binary, cls.folder.name)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.server.thaw()
+        cls.server.kill()
+        cls.folder.cleanup()
+
+    def locks(self, url: str = "", **settings: Any) -> leasehold.Locks:
+        return leasehold.Client(url or self.server.url).locks(**settings)
+
+    def eventually(self, what: Any, text: str) -> None:
+        end = time.monotonic() + LONG
+        while not what():
+            self.assertLess(time.monotonic(), end, text)
+            time.sleep(0.02)
+
+
+class Basics(WithServer):
+    def test_all_modes(self) -> None:
+        locks, others = self.locks(), self.locks()
+        with locks.acquire("exclusive") as lock:
+            lock.check()
+            self.assertGreater(lock.remaining, 0)
+            self.assertEqual(locks.get("exclusive")["owner_id"], locks.owner)
+            with self.assertRaises(leasehold.LockHeld) as held, others.try_acquire("exclusive"):
+                pass
+            self.assertEqual(held.exception.owner_id, locks.owner)
+            with self.assertRaises(leasehold.LockHeld), others.acquire("exclusive", wait=0.5):
+                pass
+        with others.try_acquire("exclusive") as later:
+            self.assertGreater(later.token, lock.token)
+        with locks.acquire("shared", shared=True), others.try_acquire("shared", shared=True):
+            with self.assertRaises(leasehold.LockHeld), others.try_acquire("shared"):
+                pass
+        with locks.acquire("pool", permits=2) as one, others.acquire("pool", permits=2) as two:
+            self.assertEqual({one.permit, two.permit}, {1, 2})
+            with self.assertRaises(leasehold.LockHeld), others.try_acquire("pool", permits=2):
+                pass
+            with self.assertRaises(leasehold.codes.LockModeDiffers), others.try_acquire("pool", permits=3):
+                pass
+        with locks.acquire_all(["b", "a"]) as both:
+            self.assertEqual(both.keys, ["a", "b"])
+            with self.assertRaises(leasehold.LockHeld) as held, others.acquire_all(["c", "b"], wait=0):
+                pass
+            self.assertEqual(held.exception.lock_key, "b")
+        self.assertLess(locks.take("rate", limit=2, window=600), locks.take("rate", limit=2, window=600))
+        with self.assertRaises(leasehold.LockHeld) as spent:
+            locks.take("rate", limit=2, window=600, wait=0)
+        self.assertGreater(spent.exception.retry_after, 0)
+        with self.assertRaises(NotFound):
+            locks.get("never")
+
+    def test_replace(self) -> None:
+        first = self.locks(ttl=6).acquire("preview", replace=True).hold()
+        with self.locks().acquire("preview", replace=True) as second:
+            self.assertGreater(second.token, first.token)
+            self.assertTrue(first.lost.wait(LONG))
+            self.assertIsInstance(first.lost_cause, leasehold.LockLost)
+            with self.assertRaises(leasehold.LockLost):
+                first.check()
+        with self.assertRaises(leasehold.LockLost):
+            first.release()
+
+    def test_queue_full(self) -> None:
+        with self.locks().acquire("rebuild", fair=True):
+            waiting = threading.Thread(target=lambda: self.locks().acquire("rebuild", fair=True, max_waiting=1).hold().release())
+            waiting.start()
+            api = leasehold.Client(self.server.url).lock_api()
+            self.eventually(lambda: api.get("rebuild").get("waiting"), "no one waits in line")
+            with self.assertRaises(leasehold.LockQueueFull), self.locks().acquire("rebuild", fair=True, max_waiting=1):
+                pass
+        waiting.join(LONG)
+        self.assertFalse(waiting.is_alive())
+
+    def test_a_cancelled_acquire_leaves_nothing(self) -> None:
+        ended = threading.Semaphore(0)
+
+        def observe(e: leasehold.Event) -> None:
+            if e.what == "Abandoned":
+                ended.release()
+
+        async def give_up() -> None:
+            async with self.locks(observe=observe).acquire("wanted", fair=True):
+                self.fail("it is held by another")
+
+        async def both() -> None:
+            task = asyncio.ensure_future(give_up())
+            while not api.get("wanted").get("waiting"):
+                await asyncio.sleep(0.02)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        api = leasehold.Client(self.server.url).lock_api()
+        with self.locks().acquire("wanted", fair=True):
+            asyncio.run(both())
+            self.assertTrue(ended.acquire(timeout=LONG))
+            self.assertFalse(api.get("wanted").get("waiting"))
+        with self.locks().try_acquire("wanted"):
+            pass
+
+    def test_the_task_is_cancelled_on_loss(self) -> None:
+        api = leasehold.Client(self.server.url).lock_api()
+        went_on = []
+
+        async def work() -> None:
+            async with self.locks(ttl=3).acquire("forced") as lock:
+                await asyncio.get_running_loop().run_in_executor(None, lambda: api.force_release(
+                    "forced", {"owner_id": "admin", "request_id": "", "reason": "a test"}))
+                await asyncio.sleep(LONG)
+                went_on.append(lock)
+
+        with self.assertRaises(leasehold.LockLost) as lost:
+            asyncio.run(work())
+        self.assertIsInstance(lost.exception.__cause__, leasehold.codes.LeaseReleased)
+        self.assertEqual(went_on, [])
+
+    def test_forks(self) -> None:
+        locks = self.locks()
+        ids = Generator(leasehold.Client(self.server.url).machine_ids(), service="", fallback=False)
+        before = ids.next_ids(100)
+        r, w = os.pipe()
+        with locks.acquire("parent") as lock:
+            pid = os.fork()
+            if pid == 0:  # nothing of the child may reach the test runner
+                said = []
+                try:
+                    try:
+                        lock.check()
+                    except leasehold.LockLost:
+                        said.append("lost")
+                    lock.release()
+                    try:
+                        with locks.try_acquire("parent"):
+                            said.append("held twice")
+                    except leasehold.LockHeld:
+                        said.append("held")
+                    said += [str(i) for i in ids.next_ids(100, timeout=LONG)]
+                    ids.close()
+                except BaseException as err:
+                    said.append(repr(err))
+                os.write(w, " ".join(said).encode())
+                os._exit(0)
+            os.close(w)
+            with os.fdopen(r) as pipe:
+                said = pipe.read().split()
+            os.waitpid(pid, 0)
+            self.assertEqual(said[:2], ["lost", "held"], said)
+            lock.check()
+            self.assertEqual(locks.get("parent")["state"], "ACTIVE")
+        mine, childs = set(before + ids.next_ids(100)), {int(i) for i in said[2:]}
+        self.assertEqual(len(childs), 100)
+        self.assertFalse(mine & childs)
+        ids.close()
+
+
+class Faults(WithServer):
+    def test_exclusion_through_faults(self) -> None:
+        proxy = Proxy(self.server.port, seed=16, share=0.25)
+        inside, most, tokens, mutex, failures = 0, 0, [], threading.Lock(), []
+
+        def worker(n: int) -> None:
+            nonlocal inside, most
+            locks = self.locks(proxy.url, ttl=20, retry_for=LONG, release_timeout=LONG)
+            for _ in range(5):
+                try:
+                    with locks.acquire("counter") as lock:
+                        with mutex:
+                            inside += 1
+                            most = max(most, inside)
+                            tokens.append(lock.token)
+                        time.sleep(0.005)
+                        with mutex:
+                            inside -= 1
+                except leasehold.LeaseholdError as err:
+                    failures.append(err)
+
+        threads = [threading.Thread(target=worker, args=(n,)) for n in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(LONG)
+        proxy.close()
+        self.assertEqual(failures, [])
+        self.assertEqual(len(tokens), 30)
+        self.assertEqual(most, 1)
+        self.assertEqual(tokens, sorted(set(tokens)))
+        self.assertTrue(all(proxy.faults.values()), proxy.faults)
+
+    def test_work_runs_once_through_faults(self) -> None:
+        proxy = Proxy(self.server.port, seed=4, share=0.25)
+        ran: list[str] = []
+
+        @once(leasehold.Client(proxy.url).runs("shop"), key="invoice-{month}", ttl=60, wait=LONG)
+        def invoice(month: str) -> dict[str, Any]:
+            ran.append(month)
+            return {"month": month, "total": 42}
+
+        got: list[Any] = []
+        threads = [threading.Thread(target=lambda m=m: got.append(invoice(m))) for m in ("may", "june") for _ in range(5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(LONG)
+        proxy.close()
+        self.assertEqual(sorted(ran), ["june", "may"])
+        self.assertEqual(len(got), 10)
+        self.assertEqual({g["month"] for g in got}, {"may", "june"})
+
+    def test_a_killed_worker_is_followed(self) -> None:
+        child = Child("""
+            import sys, time, leasehold
+            from leasehold.once import once
+
+            @once(leasehold.Client(sys.argv[1]).runs("shop"), key="job", ttl=2)
+            def job():
+                print("runs")
+                time.sleep(1000)
+
+            job()
+        """, self.server.url)
+        child.until("runs")
+        child.end()
+
+        @once(leasehold.Client(self.server.url).runs("shop"), key="job", ttl=2, wait=LONG)
+        def job() -> str:
+            return "done"
+
+        self.assertEqual(job(), "done")
+
+
+class Frozen(WithServer):
+    HOLDER = """
+        import sys, time, leasehold
+        locks = leasehold.Client(sys.argv[1]).locks(ttl=2)
+        try:
+            with locks.acquire("frozen") as lock:
+                print("token", lock.token)
+                while True:
+                    lock.check()
+                    print("step")
+                    time.sleep(0.05)
+        except leasehold.LockLost as err:
+            print("lost", err)
+    """
+
+    def test_a_frozen_holder_notices_at_its_next_step(self) -> None:
+        child = Child(self.HOLDER, self.server.url)
+        token = int(child.until("token")[-1].split()[1])
+        child.until("step")
+        child.process.send_signal(signal.SIGSTOP)
+        with self.locks().acquire("frozen", wait=LONG) as lock:  # its lease has ended
+            self.assertGreater(lock.token, token)
+            while not child.lines.empty():
+                child.line()
+            child.process.send_signal(signal.SIGCONT)
+            # A process that was stopped between its check and its step takes that one step: that is what tokens are for.
+            self.assertLessEqual(child.until("lost").count("step"), 1)
+            lock.check()
+        child.end()
+
+    def test_a_killed_holder_is_followed(self) -> None:
+        child = Child(self.HOLDER, self.server.url)
+        token = int(child.until("token")[-1].split()[1])
+        child.end()
+        with self.locks().acquire("frozen", wait=LONG) as lock:
+            self.assertGreater(lock.token, token)
+
+    def test_a_task_of_a_frozen_process_is_cancelled(self) -> None:
+        child = Child("""
+            import asyncio, sys, leasehold
+            locks = leasehold.Client(sys.argv[1]).locks(ttl=2)
+            async def main():
+                async with locks.acquire("task") as lock:
+                    print("token", lock.token)
+                    await asyncio.sleep(1000)
+            try:
+                asyncio.run(main())
+            except leasehold.LockLost as err:
+                print("lost", err)
+        """, self.server.url)
+        child.until("token")
+        child.process.send_signal(signal.SIGSTOP)
+        with self.locks().acquire("task", wait=LONG):
+            child.process.send_signal(signal.SIGCONT)
+            child.until("lost")
+        child.end()
+
+    def test_a_frozen_server(self) -> None:
+        lost_at: list[float] = []
+        locks = self.locks(ttl=3, observe=lambda e: lost_at.append(time.monotonic()) if e.what == "Lost" else None)
+        lock = locks.acquire("server").hold()
+        self.server.freeze()
+        last = time.monotonic()  # no renewal is granted after this
+        try:
+            self.assertTrue(lock.lost.wait(LONG))
+            self.assertLessEqual(lock.left, 3 / 10)  # the lease lasts for the margin at most
+            self.assertLess(lock._end.monotonic, last + 3)
+            with self.assertRaises(leasehold.LockLost):
+                lock.check()
+            began = time.monotonic()
+            with self.assertRaises((leasehold.NotReleasedError, leasehold.LockLost)):
+                lock.release(timeout=0.2)
+            self.assertLess(time.monotonic() - began, LONG)
+        finally:
+            self.server.thaw()
+        with self.locks().acquire("server", wait=LONG) as later:
+            self.assertGreater(later.token, lock.token)
+
+    def test_a_killed_server(self) -> None:
+        seen: queue.Queue[leasehold.Event] = queue.Queue()
+        locks = self.locks(ttl=9, observe=seen.put)
+        with locks.acquire("restart", release_timeout=LONG) as lock:
+            self.server.kill()
+            while seen.get(timeout=LONG).what != "RenewalFailed":
+                pass
+            lock.check()
+            self.server.start()
+            while True:
+                e = seen.get(timeout=LONG)
+                if e.what == "Renewed":
+                    lock.check()
+                    self.assertEqual((locks.get("restart")["owner_id"], locks.get("restart")["state"]), (locks.owner, "ACTIVE"))
+                    break
+                if e.what == "Lost":  # the machine was too slow to start a server in time
+                    self.skipTest("the server was away for longer than the lease")
+
+
+if __name__ == "__main__":
+    unittest.main()
