@@ -201,7 +201,7 @@ class Call:
             try:
                 self._outcome(await run_async(r.runs, s["key"], work, **self._run_settings()))
             except asyncio.CancelledError:
-                self.value = {"status": "stopped"}
+                self.value = {"status": "stopped", "token": self.lock.token if self.lock is not None else 0}
         else:
             self._make_ids()
 
@@ -276,10 +276,10 @@ class Runner:
         self.runs = self.client.runs(c.get("tenant", "default"))
         self.calls: dict[str, Call] = {}
         self.generators: list[Generator] = []
-        self.kept: set[int | None] = set()  # requests whose answer the player keeps
+        self.kept: set[int] = set()  # requests whose answer the player keeps
         self.repeats: dict[str, Step] = {}
 
-    def under_way(self) -> set[int | None]:
+    def under_way(self) -> set[int]:
         return self.clock.requests() - self.kept
 
     def settle(self) -> bool:
@@ -325,6 +325,8 @@ class Runner:
 
     def observe(self, s: Step) -> dict[str, Any]:
         """The runner's part of a step."""
+        if "deliver" not in s:
+            self.clock.move(0.0)  # what a freeze has held up
         if "call" in s:
             call = self.calls[s["as"]] = Call(self, s)
             call.start()
@@ -368,7 +370,8 @@ class Runner:
         elif "freeze" in s:
             self.passed += float(s["freeze"])
             self.settle()
-            self.clock.move(0.0 if s.get("clocks") == "wall" else float(s["freeze"]), float(s["freeze"]))
+            # What was due fires after it: when the process goes on, an answer that has come meanwhile is there as well.
+            self.clock.move(0.0 if s.get("clocks") == "wall" else float(s["freeze"]), float(s["freeze"]), due=False)
         elif "set" in s:
             self.settle()
             self.clock.move(0.0, float(s["set"]))
@@ -398,7 +401,7 @@ class Runner:
         self.settle()
         return []
 
-    def gone(self, requests: set[int | None]) -> None:
+    def gone(self, requests: set[int]) -> None:
         """Wait until requests that were answered are under way no more."""
         end = time.monotonic() + STUCK
         while requests & self.clock.requests():

@@ -27,7 +27,8 @@ class VirtualClock(Clock):
         self._monotonic = 1000.0
         self._wall = start
         self._waiting: dict[int, float | None] = {}  # by thread: when it is to go on
-        self._sending: set[int | None] = set()  # threads in a request
+        self._sending: dict[int | None, int] = {}  # threads in a request, and its number: idents of threads are used again
+        self._sent = 0
         self._loops: dict[int, asyncio.BaseEventLoop] = {}  # event loops that wait for something to do
 
     def monotonic(self) -> float:
@@ -46,16 +47,14 @@ class VirtualClock(Clock):
                 woken.set()
                 self._changed.notify_all()
 
-        with self._changed:
-            end = None if seconds is None else self._monotonic + max(seconds, 0)
-            if end is not None and end <= self._monotonic:
-                return
-            self._waiting[me] = end
         ends = [s.subscribe(wake) for s in signals]
-        with self._changed:
-            while not woken.is_set() and me in self._waiting:
-                self._changed.wait(STUCK)
-            self._waiting.pop(me, None)
+        with self._changed:  # before it is known to wait, it is known what would end that
+            end = None if seconds is None else self._monotonic + max(seconds, 0)
+            if not woken.is_set() and (end is None or end > self._monotonic):
+                self._waiting[me] = end
+                while not woken.is_set() and me in self._waiting:
+                    self._changed.wait(STUCK)
+                self._waiting.pop(me, None)
         for done in ends:
             done()
 
@@ -70,7 +69,7 @@ class VirtualClock(Clock):
         with self._changed:
             self._monotonic += monotonic
             self._wall += monotonic if wall is None else wall
-            if due:
+            if due:  # otherwise they go on with the next move
                 for thread, end in list(self._waiting.items()):
                     if end is not None and end <= self._monotonic + 1e-9:
                         del self._waiting[thread]
@@ -84,10 +83,10 @@ class VirtualClock(Clock):
                 if t.name.startswith("leasehold") and t.ident not in self._waiting and t.ident not in self._sending
                 and not (t.ident in self._loops and not self._loops[t.ident]._ready)]  # type: ignore[attr-defined]
 
-    def requests(self) -> set[int | None]:
-        """The threads whose requests are under way."""
+    def requests(self) -> set[int]:
+        """The numbers of the requests that are under way."""
         with self._changed:
-            return set(self._sending)
+            return set(self._sending.values())
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """An event loop whose rest this clock knows of. Its timers are of true time: the client uses none."""
@@ -140,11 +139,12 @@ class VirtualClock(Clock):
         def counted(transport: Transport, *args: Any, **kwargs: Any) -> Response:
             me = threading.get_ident()
             with clock._changed:
-                clock._sending.add(me)
+                clock._sent += 1
+                clock._sending[me] = clock._sent
             try:
                 return send(transport, *args, **kwargs)
             finally:
                 with clock._changed:
-                    clock._sending.discard(me)
+                    clock._sending.pop(me, None)
 
         return mock.patch.object(Transport, "send", counted)

@@ -191,7 +191,7 @@ class Locks:
     retry_for
         For how many seconds an acquire is sent again while no definite response arrives.
     release_timeout
-        How many seconds the end of a block waits for the release, which goes on in the background after that, until the lease ends.
+        How many seconds the end of a block waits for the release, which goes on in the background after that until the lease ends.
     observe
         Is called for each :class:`Event`, in their order, one at a time, in a thread of its own.
     """
@@ -886,7 +886,7 @@ class _Base:
             raise type(self._ended)(*self._ended.args)
 
     def release(self, timeout: float | None = None) -> None:
-        """Release the lock, and wait for that for so many seconds at most; None means release_timeout.
+        """Release the lock, and wait for that for so many seconds at most; None waits until the lease ends. (The end of a block waits for release_timeout.)
 
         A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
@@ -902,10 +902,11 @@ class _Base:
         if lost is not None:
             self._announce(lost)
             if _outcome.gone(lost.__cause__) or self._left() <= 0:  # there is nothing to release
+                self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
         r = self._begin_release()
-        self._clock.sleep(self._o.release_timeout if timeout is None else timeout, r.done)
+        self._clock.sleep(max(self._left(), 0.0) + 1.0 if timeout is None else timeout, r.done)
         err: LeaseholdError | None = r.error
         if not r.done.is_set():
             err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
@@ -914,6 +915,9 @@ class _Base:
             raise _again(lost)
         if err is not None:
             raise _again(err)
+
+    def _release_rest(self, timeout: float) -> None:
+        """Release what is left when the lock is lost: of one lock nothing."""
 
     async def release_async(self, timeout: float | None = None) -> None:
         """:meth:`release` without blocking the event loop. If the task is cancelled, the release goes on."""
@@ -1164,9 +1168,28 @@ class LockSet(_Base):
     """Several locks that are held together. If one of them is lost, all are."""
 
     def __init__(self, client: Locks, a: _Acquire, asked: Moment, got: dict[str, Any], working: bool, calling: Signal, tokens: dict[str, int]) -> None:
+        self._rested = False
         self.tokens: Mapping[str, int] = dict(tokens)
         """The fencing token of each lock, by its key."""
         super().__init__(client, a, asked, got, working, calling)
+
+    def _release_rest(self, timeout: float) -> None:
+        """One of the locks was lost; the others are released once, or expire."""
+        with self._mutex:
+            if self._rested or self._left() <= 0:
+                return
+            self._rested = True
+        done = Signal()
+
+        def work() -> None:
+            try:
+                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._left(), 0.01)))
+            except Exception:
+                pass  # it says that one of them was lost, or they expire
+            done.set()
+
+        self._client._background.run("release", work)
+        self._clock.sleep(timeout, done)
 
     @property
     def key(self) -> str:
@@ -1233,7 +1256,7 @@ class Acquisition(Generic[H]):
         lock, self._lock = self._lock, None
         assert lock is not None
         try:
-            lock.release()
+            lock.release(lock._o.release_timeout)
         except LeaseholdError as problem:
             if err is None:
                 raise
@@ -1285,7 +1308,7 @@ class Acquisition(Generic[H]):
                 raise asyncio.CancelledError
             return
         try:
-            await _in_thread(lambda _: lock.release(), lambda _: None)
+            await _in_thread(lambda _: lock.release(lock._o.release_timeout), lambda _: None)
         except LeaseholdError as problem:
             if err is None or self._interrupted and isinstance(err, asyncio.CancelledError):
                 raise problem from problem.__cause__

@@ -330,7 +330,10 @@ class Generator:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        try:
+            self.close()
+        except LeaseholdError:
+            pass  # it was logged, and the lease expires
 
     @property
     def layout(self) -> Layout:
@@ -385,7 +388,10 @@ class Generator:
             return replace(self._stats, active_leases=active, fallback=self._segment.fallback)
 
     def close(self) -> None:
-        """Stop the generator for good: it makes no more IDs, then releases the leases that have not expired. A lease that cannot be released expires."""
+        """Stop the generator for good: it makes no more IDs, then releases the leases that have not expired.
+
+        If one cannot be released the error says why; it expires by itself. The end of a ``with`` block logs that instead.
+        """
         with self._mutex:
             if self._closed:
                 return
@@ -399,7 +405,9 @@ class Generator:
             self._clock.wait(None, self._done)
         with self._mutex:
             held, self._held = self._held, []
-        self._release([h.lease for h in held])
+        problem = self._release([h.lease for h in held])
+        if problem is not None:
+            raise problem
 
     def after_fork(self) -> None:
         """The leases of the parent are not the child's, nor is what it makes in fallback mode."""
@@ -776,10 +784,11 @@ class Generator:
                 self._rebase()
         return ""
 
-    def _release(self, leases: list[Lease]) -> None:
-        """Release leases, as far as that works. No ID has a later timestamp by now."""
+    def _release(self, leases: list[Lease]) -> LeaseholdError | None:
+        """Release leases, as far as that works, and say what did not. No ID has a later timestamp by now."""
+        problem: LeaseholdError | None = None
         if not leases or self._provider is None:
-            return
+            return problem
         with self._mutex:
             latest = max(self._millis(), self._last) + self._layout.custom_epoch
         for le in leases:
@@ -790,3 +799,5 @@ class Generator:
                 self._provider.release(self._service, le.id, sign(le.secret, le.id, at), at)
             except Exception as err:
                 log.warning("release machine ID %d, which expires: %s", le.id, err)
+                problem = err if isinstance(err, LeaseholdError) else LeaseholdError(f"release machine ID {le.id}: {err}")
+        return problem

@@ -477,7 +477,7 @@ class _Run:
         try:
             g = self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
         except BaseException as err:
-            if not isinstance(err, Exception) or isinstance(err, Cancelled) or _outcome.unsettled(err):
+            if not isinstance(err, Exception) or isinstance(err, Cancelled):
                 _background.run("abandon", self.abandon)
             raise
         return cast(Grant, g), box[0]
