@@ -1,0 +1,413 @@
+"""Locks on a provider that the test writes, by a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ssl
+import threading
+import unittest
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import leasehold
+from leasehold import codes
+from leasehold._time import Signal
+from leasehold._transport import loopback
+
+from virtual import VirtualClock
+
+
+class Fake:
+    """A server of exclusive locks that always grants, unless the test says otherwise."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock, self.token = clock, 0
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.answers: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {"acquire": [], "renew": [], "release": []}
+
+    def _answer(self, what: str, r: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        self.sent.append((what, dict(r)))
+        return self.answers[what].pop(0)(body) if self.answers[what] else body
+
+    def _lease(self, key: str, r: Mapping[str, Any], token: int) -> dict[str, Any]:
+        return {
+            "tenant_id": "t", "lock_key": key, "lease_id": "l", "owner_id": r["owner_id"], "fencing_token": token, "state": "ACTIVE", "replayed": False,
+            "expires_at": "2030-01-01T00:00:30.000Z", "remaining_ms": r["ttl_seconds"] * 1000, "ttl_seconds": r["ttl_seconds"], "metadata": {},
+        }
+
+    def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        self.token += 1
+        return self._answer("acquire", r, self._lease(key, r, self.token))
+
+    def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        return self._answer("renew", r, self._lease(key, r, r["fencing_token"]))
+
+    def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
+        body = {"tenant_id": "t", "lock_key": key, "owner_id": r["owner_id"], "fencing_token": r["fencing_token"], "state": "RELEASED", "replayed": False}
+        return self._answer("release", r, body)
+
+    def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
+        raise codes.NotFound()
+
+    def send_set(
+        self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal,
+    ) -> dict[str, Any]:
+        raise codes.NotConfigured()
+
+
+def fails(err: Exception) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def answer(_: dict[str, Any]) -> dict[str, Any]:
+        raise err
+
+    return answer
+
+
+def but(**members: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda body: {**body, **members}
+
+
+class Program(threading.Thread):
+    """A program that uses the client, in a thread that the clock knows."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        super().__init__(name="leasehold program", daemon=True)
+        self.do, self.value, self.error = do, None, None
+        self.start()
+
+    value: Any
+    error: BaseException | None
+
+    def run(self) -> None:
+        try:
+            self.value = self.do()
+        except BaseException as err:
+            self.error = err
+
+
+class LocksTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = VirtualClock()
+        self.server = Fake(self.clock)
+        self.locks = leasehold.Locks(self.server, owner="me", ttl=30, clock=self.clock)
+
+    def tearDown(self) -> None:
+        for lock in list(self.locks._held):
+            lock._watching.set()
+            lock._renewing.set()
+        self.clock.settle()
+
+    def held(self, **settings: Any) -> leasehold.Lock:
+        p = Program(lambda: self.locks.acquire("k", **settings).hold())
+        self.clock.settle()
+        assert isinstance(p.value, leasehold.Lock), p.error
+        return p.value
+
+    def sent(self, what: str) -> list[dict[str, Any]]:
+        return [r for name, r in self.server.sent if name == what]
+
+    def test_renewed_at_a_third(self) -> None:
+        self.held()
+        self.clock.run(9.9)
+        self.assertEqual(len(self.sent("renew")), 0)
+        self.clock.run(0.2)
+        self.assertEqual(len(self.sent("renew")), 1)
+        self.clock.run(10)
+        self.assertEqual(len(self.sent("renew")), 2)
+        ids = {r["request_id"] for _, r in self.server.sent}
+        self.assertEqual(len(ids), 3)
+
+    def test_lost_a_margin_before_the_end(self) -> None:
+        lock = self.held()
+        self.server.answers["renew"] = [fails(leasehold.TransportError("no"))] * 1000
+        self.clock.run(26.9)
+        lock.check()
+        self.clock.run(0.2)
+        self.assertTrue(threading.Event.is_set(lock.lost))  # by the thread of the lock, without a look
+        with self.assertRaises(leasehold.LockLost) as lost:
+            lock.check()
+        self.assertIsInstance(lost.exception.__cause__, leasehold.TransportError)
+        self.assertGreater(lock.left, 2)
+        self.assertEqual(lock.remaining, 0)
+
+    def test_two_clocks(self) -> None:
+        for name, monotonic, wall in (("the machine slept", 0.0, 28.0), ("the time was set", 28.0, 0.0), ("both", 28.0, 28.0)):
+            with self.subTest(name):
+                lock = self.held()
+                self.clock.move(monotonic, wall, due=False)  # no thread has run yet
+                self.assertTrue(lock.lost.is_set())
+                with self.assertRaises(leasehold.LockLost):
+                    lock.check()
+                self.clock.move(0)
+                self.clock.settle()
+
+    def test_another_answer_is_no_lease(self) -> None:
+        wrong: tuple[dict[str, Any], ...] = (
+            {"owner_id": "another"}, {"lock_key": "another"}, {"fencing_token": 0}, {"fencing_token": -1}, {"state": "RELEASED"}, {"remaining_ms": 0},
+            {"lease_id": ""}, {"expires_at": ""}, {"mode": "shared"}, {"permit": 1},
+        )
+        for members in wrong:
+            with self.subTest(str(members)):
+                before = len(self.sent("acquire"))
+                self.server.answers["acquire"] = [but(**members)]
+                p = Program(lambda: self.locks.acquire("k").hold())
+                self.clock.run(1)
+                self.assertIsNotNone(p.value, p.error)
+                asked = self.sent("acquire")[before:]
+                self.assertEqual(len(asked), 2)  # the same request again
+                self.assertEqual(asked[0]["request_id"], asked[1]["request_id"])
+                Program(p.value.release)
+                self.clock.settle()
+
+    def test_a_late_answer_is_released(self) -> None:
+        def slow(body: dict[str, Any]) -> dict[str, Any]:
+            self.clock.move(14.0)
+            return body
+
+        locks = leasehold.Locks(self.server, owner="me", ttl=15, retry_for=60, clock=self.clock)
+        self.server.answers["acquire"] = [slow]
+        p = Program(lambda: locks.acquire("k").hold())
+        self.clock.run(5)
+        self.assertEqual([r["fencing_token"] for r in self.sent("release")], [1])
+        self.assertEqual(p.value.token, 2)
+        self.assertNotEqual(self.sent("acquire")[0]["request_id"], self.sent("acquire")[1]["request_id"])
+        p.value._watching.set()
+        p.value._renewing.set()
+
+    def test_retries_obey_the_server(self) -> None:
+        self.server.answers["acquire"] = [fails(codes.RateLimited(problem={"retry_after_ms": 5000, "retryable": True}, status=429))]
+        p = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.run(4.9)
+        self.assertEqual(len(self.sent("acquire")), 1)
+        self.clock.run(0.2)
+        self.assertIsNotNone(p.value)
+
+    def test_an_error_that_stays_is_not_repeated(self) -> None:
+        self.server.answers["acquire"] = [fails(codes.PermissionDenied())]
+        p = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.run(60)
+        self.assertIsInstance(p.error, codes.PermissionDenied)
+        self.assertEqual(len(self.server.sent), 1)
+
+    def test_threads_are_served_in_their_order(self) -> None:
+        first = self.held()
+        order: list[int] = []
+
+        def use(n: int) -> None:
+            with self.locks.acquire("k"):
+                order.append(n)
+
+        for n in range(4):
+            Program(functools.partial(use, n))
+            self.clock.settle()
+        self.assertEqual(len(self.sent("acquire")), 1)  # the others wait in this process
+        Program(first.release)
+        self.clock.run(1)
+        self.assertEqual(order, [0, 1, 2, 3])
+
+    def test_the_block_keeps_its_exception(self) -> None:
+        def use() -> None:
+            with self.locks.acquire("k"):
+                self.server.answers["release"] = [fails(codes.LeaseLost())]
+                raise KeyError("mine")
+
+        p = Program(use)
+        self.clock.run(1)
+        self.assertIsInstance(p.error, KeyError)
+        self.assertEqual(len(self.sent("release")), 1)
+
+    def test_an_interrupt_releases(self) -> None:
+        def use() -> None:
+            with self.locks.acquire("k"):
+                raise KeyboardInterrupt
+
+        p = Program(use)
+        self.clock.run(1)
+        self.assertIsInstance(p.error, KeyboardInterrupt)
+        self.assertEqual(len(self.sent("release")), 1)
+
+    def test_the_end_of_a_block_has_a_time(self) -> None:
+        self.server.answers["release"] = [fails(codes.Unavailable(status=503))] * 1000
+
+        def use() -> None:
+            with self.locks.acquire("k", release_timeout=2):
+                pass
+
+        p = Program(use)
+        self.clock.run(1.9)
+        self.assertTrue(p.is_alive())
+        self.clock.run(0.2)
+        self.assertIsInstance(p.error, leasehold.NotReleasedError)
+        sent = len(self.sent("release"))
+        self.clock.run(30)
+        self.assertGreater(len(self.sent("release")), sent)  # it goes on in the background
+        self.assertEqual(len({r["request_id"] for r in self.sent("release")}), 1)
+
+    def test_max_hold(self) -> None:
+        lock = self.held(max_hold=40)
+        self.clock.run(39.9)
+        lock.check()
+        self.clock.run(0.2)
+        with self.assertRaises(leasehold.MaxHoldExceeded):
+            lock.check()
+
+    def test_a_block_is_not_entered_twice(self) -> None:
+        a = self.locks.acquire("k")
+
+        def twice() -> None:
+            with a, a:
+                pass
+
+        p = Program(twice)
+        self.clock.run(1)
+        self.assertIsInstance(p.error, RuntimeError)
+        self.assertEqual(len(self.sent("release")), 1)
+
+    def test_closed(self) -> None:
+        lock = self.held()
+        p = Program(lambda: self.locks.close(timeout=3))
+        self.clock.settle()
+        with self.assertRaises(leasehold.ClosedError):
+            lock.check()
+        self.clock.run(3.1)
+        p.join(60)
+        self.assertIsNone(p.error)
+        self.assertEqual(len(self.sent("release")), 1)
+        q = Program(lambda: self.locks.acquire("k").hold())
+        self.clock.settle()
+        self.assertIsInstance(q.error, leasehold.ClosedError)
+
+    def test_invalid_arguments_name_the_field(self) -> None:
+        bad: dict[str, list[Callable[[], object]]] = {
+            "key": [lambda: self.locks.acquire(""), lambda: self.locks.acquire("k" * 257), lambda: self.locks.acquire("a\x00"), lambda: self.locks.acquire("\ud800")],
+            "ttl": [lambda: self.locks.acquire("k", ttl=0), lambda: self.locks.acquire("k", ttl=1.5), lambda: self.locks.acquire("k", ttl=86401)],
+            "wait": [lambda: self.locks.acquire("k", wait=-1), lambda: self.locks.acquire("k", wait=float("nan"))],
+            "poll": [lambda: self.locks.acquire("k", poll=0.05)],
+            "permits": [lambda: self.locks.acquire("k", permits=101), lambda: self.locks.acquire("k", permits=2, shared=True)],
+            "replace": [lambda: self.locks.acquire("k", shared=True, replace=True)],
+            "max_waiting": [lambda: self.locks.acquire("k", max_waiting=1), lambda: self.locks.acquire("k", fair=True, max_waiting=101)],
+            "margin": [lambda: self.locks.acquire("k", margin=15), lambda: self.locks.acquire("k", margin=-1)],
+            "lock_delay": [lambda: self.locks.acquire("k", lock_delay=0.5), lambda: self.locks.acquire("k", lock_delay=3601)],
+            "max_hold": [lambda: self.locks.acquire("k", max_hold=0)],
+            "keys": [lambda: self.locks.acquire_all([]), lambda: self.locks.acquire_all(["a", "a"]), lambda: self.locks.acquire_all("ab")],
+            "limit": [lambda: self.locks.take("k", limit=0, window=1)],
+            "window": [lambda: self.locks.take("k", limit=1, window=0.5)],
+        }
+        for field, calls in bad.items():
+            for i, call in enumerate(calls):
+                with self.subTest(field=field, i=i), self.assertRaises(leasehold.InvalidSettingError) as err:
+                    call()
+                self.assertEqual(err.exception.field, field)
+        self.assertEqual(self.server.sent, [])
+
+
+class Async(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = VirtualClock()
+        self.server = Fake(self.clock)
+        self.locks = leasehold.Locks(self.server, owner="me", ttl=30, clock=self.clock)
+
+    def run_task(self, main: Callable[[], Any]) -> Program:
+        def do() -> Any:
+            loop = self.clock.loop()
+            try:
+                return loop.run_until_complete(main())
+            finally:
+                loop.close()
+
+        return Program(do)
+
+    def test_the_task_is_cancelled_on_loss(self) -> None:
+        async def main() -> str:
+            try:
+                async with self.locks.acquire("k"):
+                    self.server.answers["renew"] = [fails(codes.LeaseLost())]
+                    await asyncio.get_running_loop().create_future()
+            except leasehold.LockLost as err:
+                task = asyncio.current_task()
+                assert task is not None
+                left = task.cancelling() if hasattr(task, "cancelling") else 0
+                await asyncio.sleep(0)  # the task goes on
+                return f"{type(err.__cause__).__name__} {left}"
+            return "held"
+
+        p = self.run_task(main)
+        self.clock.run(11)
+        self.assertEqual(p.value, "LeaseLost 0", p.error)
+
+    def test_a_loss_at_the_end_of_the_block(self) -> None:
+        async def main() -> str:
+            try:
+                async with self.locks.acquire("k") as lock:
+                    lock._lose(leasehold.LockLost("now"))
+                    lock._client  # the block ends before its task can be cancelled
+            except leasehold.LockLost:
+                await asyncio.sleep(0)
+                return "lost"
+            return "held"
+
+        p = self.run_task(main)
+        self.clock.run(1)
+        self.assertEqual(p.value, "lost", p.error)
+
+    def test_a_cancellation_from_outside_stays_one(self) -> None:
+        async def use() -> None:
+            async with self.locks.acquire("k"):
+                await asyncio.get_running_loop().create_future()
+
+        async def main() -> str:
+            task = asyncio.ensure_future(use())
+            while not self.locks._held:
+                await asyncio.sleep(0)
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            self.server.answers["release"] = [fails(codes.Unavailable(status=503))] * 3
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                return "cancelled"
+            return "not"
+
+        p = self.run_task(main)
+        self.clock.settle()
+        self.assertEqual(p.value, "cancelled", p.error)  # no time has passed: it did not wait for the release
+        self.clock.run(20)
+        self.assertEqual(len([1 for what, _ in self.server.sent if what == "release"]), 4)
+
+
+class ClientTest(unittest.TestCase):
+    def test_tokens_only_over_tls_or_loopback(self) -> None:
+        for url in ("http://example.com", "http://10.0.0.1:8080", "http://127.0.0.1.example.com"):
+            with self.subTest(url), self.assertRaises(leasehold.InvalidSettingError):
+                leasehold.Client(url, token="t")
+        with self.assertRaises(leasehold.InvalidSettingError) as err:
+            leasehold.Client("http://me:secret@example.com")
+        self.assertNotIn("secret", str(err.exception))
+        for url in ("https://example.com", "http://127.0.0.1:8080", "http://localhost", "http://[::1]:80"):
+            leasehold.Client(url, token="t", ssl_context=ssl.create_default_context())
+        leasehold.Client("http://example.com")  # without a token
+
+    def test_urls(self) -> None:
+        for url in ("", "127.0.0.1:8080", "ftp://a", "http://", "http://a?b", "http://a#b", "http://a:port", "http://a b"):
+            with self.subTest(url), self.assertRaises(leasehold.InvalidSettingError) as err:
+                leasehold.Client(url)
+            self.assertEqual(err.exception.field, "server")
+
+    def test_loopback(self) -> None:
+        for host, want in {"localhost": True, "127.9.9.9": True, "::1": True, "::ffff:127.0.0.1": True, "10.0.0.1": False, "localhost.example": False}.items():
+            self.assertEqual(loopback(host), want, host)
+
+    def test_a_class_for_each_code(self) -> None:
+        self.assertGreater(len(codes.CLASSES), 50)
+        for code, made in codes.CLASSES.items():
+            err = codes.of(code, {"code": code, "field": "ttl_seconds"}, 400)
+            self.assertIs(type(err), made)
+            self.assertEqual((err.code, err.field), (code, "ttl_seconds"))
+        newer = codes.of("OF_A_LATER_SERVER", {"retryable": True}, 409)
+        self.assertEqual((newer.code, newer.retryable, newer.status), ("OF_A_LATER_SERVER", True, 409))
+        self.assertEqual(leasehold.ApiError.code, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
