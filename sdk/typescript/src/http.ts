@@ -1,0 +1,171 @@
+/**
+ * One exchange with the server.
+ *
+ * @module
+ */
+import { ConnectionError, InvalidResponseError, apiError, invalid, type Code } from './errors.js'
+import { type Clock, Scope, orAborted, systemClock } from './time.js'
+
+/** How a server is reached. */
+export interface ServerOptions {
+  /** Where the server is: "https://locks.example.com". A path is kept; redirects are not followed. */
+  readonly url: string | URL
+  /** The tenant whose locks and runs they are. */
+  readonly tenant: string
+  /** A bearer token, or a function that returns one for each request. Without it the request has no Authorization. */
+  readonly token?: string | (() => string | Promise<string>)
+  /**
+   * Who asks, for people and for other programs; it gives no rights. Where the server authenticates, it is the suffix of the token's subject: 1 to 64 letters,
+   * digits, ".", "_" and "-". Left out, it is "js-" and random characters.
+   */
+  readonly owner?: string
+  /** What sends requests; `fetch` unless it is given. */
+  readonly fetch?: typeof fetch
+  /** The clocks; for tests. */
+  readonly clock?: Clock
+}
+
+/** The most bytes of a response that are read: far more than any lease has. */
+const maxResponse = 16 << 20
+
+/** A random ID, unique without a coordinator: 128 bits in hexadecimal digits. */
+export const randomID = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+
+/** Checks a text that is part of a request. */
+export function checkText(field: string, s: unknown, most: number): string {
+  if (typeof s !== 'string' || s === '') throw invalid(field, `must be a text of 1 to ${most} bytes`)
+  if (new TextEncoder().encode(s).length > most) throw invalid(field, `must have ${most} bytes at most`)
+  // eslint-disable-next-line no-control-regex
+  if (/[\u0000-\u001f\u007f-\u009f]/.test(s)) throw invalid(field, 'must not have control characters')
+  if (/[\ud800-\udfff]/u.test(s)) throw invalid(field, 'must be valid Unicode')
+  return s
+}
+
+/** A segment of a path. "." and ".." cannot be one: the URL would name another resource. */
+export function segment(field: string, s: string, most: number): string {
+  if (checkText(field, s, most) === '.' || s === '..') throw invalid(field, 'cannot be "." or ".."')
+  return encodeURIComponent(s)
+}
+
+/** Reads JSON. A whole number beyond 2^53 would be rounded, and another token than the one that was sent: it is an error. */
+export function parseJSON(text: string): unknown {
+  for (const [n] of text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g)) {
+    if (n.length > 15 && /^-?\d+$/.test(n) && BigInt(n) > 2n ** 53n) {1,16}$/.test(n) || (/^-?\d{16}$/.test(n) && BigInt(n) > 2n ** 53n)) {
+      throw new Error(`the number ${n} has more digits than a number can carry`)
+    }
+  }
+  return JSON.parse(text)
+}
+
+/** A connection to a server. */
+export class Server {
+  readonly clock: Clock
+  readonly base: string
+  readonly tenant: string
+  readonly owner: string
+  readonly #fetch: typeof fetch
+  readonly #token: ServerOptions['token']
+
+  constructor(o: ServerOptions) {
+    let url: URL
+    try {
+      url = new URL(o.url)
+    } catch {
+      throw invalid('url', `is ${JSON.stringify(String(o.url))}: must be one such as "https://locks.example.com"`)
+    }
+    if (!/^https?:$/.test(url.protocol) || url.search || url.hash) throw invalid('url', 'must be of https, or http, without a query and a fragment')
+    this.base = url.origin + url.pathname.replace(/\/+$/, '')
+    this.tenant = `/v1/tenants/${segment('tenant', o.tenant, 128)}`
+    this.owner = checkText('owner', o.owner ?? `js-${randomID().slice(0, 12)}`, 256)
+    this.clock = o.clock ?? systemClock
+    // Not a method of this object: the fetch of browsers must not be called on another one.
+    const own = o.fetch ?? fetch
+    this.#fetch = (input, init) => own(input, init)
+    this.#token = o.token
+  }
+
+  /**
+   * Sends a request once and returns the JSON of its response.
+   *
+   * @param timeout how long the whole exchange may take, in milliseconds
+   * @throws the reason of the signal if that is aborted, an ApiError, a ConnectionError, or an InvalidResponseError
+   */
+  async send(method: string, path: string, body: unknown, timeout: number, signal?: AbortSignal): Promise<Record<string, unknown>> {
+    const late = new ConnectionError(`no response within ${timeout} ms`)
+    const scope = new Scope(signal).within(this.clock, timeout, () => late)
+    try {
+      return await orAborted(this.#send(method, path, body, scope.signal), scope.signal)
+    } finally {
+      scope.abort(late) // a body that is not wanted is not read any more
+      scope.end()
+    }
+  }
+
+  async #send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Record<string, unknown>> {
+    const headers: Record<string, string> = { accept: 'application/json' }
+    if (body !== undefined) headers['content-type'] = 'application/json'
+    if (this.#token !== undefined) {
+      headers['authorization'] = `Bearer ${typeof this.#token === 'function' ? await this.#token() : this.#token}`
+    }
+    let response: Response
+    let text: string
+    try {
+      response = await this.#fetch(this.base + path, {
+        method, headers, signal, redirect: 'manual', cache: 'no-store', credentials: 'omit', ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      text = await read(response)
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason
+      if (cause instanceof InvalidResponseError) throw cause
+      throw new ConnectionError(`no response of ${this.base}: ${cause instanceof Error ? cause.message : cause}`, { cause })
+    }
+    const { status } = response
+    if (response.type === 'opaqueredirect' || (status >= 300 && status < 400)) {
+      throw new InvalidResponseError(`${this.base} responded with a redirect, which is not followed: use the URL of the server itself`)
+    }
+    const type = (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase()
+    if ((status === 200 && type === 'application/json') || type === 'application/problem+json') {
+      let got: unknown
+      try {
+        got = parseJSON(text)
+      } catch (cause) {
+        throw new InvalidResponseError(`invalid response of ${this.base}: ${cause instanceof Error ? cause.message : cause}`, { cause })
+      }
+      if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
+        const json = got as Record<string, unknown>
+        if (type === 'application/json') return json
+        if (typeof json['code'] === 'string') {
+          throw apiError({ ...json, status, code: json['code'] as Code }, retryAfter(response, this.clock))
+        }
+      }
+    } else if (method === 'DELETE' && text === '' && (status === 200 || status === 204)) {
+      return {}
+    }
+    throw new InvalidResponseError(`${this.base} responded ${status} with the content type "${type}", which is not Leasehold`)
+  }
+}
+
+/** Reads the body as UTF-8 text, up to maxResponse bytes. */
+async function read(response: Response): Promise<string> {
+  if (!response.body?.getReader) return response.text()
+  const reader = response.body.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  for (let size = 0; ;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    if ((size += value.length) > maxResponse) {
+      reader.cancel().catch(() => undefined)
+      throw new InvalidResponseError(`the response has more than ${maxResponse} bytes`)
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+/** The Retry-After of a response in milliseconds, 0 without one. It may be a date. */
+function retryAfter(response: Response, clock: Clock): number {
+  const value = response.headers.get('retry-after') ?? ''
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - clock.wall()
+  return ms > 0 ? ms : 0
+}

@@ -1,0 +1,78 @@
+/**
+ * Whether a response is the lease that was asked for: a cache, a proxy that mixes up connections, or a server of another kind may send anything.
+ *
+ * @module
+ */
+import { InvalidResponseError } from './errors.js'
+import type { components } from './types.gen.js'
+
+export type Lease = components['schemas']['Lease']
+export type LockSet = components['schemas']['LockSet']
+export type AcquireRequest = components['schemas']['AcquireRequest']
+type Token = components['schemas']['LockSetToken']
+export type Json = Record<string, unknown>
+
+export function bad(detail: string): never {
+  throw new InvalidResponseError(`invalid response: ${detail}`)
+}
+
+/** A fencing token. 2^53 is the largest one, and every token below is exact as a number. */
+export function token(n: unknown, asked?: number): number {
+  if (typeof n !== 'number' || !Number.isInteger(n) || n < 1 || n > 2 ** 53 || (asked !== undefined && n !== asked)) {
+    bad(`it has the fencing token ${String(n)}${asked === undefined ? '' : `, not ${asked}`}`)
+  }
+  return n
+}
+
+/** The owner of a response is that of the request, or ends with it after the subject of the token. */
+export function owner(got: unknown, asked: string): string {
+  if (typeof got !== 'string' || (got !== asked && !got.endsWith(`#${asked}`))) bad(`it belongs to ${String(got)}, not to ${asked}`)
+  return got
+}
+
+export function text(got: unknown, name: string, asked?: string): string {
+  if (typeof got !== 'string' || got === '' || (asked !== undefined && got !== asked)) {
+    bad(`its ${name} is ${String(got)}${asked === undefined ? '' : `, not ${asked}`}`)
+  }
+  return got
+}
+
+export function count(got: unknown, name: string, least = 0): number {
+  if (typeof got !== 'number' || !Number.isInteger(got) || got < least) bad(`its ${name} is ${String(got)}`)
+  return got
+}
+
+/** What a lock is asked for. The tenant is checked by the text of the path, which servers repeat. */
+export interface Asked {
+  readonly tenant: string
+  readonly owner: string
+}
+
+/** Checks a lease that was granted or renewed. */
+export function checkLease(got: Json, a: Asked, key: string, r: AcquireRequest, of?: number): Lease {
+  text(got['tenant_id'], 'tenant_id', a.tenant)
+  text(got['lock_key'], 'lock_key', key)
+  owner(got['owner_id'], a.owner)
+  token(got['fencing_token'], of)
+  text(got['state'], 'state', 'ACTIVE')
+  text(got['lease_id'], 'lease_id')
+  text(got['expires_at'], 'expires_at')
+  count(got['remaining_ms'], 'remaining_ms', 1)
+  text(got['mode'] ?? 'exclusive', 'mode', r.mode ?? 'exclusive')
+  const permits = r.mode === 'permits' ? (r.limit ?? 1) : 0
+  const permit = count(got['permit'] ?? 0, 'permit', Math.min(1, permits))
+  if (permit > permits) bad(`it has the permit ${permit} of ${permits}`)
+  return got as unknown as Lease
+}
+
+/** Checks several leases. */
+export function checkSet(got: Json, a: Asked, keys: readonly string[], of?: readonly Token[]): Token[] {
+  text(got['tenant_id'], 'tenant_id', a.tenant)
+  owner(got['owner_id'], a.owner)
+  const leases = got['leases']
+  if (!Array.isArray(leases) || leases.length !== keys.length) bad('it has other locks than were asked for')
+  return keys.map((key) => {
+    const l = (leases as Json[]).find((l) => l?.['lock_key'] === key) ?? bad(`it has no lock ${key}`)
+    return { lock_key: key, fencing_token: token(l['fencing_token'], of?.find((t) => t.lock_key === key)?.fencing_token) }
+  })
+}

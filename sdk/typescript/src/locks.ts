@@ -1,0 +1,831 @@
+/**
+ * Locks that are held while work runs.
+ *
+ * @module
+ */
+import {
+  ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError,
+  LockQueueFullError, MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, invalid, isGone, isRejected, isSettled, isUnsettled,
+  apiError,
+} from './errors.js'
+import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
+import { type AcquireRequest, type Asked, checkLease, checkSet, count, owner, text, token } from './lease.js'
+import { Term } from './term.js'
+import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, pause, sleepUntil, until } from './time.js'
+import type { components } from './types.gen.js'
+
+/** A lock, as every caller of its tenant may see it. */
+export type LockState = components['schemas']['Lock']
+
+/** Settings of {@link Locks}. */
+export interface LocksOptions extends ServerOptions {
+  /**
+   * How long a lease lasts unless it is renewed, in milliseconds: whole seconds from 1000 to 86 400 000; 30 000 if left out. It is renewed every third of
+   * it. After a crash others wait for as long at most.
+   */
+  readonly ttl?: number
+  /** For how long an acquire is sent again while no definite response arrives, in milliseconds; 10 000 if left out. */
+  readonly retryFor?: number
+  /** Is called for each event, in their order. An error that it throws is dropped. */
+  readonly onEvent?: (event: LockEvent) => void
+}
+
+/** What happened to a lock. */
+export interface LockEvent {
+  /**
+   * `waiting`: for a lock; `error` is why, `after` when it is asked for again, in milliseconds. `acquired`. `taken`: a grant of a rate. `renewed`.
+   * `renewal-failed`: and is to be tried again. `lost`: `error` is the reason of the signal. `released`. `release-failed`: the lease expires.
+   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained was not released.
+   */
+  readonly type: 'waiting' | 'acquired' | 'taken' | 'renewed' | 'renewal-failed' | 'lost' | 'released' | 'release-failed' | 'abandoned'
+  readonly key: string
+  readonly token?: number
+  readonly after?: number
+  readonly error?: unknown
+}
+
+/** How a lock is waited for. Times are in milliseconds. */
+export interface WaitOptions {
+  /** Ask once: if the lock cannot be had now, the result is null. */
+  readonly ifAvailable?: boolean
+  /** How long to wait for a lock that is held; without a bound if left out. The first request may take longer than that. */
+  readonly wait?: number
+  /** Between two requests while the server does not wait itself, at most; 100 or more, 2000 if left out. */
+  readonly poll?: number
+  /** How many may wait in line, with this one: 1 to 100. If there are as many already the error is a LockQueueFullError. */
+  readonly maxWaiting?: number
+  /** Labels for people who look at the lock: 32 at most, with keys of 1 to 64 bytes and values of up to 512. */
+  readonly metadata?: Readonly<Record<string, string>>
+  /** Ends the wait with the signal's reason: nothing is held afterwards. Once the lock is held it aborts `lock.signal`, too. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Settings of one lock. */
+export interface LockOptions extends WaitOptions {
+  /** `shared` lets any number hold the lock at a time, but none beside an exclusive one. `exclusive` if left out. */
+  readonly mode?: 'exclusive' | 'shared'
+  /** Lets so many hold the lock at a time, 1 to 100; all who ask must say the same. Not with `mode`. */
+  readonly permits?: number
+  /** As in {@link LocksOptions}. */
+  readonly ttl?: number
+  /** Wait in line: first come, first served. Locks that are shared or have permits always have a line. */
+  readonly fair?: boolean
+  /** Take the lock from its holder, if that one asked for `replace` as well. That one learns of it when it renews. */
+  readonly replace?: boolean
+  /** How long the lock stays closed if the lease expires or is ended by force: whole seconds up to 3 600 000. */
+  readonly lockDelay?: number
+  /** How long the lock is held at most. Then `lock.signal` is aborted with a {@link MaxHoldError}. */
+  readonly maxHold?: number
+  /** How long before the lease's end `lock.signal` is aborted; less than half of ttl, a tenth of it if left out. */
+  readonly margin?: number
+}
+
+/** What several locks can be asked for with: they have one holder each, and no line. */
+export type LockSetOptions = Pick<LockOptions, 'ifAvailable' | 'wait' | 'poll' | 'metadata' | 'signal' | 'ttl' | 'maxHold' | 'margin'>
+
+/** How often something may be done: in any `window` of so many milliseconds, `limit` times at most. */
+export interface Rate {
+  /** 1 to 1000. */
+  readonly limit: number
+  /** Whole seconds, 1000 to 86 400 000. */
+  readonly window: number
+}
+
+// Times of requests, in milliseconds.
+const tryTime = 15_000 // of one request, beside what the server is to wait; less when the lease is shorter
+const waitTime = 20_000 // for which one request asks the server to wait, at most
+const graceTime = 5_000 // for a release that is waited for
+const placedPause = 2_000 // between two requests of one that waits in line
+const fewPolls = 5 // requests without a wait when the server has no room for those who wait
+
+/** A lease as the rules below need it, of one lock or of several. */
+interface Granted {
+  readonly token: number
+  readonly tokens: ReadonlyMap<string, number>
+  readonly permit: number
+  readonly expiresAt: string
+  readonly remaining: number
+  readonly waited: number
+}
+
+/** What is asked for: one lock, or several. */
+interface Subject {
+  readonly name: string
+  /** Whether the server waits for it. */
+  readonly waits: boolean
+  acquire(r: AcquireRequest, timeout: number, signal?: AbortSignal): Promise<Granted>
+  renew(of: Granted, r: { request_id: string; ttl_seconds: number; expires_at: string }, request: AcquireRequest, timeout: number, signal?: AbortSignal): Promise<Granted>
+  release(of: Granted, requestID: string, timeout: number): Promise<void>
+}
+
+/** Settings with their defaults. */
+interface Settings {
+  readonly ttl: number
+  readonly margin: number
+  readonly poll: number
+  readonly retryFor: number
+  readonly o: LockOptions
+}
+
+/** Locks of one tenant. Its methods may be called while others are under way. */
+export class Locks {
+  readonly #server: Server
+  readonly #asked: Asked
+  readonly #o: LocksOptions
+  readonly #closed = new Scope()
+  readonly #held = new Set<Lock>()
+  /** What goes on in the background. */
+  readonly #underway = new Set<Promise<unknown>>()
+
+  /** Makes a client; nothing is sent. An option that cannot work is an {@link InvalidArgumentError} that names it. */
+  constructor(options: LocksOptions) {
+    this.#server = new Server(options)
+    this.#asked = { tenant: options.tenant, owner: this.#server.owner }
+    this.#o = options
+    this.#settings({})
+    if (options.retryFor !== undefined) number('retryFor', options.retryFor, 0, Infinity)
+  }
+
+  /** Under which name the client holds locks, as it tells the server. */
+  get owner(): string {
+    return this.#server.owner
+  }
+
+  /**
+   * Runs the work while it holds the lock: waits for the lock, renews it until the work is settled, and releases it. It has the result of the work.
+   *
+   * `lock.signal` is aborted if the lock is lost, and then the result is a {@link LockLostError}, also if the work succeeded: it was not protected until its
+   * end. Its `workError` is the work's own error, if that is another one. A release that fails is no error: an event says so, and the lease expires.
+   */
+  request<T>(key: string, work: (lock: Lock) => T | Promise<T>): Promise<T>
+  request<T>(key: string, options: LockOptions & { readonly ifAvailable: true }, work: (lock: Lock | null) => T | Promise<T>): Promise<T>
+  request<T>(key: string, options: LockOptions & { readonly ifAvailable?: false }, work: (lock: Lock) => T | Promise<T>): Promise<T>
+  request<T>(key: string, options: LockOptions, work: (lock: Lock | null) => T | Promise<T>): Promise<T>
+  request<T>(key: string, options: LockOptions | ((lock: Lock) => T | Promise<T>), work?: (lock: never) => T | Promise<T>): Promise<T> {
+    if (typeof options === 'function') return this.#run(() => this.#acquire(this.#one(key), {}), options)
+    return this.#run(() => this.#acquire(this.#one(key), options), work as (lock: Lock | null) => T)
+  }
+
+  /**
+   * Acquires a lock, and waits for it if it is held. It is renewed until it is released, or until `signal` is aborted: then it is held until its lease
+   * expires, so that the work can stop and release it. With `ifAvailable` the result is null if the lock cannot be had now.
+   */
+  acquire(key: string, options?: LockOptions & { readonly ifAvailable?: false }): Promise<Lock>
+  acquire(key: string, options: LockOptions): Promise<Lock | null>
+  async acquire(key: string, options: LockOptions = {}): Promise<Lock | null> {
+    return this.#acquire(this.#one(key), options)
+  }
+
+  /** {@link request} for 1 to 20 locks of one holder each, which are acquired and renewed in one step, all or none. */
+  requestAll<T>(keys: readonly string[], work: (lock: Lock) => T | Promise<T>): Promise<T>
+  requestAll<T>(keys: readonly string[], options: LockSetOptions & { readonly ifAvailable?: false }, work: (lock: Lock) => T | Promise<T>): Promise<T>
+  requestAll<T>(keys: readonly string[], options: LockSetOptions, work: (lock: Lock | null) => T | Promise<T>): Promise<T>
+  requestAll<T>(keys: readonly string[], options: LockSetOptions | ((lock: Lock) => T | Promise<T>), work?: (lock: never) => T | Promise<T>): Promise<T> {
+    if (typeof options === 'function') return this.#run(() => this.acquireAll(keys), options)
+    return this.#run(() => this.acquireAll(keys, options), work as (lock: Lock | null) => T)
+  }
+
+  /** {@link acquire} for 1 to 20 locks: see {@link requestAll}. If one of them is lost, the signal is aborted. Their order has no meaning. */
+  acquireAll(keys: readonly string[], options?: LockSetOptions & { readonly ifAvailable?: false }): Promise<Lock>
+  acquireAll(keys: readonly string[], options: LockSetOptions): Promise<Lock | null>
+  async acquireAll(keys: readonly string[], options: LockSetOptions = {}): Promise<Lock | null> {
+    for (const o of ['mode', 'permits', 'fair', 'maxWaiting', 'replace', 'lockDelay']) {
+      if ((options as Record<string, unknown>)[o] !== undefined) throw invalid(o, 'is for one lock: several are held by one holder each')
+    }
+    return this.#acquire(this.#several(keys), options)
+  }
+
+  /**
+   * Waits until what a key names may be done once more, at the given rate, by all who take from the key together. The result is the grant's token, higher than
+   * that of every earlier one; null if `ifAvailable` and it may not be done now. A grant is not held: it is used up when it is given.
+   */
+  async take(key: string, rate: Rate, options: WaitOptions = {}): Promise<number | null> {
+    number('limit', rate.limit, 1, 1000)
+    number('window', rate.window, 1000, 86_400_000, 1000)
+    const s = this.#settings({ ...options, ttl: 30_000 })
+    const { ttl_seconds: _, ...rest } = this.#body(s)
+    const got = await this.#ask(this.#one(key), { ...rest, mode: 'rate', limit: rate.limit, window_seconds: rate.window / 1000 }, s, true)
+    if (got) this.#emit({ type: 'taken', key, token: got.granted.token })
+    return got && got.granted.token
+  }
+
+  /** Reads a lock: who holds it. A {@link NotFoundError} means that there is no record of it. */
+  async query(key: string): Promise<LockState> {
+    const got = await this.#server.send('GET', this.#path(key), undefined, tryTime, this.#closed.signal)
+    text(got['lock_key'], 'lock_key', key)
+    return got as unknown as LockState
+  }
+
+  /**
+   * Ends the client: it acquires nothing more, and the signals of the locks that it holds are aborted with a {@link ClosedError}. Locks that were acquired with
+   * {@link acquire} are released; those of {@link request} when their work has ended. It waits for 5 seconds at most.
+   */
+  async close(): Promise<void> {
+    const reason = new ClosedError('the client of locks is closed')
+    this.#closed.abort(reason)
+    for (const l of this.#held) l.close(reason)
+    const grace = new Scope().within(this.#server.clock, graceTime, () => reason)
+    const over = new Promise((resolve) => grace.signal.addEventListener('abort', resolve))
+    while (this.#underway.size > 0 && !grace.signal.aborted) await Promise.race([Promise.allSettled(this.#underway), over])
+    grace.end()
+  }
+
+  /** Closes the client. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #run<T>(acquire: () => Promise<Lock | null>, work: (lock: Lock) => T | Promise<T>): Promise<T> {
+    if (typeof work !== 'function') throw invalid('work', 'must be a function')
+    const lock = await acquire()
+    if (!lock) return work(null as never) // as with navigator.locks
+    return this.#background(lock.run(work))
+  }
+
+  #background<T>(work: Promise<T>): Promise<T> {
+    const tracked = work.then(() => undefined, () => undefined)
+    this.#underway.add(tracked)
+    void tracked.then(() => this.#underway.delete(tracked))
+    return work
+  }
+
+  #emit(event: LockEvent): void {
+    try {
+      this.#o.onEvent?.(event)
+    } catch {
+      // an observer disturbs no lock
+    }
+  }
+
+  #path(key: string): string {
+    return `${this.#server.tenant}/locks/${segment('key', key, 256)}`
+  }
+
+  #post(path: string, body: object, timeout: number, signal?: AbortSignal) {
+    return this.#server.send('POST', path, { owner_id: this.#asked.owner, ...body }, timeout, signal)
+  }
+
+  #one(key: string): Subject {
+    const path = this.#path(key)
+    const read = (got: Record<string, unknown>, r: AcquireRequest, of?: number): Granted => {
+      const l = checkLease(got, this.#asked, key, r, of)
+      return {
+        token: l.fencing_token, tokens: new Map([[key, l.fencing_token]]), permit: l.permit ?? 0, expiresAt: l.expires_at, remaining: l.remaining_ms,
+        waited: r.wait_seconds ? count(l.waited_ms ?? 0, 'waited_ms') : 0,
+      }
+    }
+    return {
+      name: key,
+      waits: true,
+      acquire: async (r, timeout, signal) => read(await this.#post(`${path}/acquire`, r, timeout, signal), r),
+      renew: async (of, r, request, timeout, signal) =>
+        read(await this.#post(`${path}/renew`, { ...r, fencing_token: of.token }, timeout, signal), { ...request, wait_seconds: 0 }, of.token),
+      release: async (of, id, timeout) => {
+        const got = await this.#post(`${path}/release`, { request_id: id, fencing_token: of.token }, timeout)
+        text(got['tenant_id'], 'tenant_id', this.#asked.tenant)
+        text(got['lock_key'], 'lock_key', key)
+        owner(got['owner_id'], this.#asked.owner)
+        token(got['fencing_token'], of.token)
+        text(got['state'], 'state', 'RELEASED')
+      },
+    }
+  }
+
+  #several(list: readonly string[]): Subject {
+    const keys = [...list].sort()
+    if (keys.length < 1 || keys.length > 20) throw invalid('keys', `are ${keys.length}: must be 1 to 20`)
+    keys.forEach((k, i) => {
+      segment('key', k, 256)
+      if (k === keys[i - 1]) throw invalid('keys', `have ${k} twice`)
+    })
+    const path = `${this.#server.tenant}/lock-sets`
+    const leases = (of: Granted) => Array.from(of.tokens, ([lock_key, fencing_token]) => ({ lock_key, fencing_token }))
+    const read = (got: Record<string, unknown>, of?: Granted): Granted => {
+      const tokens = checkSet(got, this.#asked, keys, of && leases(of))
+      text(got['state'], 'state', 'ACTIVE')
+      return {
+        token: tokens[0]?.fencing_token ?? 0, tokens: new Map(tokens.map((t) => [t.lock_key, t.fencing_token])), permit: 0,
+        expiresAt: text(got['expires_at'], 'expires_at'), remaining: count(got['remaining_ms'], 'remaining_ms', 1), waited: 0,
+      }
+    }
+    return {
+      name: keys.join(', '),
+      waits: false,
+      acquire: async ({ request_id, ttl_seconds, metadata }, timeout, signal) =>
+        read(await this.#post(`${path}/acquire`, { request_id, lock_keys: keys, ttl_seconds, metadata }, timeout, signal)),
+      renew: async (of, r, _, timeout, signal) => read(await this.#post(`${path}/renew`, { ...r, leases: leases(of) }, timeout, signal), of),
+      release: async (of, id, timeout) => {
+        const got = await this.#post(`${path}/release`, { request_id: id, leases: leases(of) }, timeout)
+        checkSet(got, this.#asked, keys, leases(of))
+        text(got['state'], 'state', 'RELEASED')
+      },
+    }
+  }
+
+  /** Checks the options. */
+  #settings(o: LockOptions): Settings {
+    const ttl = number('ttl', o.ttl ?? this.#o.ttl ?? 30_000, 1000, 86_400_000, 1000)
+    if (o.permits !== undefined) number('permits', o.permits, 1, 100, 1)
+    if (o.maxWaiting !== undefined) number('maxWaiting', o.maxWaiting, 1, 100, 1)
+    if (o.lockDelay !== undefined) number('lockDelay', o.lockDelay, 0, 3_600_000, 1000)
+    if (o.wait !== undefined) number('wait', o.wait, 0, Infinity)
+    if (o.maxHold !== undefined) number('maxHold', o.maxHold, 1, Infinity)
+    if (o.mode !== undefined && o.mode !== 'exclusive' && o.mode !== 'shared') throw invalid('mode', `is ${String(o.mode)}: must be "exclusive" or "shared"`)
+    if (o.permits && o.mode) throw invalid('permits', 'and mode are both set: a lock has permits, or readers and a writer')
+    if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is set: a lock that is shared or has permits has no one holder to replace')
+    const margin = number('margin', o.margin ?? ttl / 10, 0, ttl / 2 - 1)
+    return { ttl, margin, poll: number('poll', o.poll ?? 2000, 100, Infinity), retryFor: this.#o.retryFor ?? 10_000, o }
+  }
+
+  /** The acquire that asks for the lock. */
+  #body({ o, ttl }: Settings): AcquireRequest {
+    for (const [k, v] of Object.entries(o.metadata ?? {})) {
+      checkText('metadata', k, 64)
+      if (v !== '') checkText(`metadata.${k}`, v, 512)
+    }
+    return {
+      owner_id: this.#asked.owner, request_id: randomID(), ttl_seconds: ttl / 1000, ...(o.metadata && { metadata: o.metadata }), ...(o.fair && { fair: true }),
+      ...(o.maxWaiting && { max_waiting: o.maxWaiting }), ...(o.replace && { replace: true }), ...(o.lockDelay && { lock_delay_seconds: o.lockDelay / 1000 }),
+      ...(o.mode === 'shared' && { mode: 'shared' }), ...(o.permits && { mode: 'permits', limit: o.permits }),
+    }
+  }
+
+  async #acquire(subject: Subject, o: LockOptions): Promise<Lock | null> {
+    const s = this.#settings(o)
+    const got = await this.#ask(subject, this.#body(s), s)
+    if (!got) return null
+    const lock: Lock = new Lock(subject, got.granted, got.asked, got.request, s, {
+      clock: this.#server.clock,
+      emit: (e) => this.#emit(e),
+      over: () => this.#held.delete(lock),
+      background: (work) => void this.#background(work),
+    })
+    this.#held.add(lock)
+    this.#emit({ type: 'acquired', key: subject.name, token: got.granted.token })
+    return lock
+  }
+
+  /** Asks for a lock until it is granted, waiting ends, or there is nothing to wait for. All tries have one request_id. */
+  async #ask(subject: Subject, request: AcquireRequest, s: Settings, grant = false): Promise<{ asked: Moment; granted: Granted; request: AcquireRequest } | null> {
+    const clock = this.#server.clock
+    const { o } = s
+    const calling = new Scope(o.signal, this.#closed.signal)
+    const waited = Symbol()
+    const waiting = new Scope(calling.signal)
+    if (o.wait !== undefined) waiting.within(clock, o.wait, () => waited)
+    const deadline = o.wait === undefined ? undefined : add(moment(clock), o.wait)
+    const lines = o.fair || grant || request.mode === 'shared' || request.mode === 'permits'
+    const each = Math.min(tryTime, s.ttl)
+    let open = false // a try may have been carried out, or may still be
+    let queued = false // a try asked the server to wait
+    let placed = false // it may have a place in line
+    let last: unknown // the error of the latest try that was not cut off
+
+    const isHeld = (e: unknown) =>
+      e instanceof LockHeldError || e instanceof LockDelayedError || (e instanceof LockQueueFullError && o.maxWaiting === undefined)
+    // For how long the server is asked to wait: whole seconds, and not much longer than the caller does.
+    const room = () => Math.max(0, Math.min(waitTime, deadline ? Math.ceil(until(clock, deadline) / 1000) * 1000 : waitTime))
+    // How long to wait for a lock that is held: its lease may be renewed, or end earlier.
+    const poll = (holder: number) => {
+      const most = Math.min(s.poll * (0.5 + Math.random() / 2), placed ? placedPause : Infinity)
+      return holder > 0 ? Math.min(most, Math.max(holder, 50) + Math.random() * 100) : most
+    }
+    const attempt = async (wait: number, within: AbortSignal) => {
+      const r = { ...request, ...(wait > 0 && { wait_seconds: wait / 1000 }) }
+      queued ||= wait > 0
+      let asked = moment(clock)
+      const began = asked
+      try {
+        const granted = await subject.acquire(r, each + wait, within)
+        asked = add(asked, Math.min(granted.waited, elapsed(clock, asked)))
+        placed = false
+        if (!grant && until(clock, endOf(asked, Math.min(granted.remaining, s.ttl))) - s.margin <= 0) {
+          this.#discard(subject, granted, asked, s)
+          throw apiError({
+            code: 'LEASE_EXPIRED', status: 409, detail: `the response arrived when the lease was about to end: use a longer ttl than ${s.ttl} ms`,
+          })
+        }
+        return { asked, granted, request: r, took: 0, error: undefined }
+      } catch (error) {
+        const unsettled = within.aborted || isUnsettled(error)
+        open = unsettled || (open && !isSettled(error))
+        if (!within.aborted && isSettled(error)) {
+          placed = wait > 0 && isHeld(error) && !(error instanceof LockQueueFullError) && (lines || (error as ApiError).position !== undefined)
+        } else if (unsettled) placed ||= wait > 0 && lines
+        return { asked, granted: undefined, request: r, took: elapsed(clock, began), error }
+      }
+    }
+
+    try {
+      let failed = 0 // tries without a definite response, one after the other
+      let polls = 0 // tries that are not to wait
+      let wait = 0 // of the next try
+      let since = moment(clock) // when there was no definite response for the first time
+      for (;;) {
+        const within = last === undefined ? calling.signal : waiting.signal
+        within.throwIfAborted()
+        const t = await attempt(wait, within)
+        if (t.granted) {
+          if (!calling.signal.aborted) return { asked: t.asked, granted: t.granted, request: t.request }
+          if (!grant) this.#discard(subject, t.granted, t.asked, s)
+          open = placed = false
+          throw calling.signal.reason
+        }
+        if (within.aborted) throw t.error
+        const before = last
+        last = t.error
+        waiting.signal.throwIfAborted()
+        const hint = t.error instanceof ApiError ? t.error.retryAfter : 0
+        let after = Math.max(backoff(failed, 200, 5000, 10), hint)
+        if (isHeld(t.error)) {
+          if (o.ifAvailable) return null
+          if (t.error instanceof LockQueueFullError) polls = fewPolls
+          // Without a pause, unless the server does not wait as it is asked to.
+          after = polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
+          this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
+          if (after > 0 && !(await pause(clock, after, waiting.signal))) throw t.error
+          failed = 0
+          since = moment(clock)
+          wait = subject.waits && polls === 0 ? room() : 0
+          if (polls > 0) polls--
+          continue
+        }
+        if (wait > 0 && isHeld(before) && t.error instanceof InvalidArgumentError) {
+          polls = Infinity // it cannot wait: without that it said that the lock is held
+          after = poll(before instanceof ApiError ? before.retryAfter : 0)
+        } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
+          request = { ...request, request_id: randomID() } // what it obtained has ended
+          failed++
+        } else if (isRejected(t.error) || t.error instanceof LockQueueFullError) {
+          throw t.error
+        } else {
+          if (failed === 0 && wait > 0) since = moment(clock) // there was none to expect before
+          failed++
+          if (t.error instanceof OverloadedError && wait > 0) polls = fewPolls
+        }
+        if (failed > 0) {
+          const left = s.retryFor + until(clock, since)
+          if (left <= 0 || hint > left) throw t.error
+          after = Math.min(after, left)
+        }
+        wait = placed && (polls === 0 || failed < 3) ? Math.min(1000, room()) : 0 // otherwise the place is given up
+        this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
+        if (!(await pause(clock, after, waiting.signal))) throw t.error
+      }
+    } catch (error) {
+      if (placed || (open && (queued || !grant))) this.#abandon(subject, request, each, s, grant)
+      if (calling.signal.aborted) throw calling.signal.reason
+      if (waiting.signal.aborted) {
+        if (o.ifAvailable && isHeld(last)) return null
+        throw last
+      }
+      throw error
+    } finally {
+      waiting.end()
+      calling.end()
+    }
+  }
+
+  /** Releases in the background a lease that no one wants. */
+  #discard(subject: Subject, granted: Granted, asked: Moment, s: Settings): void {
+    const left = until(this.#server.clock, endOf(asked, Math.min(granted.remaining, s.ttl)))
+    if (left <= 0) return
+    const scope = new Scope().within(this.#server.clock, left, () => undefined)
+    const work = this.#free(subject, granted, scope).then(
+      () => this.#emit({ type: 'abandoned', key: subject.name, token: granted.token }),
+      (error: unknown) => this.#emit({ type: 'abandoned', key: subject.name, token: granted.token, error }),
+    )
+    void this.#background(work.finally(() => scope.end()))
+  }
+
+  /** Releases a lease that no one holds, until the scope ends. */
+  async #free(subject: Subject, granted: Granted, scope: Scope): Promise<void> {
+    const id = randomID()
+    for (let retry = 0; ; retry++) {
+      try {
+        return await subject.release(granted, id, tryTime)
+      } catch (error) {
+        if (isGone(error)) return
+        if (isRejected(error) || !(await pause(this.#server.clock, backoff(retry, 200, 5000, 10), scope.signal))) throw error
+      }
+    }
+  }
+
+  /**
+   * Releases in the background what an acquire that was given up may have obtained, and gives its place in line to the next. Its request is sent again: if it
+   * had obtained the lock that returns the lease, and otherwise, once the lease that it obtains now is released, no delivery that comes late obtains another.
+   * It replaces no one: with `replace` it is sent only if without that the server says that it was carried out.
+   */
+  #abandon(subject: Subject, asked: AcquireRequest, each: number, s: Settings, grant: boolean): void {
+    const clock = this.#server.clock
+    const work = async () => {
+      const scope = new Scope().within(clock, Math.min(s.ttl, 30_000), () => undefined)
+      const { replace, ...calm } = asked
+      let request: AcquireRequest = calm
+      let error: unknown
+      for (let retry = 0; ; retry++) {
+        error = undefined
+        try {
+          const granted = await subject.acquire(request, each, scope.signal)
+          if (!grant) await this.#free(subject, granted, scope)
+        } catch (e) {
+          if (e instanceof RequestIdReusedError && replace && !request.replace) {
+            request = asked
+            continue
+          }
+          if (!isSettled(e)) error = e // otherwise another has it, or the lease has ended
+        }
+        if (error === undefined || isRejected(error) || !(await pause(clock, backoff(retry, 200, 5000, 10), scope.signal))) break
+      }
+      scope.end()
+      this.#emit({ type: 'abandoned', key: subject.name, ...(error !== undefined && { error }) })
+    }
+    void this.#background(work())
+  }
+}
+
+/** What a lock needs of its client. */
+interface Host {
+  readonly clock: Clock
+  emit(event: LockEvent): void
+  over(): void
+  background(work: Promise<unknown>): void
+}
+
+/** A lock that is held, until {@link release} or until its signal is aborted. Several locks that are held together are one as well. */
+export class Lock {
+  /** Its key; with several locks all of them, separated by ", ". */
+  readonly key: string
+  /** The fencing token: higher than that of every earlier holder, and at most 2^53. Pass it on to whatever the work writes to. With several locks that of the first. */
+  readonly token: number
+  /** The tokens by key. */
+  readonly tokens: ReadonlyMap<string, number>
+  /** Which permit is held, from 1; 0 if the lock has none. */
+  readonly permit: number
+  /**
+   * The signal of the work. It is aborted with a {@link LockLostError} so much before the lease's end as `margin` says, with a {@link ReleasedError} or
+   * {@link ClosedError}, or with the reason of the caller's signal. `aborted` consults the clocks, so that it is right after a freeze before any timer fires.
+   */
+  readonly signal: AbortSignal
+
+  readonly #subject: Subject
+  readonly #granted: Granted
+  readonly #request: AcquireRequest
+  readonly #s: Settings
+  readonly #host: Host
+  readonly #clock: Clock
+  readonly #term: Term
+  readonly #watching: Scope
+  readonly #renewing: Scope
+  readonly #caller: Scope
+  readonly #most: Moment | undefined
+  readonly #releaseID = randomID()
+  #expiresAt: string
+  #end: Moment
+  #working = false
+  #announced = false
+  #releasing: Promise<void> | undefined
+
+  /** @internal */
+  constructor(subject: Subject, granted: Granted, asked: Moment, request: AcquireRequest, s: Settings, host: Host) {
+    this.#subject = subject
+    this.#granted = granted
+    this.#request = request
+    this.#s = s
+    this.#host = host
+    this.#clock = host.clock
+    this.key = subject.name
+    this.token = granted.token
+    this.tokens = granted.tokens
+    this.permit = granted.permit
+    this.#expiresAt = granted.expiresAt
+    const lasts = Math.min(granted.remaining, s.ttl)
+    this.#end = endOf(asked, lasts)
+    this.#most = s.o.maxHold === undefined ? undefined : add(moment(this.#clock), s.o.maxHold)
+    this.#term = new Term(this.#clock, this.#served(), (trouble) => this.#expired(trouble))
+    this.signal = this.#term.signal
+    this.#watching = new Scope()
+    this.#renewing = new Scope(this.#watching.signal)
+    this.#caller = new Scope(s.o.signal)
+    this.#caller.signal.addEventListener('abort', () => this.close(this.#caller.signal.reason))
+    const look = () => {
+      const lost = this.#term.check()
+      if (lost !== undefined) this.#announce(lost)
+    }
+    this.signal.addEventListener('abort', look)
+    void this.#term.watch(this.#watching.signal).then(look)
+    void this.#renewals(this.#due(asked, lasts))
+  }
+
+  /** Whether the lock is held. It consults the clocks and sends nothing. */
+  get held(): boolean {
+    return !this.signal.aborted
+  }
+
+  /** After how many milliseconds the signal is aborted unless the lease is renewed; 0 if it is. */
+  get remaining(): number {
+    return this.signal.aborted ? 0 : Math.max(0, this.#term.left)
+  }
+
+  /** Throws the reason of the signal if the work must stop. It consults the clocks and sends nothing. */
+  check(): void {
+    this.signal.throwIfAborted()
+  }
+
+  /**
+   * Aborts the signal and releases the lock. It returns when the lock is released, but at once if the signal was aborted before: the release then goes on in
+   * the background. One that fails is tried again until the lease ends; it is waited for 5 seconds at most. It may be called again.
+   *
+   * @throws NotReleasedError if the lock may still be held; LockLostError if it was lost before
+   */
+  async release(): Promise<void> {
+    const late = this.signal.aborted
+    const lost = this.#term.settle()
+    this.#term.cancel(new ReleasedError('the lock was released'))
+    this.#renewing.abort(undefined)
+    const left = until(this.#clock, this.#end)
+    if (lost !== undefined && (isGone(cause(lost)) || left <= 0)) {
+      this.#finish()
+      if (this.tokens.size > 1 && left > 0) this.#host.background(this.#release()) // the others of several locks
+      throw lost
+    }
+    if (!this.#releasing) {
+      this.#releasing = this.#release()
+      this.#releasing.catch(() => undefined)
+      this.#host.background(this.#releasing)
+    }
+    if (late && lost !== undefined) throw lost
+    if (late) return
+    const grace = new Scope()
+    const over = new Promise<never>((_, reject) => {
+      grace.within(this.#clock, graceTime, () => undefined)
+      grace.signal.addEventListener('abort', () => reject(new NotReleasedError(`lock ${this.key}: not released yet; that goes on in the background`)))
+    })
+    try {
+      await Promise.race([this.#releasing, over])
+    } finally {
+      grace.end()
+    }
+  }
+
+  /** {@link release}, without its errors: the work is done. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => undefined)
+  }
+
+  /** @internal Runs work under the lock, and releases it. */
+  async run<T>(work: (lock: Lock) => T | Promise<T>): Promise<T> {
+    this.#working = true
+    let result: T
+    try {
+      result = await work(this)
+    } catch (error) {
+      const lost = this.#term.check()
+      await this.#done()
+      if (lost instanceof LockLostError && error !== lost) {
+        lost.workError = error
+        throw lost
+      }
+      throw error
+    }
+    const lost = this.#term.settle()
+    await this.#done()
+    if (lost !== undefined) throw lost
+    return result
+  }
+
+  async #done(): Promise<void> {
+    await this.release().catch(() => undefined)
+    this.#working = false
+    this.#finish()
+  }
+
+  /** @internal Aborts the signal; a lock without work that is known is not renewed any more. */
+  close(reason: unknown): void {
+    this.#term.cancel(reason)
+    if (this.#working) return
+    this.#renewing.abort(reason)
+    if (reason instanceof ClosedError) void this.release().catch(() => undefined)
+  }
+
+  #finish(): void {
+    this.#watching.abort(undefined)
+    this.#caller.end()
+    this.#renewing.end()
+    this.#host.over()
+  }
+
+  #announce(error: unknown): void {
+    if (this.#announced) return
+    this.#announced = true
+    this.#host.emit({ type: 'lost', key: this.key, token: this.token, error })
+    if (!this.#working) this.#finish()
+  }
+
+  /** When the signal is aborted. */
+  #served(): Moment {
+    const end = add(this.#end, -this.#s.margin)
+    return this.#most && until(this.#clock, this.#most) < until(this.#clock, end) ? this.#most : end
+  }
+
+  #expired(trouble: unknown): LockLostError {
+    if (this.#most && until(this.#clock, this.#most) <= 0 && until(this.#clock, this.#end) > this.#s.margin) {
+      return new MaxHoldError(`lock ${this.key}: it was held for as long as maxHold allows`)
+    }
+    return new LockLostError(`lock ${this.key}: its lease expires, and was not renewed in time`, trouble === undefined ? undefined : { cause: trouble })
+  }
+
+  /** When a lease is to be renewed: when a third of its ttl is over. */
+  #due(asked: Moment, lasts: number): Moment {
+    return add(asked, lasts - (this.#s.ttl * 2) / 3)
+  }
+
+  /** Renews the lease until the lock is lost, or is to be released. */
+  async #renewals(due: Moment): Promise<void> {
+    const clock = this.#clock
+    const { ttl, margin } = this.#s
+    const { signal } = this.#renewing
+    const soon = Math.min(1000, ttl / 24)
+    let id = randomID()
+    for (let failed = 0; (await sleepUntil(clock, due, signal)) && this.#term.check() === undefined; ) {
+      if (this.#most && until(clock, this.#most) <= until(clock, this.#end) - margin) return // it lasts for as long as it may be held
+      const asked = moment(clock)
+      try {
+        const timeout = Math.min(tryTime, Math.max(this.#term.left / 3, 10))
+        const r = { request_id: id, ttl_seconds: ttl / 1000, expires_at: this.#expiresAt }
+        const got = await this.#subject.renew(this.#granted, r, this.#request, timeout, signal)
+        const lasts = Math.min(got.remaining, ttl)
+        this.#expiresAt = got.expiresAt
+        if (this.#term.check() !== undefined) return
+        this.#end = endOf(asked, lasts)
+        this.#term.extend(this.#served())
+        this.#host.emit({ type: 'renewed', key: this.key, token: this.token })
+        id = randomID()
+        failed = 0
+        due = this.#due(asked, lasts)
+        if (until(clock, due) < soon) due = add(moment(clock), soon)
+      } catch (error) {
+        if (signal.aborted) return
+        if (isGone(error)) return this.#lose(error)
+        if (error instanceof LeaseChangedError && error.expiresAt) {
+          this.#expiresAt = error.expiresAt // a renewal whose response was lost, or a duplicate
+          if (failed === 0) {
+            failed++
+            continue
+          }
+        }
+        this.#term.failed(error)
+        this.#host.emit({ type: 'renewal-failed', key: this.key, token: this.token, error })
+        const hint = error instanceof ApiError ? Math.min(error.retryAfter, this.#term.left / 3) : 0
+        due = add(moment(clock), Math.max(backoff(failed, soon, Math.min(10_000, ttl / 6), soon / 2), hint))
+        failed++
+      }
+    }
+  }
+
+  #lose(cause: unknown): void {
+    this.#term.lose(new LockLostError(`lock ${this.key} is lost: ${cause instanceof Error ? cause.message : String(cause)}`, { cause }))
+    this.#watching.abort(undefined)
+  }
+
+  /** Releases the lock, or says why it could not until the lease ended. */
+  async #release(): Promise<void> {
+    try {
+      for (let retry = 0; ; retry++) {
+        const left = until(this.#clock, this.#end)
+        let error: unknown
+        try {
+          if (left > 0) {
+            await this.#subject.release(this.#granted, this.#releaseID, Math.min(tryTime, Math.max(left / 3, 10)))
+            this.#host.emit({ type: 'released', key: this.key, token: this.token })
+            return
+          }
+          error = new LeaseExpiredError({ code: 'LEASE_EXPIRED' })
+        } catch (e) {
+          error = e
+        }
+        if (isGone(error) && left > 0) {
+          const lost = new LockLostError(`lock ${this.key} was lost before it was released`, { cause: error })
+          this.#announce(lost)
+          throw lost
+        }
+        if (left <= 0 || isRejected(error)) {
+          this.#host.emit({ type: 'release-failed', key: this.key, token: this.token, error })
+          throw new NotReleasedError(`lock ${this.key} was not released`, { cause: error })
+        }
+        await pause(this.#clock, Math.min(backoff(retry, 200, 5000, 10), Math.max(until(this.#clock, this.#end), 0)), new AbortController().signal)
+      }
+    } finally {
+      if (!this.#working) this.#finish()
+    }
+  }
+}
+
+const cause = (e: unknown): unknown => (e instanceof Error ? e.cause : undefined)
+
+function number(field: string, n: number, least: number, most: number, unit = 0): number {
+  if (typeof n !== 'number' || !(n >= least && n <= most) || (unit > 0 && n % unit !== 0)) {
+    throw invalid(field, `is ${String(n)}: must be ${least} to ${most}${unit === 1000 ? ', in whole seconds' : unit === 1 ? ', a whole number' : ''}`)
+  }
+  return n
+}

@@ -1,0 +1,123 @@
+/**
+ * The time of a lease as its holder knows it. The server decides when a lease ends; its holder must know it no later than that, whatever happens to its
+ * own clocks.
+ *
+ * A holder counts from before the request that granted or extended the lease, and on two clocks: `performance.now()` is right if the time is set, the wall
+ * clock is right if the machine slept and the other one stood still. The first of the two to reach the end counts.
+ *
+ * @module
+ */
+
+/** The clocks and timers that a client uses; tests set them. Times are in milliseconds. */
+export interface Clock {
+  /** The monotonic clock. */
+  now(): number
+  /** The wall clock, since 1970. */
+  wall(): number
+  /** Calls a function once, after a time. The result cancels that. */
+  after(ms: number, call: () => void): () => void
+}
+
+/** A point in time on both clocks. */
+export interface Moment {
+  readonly mono: number
+  readonly wall: number
+}
+
+/** The clocks of the runtime. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  after(ms, call) {
+    const timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1))
+    return () => clearTimeout(timer)
+  },
+}
+
+/** Reads both clocks. */
+export const moment = (c: Clock): Moment => ({ mono: c.now(), wall: c.wall() })
+
+/** The moment after some milliseconds. */
+export const add = (m: Moment, ms: number): Moment => ({ mono: m.mono + ms, wall: m.wall + ms })
+
+/** The time from now to a moment, by the clock that says less. */
+export const until = (c: Clock, m: Moment): number => Math.min(m.mono - c.now(), m.wall - c.wall())
+
+/** The time since a moment, by the clock that says less. */
+export const elapsed = (c: Clock, m: Moment): number => Math.min(c.now() - m.mono, c.wall() - m.wall)
+
+/** When a lease ends that was asked for at a moment: stores cut their time to whole milliseconds. */
+export const endOf = (asked: Moment, ms: number): Moment => add(asked, ms - 1)
+
+/** A timer that was set before the machine slept comes late: none is trusted for longer. */
+const lookAgain = 1000
+
+/** Waits until a moment has come by either clock. The result is false if the signal was aborted before. */
+export async function sleepUntil(c: Clock, m: Moment, signal: AbortSignal): Promise<boolean> {
+  for (;;) {
+    if (signal.aborted) return false
+    const left = until(c, m)
+    if (left <= 0) return true
+    await pause(c, Math.min(left, lookAgain), signal)
+  }
+}
+
+/** Waits for some milliseconds, or until the signal is aborted: then the result is false. */
+export function pause(c: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(false)
+    const done = () => {
+      cancel()
+      signal.removeEventListener('abort', done)
+      resolve(!signal.aborted)
+    }
+    const cancel = c.after(ms, done)
+    signal.addEventListener('abort', done)
+  })
+}
+
+/** Waits before the retry of a request: a random time below a bound that doubles, as "full jitter". */
+export const backoff = (retry: number, first: number, max: number, min = 0): number =>
+  Math.max(min, Math.random() * Math.min(max, first * 2 ** Math.min(retry, 30)))
+
+/** An AbortController that follows signals, and a time if there is one, until it is ended. */
+export class Scope {
+  readonly #controller = new AbortController()
+  readonly #ends: (() => void)[] = []
+  readonly signal = this.#controller.signal
+
+  constructor(...signals: (AbortSignal | undefined)[]) {
+    for (const s of signals) {
+      if (!s) continue
+      const follow = () => this.abort(s.reason)
+      if (s.aborted) follow()
+      s.addEventListener('abort', follow)
+      this.#ends.push(() => s.removeEventListener('abort', follow))
+    }
+  }
+
+  /** Aborts it after a time. */
+  within(c: Clock, ms: number, reason: () => unknown): this {
+    this.#ends.push(c.after(ms, () => this.abort(reason())))
+    return this
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason)
+  }
+
+  /** Ends it without an abort. */
+  end(): void {
+    for (const end of this.#ends.splice(0)) end()
+  }
+}
+
+/** Settles as a promise does, or rejects with the reason of a signal, also if the work goes on. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason)
+    if (signal.aborted) aborted()
+    else signal.addEventListener('abort', aborted)
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
+  })
+}

@@ -1,0 +1,6182 @@
+// Code generated from contracts/openapi.yaml by scripts/generate.mjs. DO NOT EDIT.
+
+export interface paths {
+    readonly "/v1/tenants/{tenant_id}/locks/{lock_key}/acquire": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Acquire the lock
+         * @description Grants the lock if no one holds it, with the next fencing token. If it is held, the response is `LOCK_HELD` with the holder and
+         *     the expiry of its lease. A retry returns the same lease while it lasts; after that it is rejected: nothing is acquired twice.
+         *
+         *     With `mode` the lock has several holders, or a rate. With `wait_seconds` the server waits for a lock that is held. Send the same request
+         *     again, with the same `request_id`, to wait on; who waits in line keeps the place for 10 seconds after the response. With `wait_seconds` 0
+         *     the request gives its place up.
+         */
+        readonly post: operations["acquireLock"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/locks/{lock_key}/renew": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Extend the lease
+         * @description Moves the expiry to now + `ttl_seconds`. Only the holder can renew, with its current token and before the lease expires. If a
+         *     renewal is rejected, but with `LEASE_CHANGED`, stop the work.
+         *
+         *     Name the `expires_at` that you know. The lease is then renewed only while it expires at that time, and a delivery that was delayed
+         *     can never move the expiry after a later renewal did. Without it, that holds for the last 4 renewals.
+         */
+        readonly post: operations["renewLock"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/locks/{lock_key}/release": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Release the lock
+         * @description Ends the lease that has this token. A retry with the same `request_id` returns 200 and never affects a later lease. The last 8
+         *     releases of a lock are remembered for that.
+         */
+        readonly post: operations["releaseLock"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/locks/{lock_key}/force-release": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End another owner's lease (administrators)
+         * @description For a holder that hangs. It needs the administrator's scope. The reason is stored until the lock is acquired again, and shown to the
+         *     holder at its next renewal. With `lease_id` only that lease is ended, never a later one. A retry never ends a later lease.
+         */
+        readonly post: operations["forceReleaseLock"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/locks/{lock_key}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Read a lock
+         * @description The response never has the fencing token of a lease that lasts: reading gives no right to write.
+         */
+        readonly get: operations["getLock"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/lock-sets/acquire": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Acquire several locks
+         * @description Grants up to 20 locks of the tenant in one step, all or none, each with the next fencing token of its key. Each becomes an ordinary exclusive
+         *     lease. If one of them is held, nothing is changed, and the response names it. No caller waits with some of its locks held, so that callers whose
+         *     keys overlap cannot block each other for good; who waits asks again. A retry returns the same leases while all of them last.
+         */
+        readonly post: operations["acquireLocks"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/lock-sets/renew": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Extend several leases
+         * @description Moves the expiry of all of the leases to now + `ttl_seconds`, or of none. If that is rejected, but with `LEASE_CHANGED`, one of them is lost:
+         *     stop the work.
+         */
+        readonly post: operations["renewLocks"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/lock-sets/release": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Release several locks
+         * @description Ends those of the leases that are still held, in one step. If others are not, the response names one of them; the rest are released all the same.
+         *     A retry with the same `request_id` has the same response and never affects a later lease.
+         */
+        readonly post: operations["releaseLocks"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/locks": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * List a tenant's locks
+         * @description By ascending bytes of the key. A page ends at `page_size` or at about 750 kB. One that is filtered by state can be shorter, even
+         *     empty, and still have a `next_page_token`.
+         */
+        readonly get: operations["listLocks"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/fences/{resource}/check": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Check a fencing token
+         * @description Remembers the highest token that was seen for the resource and rejects every lower one. Where the resource can compare tokens in
+         *     the same atomic step as the change itself, do that instead.
+         *
+         *     A token that lies more than an hour of microseconds ahead of the server's clock is an invalid field: no lock has given it.
+         */
+        readonly post: operations["checkFence"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/fences/{resource}/reset": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Forget the highest token of a resource (administrators)
+         * @description For a fence that a wrong token has closed. It needs the administrator's scope. `highest_token` is the one that a `STALE_TOKEN`
+         *     showed: the fence is reset only while it is that one, so that a retry resets nothing that came after. Until a current token has been
+         *     checked again, old ones pass.
+         */
+        readonly post: operations["resetFence"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/join": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Join the cluster, as a new incarnation
+         * @description Makes a member whose lease lasts from now for `ttl_seconds`: send heartbeats to extend it. The first member of a cluster makes the
+         *     cluster, with this number of partitions. While an incarnation of this name lives, the join is rejected: give each process a name of
+         *     its own. One whose lease has ended is evicted by the join.
+         *
+         *     The member belongs to the subject that joined it; with authentication its name begins with the subject.
+         */
+        readonly post: operations["joinCluster"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/replace": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Join the cluster in the place of another member
+         * @description For rolling deployments: the new member takes over the partitions of the other, all and no others, in one epoch, and the other drains
+         *     from then on. Otherwise it is a join. Both members belong to the subject that calls.
+         */
+        readonly post: operations["replaceMember"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/heartbeat": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Extend a member's lease
+         * @description The lease lasts from now for `ttl_seconds`. `seq` is 1 for the first heartbeat of an incarnation and one more for each: one that arrives
+         *     after a later one changes nothing. A member stops what it serves when its lease has ended, counted from before it sent the heartbeat.
+         *     After `STALE_INCARNATION` it stops at once, and joins again. While `status` is `DRAINING` it hands over what it serves.
+         */
+        readonly post: operations["heartbeatMember"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/drain": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Give a member no new activations
+         * @description Its partitions go to the others, in a new epoch. It keeps the activations that it has, until it ends or transfers them: its next
+         *     heartbeat tells it to. Repeating it changes nothing.
+         */
+        readonly post: operations["drainMember"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/leave": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End a member
+         * @description Its activations are free for others from then on, so a member leaves when it serves nothing any more. Repeating it changes nothing.
+         */
+        readonly post: operations["leaveCluster"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/evict": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End another's member (administrators)
+         * @description For a member that hangs and still sends heartbeats. It needs the administrator's scope. Members whose leases have ended are evicted
+         *     without it. The member learns of it with its next heartbeat; what it writes in between is fenced by the tokens. Repeating it changes
+         *     nothing.
+         */
+        readonly post: operations["evictMember"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members/{member}/offer": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Change what a member offers
+         * @description Kinds, labels, weight, and whether it is full, from a new epoch on. What is left out is not offered any more, but for the address, which
+         *     stays as it is.
+         */
+        readonly post: operations["changeOffer"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/members": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * The members of the current epoch
+         * @description In the order of their names. A cluster that never had a member has none. A member whose lease has just ended is shown until someone
+         *     needs to know: a claim, a lookup or a sweep evicts it.
+         */
+        readonly get: operations["listMembers"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/topology": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * The current epoch, with its members and which partition is whose
+         * @description With it a caller places identities without further requests: the partition of an identity is given by its hash, whose version is
+         *     `hash_version`, and `table` names the member of each partition by its index in `members`, -1 for none. It can be read in every state; while
+         *     `status` is `UNDETERMINED`, nothing can be placed.
+         *
+         *     An epoch never changes. Keep the `ETag` and send it as `If-None-Match`: the response is 304 while the epoch is the current one.
+         */
+        readonly get: operations["getTopology"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/placements/{kind}/{id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Where an identity is, or would be
+         * @description `owner` is the member that has the activation: go there. Without it, a claim makes `placed` the owner. It is read from the store, and a
+         *     member on which the result depends and whose lease has ended is evicted on the way.
+         */
+        readonly get: operations["lookupPlacement"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/claim": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Ask for the activation of an identity
+         * @description Without `member`, the member on which the identity is placed becomes the owner, `LOCKED`, and is to activate it within `lock_ttl_seconds`;
+         *     anyone may ask. With `member` and `incarnation` a member claims for itself, and gets the activation if the identity is placed on it: `ACTIVE` at
+         *     once, or with `lock_ttl_seconds` `LOCKED` first.
+         *
+         *     An activation that exists is not moved: `ACTIVATION_EXISTS` says where it is. The token is higher than all before: send it along with
+         *     everything that the owner does to other systems. A retry returns the same activation while it lasts.
+         */
+        readonly post: operations["claimActivation"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/activated": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * The owner serves the identity from now on
+         * @description Ends the lock phase, also when it has expired, as long as no other claim was granted. Repeating it changes nothing.
+         */
+        readonly post: operations["activated"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/failed": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * The owner could not activate the identity
+         * @description Ends the lock phase: the identity is free, and the reason stays for those who ask. Repeating it changes nothing.
+         */
+        readonly post: operations["activationFailed"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/drain": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * The owner is about to give the identity away
+         * @description For a hand-over that others can see: the owner serves what it has, and then ends or transfers the activation. Repeating it changes
+         *     nothing.
+         */
+        readonly post: operations["drainActivation"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/deactivate": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End an activation
+         * @description The identity is free and keeps its state. Repeating it changes nothing.
+         */
+        readonly post: operations["deactivate"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/state": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Replace the state of an activation
+         * @description 32 KiB at most, in the same step that makes sure of the owner: a process that lost the identity cannot write any more. `state_version` is
+         *     that of the state which this one replaces, 0 if there is none. The state survives failures, takeovers and transfers.
+         */
+        readonly post: operations["writeState"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}/transfer": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Give an activation to another member
+         * @description The owner hands it over in one step: `to`, or the member on which the identity is placed, becomes the owner, `LOCKED`, with a higher token,
+         *     and is to activate it. Without `labels` and `prefer`, those of the claim count.
+         */
+        readonly post: operations["transferActivation"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations/{kind}/{id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Read an activation
+         * @description In every state of the cluster, with the state that its owners stored. A member that is told of a claim, by the claimant or by an event,
+         *     finds its token here.
+         */
+        readonly get: operations["getActivation"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/activations": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * List the activations of a cluster
+         * @description In the order of kind and ID, without their states. Together with the status and the epoch of the cluster, in every state of it.
+         */
+        readonly get: operations["listActivations"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters/{cluster}/events": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Follow what changes in a cluster
+         * @description Every change of a member or an activation has an event, which is kept for a day. Send `next` of the response as `after` of the next
+         *     request. Events of the last ten seconds can be shown again, because others may still appear before them: leave out every `event_id` that
+         *     you have seen, and you miss none.
+         *
+         *     With `wait_seconds` the response waits until there is something new. It comes earlier, with no events, when the server stops.
+         */
+        readonly get: operations["listEvents"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/machine-ids/lease": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Lease machine IDs
+         * @description Leases as many machine IDs as the throughput needs, in one step. A lease is the right to make IDs of its machine ID with the
+         *     timestamps from `created` up to, and without, `expired`, whatever any clock says. There is no renewal: request a new lease before
+         *     this one expires. Callers that authenticate need the scope for machine IDs (`leasehold:ids` unless the server is set up otherwise).
+         *
+         *     If some are free, but fewer than needed, the response has one lease. There is no `request_id`: leases whose response was lost
+         *     expire.
+         */
+        readonly post: operations["leaseMachineIDs"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/machine-ids/lease/{id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The machine ID, a whole number in decimal. */
+                readonly id: number;
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Release a machine ID before its lease expires
+         * @description The signature is HMAC-SHA256 under the lease's secret of `id:timestamp`, both in decimal, as hexadecimal digits. The timestamp must
+         *     be within 30 s of the server's time, and the holder makes no ID after it. A retry, or the release of an expired lease, is 204 too;
+         *     `BAD_SIGNATURE` if another process has leased the machine ID since.
+         */
+        readonly delete: operations["releaseMachineID"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/machine-ids/force-release": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End leases whose holders are gone (administrators)
+         * @description Ends the leases of a service, or those of a range of its machine IDs. They become free after 30 seconds, or when they expire, whichever is
+         *     earlier: the clock of a holder may have been ahead. Stop the holders first: one that goes on makes IDs that may equal those of
+         *     the next holder. It needs the administrator's scope. Retries are idempotent. The reason is written to the server's log.
+         */
+        readonly post: operations["forceReleaseMachineIDs"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/machine-ids": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read how many machine IDs are leased
+         * @description It reads all pages of every namespace, and shows no holder and no secret.
+         */
+        readonly get: operations["machineIDOccupancy"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses/{analysis_id}/lock": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Request the run of an analysis
+         * @description Grants the run of an unfinished analysis that no worker runs, or whose lock has expired, with the next token. A run that is not
+         *     granted is no error: the response is 200 with `"acquired": false` and a `reason`. A retry with the same `owner_id` and
+         *     `request_id` returns the same lock as long as that lasts; afterwards, and with another `ttl_seconds`, it is `REQUEST_ID_REUSED`
+         *     as long as the analysis remembers it (its last four locks). Instead of a run beyond the bound on takeovers, or on `max_failures`,
+         *     the analysis becomes FAILED. Make up a `request_id` for each attempt: with the name of a message that a queue delivers
+         *     twice, two workers would both have the lock.
+         */
+        readonly post: operations["lockAnalysis"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses/{analysis_id}/refresh": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Extend the lock of a run
+         * @description Moves the lock's expiry to now + `ttl_seconds`. Send it every 60 to 120 seconds of a lock of 300. If it is rejected, stop the work.
+         */
+        readonly post: operations["refreshAnalysis"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses/{analysis_id}/release": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End a run without finishing the analysis
+         * @description Leaves the analysis unfinished and free for the next run. With `failure_reason` the run counts as failed. A retry returns 200 and
+         *     counts once; one with another reason is not counted, and is `LEASE_RELEASED` or `ALREADY_FINISHED`. If the release fails, the lock expires: worth a warning, nothing more.
+         */
+        readonly post: operations["releaseAnalysis"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses/{analysis_id}/finish": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Finish the analysis
+         * @description Writes READY or FAILED and removes the lock in the same step, only while owner and token are those of the current lock. A worker
+         *     that lost the lock can neither finish nor fail another worker's run. A retry returns 200; one with another result is
+         *     `ALREADY_FINISHED`, and the first result stays.
+         */
+        readonly post: operations["finishAnalysis"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses/{analysis_id}/retry": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Let a FAILED analysis run again (administrators)
+         * @description For when the cause of the failures is gone. It needs the administrator's scope. The analysis becomes PENDING, its failures and
+         *     takeovers are counted from 0 again, and its fencing token increases, so that nothing of an earlier run is accepted any more. A
+         *     sweep queues it. The last four retries of an analysis are remembered: one that arrives again returns 200 with `replayed`
+         *     and has no second effect, also after the analysis has failed again. With `finished_at` that holds however late it arrives.
+         */
+        readonly post: operations["retryAnalysis"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List analyses
+         * @description By ascending bytes of the ID. A page ends at `page_size` or at about 0.75 MB of documents. It can be shorter, even empty, and
+         *     still have a `next_page_token`: ask until there is none. Documents that cannot be read are listed by themselves, in `unreadable`,
+         *     whatever `status` says; they do not count as errors of the page.
+         */
+        readonly get: operations["listAnalyses"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/analyses/{analysis_id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Read an analysis
+         * @description The response never has the token: reading gives no right to write.
+         */
+        readonly get: operations["getAnalysis"];
+        /**
+         * Create the document of an analysis if it does not exist
+         * @description For callers that keep no such documents themselves. A new document has the status PENDING; an existing one is not changed. A retry
+         *     changes nothing. The request has no body.
+         */
+        readonly put: operations["createAnalysis"];
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/runs/{run_id}/begin": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Begin a run, or get the result of an earlier one
+         * @description Grants the run to one caller, until it finishes it, releases it or its lock expires. A run that is not known is made: no one has to
+         *     create it before. A run that is not granted is no error: the response is 200 with `"acquired": false` and a `reason`, and with
+         *     `already_finished` the `result` that the earlier run stored. With a `fingerprint`, the ID cannot be used for something else:
+         *     `RUN_DIFFERS`. A retry with the same `owner_id` and `request_id` returns the same lock as long as that lasts. The record is
+         *     removed `keep_seconds` after the last request of its holder, at the earliest; then the ID is free again.
+         */
+        readonly post: operations["beginRun"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/runs/{run_id}/refresh": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Extend the lock of a run
+         * @description Moves the lock's expiry to now + `ttl_seconds`. Send it every fifth of the lock's time. If it is rejected, stop the work.
+         */
+        readonly post: operations["refreshRun"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/runs/{run_id}/release": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * End a run without a result
+         * @description Leaves the run free for the next caller that begins it, with the same `fingerprint`. With `failure_reason` it counts as failed.
+         */
+        readonly post: operations["releaseRun"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/runs/{run_id}/finish": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Finish a run, with its result
+         * @description Writes READY or FAILED and removes the lock in the same step, only while owner and token are those of the current lock. A caller that begins
+         *     the run later gets the `result`. A retry returns 200; one with another result is `ALREADY_FINISHED`, and the first result stays.
+         */
+        readonly post: operations["finishRun"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/runs/{run_id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Read a run
+         * @description The response never has the token: reading gives no right to write.
+         */
+        readonly get: operations["getRun"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/healthz": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** Is the process alive? */
+        readonly get: operations["healthz"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/readyz": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Can the server serve, that is, can it write to the store?
+         * @description Writes a small document to the store. Requests within two seconds share one result. While writes fail, as on a full disk, the
+         *     response is `UNAVAILABLE` with the kind of failure in `detail`; the server's log has the rest.
+         */
+        readonly get: operations["readyz"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/openapi.yaml": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** This document as YAML */
+        readonly get: operations["openapiYAML"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/openapi.json": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /** This document as JSON */
+        readonly get: operations["openapiJSON"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description The caller's name for this command, the same for every retry. */
+        readonly RequestID: string;
+        /**
+         * @description Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+         *     here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
+         *     "subject#suffix".
+         */
+        readonly OwnerID: string;
+        /**
+         * Format: int64
+         * @description How long the lease lasts from now, in whole seconds.
+         */
+        readonly TTLSeconds: number;
+        /**
+         * Format: int64
+         * @description Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+         *     microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+         */
+        readonly FencingToken: number;
+        /** @description ISO 8601, UTC, milliseconds. */
+        readonly Time: string;
+        /** @description Labels for people; keys of 1 to 64 bytes, values of up to 512. */
+        readonly Metadata: {
+            readonly [key: string]: string;
+        };
+        /**
+         * @description A lease is ACTIVE while now < expires_at and it was not released.
+         * @enum {string}
+         */
+        readonly State: "ACTIVE" | "RELEASED" | "EXPIRED";
+        readonly AcquireRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            /** @description How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none. */
+            readonly ttl_seconds?: components["schemas"]["TTLSeconds"];
+            readonly metadata?: components["schemas"]["Metadata"];
+            readonly mode?: components["schemas"]["LockMode"];
+            /**
+             * Format: int64
+             * @description With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other modes.
+             */
+            readonly limit?: number;
+            /**
+             * Format: int64
+             * @description With `rate`: the length of the window. Not with other modes.
+             */
+            readonly window_seconds?: number;
+            /**
+             * Format: int64
+             * @description How long the server waits for a lock that is held before it responds. Send the same request again to wait on: who waits in line keeps the
+             *     place for some seconds more.
+             */
+            readonly wait_seconds?: number;
+            /**
+             * @description Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the request only tries,
+             *     and gives up the place that it has.
+             */
+            readonly fair?: boolean;
+            /**
+             * Format: int64
+             * @description How many may wait in line, with this request; more is `LOCK_QUEUE_FULL`. Left out, 100.
+             */
+            readonly max_waiting?: number;
+            /** @description Take the lock from its holder, if that one was acquired with `replace` as well. With the mode `exclusive` only. */
+            readonly replace?: boolean;
+            /**
+             * Format: int64
+             * @description How long the lock stays closed if this lease expires or is ended by force. A release opens it at once. Not with the mode `rate`.
+             */
+            readonly lock_delay_seconds?: number;
+        };
+        readonly LockSetAcquireRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            /** @description Which locks. Their order has no meaning. */
+            readonly lock_keys: readonly string[];
+            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            readonly metadata?: components["schemas"]["Metadata"];
+        };
+        readonly LockSetRenewRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            readonly leases: components["schemas"]["LockSetTokens"];
+            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            /** @description When the leases expire as far as the caller knows. They are renewed only while that is so of all of them. */
+            readonly expires_at?: components["schemas"]["Time"];
+        };
+        readonly LockSetReleaseRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            readonly leases: components["schemas"]["LockSetTokens"];
+        };
+        /** @description Which leases; each lock once. */
+        readonly LockSetTokens: readonly components["schemas"]["LockSetToken"][];
+        readonly LockSetToken: {
+            readonly lock_key: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+        };
+        /**
+         * @description `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+         *     `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
+         *     `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
+         * @enum {string}
+         */
+        readonly LockMode: "exclusive" | "shared" | "permits" | "rate";
+        readonly RenewRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            /** @description When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while that is so. */
+            readonly expires_at?: components["schemas"]["Time"];
+        };
+        readonly ReleaseRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+        };
+        readonly ForceReleaseRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            /** @description For the holder; shown until the lock is acquired again. */
+            readonly reason: string;
+            /** @description End only this lease, as seen in the lock's `lease_id`. */
+            readonly lease_id?: string;
+        };
+        readonly FenceResetRequest: {
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            /** @description The highest token of the resource, as a `STALE_TOKEN` showed it. */
+            readonly highest_token: components["schemas"]["FencingToken"];
+            /** @description For later; it stays in the fence's record. */
+            readonly reason: string;
+        };
+        readonly FenceRequest: {
+            readonly fencing_token: components["schemas"]["FencingToken"];
+        };
+        /**
+         * @description Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+         *     a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
+         *     that whole name as a grant returned it.
+         */
+        readonly AnalysisOwnerID: string;
+        /**
+         * Format: int64
+         * @description How long the lock lasts from now, in whole seconds.
+         * @default 300
+         */
+        readonly AnalysisTTLSeconds: number;
+        /** @description Why the run failed, in up to 1024 bytes. Stored in the document. */
+        readonly FailureReason: string;
+        readonly AnalysisLockRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly ttl_seconds?: components["schemas"]["AnalysisTTLSeconds"];
+            /**
+             * Format: int64
+             * @description An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
+             */
+            readonly max_failures?: number;
+            /**
+             * @description What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
+             *     `RUN_DIFFERS`. Left out, nothing is compared.
+             */
+            readonly fingerprint?: string;
+        };
+        readonly AnalysisRefreshRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly ttl_seconds?: components["schemas"]["AnalysisTTLSeconds"];
+        };
+        readonly AnalysisReleaseRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly failure_reason?: components["schemas"]["FailureReason"];
+        };
+        readonly AnalysisFinishRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly status: components["schemas"]["AnalysisEnd"];
+            /** @description With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed. */
+            readonly result?: string;
+            readonly failure_reason?: components["schemas"]["FailureReason"];
+        };
+        /**
+         * @description How an analysis ended. Any other status, or none, is unfinished.
+         * @enum {string}
+         */
+        readonly AnalysisEnd: "READY" | "FAILED";
+        /**
+         * @description Why a run was not granted.
+         * @enum {string}
+         */
+        readonly AnalysisSkip: "already_finished" | "locked";
+        /** Format: int64 */
+        readonly Milliseconds: number;
+        /** Format: int64 */
+        readonly Count: number;
+        /** @description The response to a request for a run; `acquired` tells the two shapes apart. */
+        readonly AnalysisGrant: components["schemas"]["AnalysisGranted"] | components["schemas"]["AnalysisSkipped"];
+        /** @description The run is the caller's until `expires_at`. */
+        readonly AnalysisGranted: {
+            readonly analysis_id: string;
+            /** @constant */
+            readonly acquired: true;
+            /** @description Of the analysis, if it has one. */
+            readonly status?: string;
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly expires_at: components["schemas"]["Time"];
+            /**
+             * @description How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+             *     server need not agree.
+             */
+            readonly remaining_ms: components["schemas"]["Milliseconds"];
+            /**
+             * Format: int64
+             * @description How often to refresh; missing for a lock of a second.
+             */
+            readonly heartbeat_seconds?: number;
+            /** @description Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover. */
+            readonly runs: components["schemas"]["Count"];
+            /** @description Runs that failed before. */
+            readonly failures: components["schemas"]["Count"];
+            /** @description The same request_id had this lock already. */
+            readonly replayed: boolean;
+        };
+        /** @description The run was not granted. With `locked`, `owner_id` runs the analysis until `expires_at` at least. */
+        readonly AnalysisSkipped: {
+            readonly analysis_id: string;
+            /** @constant */
+            readonly acquired: false;
+            readonly reason: components["schemas"]["AnalysisSkip"];
+            /** @description Of the analysis, if it has one. */
+            readonly status?: string;
+            /** @description With READY: the document's result, if it has one. */
+            readonly result?: string;
+            /** @description With FAILED: why, if the document says it. */
+            readonly failure_reason?: string;
+            readonly owner_id?: string;
+            readonly expires_at?: components["schemas"]["Time"];
+            /** @description With `locked`: until the lock expires, unless its holder refreshes it. */
+            readonly retry_after_ms?: components["schemas"]["Milliseconds"];
+        };
+        /** @description The lock of a run, as its holder sees it. */
+        readonly AnalysisLock: {
+            readonly analysis_id: string;
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly expires_at: components["schemas"]["Time"];
+            readonly remaining_ms: components["schemas"]["Milliseconds"];
+        };
+        readonly AnalysisReleased: {
+            readonly analysis_id: string;
+            readonly failures: components["schemas"]["Count"];
+            readonly replayed: boolean;
+        };
+        readonly AnalysisCreated: {
+            readonly analysis_id: string;
+            /** @description As in the document; missing if it has none. */
+            readonly status?: string;
+            /** @description The document was created by this request. */
+            readonly created: boolean;
+        };
+        readonly AnalysisFinished: {
+            readonly analysis_id: string;
+            readonly status: components["schemas"]["AnalysisEnd"];
+            readonly replayed: boolean;
+        };
+        /** @description An analysis, as every worker may see it. */
+        readonly Analysis: {
+            readonly analysis_id: string;
+            /** @description As in the document; missing if it has none. */
+            readonly status?: string;
+            /** @description The status is READY or FAILED. */
+            readonly finished: boolean;
+            /** @description A worker runs it now. */
+            readonly locked: boolean;
+            /** @description Who runs it, or ran it until the lock expired. */
+            readonly owner_id?: string;
+            readonly expires_at?: components["schemas"]["Time"];
+            readonly runs: components["schemas"]["Count"];
+            readonly failures: components["schemas"]["Count"];
+            readonly result?: string;
+            /** @description Of the last failed run. */
+            readonly failure_reason?: string;
+            /** @description When the server made it READY or FAILED; missing if another program did. */
+            readonly finished_at?: components["schemas"]["Time"];
+            readonly retry?: components["schemas"]["AnalysisRetry"];
+        };
+        /** @description How an administrator let the FAILED analysis run again, the last time. */
+        readonly AnalysisRetry: {
+            readonly by: string;
+            readonly reason: string;
+            readonly at: components["schemas"]["Time"];
+        };
+        readonly AnalysisRetryRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            /** @description The administrator. In development mode it is required. With authentication it is the token's subject, and a value here a suffix to it. */
+            readonly owner_id?: components["schemas"]["OwnerID"];
+            /** @description For later; it stays in the document until the next retry. */
+            readonly reason: string;
+            /** @description When the analysis failed, as it showed it. It is retried only while that is so, so that no delivery of this request, however late, lets a later failure run again. */
+            readonly finished_at?: components["schemas"]["Time"];
+        };
+        /** @description The analysis after a retry; after a repeated one, as it is now. */
+        readonly AnalysisRetried: {
+            readonly analysis_id: string;
+            /** @description As in the document; missing if it has none. */
+            readonly status?: string;
+            readonly retry?: components["schemas"]["AnalysisRetry"];
+            /** @description This request_id retried the analysis before; nothing was changed now. */
+            readonly replayed: boolean;
+        };
+        readonly AnalysisPage: {
+            readonly analyses: readonly components["schemas"]["Analysis"][];
+            readonly unreadable?: readonly components["schemas"]["UnreadableAnalysis"][];
+            /** @description `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
+        };
+        /** @description A document that is no analysis which the server can judge. The server's log says what is wrong with it. */
+        readonly UnreadableAnalysis: {
+            readonly analysis_id: string;
+            /** @description `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name. */
+            readonly code: components["schemas"]["Code"];
+        };
+        /**
+         * Format: int64
+         * @description How long the lock lasts from now, in whole seconds.
+         * @default 30
+         */
+        readonly RunTTLSeconds: number;
+        /**
+         * Format: int64
+         * @description How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+         *     store may keep it longer. The last request of the holder counts.
+         * @default 86400
+         */
+        readonly RunKeepSeconds: number;
+        readonly RunBeginRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly ttl_seconds?: components["schemas"]["RunTTLSeconds"];
+            /**
+             * @description What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is `RUN_DIFFERS`. Left out,
+             *     nothing is compared.
+             */
+            readonly fingerprint?: string;
+            /**
+             * Format: int64
+             * @description A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
+             */
+            readonly max_failures?: number;
+            readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
+        };
+        readonly RunRefreshRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly ttl_seconds?: components["schemas"]["RunTTLSeconds"];
+            readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
+        };
+        readonly RunReleaseRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly failure_reason?: components["schemas"]["FailureReason"];
+            readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
+        };
+        readonly RunFinishRequest: {
+            readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly status: components["schemas"]["AnalysisEnd"];
+            /** @description With READY, the result, in up to 32 KiB. Callers that begin the run later get it. */
+            readonly result?: string;
+            readonly failure_reason?: components["schemas"]["FailureReason"];
+            readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
+        };
+        /** @description The response to a request for a run; `acquired` tells the two shapes apart. */
+        readonly RunGrant: components["schemas"]["RunGranted"] | components["schemas"]["RunSkipped"];
+        /** @description The run is the caller's until `expires_at`. */
+        readonly RunGranted: {
+            readonly run_id: string;
+            /** @constant */
+            readonly acquired: true;
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly expires_at: components["schemas"]["Time"];
+            /**
+             * @description How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+             *     server need not agree.
+             */
+            readonly remaining_ms: components["schemas"]["Milliseconds"];
+            /**
+             * Format: int64
+             * @description How often to refresh; missing for a lock of a second.
+             */
+            readonly heartbeat_seconds?: number;
+            /** @description Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover. */
+            readonly runs: components["schemas"]["Count"];
+            /** @description Runs that failed before. */
+            readonly failures: components["schemas"]["Count"];
+            /** @description The same request_id had this lock already. */
+            readonly replayed: boolean;
+        };
+        /** @description The run was not granted. With `locked`, `owner_id` runs it until `expires_at` at least. */
+        readonly RunSkipped: {
+            readonly run_id: string;
+            /** @constant */
+            readonly acquired: false;
+            readonly reason: components["schemas"]["AnalysisSkip"];
+            /** @description With `already_finished`: how it ended. */
+            readonly status?: components["schemas"]["AnalysisEnd"];
+            /** @description With READY: what was stored; missing if nothing was. */
+            readonly result?: string;
+            /** @description With FAILED: why. */
+            readonly failure_reason?: string;
+            readonly owner_id?: string;
+            readonly expires_at?: components["schemas"]["Time"];
+            /** @description With `locked`: until the lock expires, unless its holder refreshes it. */
+            readonly retry_after_ms?: components["schemas"]["Milliseconds"];
+        };
+        /** @description The lock of a run, as its holder sees it. */
+        readonly RunLock: {
+            readonly run_id: string;
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly expires_at: components["schemas"]["Time"];
+            readonly remaining_ms: components["schemas"]["Milliseconds"];
+        };
+        readonly RunReleased: {
+            readonly run_id: string;
+            readonly failures: components["schemas"]["Count"];
+            readonly replayed: boolean;
+        };
+        readonly RunFinished: {
+            readonly run_id: string;
+            readonly status: components["schemas"]["AnalysisEnd"];
+            readonly replayed: boolean;
+        };
+        /** @description A run, as every caller of its tenant may see it. */
+        readonly Run: {
+            readonly run_id: string;
+            /** @description How it ended; missing if it has not. */
+            readonly status?: components["schemas"]["AnalysisEnd"];
+            /** @description The status is READY or FAILED. */
+            readonly finished: boolean;
+            /** @description A caller runs it now. */
+            readonly locked: boolean;
+            /** @description Who runs it, or ran it until the lock expired. */
+            readonly owner_id?: string;
+            readonly expires_at?: components["schemas"]["Time"];
+            readonly runs: components["schemas"]["Count"];
+            readonly failures: components["schemas"]["Count"];
+            readonly result?: string;
+            /** @description Of the last failed run. */
+            readonly failure_reason?: string;
+            /** @description When it became READY or FAILED. */
+            readonly finished_at?: components["schemas"]["Time"];
+        };
+        /** @description A lease, as its holder sees it. */
+        readonly Lease: {
+            readonly tenant_id: string;
+            readonly lock_key: string;
+            /** @description Names this one lease. It gives no rights. */
+            readonly lease_id: string;
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly state: components["schemas"]["State"];
+            readonly acquired_at: components["schemas"]["Time"];
+            readonly expires_at: components["schemas"]["Time"];
+            /**
+             * @description How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+             *     server need not agree.
+             */
+            readonly remaining_ms: components["schemas"]["Milliseconds"];
+            /**
+             * @description With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much more,
+             *     counted from before the request was sent.
+             */
+            readonly waited_ms?: components["schemas"]["Milliseconds"];
+            /** @description Of the latest acquire or renewal. With `rate`: the length of the window. */
+            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            readonly metadata: components["schemas"]["Metadata"];
+            /** @description Left out for `exclusive`. */
+            readonly mode?: components["schemas"]["LockMode"];
+            /**
+             * Format: int64
+             * @description With `permits`: which one, from 1 to the limit. Tokens of one permit only ever increase.
+             */
+            readonly permit?: number;
+            /** @description This request_id was carried out before; nothing was changed now. */
+            readonly replayed: boolean;
+        };
+        /** @description Several leases of one owner, as their holder sees them. */
+        readonly LockSet: {
+            readonly tenant_id: string;
+            readonly owner_id: string;
+            readonly state: components["schemas"]["State"];
+            /** @description By the bytes of their keys. */
+            readonly leases: readonly components["schemas"]["LockSetLease"][];
+            /** @description After an acquire. */
+            readonly acquired_at?: components["schemas"]["Time"];
+            /** @description When the first of them expires. Leases that are renewed together expire together. */
+            readonly expires_at: components["schemas"]["Time"];
+            /**
+             * @description How long all of them last from the server's decision. Count it from before the request was sent: then the clocks of client and
+             *     server need not agree.
+             */
+            readonly remaining_ms: components["schemas"]["Milliseconds"];
+            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            readonly metadata?: components["schemas"]["Metadata"];
+            /** @description This request_id was carried out before; nothing was changed now. */
+            readonly replayed: boolean;
+        };
+        readonly LockSetLease: {
+            readonly lock_key: string;
+            /** @description After an acquire. Names this one lease. It gives no rights. */
+            readonly lease_id?: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+        };
+        /** @description Several leases that were released. */
+        readonly LockSetReleased: {
+            readonly tenant_id: string;
+            readonly owner_id: string;
+            readonly state: components["schemas"]["State"];
+            readonly leases: readonly components["schemas"]["LockSetLease"][];
+            readonly replayed: boolean;
+        };
+        /** @description A lease that was released. If a release is repeated after the lock had later leases, only the required fields are still known. */
+        readonly EndedLease: {
+            readonly tenant_id: string;
+            readonly lock_key: string;
+            readonly lease_id?: string;
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly state: components["schemas"]["State"];
+            readonly acquired_at?: components["schemas"]["Time"];
+            readonly expires_at?: components["schemas"]["Time"];
+            readonly released_at?: components["schemas"]["Time"];
+            readonly ttl_seconds?: components["schemas"]["TTLSeconds"];
+            readonly metadata?: components["schemas"]["Metadata"];
+            readonly replayed: boolean;
+        };
+        /**
+         * @description A lease that an administrator ended. If a force-release is repeated after the lock had later leases, only the required fields are
+         *     still known.
+         */
+        readonly ForceReleased: {
+            readonly tenant_id: string;
+            readonly lock_key: string;
+            readonly lease_id?: string;
+            readonly owner_id?: string;
+            readonly state: components["schemas"]["State"];
+            readonly acquired_at?: components["schemas"]["Time"];
+            readonly expires_at?: components["schemas"]["Time"];
+            readonly released_at?: components["schemas"]["Time"];
+            readonly ttl_seconds?: components["schemas"]["TTLSeconds"];
+            readonly metadata?: components["schemas"]["Metadata"];
+            readonly force_release?: components["schemas"]["ForcedRelease"];
+            readonly replayed: boolean;
+        };
+        /** @description How an administrator ended the lease. */
+        readonly ForcedRelease: {
+            readonly by: string;
+            readonly reason: string;
+            readonly at: components["schemas"]["Time"];
+        };
+        /** @description A lock, as every caller of its tenant may see it. */
+        readonly Lock: {
+            readonly tenant_id: string;
+            readonly lock_key: string;
+            readonly lease_id: string;
+            readonly owner_id: string;
+            readonly state: components["schemas"]["State"];
+            readonly acquired_at: components["schemas"]["Time"];
+            readonly expires_at: components["schemas"]["Time"];
+            readonly released_at?: components["schemas"]["Time"];
+            /** @description Of the latest acquire or renewal. With `rate`: the length of the window. */
+            readonly ttl_seconds: components["schemas"]["TTLSeconds"];
+            readonly metadata: components["schemas"]["Metadata"];
+            readonly force_release?: components["schemas"]["ForcedRelease"];
+            /** @description Left out for `exclusive`. */
+            readonly mode?: components["schemas"]["LockMode"];
+            /** Format: int64 */
+            readonly limit?: number;
+            /** Format: int64 */
+            readonly window_seconds?: number;
+            /** @description Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. */
+            readonly free_at?: components["schemas"]["Time"];
+            /** @description With several leases, or a line: those that last. The members above are of the latest one. */
+            readonly holders?: readonly components["schemas"]["LockHolder"][];
+            /** @description Who waits in line, the next one first. */
+            readonly waiting?: readonly components["schemas"]["LockWaiter"][];
+            /** @description The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. */
+            readonly history?: readonly components["schemas"]["PastLease"][];
+            readonly refused?: components["schemas"]["LockRefusal"];
+        };
+        readonly LockHolder: {
+            readonly lease_id: string;
+            readonly owner_id: string;
+            readonly mode: components["schemas"]["LockMode"];
+            /** Format: int64 */
+            readonly permit?: number;
+            readonly acquired_at: components["schemas"]["Time"];
+            readonly expires_at: components["schemas"]["Time"];
+            /** Format: int64 */
+            readonly ttl_seconds: number;
+            readonly metadata?: components["schemas"]["Metadata"];
+        };
+        readonly LockWaiter: {
+            readonly owner_id: string;
+            readonly mode: components["schemas"]["LockMode"];
+            readonly since: components["schemas"]["Time"];
+            /** @description When the place is given up, unless the request is sent again. */
+            readonly until: components["schemas"]["Time"];
+        };
+        /** @description A lease that has ended. */
+        readonly PastLease: {
+            /** @description Cut to 32 bytes. */
+            readonly owner_id: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly acquired_at: components["schemas"]["Time"];
+            readonly ended_at: components["schemas"]["Time"];
+            /** @enum {string} */
+            readonly ended: "released" | "expired" | "forced" | "replaced";
+            /** @description With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes. */
+            readonly ended_by?: string;
+        };
+        /** @description Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists. */
+        readonly LockRefusal: {
+            readonly owner_id: string;
+            readonly at: components["schemas"]["Time"];
+        };
+        readonly LockPage: {
+            readonly locks: readonly components["schemas"]["Lock"][];
+            /** @description `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
+        };
+        readonly FencePassed: {
+            readonly tenant_id: string;
+            readonly resource: string;
+            readonly fencing_token: components["schemas"]["FencingToken"];
+        };
+        readonly FenceReset: {
+            readonly tenant_id: string;
+            readonly resource: string;
+            /** @description The token that was forgotten. */
+            readonly reset_token: components["schemas"]["FencingToken"];
+            readonly replayed: boolean;
+        };
+        /** @description Keys of 1 to 64 bytes, values of up to 128. */
+        readonly Labels: {
+            readonly [key: string]: string;
+        };
+        /** @description The kinds of identities that the member hosts; none if it is empty. */
+        readonly Kinds: readonly string[];
+        /**
+         * Format: int64
+         * @description The member's share of the partitions, relative to the other members; 0 means 1.
+         */
+        readonly Weight: number;
+        /**
+         * Format: int64
+         * @description One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+         */
+        readonly IncarnationNumber: number;
+        /**
+         * Format: int64
+         * @description Each change of the members begins a new one.
+         */
+        readonly Epoch: number;
+        /**
+         * Format: int64
+         * @description How long the member's lease lasts from now, in whole seconds.
+         * @default 10
+         */
+        readonly MemberTTLSeconds: number;
+        /**
+         * Format: int64
+         * @description How long the owner has to activate the identity, in whole seconds.
+         * @default 10
+         */
+        readonly LockTTLSeconds: number;
+        /** @description Where the member is reached, for its clients. */
+        readonly Address: string;
+        /**
+         * @description An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
+         * @enum {string}
+         */
+        readonly MemberStatus: "ACTIVE" | "DRAINING" | "LEFT" | "DEAD";
+        /**
+         * @description FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+         * @enum {string}
+         */
+        readonly Phase: "FREE" | "LOCKED" | "ACTIVE" | "DRAINING";
+        /**
+         * @description A cluster is READY while it has an active member.
+         * @enum {string}
+         */
+        readonly ClusterStatus: "READY" | "UNDETERMINED";
+        /**
+         * @description For MEMBER_INELIGIBLE: why the member may not host the identity.
+         * @enum {string}
+         */
+        readonly Ineligible: "NOT_A_MEMBER" | "DRAINING" | "FULL" | "LACKS_KIND" | "LACKS_LABELS" | "PLACED_ON_OTHER";
+        readonly Incarnation: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+        };
+        readonly MemberJoinRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly kinds: components["schemas"]["Kinds"];
+            readonly labels?: components["schemas"]["Labels"];
+            readonly weight?: components["schemas"]["Weight"];
+            /** @description It hosts what it has and is given no new activations. */
+            readonly full?: boolean;
+            readonly address?: components["schemas"]["Address"];
+            readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
+            /**
+             * Format: int64
+             * @description A power of two, 16 at least. It can never change, and a member that asks for another number is rejected. 0 asks for none: 4096 if
+             *     it is the first member.
+             */
+            readonly partitions?: number;
+        };
+        readonly MemberReplaceRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly replaces: components["schemas"]["Incarnation"];
+            readonly kinds: components["schemas"]["Kinds"];
+            readonly labels?: components["schemas"]["Labels"];
+            readonly weight?: components["schemas"]["Weight"];
+            /** @description It hosts what it has and is given no new activations. */
+            readonly full?: boolean;
+            readonly address?: components["schemas"]["Address"];
+            readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
+        };
+        readonly MemberHeartbeatRequest: {
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            /**
+             * Format: int64
+             * @description 1 for the first heartbeat of the incarnation, and one more for each.
+             */
+            readonly seq: number;
+            readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
+        };
+        readonly MemberRequest: {
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+        };
+        readonly MemberEvictRequest: {
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            /** @description For later; it stays in the event. */
+            readonly reason: string;
+        };
+        readonly MemberOfferRequest: {
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly request_id: components["schemas"]["RequestID"];
+            readonly kinds: components["schemas"]["Kinds"];
+            readonly labels?: components["schemas"]["Labels"];
+            readonly weight?: components["schemas"]["Weight"];
+            /** @description It hosts what it has and is given no new activations. */
+            readonly full?: boolean;
+            /** @description Where the member is reached from now on. Without it the address stays as it is. */
+            readonly address?: components["schemas"]["Address"];
+        };
+        /** @description A member after a command. */
+        readonly MemberState: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            /** @description After a heartbeat, DRAINING tells the member to hand over what it serves. */
+            readonly status?: components["schemas"]["MemberStatus"];
+            /**
+             * Format: int64
+             * @description That the command began, or the current one; missing after a heartbeat.
+             */
+            readonly epoch?: number;
+            /**
+             * Format: int64
+             * @description Partitions that changed hands with the epoch.
+             */
+            readonly moved?: number;
+            readonly expires_at?: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description Of its lease.
+             */
+            readonly remaining_ms?: number;
+            /** @description The command was carried out before; nothing was changed now. */
+            readonly replayed: boolean;
+        };
+        /** @description A member as an epoch has it. */
+        readonly ClusterMember: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly status: components["schemas"]["MemberStatus"];
+            readonly kinds: components["schemas"]["Kinds"];
+            readonly labels?: components["schemas"]["Labels"];
+            readonly weight?: components["schemas"]["Weight"];
+            readonly full?: boolean;
+            readonly address?: components["schemas"]["Address"];
+            /**
+             * Format: int64
+             * @description The epoch of its latest change.
+             */
+            readonly since: number;
+            /** @description The time of that change. */
+            readonly at?: components["schemas"]["Time"];
+        };
+        readonly MemberList: {
+            readonly members: readonly components["schemas"]["ClusterMember"][];
+            readonly cluster: string;
+            readonly status: components["schemas"]["ClusterStatus"];
+            readonly epoch: components["schemas"]["Epoch"];
+            /** @description When the epoch began; missing if there was none. */
+            readonly changed_at?: components["schemas"]["Time"];
+        };
+        readonly Topology: {
+            /** @description By ascending name. */
+            readonly members: readonly components["schemas"]["ClusterMember"][];
+            readonly cluster: string;
+            readonly status: components["schemas"]["ClusterStatus"];
+            readonly epoch: components["schemas"]["Epoch"];
+            /** @description When the epoch began; missing if there was none. */
+            readonly changed_at?: components["schemas"]["Time"];
+            /** @description What began the epoch, for people. */
+            readonly cause?: string;
+            /** Format: int64 */
+            readonly hash_version: number;
+            /** Format: int64 */
+            readonly partitions: number;
+            /** @description For each partition, the index of its member in `members`; -1 if no member is active. */
+            readonly table: readonly number[];
+        };
+        /** @description The one activation that an identity can have. After a command of its owner, what the command says and changes. */
+        readonly Activation: {
+            readonly kind: string;
+            readonly id: string;
+            readonly phase: components["schemas"]["Phase"];
+            readonly fencing_token?: components["schemas"]["FencingToken"];
+            /** @description The owner by the latest claim or transfer, also when it is FREE again. */
+            readonly member?: string;
+            readonly incarnation?: components["schemas"]["IncarnationNumber"];
+            readonly address?: components["schemas"]["Address"];
+            /**
+             * Format: int64
+             * @description By which it was placed.
+             */
+            readonly epoch?: number;
+            /** @description While LOCKED, when another claim may have it. */
+            readonly lock_until?: components["schemas"]["Time"];
+            readonly claimed_at?: components["schemas"]["Time"];
+            readonly activated_at?: components["schemas"]["Time"];
+            readonly changed_at?: components["schemas"]["Time"];
+            /** @description FREE because its activation failed. */
+            readonly failed?: boolean;
+            /** @description Why it failed or was ended. */
+            readonly reason?: string;
+            /**
+             * Format: int64
+             * @description How often its state was stored.
+             */
+            readonly state_version?: number;
+            /**
+             * Format: byte
+             * @description What its owners stored, in base64.
+             */
+            readonly state?: string;
+        };
+        readonly ActivationOutcome: {
+            readonly activation: components["schemas"]["Activation"];
+            /**
+             * Format: int64
+             * @description The current epoch, after a claim or transfer.
+             */
+            readonly epoch?: number;
+            /**
+             * Format: int64
+             * @description Of the lock phase.
+             */
+            readonly remaining_ms?: number;
+            /** @description The command was carried out before; nothing was changed now. */
+            readonly replayed: boolean;
+        };
+        readonly ActivationPage: {
+            readonly activations: readonly components["schemas"]["Activation"][];
+            readonly status: components["schemas"]["ClusterStatus"];
+            readonly epoch: components["schemas"]["Epoch"];
+            /** @description `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
+        };
+        readonly Placement: {
+            readonly kind: string;
+            readonly id: string;
+            readonly epoch: components["schemas"]["Epoch"];
+            /** Format: int64 */
+            readonly partition: number;
+            /** @description On which the epoch places the identity; missing if no member is eligible. */
+            readonly placed?: components["schemas"]["ClusterMember"];
+            /** @description That has the activation; missing if it is free, or if its owner is not a member any more. */
+            readonly owner?: components["schemas"]["ClusterMember"];
+            /** @description Missing if the identity was never claimed. */
+            readonly activation?: components["schemas"]["Activation"];
+        };
+        readonly ActivationClaimRequest: {
+            readonly request_id: components["schemas"]["RequestID"];
+            /** @description The member that claims for itself; without it anyone may ask. */
+            readonly member?: string;
+            /**
+             * Format: int64
+             * @description Of `member`, if there is one.
+             */
+            readonly incarnation?: number;
+            readonly labels?: components["schemas"]["Labels"];
+            readonly prefer?: components["schemas"]["Labels"];
+            /**
+             * Format: int64
+             * @description How long the owner has to activate the identity, in whole seconds. 0 is 10, and with `member` no time: it is `ACTIVE` at once.
+             */
+            readonly lock_ttl_seconds?: number;
+            readonly epoch?: components["schemas"]["Epoch"];
+        };
+        /** @description What the owner of an activation names it by. */
+        readonly ActivationHoldRequest: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+        };
+        readonly ActivationFailedRequest: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly reason: string;
+        };
+        readonly ActivationEndRequest: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly reason?: string;
+        };
+        readonly ActivationStateRequest: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly request_id: components["schemas"]["RequestID"];
+            /** Format: int64 */
+            readonly state_version: number;
+            /**
+             * Format: byte
+             * @description 32 KiB at most, in base64; empty is a state, too.
+             */
+            readonly state: string;
+        };
+        readonly ActivationTransferRequest: {
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly request_id: components["schemas"]["RequestID"];
+            /** @description The member to transfer it to, as the topology names it; without it, the one on which the identity is placed. */
+            readonly to?: string;
+            readonly labels?: components["schemas"]["Labels"];
+            readonly prefer?: components["schemas"]["Labels"];
+            readonly lock_ttl_seconds?: components["schemas"]["LockTTLSeconds"];
+        };
+        /** @description A change of a member, or of an activation if there is a `kind`. */
+        readonly PlacementEvent: {
+            /** @description Unique, and in the order of time but for the last ten seconds. */
+            readonly event_id: string;
+            readonly at: components["schemas"]["Time"];
+            /** @description The member, or the owner of the activation. */
+            readonly member: string;
+            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            readonly kind?: string;
+            readonly id?: string;
+            /** @description A status or phase; missing where the change does not depend on it. */
+            readonly from?: string;
+            /** @description A status or phase. */
+            readonly to: string;
+            /**
+             * Format: int64
+             * @description That the change began, or by which it was decided.
+             */
+            readonly epoch?: number;
+            readonly fencing_token?: components["schemas"]["FencingToken"];
+            /**
+             * Format: int64
+             * @description Partitions that changed hands with the epoch.
+             */
+            readonly moved?: number;
+            readonly reason?: string;
+        };
+        readonly EventPage: {
+            readonly events: readonly components["schemas"]["PlacementEvent"][];
+            /** @description What to send as `after` the next time. */
+            readonly next: string;
+        };
+        /** @description Names the layout and the namespace. Left out or empty, the service "default". */
+        readonly ServiceID: string;
+        /**
+         * Format: int64
+         * @description A time in Unix milliseconds.
+         */
+        readonly UnixMilliseconds: number;
+        readonly MachineIDLeaseRequest: {
+            readonly serviceId?: components["schemas"]["ServiceID"];
+            /**
+             * @description Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the server's
+             *     log, beside the machine IDs, and stored nowhere.
+             */
+            readonly meta?: {
+                readonly [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up
+             *     otherwise, which make 16384 IDs in the default layout.
+             */
+            readonly throughputPerMs?: number;
+        };
+        /** @description The lease of a machine ID, with all that is needed to make IDs under it. */
+        readonly MachineIDLease: {
+            /**
+             * Format: int64
+             * @description The machine ID.
+             */
+            readonly id: number;
+            /**
+             * Format: int64
+             * @description The first timestamp of the lease, Unix milliseconds.
+             */
+            readonly created: number;
+            /**
+             * Format: int64
+             * @description The first timestamp that is no longer the lease's, Unix milliseconds.
+             */
+            readonly expired: number;
+            /** @description Signs the release. Keep it out of logs. */
+            readonly secret: string;
+            /**
+             * Format: int64
+             * @description The time of the timestamp 0, Unix milliseconds. Never changes.
+             */
+            readonly customEpoch: number;
+            /** @description Zero bits at the top of an ID. Never changes. */
+            readonly bitReserve: number;
+            /** @description Bits of the timestamp. Never changes. */
+            readonly bitTs: number;
+            /** @description Bits of the machine ID. The highest is 0 in IDs made under a lease. */
+            readonly bitId: number;
+            /** @description Bits of the sequence. Leases of one caller may differ. */
+            readonly bitSeq: number;
+        };
+        readonly MachineIDLeases: {
+            readonly leases: readonly components["schemas"]["MachineIDLease"][];
+        };
+        readonly MachineIDReleaseRequest: {
+            /** @description HMAC-SHA256 of `id:timestamp`, hexadecimal. */
+            readonly signature: string;
+            readonly timestamp: components["schemas"]["UnixMilliseconds"];
+            /** @description The service that leased it. Left out, the signature tells. */
+            readonly serviceId?: string;
+        };
+        readonly MachineIDForceReleaseRequest: {
+            readonly serviceId?: components["schemas"]["ServiceID"];
+            /**
+             * Format: int64
+             * @description The smallest machine ID, 0 if left out.
+             */
+            readonly first?: number;
+            /**
+             * Format: int64
+             * @description The largest machine ID. Left out, there is no bound.
+             */
+            readonly last?: number;
+            /** @description For the log. */
+            readonly reason: string;
+        };
+        readonly MachineIDForceRelease: {
+            /** @description The namespace of the service. */
+            readonly space: string;
+            /** @description Leases that were ended. */
+            readonly leases: number;
+            /**
+             * Format: int64
+             * @description From when on their machine IDs can be leased again, at the latest; Unix milliseconds.
+             */
+            readonly free: number;
+        };
+        readonly MachineIDSpace: {
+            readonly space: string;
+            /** @description Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist of. */
+            readonly units: number;
+            /** @description Units that cannot be leased now. */
+            readonly leased: number;
+            readonly free: number;
+            /**
+             * Format: int64
+             * @description When the next leased unit becomes free, Unix milliseconds; missing if none is leased.
+             */
+            readonly next_free?: number;
+            /** @description Current leases, by service. */
+            readonly leases: {
+                readonly [key: string]: number;
+            };
+        };
+        readonly MachineIDOccupancy: {
+            readonly spaces: readonly components["schemas"]["MachineIDSpace"][];
+        };
+        readonly Health: {
+            /** @constant */
+            readonly status: "ok";
+        };
+        /**
+         * @description What happened, for programs.
+         * @enum {string}
+         */
+        readonly Code: "INVALID_ARGUMENT" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "RUN_DIFFERS" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS";
+        /** @description A request that was rejected or failed (RFC 9457). */
+        readonly Problem: {
+            /** @description Where the code is explained. */
+            readonly type: string;
+            /** @description The code in words. */
+            readonly title: string;
+            readonly status: number;
+            readonly code: components["schemas"]["Code"];
+            /** @description Whether the same request may succeed later. */
+            readonly retryable: boolean;
+            /** @description What is wrong in this case, and what is allowed. */
+            readonly detail?: string;
+            /** @description `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it. */
+            readonly instance?: string;
+            /** @description For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`. */
+            readonly field?: string;
+            /** @description For commands on several locks: because of which one. */
+            readonly lock_key?: string;
+            /** @description For LOCK_HELD: the holder; with several, the one whose lease ends first. */
+            readonly owner_id?: string;
+            /**
+             * Format: int64
+             * @description For LOCK_HELD: the caller's place in line, 1 being the next.
+             */
+            readonly position?: number;
+            /** @description For rejections of commands on an activation: the activation as it is, as far as it is known, without its state. */
+            readonly activation?: components["schemas"]["Activation"];
+            /**
+             * Format: int64
+             * @description For rejections of placement: the current epoch, if it was read.
+             */
+            readonly epoch?: number;
+            /**
+             * Format: int64
+             * @description For MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member.
+             */
+            readonly incarnation?: number;
+            readonly ineligible?: components["schemas"]["Ineligible"];
+            /** @description For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. */
+            readonly expires_at?: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+             */
+            readonly retry_after_ms?: number;
+            readonly highest_token?: components["schemas"]["FencingToken"];
+        };
+    };
+    responses: {
+        /** @description `INVALID_ARGUMENT`: `field` names the invalid field, `detail` says what is allowed. Nothing was changed. */
+        readonly BadRequest: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `UNAUTHENTICATED`: no token, or one that this server does not accept. */
+        readonly Unauthenticated: {
+            headers: {
+                /** @description What the server accepts. */
+                readonly "WWW-Authenticate"?: string;
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `PERMISSION_DENIED`: another tenant, or the administrator's or worker's scope is missing. `NOT_OWNER`: the lease belongs to another owner. */
+        readonly Forbidden: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `PAYLOAD_TOO_LARGE`: the body has more than 64 KiB; that of a finish, more than 256 KiB. */
+        readonly TooLarge: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description The caller no longer holds the lease: `LEASE_LOST` (a later one was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (released, or
+         *     ended by an administrator). Stop the work that it protected.
+         */
+        readonly LeaseGone: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `LEASE_CHANGED`: the lease does not expire at the `expires_at` that was named, because another renewal was carried out; it is still
+         *     held, until the `expires_at` of this response. Send the renewal again with that time.
+         *
+         *     Otherwise the caller no longer holds the lease: `LEASE_LOST` (a later one was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED`
+         *     (released, or ended by an administrator). Stop the work that it protected. `LOCK_MODE_DIFFERS`: the token is of the mode `rate`, whose
+         *     grants are not held.
+         */
+        readonly NotRenewed: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `NOT_FOUND` with the field `analysis_id`: there is no document of this analysis. Leasehold never creates it on its own; the producer does. */
+        readonly NoSuchAnalysis: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `NOT_FOUND` with the field `run_id`: no one has begun this run, or its record has been removed. */
+        readonly NoSuchRun: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description The caller no longer holds the lock: `LEASE_LOST` (another worker took over), `LEASE_EXPIRED`, `LEASE_RELEASED`, or
+         *     `ALREADY_FINISHED`. Stop the work.
+         */
+        readonly AnalysisLockGone: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `REQUEST_ID_REUSED`: this `request_id` was used with other parameters, or the lease that it obtained has ended. */
+        readonly RequestIDReused: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `UNKNOWN_SERVICE`: the `serviceId` is not configured on this server, which serves configured services only. */
+        readonly UnknownService: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `INTERNAL`: a fault of the server. `DOCUMENT_DAMAGED`: a stored document cannot be read. The log has the details under the request's ID. */
+        readonly Internal: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again. */
+        readonly RateLimited: {
+            headers: {
+                readonly "Retry-After": components["headers"]["RetryAfter"];
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `LOCK_LIMIT`: the tenant has as many locks, or fences, as this server allows; this one would be another. Nothing was done.
+         *     `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again.
+         */
+        readonly TooManyLocks: {
+            headers: {
+                readonly "Retry-After": components["headers"]["RetryAfter"];
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `PLACEMENT_LIMIT`: the tenant has as many clusters, or the cluster as many identities, as this server allows; this one would be another. Nothing was
+         *     done. `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again.
+         */
+        readonly TooManyPlaced: {
+            headers: {
+                readonly "Retry-After": components["headers"]["RetryAfter"];
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `UNAVAILABLE`: the store did not respond. The command may have been carried out: send it again with the same `request_id`.
+         *     `CLOCK_SKEW`: the server's clock is too far off to decide about leases; nothing was changed. `OVERLOADED`: the server works on as many
+         *     requests as it may, or sends as many pages; nothing was done.
+         */
+        readonly Unavailable: {
+            headers: {
+                readonly "Retry-After": components["headers"]["RetryAfter"];
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `DEADLINE_EXCEEDED`: the store took too long. The command may have been carried out: send it again with the same `request_id`. */
+        readonly Timeout: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+    };
+    parameters: {
+        /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+        readonly TenantID: string;
+        /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+        readonly LockKey: string;
+        /** @description What is protected, 1 to 256 bytes without control characters. */
+        readonly Resource: string;
+        /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+        readonly Cluster: string;
+        /**
+         * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+         *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+         */
+        readonly Member: string;
+        /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+        readonly Kind: string;
+        /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+        readonly IdentityID: string;
+        /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+        readonly AnalysisID: string;
+        /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+        readonly RunID: string;
+    };
+    requestBodies: never;
+    headers: {
+        /** @description Names this exchange in the server's log. It is the request's, or a random one. */
+        readonly RequestID: string;
+        /** @description Whole seconds until a retry makes sense. */
+        readonly RetryAfter: number;
+        /** @description Names the epoch, for `If-None-Match`. */
+        readonly ETag: string;
+        /** @description `private, no-cache`: it may be kept, and is asked for again with `If-None-Match`. */
+        readonly CacheControl: string;
+    };
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    readonly acquireLock: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["AcquireRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The caller holds the lock until `expires_at`. With the mode `rate`, it may do what it asked for once. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Lease"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `position`
+             *     is the caller's place in line, if it has one. `LOCK_MODE_DIFFERS`: the lock is held or waited for in another mode. `LOCK_QUEUE_FULL`: as
+             *     many wait as `max_waiting` allows. `LOCK_DELAYED`: the last lease was lost, and the lock stays closed for its lock delay.
+             *     `LEASE_EXPIRED`: the ttl passed before the store responded.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["TooManyLocks"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly renewLock: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "0b6e55d1",
+                 *       "owner_id": "ci-42",
+                 *       "fencing_token": 1767225600000001,
+                 *       "ttl_seconds": 30,
+                 *       "expires_at": "2026-01-01T00:00:30.000Z"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["RenewRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lease with its new expiry. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "lock_key": "deploy-prod",
+                     *       "lease_id": "NAVM2S5HVHDHPWIIQGNDTZ33PQ",
+                     *       "owner_id": "ci-42",
+                     *       "fencing_token": 1767225600000001,
+                     *       "state": "ACTIVE",
+                     *       "acquired_at": "2026-01-01T00:00:00.000Z",
+                     *       "expires_at": "2026-01-01T00:00:50.000Z",
+                     *       "remaining_ms": 30000,
+                     *       "ttl_seconds": 30,
+                     *       "metadata": {
+                     *         "build": "991"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Lease"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 409: components["responses"]["NotRenewed"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly releaseLock: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "5a0f91c3",
+                 *       "owner_id": "ci-42",
+                 *       "fencing_token": 1767225600000001
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lease has ended. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "lock_key": "deploy-prod",
+                     *       "lease_id": "NAVM2S5HVHDHPWIIQGNDTZ33PQ",
+                     *       "owner_id": "ci-42",
+                     *       "fencing_token": 1767225600000001,
+                     *       "state": "RELEASED",
+                     *       "acquired_at": "2026-01-01T00:00:00.000Z",
+                     *       "expires_at": "2026-01-01T00:00:30.000Z",
+                     *       "released_at": "2026-01-01T00:00:10.000Z",
+                     *       "ttl_seconds": 30,
+                     *       "metadata": {
+                     *         "build": "991"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["EndedLease"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 409: components["responses"]["LeaseGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly forceReleaseLock: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "c1d2e3f4",
+                 *       "owner_id": "admin",
+                 *       "reason": "no heartbeat since 09:00"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ForceReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lease has ended. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "lock_key": "deploy-prod",
+                     *       "lease_id": "NAVM2S5HVHDHPWIIQGNDTZ33PQ",
+                     *       "owner_id": "ci-42",
+                     *       "state": "RELEASED",
+                     *       "acquired_at": "2026-01-01T00:00:00.000Z",
+                     *       "expires_at": "2026-01-01T00:00:30.000Z",
+                     *       "released_at": "2026-01-01T00:00:10.000Z",
+                     *       "ttl_seconds": 30,
+                     *       "metadata": {
+                     *         "build": "991"
+                     *       },
+                     *       "force_release": {
+                     *         "by": "admin",
+                     *         "reason": "no heartbeat since 09:00",
+                     *         "at": "2026-01-01T00:00:10.000Z"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ForceReleased"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `LOCK_NOT_HELD`: there is no lease to end. `LEASE_LOST`: the lock is held under another `lease_id`. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getLock: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly lock_key: components["parameters"]["LockKey"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The lock. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Lock"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `NOT_FOUND`: there is no record of this lock. It was never held, or its record was removed after it had been free for long. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly acquireLocks: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "7f1c0d52",
+                 *       "owner_id": "ci-42",
+                 *       "lock_keys": [
+                 *         "account-17",
+                 *         "account-4"
+                 *       ],
+                 *       "ttl_seconds": 30,
+                 *       "metadata": {
+                 *         "build": "991"
+                 *       }
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["LockSetAcquireRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The caller holds all of the locks until `expires_at`. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "owner_id": "ci-42",
+                     *       "state": "ACTIVE",
+                     *       "leases": [
+                     *         {
+                     *           "lock_key": "account-17",
+                     *           "lease_id": "NAVM2S5HVHDHPWIIQGNDTZ33PQ",
+                     *           "fencing_token": 1767225600000001
+                     *         },
+                     *         {
+                     *           "lock_key": "account-4",
+                     *           "lease_id": "4FQ7DPKEXPZ6JZ3TJGRC5N2LWQ",
+                     *           "fencing_token": 1767225600000008
+                     *         }
+                     *       ],
+                     *       "acquired_at": "2026-01-01T00:00:00.000Z",
+                     *       "expires_at": "2026-01-01T00:00:30.000Z",
+                     *       "remaining_ms": 30000,
+                     *       "ttl_seconds": 30,
+                     *       "metadata": {
+                     *         "build": "991"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["LockSet"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `LOCK_HELD`: the lock `lock_key` is held; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`: it is held or waited for in
+             *     another mode. `LOCK_DELAYED`: its last lease was lost, and it stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the
+             *     store responded. No lock was acquired.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["TooManyLocks"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly renewLocks: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "0b6e55d1",
+                 *       "owner_id": "ci-42",
+                 *       "leases": [
+                 *         {
+                 *           "lock_key": "account-17",
+                 *           "fencing_token": 1767225600000001
+                 *         },
+                 *         {
+                 *           "lock_key": "account-4",
+                 *           "fencing_token": 1767225600000008
+                 *         }
+                 *       ],
+                 *       "ttl_seconds": 30,
+                 *       "expires_at": "2026-01-01T00:00:30.000Z"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["LockSetRenewRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The leases with their new expiry. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "owner_id": "ci-42",
+                     *       "state": "ACTIVE",
+                     *       "leases": [
+                     *         {
+                     *           "lock_key": "account-17",
+                     *           "fencing_token": 1767225600000001
+                     *         },
+                     *         {
+                     *           "lock_key": "account-4",
+                     *           "fencing_token": 1767225600000008
+                     *         }
+                     *       ],
+                     *       "expires_at": "2026-01-01T00:00:50.000Z",
+                     *       "remaining_ms": 30000,
+                     *       "ttl_seconds": 30,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["LockSet"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `LEASE_CHANGED`: the lease of `lock_key` does not expire at the `expires_at` that was named; all are still held. Send the renewal again with
+             *     the time of this response.
+             *
+             *     Otherwise the caller no longer holds `lock_key`: `LEASE_LOST` (a later lease was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED`. None was
+             *     renewed. Stop the work that they protected, and release them.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly releaseLocks: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "5a0f91c3",
+                 *       "owner_id": "ci-42",
+                 *       "leases": [
+                 *         {
+                 *           "lock_key": "account-17",
+                 *           "fencing_token": 1767225600000001
+                 *         },
+                 *         {
+                 *           "lock_key": "account-4",
+                 *           "fencing_token": 1767225600000008
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["LockSetReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description All of the leases have ended. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "owner_id": "ci-42",
+                     *       "state": "RELEASED",
+                     *       "leases": [
+                     *         {
+                     *           "lock_key": "account-17",
+                     *           "fencing_token": 1767225600000001
+                     *         },
+                     *         {
+                     *           "lock_key": "account-4",
+                     *           "fencing_token": 1767225600000008
+                     *         }
+                     *       ],
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["LockSetReleased"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description The caller did not hold `lock_key` any more: `LEASE_LOST` (a later lease was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (under another
+             *     `request_id`, or ended by an administrator). Those that it held are released.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listLocks: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Only locks whose key begins with this. */
+                readonly prefix?: string;
+                /** @description Only locks in this state. */
+                readonly state?: components["schemas"]["State"];
+                readonly page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description A page of locks. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "locks": [
+                     *         {
+                     *           "tenant_id": "acme",
+                     *           "lock_key": "deploy-prod",
+                     *           "lease_id": "NAVM2S5HVHDHPWIIQGNDTZ33PQ",
+                     *           "owner_id": "ci-42",
+                     *           "state": "ACTIVE",
+                     *           "acquired_at": "2026-01-01T00:00:00.000Z",
+                     *           "expires_at": "2026-01-01T00:00:30.000Z",
+                     *           "ttl_seconds": 30,
+                     *           "metadata": {
+                     *             "build": "991"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "next_page_token": "ZGVwbG95LXByb2Q"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["LockPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly checkFence: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "fencing_token": 1767225600000007
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["FenceRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The token is not stale. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "resource": "orders-db",
+                     *       "fencing_token": 1767225600000007
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["FencePassed"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `STALE_TOKEN`: a higher token was seen. The sender of this one has lost the lock. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["TooManyLocks"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly resetFence: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "admin",
+                 *       "highest_token": 1767229200000000,
+                 *       "reason": "a token of the test system"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["FenceResetRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The fence has forgotten the token. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "resource": "orders-db",
+                     *       "reset_token": 1767229200000000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["FenceReset"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `NOT_FOUND`: no token of this resource is remembered. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `STALE_TOKEN`: another token is the highest by now, `highest_token`. Nothing was changed. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly joinCluster: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "2c7a1e90",
+                 *       "kinds": [
+                 *         "room"
+                 *       ],
+                 *       "labels": {
+                 *         "zone": "a"
+                 *       },
+                 *       "address": "10.0.0.5:9000",
+                 *       "ttl_seconds": 10
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberJoinRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The member has joined. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "status": "ACTIVE",
+                     *       "epoch": 1,
+                     *       "moved": 4096,
+                     *       "expires_at": "2026-01-01T00:00:10.000Z",
+                     *       "remaining_ms": 10000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
+             *     `CLUSTER_DIFFERS`: the cluster has another number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can.
+             *     `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["TooManyPlaced"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly replaceMember: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "9d3b52f1",
+                 *       "replaces": {
+                 *         "member": "worker-1",
+                 *         "incarnation": 1767225600000001
+                 *       },
+                 *       "kinds": [
+                 *         "room"
+                 *       ],
+                 *       "address": "10.0.0.6:9000",
+                 *       "ttl_seconds": 10
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberReplaceRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The member has joined, and the other drains. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-2",
+                     *       "incarnation": 1767225600000009,
+                     *       "status": "ACTIVE",
+                     *       "epoch": 7,
+                     *       "moved": 1024,
+                     *       "expires_at": "2026-01-01T00:00:10.000Z",
+                     *       "remaining_ms": 10000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /**
+             * @description `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
+             *     `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_DIFFERS`: the cluster has another
+             *     number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can. `LEASE_EXPIRED`: the time to live passed before
+             *     the store responded. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly heartbeatMember: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "incarnation": 1767225600000001,
+                 *       "seq": 1,
+                 *       "ttl_seconds": 10
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberHeartbeatRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lease goes on. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "status": "ACTIVE",
+                     *       "expires_at": "2026-01-01T00:00:13.000Z",
+                     *       "remaining_ms": 10000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /**
+             * @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `LEASE_EXPIRED`: the time to live passed
+             *     before the store responded. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly drainMember: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "incarnation": 1767225600000001
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The member drains. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "status": "DRAINING",
+                     *       "epoch": 8,
+                     *       "moved": 1024,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly leaveCluster: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "incarnation": 1767225600000001
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The member has left. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "status": "LEFT",
+                     *       "epoch": 9,
+                     *       "moved": 1024,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly evictMember: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "incarnation": 1767225600000001,
+                 *       "reason": "serves nothing since 09:00"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberEvictRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The member is evicted. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "status": "DEAD",
+                     *       "epoch": 9,
+                     *       "moved": 1024,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly changeOffer: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /**
+                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
+                 */
+                readonly member: components["parameters"]["Member"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "incarnation": 1767225600000001,
+                 *       "request_id": "77c0d1aa",
+                 *       "kinds": [
+                 *         "room"
+                 *       ],
+                 *       "labels": {
+                 *         "zone": "a"
+                 *       },
+                 *       "full": true
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MemberOfferRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The member offers this. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "status": "ACTIVE",
+                     *       "epoch": 10,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberState"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /**
+             * @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_FULL`: the cluster has as many
+             *     members as it can. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listMembers: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The members. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "members": [
+                     *         {
+                     *           "member": "worker-1",
+                     *           "incarnation": 1767225600000001,
+                     *           "status": "ACTIVE",
+                     *           "kinds": [
+                     *             "room"
+                     *           ],
+                     *           "labels": {
+                     *             "zone": "a"
+                     *           },
+                     *           "address": "10.0.0.5:9000",
+                     *           "since": 1,
+                     *           "at": "2026-01-01T00:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "cluster": "chat",
+                     *       "status": "READY",
+                     *       "epoch": 1,
+                     *       "changed_at": "2026-01-01T00:00:00.000Z"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MemberList"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getTopology: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: {
+                /** @description The `ETag` of the epoch that the caller has. */
+                readonly "If-None-Match"?: string;
+            };
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The current epoch. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Cache-Control": components["headers"]["CacheControl"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "members": [
+                     *         {
+                     *           "member": "worker-1",
+                     *           "incarnation": 1767225600000001,
+                     *           "status": "ACTIVE",
+                     *           "kinds": [
+                     *             "room"
+                     *           ],
+                     *           "labels": {
+                     *             "zone": "a"
+                     *           },
+                     *           "address": "10.0.0.5:9000",
+                     *           "since": 1,
+                     *           "at": "2026-01-01T00:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "cluster": "chat",
+                     *       "status": "READY",
+                     *       "epoch": 1,
+                     *       "changed_at": "2026-01-01T00:00:00.000Z",
+                     *       "cause": "join of worker-1",
+                     *       "hash_version": 1,
+                     *       "partitions": 16,
+                     *       "table": [
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0,
+                     *         0
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Topology"];
+                };
+            };
+            /** @description The epoch that `If-None-Match` names is the current one. The response has no body. */
+            readonly 304: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Cache-Control": components["headers"]["CacheControl"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly lookupPlacement: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Labels that the member must have, as a JSON object: `{"zone":"a"}`, escaped as in a URL. */
+                readonly labels?: string;
+                /** @description Labels by which eligible members are preferred, as a JSON object. */
+                readonly prefer?: string;
+                /** @description By which the caller placed the identity. If it is over, the response is `STALE_EPOCH`. */
+                readonly epoch?: number;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Where the identity is. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "kind": "room",
+                     *       "id": "lobby",
+                     *       "epoch": 1,
+                     *       "partition": 11,
+                     *       "placed": {
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "status": "ACTIVE",
+                     *         "kinds": [
+                     *           "room"
+                     *         ],
+                     *         "labels": {
+                     *           "zone": "a"
+                     *         },
+                     *         "address": "10.0.0.5:9000",
+                     *         "since": 1,
+                     *         "at": "2026-01-01T00:00:00.000Z"
+                     *       },
+                     *       "owner": {
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "status": "ACTIVE",
+                     *         "kinds": [
+                     *           "room"
+                     *         ],
+                     *         "labels": {
+                     *           "zone": "a"
+                     *         },
+                     *         "address": "10.0.0.5:9000",
+                     *         "since": 1,
+                     *         "at": "2026-01-01T00:00:00.000Z"
+                     *       },
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "ACTIVE",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "address": "10.0.0.5:9000",
+                     *         "epoch": 1,
+                     *         "claimed_at": "2026-01-01T00:00:01.000Z",
+                     *         "activated_at": "2026-01-01T00:00:01.200Z",
+                     *         "changed_at": "2026-01-01T00:00:01.200Z",
+                     *         "state_version": 1,
+                     *         "state": "eyJ1c2VycyI6M30="
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Placement"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no member may host the identity. `STALE_EPOCH`:
+             *     the caller placed by an epoch that is over; `epoch` is the current one. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly claimActivation: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "e5f7a2c4",
+                 *       "labels": {
+                 *         "zone": "a"
+                 *       },
+                 *       "lock_ttl_seconds": 10
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationClaimRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The identity has an owner. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "LOCKED",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "address": "10.0.0.5:9000",
+                     *         "epoch": 1,
+                     *         "lock_until": "2026-01-01T00:00:11.000Z",
+                     *         "claimed_at": "2026-01-01T00:00:01.000Z",
+                     *         "changed_at": "2026-01-01T00:00:01.000Z",
+                     *         "state_version": 0
+                     *       },
+                     *       "remaining_ms": 10000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `ACTIVATION_EXISTS`: the identity is active; `activation` says where. `ACTIVATION_LOCKED`: another claim is being carried out;
+             *     `retry_after_ms` says until when at most. `ACTIVATION_FAILED`: the activation that this claim began failed; `activation` has the
+             *     reason. `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no member may host the identity.
+             *     `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. `STALE_EPOCH`: the caller placed by an epoch that is
+             *     over; `epoch` is the current one. `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["TooManyPlaced"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly activated: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "member": "worker-1",
+                 *       "incarnation": 1767225600000001,
+                 *       "fencing_token": 1767225601000001
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationHoldRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The activation is `ACTIVE`. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "ACTIVE",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "changed_at": "2026-01-01T00:00:01.200Z",
+                     *         "activated_at": "2026-01-01T00:00:01.200Z"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             *     in a phase in which this cannot be done. `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. Nothing was
+             *     changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly activationFailed: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "member": "worker-1",
+                 *       "incarnation": 1767225600000001,
+                 *       "fencing_token": 1767225601000001,
+                 *       "reason": "the snapshot cannot be read"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationFailedRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The identity is free. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "FREE",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "changed_at": "2026-01-01T00:00:01.200Z",
+                     *         "failed": true,
+                     *         "reason": "the snapshot cannot be read"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             *     in a phase in which this cannot be done. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly drainActivation: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "member": "worker-1",
+                 *       "incarnation": 1767225600000001,
+                 *       "fencing_token": 1767225601000001
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationHoldRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The activation is `DRAINING`. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "DRAINING",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "changed_at": "2026-01-01T00:09:00.000Z"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             *     in a phase in which this cannot be done. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly deactivate: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "member": "worker-1",
+                 *       "incarnation": 1767225600000001,
+                 *       "fencing_token": 1767225601000001,
+                 *       "reason": "the room is empty"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationEndRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The identity is free. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "FREE",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "changed_at": "2026-01-01T00:10:00.000Z",
+                     *         "reason": "the room is empty"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             *     in a phase in which this cannot be done. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly writeState: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "member": "worker-1",
+                 *       "incarnation": 1767225600000001,
+                 *       "fencing_token": 1767225601000001,
+                 *       "request_id": "31ad70b6",
+                 *       "state_version": 0,
+                 *       "state": "eyJ1c2VycyI6M30="
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationStateRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The state is stored. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "ACTIVE",
+                     *         "fencing_token": 1767225601000001,
+                     *         "member": "worker-1",
+                     *         "incarnation": 1767225600000001,
+                     *         "state_version": 1
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             *     in a phase in which this cannot be done. `STATE_CHANGED`: the state has another version. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly transferActivation: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "member": "worker-1",
+                 *       "incarnation": 1767225600000001,
+                 *       "fencing_token": 1767225601000001,
+                 *       "request_id": "6b0f9c12",
+                 *       "to": "worker-2"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["ActivationTransferRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The identity has another owner. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activation": {
+                     *         "kind": "room",
+                     *         "id": "lobby",
+                     *         "phase": "LOCKED",
+                     *         "fencing_token": 1767225601000002,
+                     *         "member": "worker-2",
+                     *         "incarnation": 1767225600000001,
+                     *         "address": "10.0.0.6:9000",
+                     *         "epoch": 1,
+                     *         "lock_until": "2026-01-01T00:00:11.000Z",
+                     *         "claimed_at": "2026-01-01T00:00:01.000Z",
+                     *         "changed_at": "2026-01-01T00:00:01.000Z",
+                     *         "state_version": 0
+                     *       },
+                     *       "remaining_ms": 10000,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationOutcome"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /**
+             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             *     in a phase in which this cannot be done. `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no
+             *     member may host the identity. `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. `LEASE_EXPIRED`: the time
+             *     to live passed before the store responded. Nothing was changed.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getActivation: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                readonly kind: components["parameters"]["Kind"];
+                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                readonly id: components["parameters"]["IdentityID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The activation. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "kind": "room",
+                     *       "id": "lobby",
+                     *       "phase": "ACTIVE",
+                     *       "fencing_token": 1767225601000001,
+                     *       "member": "worker-1",
+                     *       "incarnation": 1767225600000001,
+                     *       "address": "10.0.0.5:9000",
+                     *       "epoch": 1,
+                     *       "claimed_at": "2026-01-01T00:00:01.000Z",
+                     *       "activated_at": "2026-01-01T00:00:01.200Z",
+                     *       "changed_at": "2026-01-01T00:00:01.200Z",
+                     *       "state_version": 1,
+                     *       "state": "eyJ1c2VycyI6M30="
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Activation"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `NOT_FOUND`: the identity was never claimed, or has been free for long. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listActivations: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Only identities of this kind. */
+                readonly kind?: string;
+                readonly page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description A page of activations. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "activations": [
+                     *         {
+                     *           "kind": "room",
+                     *           "id": "lobby",
+                     *           "phase": "ACTIVE",
+                     *           "fencing_token": 1767225601000001,
+                     *           "member": "worker-1",
+                     *           "incarnation": 1767225600000001,
+                     *           "address": "10.0.0.5:9000",
+                     *           "epoch": 1,
+                     *           "claimed_at": "2026-01-01T00:00:01.000Z",
+                     *           "activated_at": "2026-01-01T00:00:01.200Z",
+                     *           "changed_at": "2026-01-01T00:00:01.200Z",
+                     *           "state_version": 1
+                     *         }
+                     *       ],
+                     *       "status": "READY",
+                     *       "epoch": 1,
+                     *       "next_page_token": "cm9vbS9sb2JieQ"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ActivationPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listEvents: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description `next` of the response before, or a time like `2026-01-01T00:00:00.000Z`; without it, the oldest events. */
+                readonly after?: string;
+                /** @description How long to wait for something new. */
+                readonly wait_seconds?: number;
+                readonly page_size?: number;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                readonly cluster: components["parameters"]["Cluster"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The events after `after`, the oldest first. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "event_id": "2026-01-01T00:00:01.000Z-00000002-V4Z5QXG3H7BMJ2K6N8PTRSWUCD",
+                     *           "at": "2026-01-01T00:00:01.000Z",
+                     *           "member": "worker-1",
+                     *           "incarnation": 1767225600000001,
+                     *           "kind": "room",
+                     *           "id": "lobby",
+                     *           "from": "FREE",
+                     *           "to": "LOCKED",
+                     *           "epoch": 1,
+                     *           "fencing_token": 1767225601000001
+                     *         }
+                     *       ],
+                     *       "next": "2026-01-01T00:00:00.000Z-00000001-BMJ2K6N8PTRSWUCDV4Z5QXG3H7~0f3a5c7e91b2d486"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly leaseMachineIDs: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "serviceId": "default",
+                 *       "meta": {
+                 *         "host": "web-1"
+                 *       },
+                 *       "throughputPerMs": 256
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MachineIDLeaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The leases, at least one. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "leases": [
+                     *         {
+                     *           "id": 4711,
+                     *           "created": 1767225600000,
+                     *           "expired": 1767226200000,
+                     *           "secret": "7b0f8c2f5a9d4be0a1c3d5e7f9012345",
+                     *           "customEpoch": 1767225600000,
+                     *           "bitReserve": 1,
+                     *           "bitTs": 41,
+                     *           "bitId": 14,
+                     *           "bitSeq": 8
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MachineIDLeases"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["UnknownService"];
+            readonly 413: components["responses"]["TooLarge"];
+            /** @description `MACHINE_ID_LIMIT`: the caller's subject has as many leases as this server grants to one; `retry_after_ms` says when the next one expires. `RATE_LIMITED`: its tenant or subject sends too many requests. */
+            readonly 429: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 500: components["responses"]["Internal"];
+            /**
+             * @description `MACHINE_IDS_EXHAUSTED`: all machine IDs of the service's namespace are leased; `retry_after_ms` says when the next one
+             *     becomes free. `UNAVAILABLE`: the store did not respond. `CLOCK_SKEW`: the server's clock is too far off.
+             */
+            readonly 503: {
+                headers: {
+                    readonly "Retry-After": components["headers"]["RetryAfter"];
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly releaseMachineID: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The machine ID, a whole number in decimal. */
+                readonly id: number;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "signature": "5f0c6bd5f7ff6f64bd1b2ef8b5f7c7d5c7a8cf8fb3f06de9ab7d8d2e9a6b7c12",
+                 *       "timestamp": 1767225900000
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MachineIDReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lease has ended. */
+            readonly 204: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            /** @description `BAD_SIGNATURE`: not signed with the secret of the current lease; nothing was changed. `PERMISSION_DENIED`: this caller is not admitted. */
+            readonly 403: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 404: components["responses"]["UnknownService"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly forceReleaseMachineIDs: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "serviceId": "payments",
+                 *       "first": 0,
+                 *       "last": 63,
+                 *       "reason": "the hosts were terminated"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["MachineIDForceReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description What was ended. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "space": "default",
+                     *       "leases": 64,
+                     *       "free": 1767225630000
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MachineIDForceRelease"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["UnknownService"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly machineIDOccupancy: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Every namespace, by name. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "spaces": [
+                     *         {
+                     *           "space": "default",
+                     *           "units": 8192,
+                     *           "leased": 1,
+                     *           "free": 8191,
+                     *           "next_free": 1767226200000,
+                     *           "leases": {
+                     *             "default": 1
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MachineIDOccupancy"];
+                };
+            };
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly lockAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "worker-7",
+                 *       "request_id": "7f1c0d52",
+                 *       "ttl_seconds": 300
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["AnalysisLockRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lock, which lasts until `expires_at`, or the reason why it was not granted. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["AnalysisGrant"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchAnalysis"];
+            /**
+             * @description `LEASE_EXPIRED`: the lock expired before the store responded. `LOCK_UNREADABLE`: the document's `lockExpiresAt` does not say
+             *     whether the lock has ended; correct it.
+             */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            /**
+             * @description `REQUEST_ID_REUSED`: this `request_id` was used with another `ttl_seconds`, or the lock that it obtained has ended. `RUN_DIFFERS`: the
+             *     analysis was locked before with another `fingerprint`.
+             */
+            readonly 422: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly refreshAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "worker-7",
+                 *       "fencing_token": 1,
+                 *       "ttl_seconds": 300
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["AnalysisRefreshRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lock with its new expiry. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analysis_id": "a-1024",
+                     *       "owner_id": "worker-7",
+                     *       "fencing_token": 1,
+                     *       "expires_at": "2026-01-01T00:06:00.000Z",
+                     *       "remaining_ms": 300000
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["AnalysisLock"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 409: components["responses"]["AnalysisLockGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly releaseAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "worker-7",
+                 *       "fencing_token": 1,
+                 *       "failure_reason": "the model did not load"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["AnalysisReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The analysis is free. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analysis_id": "a-1024",
+                     *       "failures": 1,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["AnalysisReleased"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 409: components["responses"]["AnalysisLockGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly finishAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "worker-7",
+                 *       "fencing_token": 1,
+                 *       "status": "READY",
+                 *       "result": "s3://results/a-1024.json"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["AnalysisFinishRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The analysis is finished. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analysis_id": "a-1024",
+                     *       "status": "READY",
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["AnalysisFinished"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 409: components["responses"]["AnalysisLockGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly retryAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "request_id": "c1d2e3f4",
+                 *       "owner_id": "admin",
+                 *       "reason": "the model has been fixed",
+                 *       "finished_at": "2026-01-01T02:00:13.000Z"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["AnalysisRetryRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The analysis waits to run, or this request retried it before. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analysis_id": "a-1024",
+                     *       "status": "PENDING",
+                     *       "retry": {
+                     *         "by": "admin",
+                     *         "reason": "the model has been fixed",
+                     *         "at": "2026-01-01T09:00:00.000Z"
+                     *       },
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["AnalysisRetried"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchAnalysis"];
+            /** @description `ANALYSIS_NOT_FAILED`: it waits to run, a worker runs it, or it is READY. `ANALYSIS_CHANGED`: it did not fail at this `finished_at`. Nothing was changed. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 422: components["responses"]["RequestIDReused"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listAnalyses: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Only analyses whose ID begins with this. */
+                readonly prefix?: string;
+                /** @description Only analyses with exactly this status, such as `FAILED`. */
+                readonly status?: string;
+                readonly page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description A page of analyses. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analyses": [
+                     *         {
+                     *           "analysis_id": "a-1024",
+                     *           "status": "FAILED",
+                     *           "finished": true,
+                     *           "locked": false,
+                     *           "runs": 0,
+                     *           "failures": 5,
+                     *           "failure_reason": "the model did not load",
+                     *           "finished_at": "2026-01-01T02:00:13.000Z"
+                     *         }
+                     *       ],
+                     *       "unreadable": [
+                     *         {
+                     *           "analysis_id": "a-1025",
+                     *           "code": "DOCUMENT_DAMAGED"
+                     *         }
+                     *       ],
+                     *       "next_page_token": "YS0xMDI1"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["AnalysisPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The analysis. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analysis_id": "a-1024",
+                     *       "status": "PENDING",
+                     *       "finished": false,
+                     *       "locked": true,
+                     *       "owner_id": "worker-7",
+                     *       "expires_at": "2026-01-01T00:05:00.000Z",
+                     *       "runs": 1,
+                     *       "failures": 0
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Analysis"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly createAnalysis: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                readonly analysis_id: components["parameters"]["AnalysisID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The document exists. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "analysis_id": "a-1024",
+                     *       "status": "PENDING",
+                     *       "created": true
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["AnalysisCreated"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly beginRun: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "web-3",
+                 *       "request_id": "7f1c0d52",
+                 *       "ttl_seconds": 30,
+                 *       "fingerprint": "q1vXo2kPz0"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["RunBeginRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lock, which lasts until `expires_at`, or the reason why it was not granted. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["RunGrant"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description `LEASE_EXPIRED`: the lock expired before the store responded. Begin again with another `request_id`. */
+            readonly 409: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 413: components["responses"]["TooLarge"];
+            /**
+             * @description `RUN_DIFFERS`: the ID was used before with another `fingerprint`. `REQUEST_ID_REUSED`: this `request_id` obtained the run before, and
+             *     that lock has ended, or it had another `ttl_seconds`.
+             */
+            readonly 422: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly refreshRun: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "web-3",
+                 *       "fencing_token": 1767225600000001,
+                 *       "ttl_seconds": 30
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["RunRefreshRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The lock with its new expiry. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "order-1024",
+                     *       "owner_id": "web-3",
+                     *       "fencing_token": 1767225600000001,
+                     *       "expires_at": "2026-01-01T00:00:36.000Z",
+                     *       "remaining_ms": 30000
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["RunLock"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchRun"];
+            readonly 409: components["responses"]["AnalysisLockGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly releaseRun: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "web-3",
+                 *       "fencing_token": 1767225600000001,
+                 *       "failure_reason": "the bank did not respond"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["RunReleaseRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The run is free. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "order-1024",
+                     *       "failures": 1,
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["RunReleased"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchRun"];
+            readonly 409: components["responses"]["AnalysisLockGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly finishRun: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "owner_id": "web-3",
+                 *       "fencing_token": 1767225600000001,
+                 *       "status": "READY",
+                 *       "result": "charge ch_1"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["RunFinishRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The run is finished. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "order-1024",
+                     *       "status": "READY",
+                     *       "replayed": false
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["RunFinished"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchRun"];
+            readonly 409: components["responses"]["AnalysisLockGone"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getRun: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                readonly run_id: components["parameters"]["RunID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The run. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "order-1024",
+                     *       "status": "READY",
+                     *       "finished": true,
+                     *       "locked": false,
+                     *       "runs": 0,
+                     *       "failures": 0,
+                     *       "result": "charge ch_1",
+                     *       "finished_at": "2026-01-01T00:00:02.000Z"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Run"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuchRun"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly healthz: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description It is. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "ok"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Health"];
+                };
+            };
+            readonly 403: components["responses"]["Forbidden"];
+            readonly default: components["responses"]["Internal"];
+        };
+    };
+    readonly readyz: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description It can. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "ok"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Health"];
+                };
+            };
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+            readonly default: components["responses"]["Internal"];
+        };
+    };
+    readonly openapiYAML: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The document. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "openapi": "3.1.0"
+                     *     }
+                     */
+                    readonly "application/yaml": Record<string, never>;
+                };
+            };
+            readonly 403: components["responses"]["Forbidden"];
+            readonly default: components["responses"]["Internal"];
+        };
+    };
+    readonly openapiJSON: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The document. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "openapi": "3.1.0"
+                     *     }
+                     */
+                    readonly "application/json": Record<string, never>;
+                };
+            };
+            readonly 403: components["responses"]["Forbidden"];
+            readonly default: components["responses"]["Internal"];
+        };
+    };
+}

@@ -1,0 +1,450 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import {
+  ApiError, ClosedError, InvalidArgumentError, InvalidResponseError, LeaseLostError, LockHeldError, LockLostError, LockModeDiffersError, Locks, MaxHoldError,
+  NotReleasedError, PermissionDeniedError, type LockEvent, type LocksOptions,
+} from '../src/index.js'
+import { FakeClock, FakeServer, json, problem, settle } from './world.js'
+
+function world(o: Partial<LocksOptions> = {}) {
+  const clock = new FakeClock()
+  const server = new FakeServer(clock)
+  const events: LockEvent[] = []
+  const locks = new Locks({ url: 'https://locks.test', tenant: 'acme', owner: 'ann', fetch: server.fetch, clock, onEvent: (e) => events.push(e), ...o })
+  return { clock, server, locks, events, types: () => events.map((e) => e.type) }
+}
+
+const never = () => new Promise<never>(() => undefined)
+const lostAnswer = () => new TypeError('fetch failed')
+
+describe('request', () => {
+  test('holds the lock while the work runs, and renews it every third of its ttl', async () => {
+    const { clock, server, locks, types } = world()
+    let during: boolean | undefined
+    const work = locks.request('deploy', async (lock) => {
+      await clock.pass(25_000)
+      during = lock.held
+      assert.equal(lock.token, 101)
+      return 'done'
+    })
+    assert.equal(await work, 'done')
+    assert.equal(during, true)
+    assert.deepEqual(server.did, ['acquire', 'renew', 'renew', 'release'])
+    assert.deepEqual(server.sent.slice(1, 3).map((s) => s.at - 1000), [10_000, 20_000])
+    assert.deepEqual(types(), ['acquired', 'renewed', 'renewed', 'released'])
+    assert.equal(clock.timers, 0)
+  })
+
+  test('fails with the error of the work, and releases the lock', async () => {
+    const { server, locks } = world()
+    await assert.rejects(locks.request('deploy', () => Promise.reject(new RangeError('own'))), RangeError)
+    assert.deepEqual(server.did, ['acquire', 'release'])
+  })
+
+  test('with ifAvailable gives null to the work, without a wait', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 9000, ttl: 30_000 }
+    assert.equal(await locks.request('deploy', { ifAvailable: true }, (lock) => lock === null), true)
+    assert.equal(await locks.acquire('deploy', { ifAvailable: true }), null)
+    assert.deepEqual(server.did, ['acquire', 'acquire'])
+  })
+
+  test('says that the lock was lost, though the work succeeded', async () => {
+    const { clock, server, locks } = world()
+    const work = locks.request('deploy', async () => {
+      if (server.holder) server.holder.token = 999 // replaced
+      await clock.pass(12_000)
+      return 'done'
+    })
+    await assert.rejects(work, (e: unknown) => e instanceof LockLostError && e.cause instanceof LeaseLostError)
+    assert.deepEqual(server.did, ['acquire', 'renew']) // nothing to release
+  })
+
+  test('has the error of the work beside the loss', async () => {
+    const { clock, server, locks } = world()
+    const own = new Error('own')
+    const work = locks.request('deploy', async () => {
+      server.holder = undefined
+      await clock.pass(12_000)
+      throw own
+    })
+    await assert.rejects(work, (e: unknown) => e instanceof LockLostError && e.workError === own)
+  })
+})
+
+describe('the signal', () => {
+  test('is aborted before the lease expires at the server if renewals fail', async () => {
+    const { clock, server, locks, events } = world()
+    const lock = await locks.acquire('deploy')
+    const end = server.holder?.until ?? 0
+    for (let i = 0; i < 200; i++) server.answers.push(() => lostAnswer())
+    let at = 0
+    lock.signal.addEventListener('abort', () => (at = clock.time))
+    await clock.pass(40_000)
+    assert.ok(at > 0 && at <= end - 3000, `aborted ${end - at} ms before the end`)
+    assert.ok(lock.signal.reason instanceof LockLostError)
+    assert.equal(lock.held, false)
+    assert.equal(lock.remaining, 0)
+    assert.throws(() => lock.check(), LockLostError)
+    assert.equal(events.filter((e) => e.type === 'lost').length, 1)
+    await assert.rejects(lock.release(), LockLostError)
+    assert.equal(clock.timers, 0)
+  })
+
+  for (const [name, mono, wall] of [['both clocks', 40_000, 40_000], ['the wall clock only, as when the machine slept', 0, 40_000], ['performance.now() only', 40_000, 0]] as const) {
+    test(`knows at its next use that the process was stopped: ${name}`, async () => {
+      const { clock, locks } = world()
+      const lock = await locks.acquire('deploy')
+      await clock.pass(1000)
+      clock.mono += mono
+      clock.time += wall
+      assert.equal(lock.signal.aborted, true) // no timer has fired
+      assert.throws(() => lock.signal.throwIfAborted(), LockLostError)
+    })
+  }
+
+  test('stays as it is if the wall clock is set back', async () => {
+    const { clock, locks } = world()
+    const lock = await locks.acquire('deploy')
+    clock.time -= 3_600_000
+    assert.equal(lock.held, true)
+    await clock.pass(1000)
+    assert.equal(lock.held, true)
+    await lock.release()
+  })
+
+  test('is aborted when a page is shown again that was frozen', async () => {
+    const { clock, locks } = world()
+    const lock = await locks.acquire('deploy')
+    // In Node the global object is no EventTarget: put one there.
+    const page = new EventTarget()
+    Object.assign(globalThis, { document: page })
+    try {
+      const other = await world().locks.acquire('deploy') // has not begun to listen before
+      const { clock: clock2, locks: locks2 } = world()
+      const watched = await locks2.acquire('deploy')
+      let aborted = 0
+      watched.signal.addEventListener('abort', () => aborted++)
+      clock2.skip(40_000)
+      assert.equal(aborted, 0)
+      page.dispatchEvent(new Event('visibilitychange'))
+      assert.equal(aborted, 1)
+      void other
+    } finally {
+      Reflect.deleteProperty(globalThis, 'document')
+    }
+    await lock.release()
+    assert.equal(clock.timers, 0)
+  })
+
+  test('is aborted after maxHold, and the lease is released', async () => {
+    const { clock, server, locks } = world()
+    const work = locks.request('deploy', { maxHold: 45_000 }, (lock) => new Promise((_, reject) => lock.signal.addEventListener('abort', () => reject(lock.signal.reason))))
+    work.catch(() => undefined)
+    await clock.pass(46_000)
+    await assert.rejects(work, MaxHoldError)
+    assert.equal(server.holder, undefined)
+  })
+})
+
+describe('retries', () => {
+  test('have one request_id, so that a lost answer takes no second lease', async () => {
+    const { clock, server, locks } = world()
+    server.answers.push((r) => (server.answer(r), lostAnswer())) // carried out, and the answer is lost
+    const lock = await clock.until(locks.acquire('deploy'))
+    assert.equal(server.sent.length, 2)
+    assert.equal(server.sent[0]?.body['request_id'], server.sent[1]?.body['request_id'])
+    assert.equal(lock.token, 101)
+    await lock.release()
+  })
+
+  test('obey Retry-After', async () => {
+    const { clock, server, locks } = world()
+    server.answers.push(() => json({ code: 'UNAVAILABLE', title: 'x', retryable: true }, 503, { 'retry-after': '7' }))
+    const lock = await clock.until(locks.acquire('deploy'))
+    assert.ok((server.sent[1]?.at ?? 0) - (server.sent[0]?.at ?? 0) >= 7000)
+    await lock.release()
+  })
+
+  test('end after retryFor, and what the tries may have obtained is released', async () => {
+    const { clock, server, locks, types } = world({ retryFor: 3000 })
+    server.answers.push((r) => (server.answer(r), lostAnswer()))
+    for (let i = 0; i < 60; i++) server.answers.push(() => (clock.mono < 1000 + 8000 ? lostAnswer() : undefined))
+    await assert.rejects(clock.until(locks.acquire('deploy')))
+    await clock.pass(60_000)
+    assert.equal(server.holder, undefined)
+    assert.equal(types().at(-1), 'abandoned')
+    assert.equal(clock.timers, 0)
+  })
+
+  test('a rejection for good is not repeated', async () => {
+    const { server, locks } = world()
+    server.answers.push(() => problem('PERMISSION_DENIED', 403, { detail: 'another tenant' }))
+    await assert.rejects(locks.acquire('deploy'), (e: unknown) => e instanceof PermissionDeniedError && e.code === 'PERMISSION_DENIED' && e.name === 'PermissionDeniedError')
+    assert.equal(server.sent.length, 1)
+  })
+
+  test('a try that hangs is given up', async () => {
+    const { clock, server, locks } = world({ retryFor: 20_000 })
+    server.answers.push(never)
+    const lock = await clock.until(locks.acquire('deploy'))
+    assert.equal(server.sent.length, 2)
+    assert.ok((server.sent[1]?.at ?? 0) >= 16_000)
+    await lock.release()
+  })
+
+  test('a renewal whose answer was lost is asked for with the time that the server knows', async () => {
+    const { clock, server, locks, types } = world()
+    const lock = await locks.acquire('deploy')
+    server.answers.push((r) => (server.answer(r), lostAnswer()))
+    await clock.pass(12_000)
+    assert.equal(lock.held, true)
+    assert.deepEqual(types(), ['acquired', 'renewal-failed', 'renewed'])
+    assert.deepEqual(server.did, ['acquire', 'renew', 'renew'])
+    assert.equal(server.sent[1]?.body['request_id'], server.sent[2]?.body['request_id'])
+    if (server.holder) server.holder.until += 1 // another renewal, by a duplicate
+    await clock.pass(10_000)
+    assert.equal(lock.held, true)
+    assert.deepEqual(types(), ['acquired', 'renewal-failed', 'renewed', 'renewed'])
+    assert.deepEqual(server.did.slice(3), ['renew', 'renew'])
+    await lock.release()
+  })
+})
+
+describe('responses that are not the lease', () => {
+  for (const [name, spoil] of Object.entries<Record<string, unknown>>({
+    'another tenant': { tenant_id: 'other' }, 'another key': { lock_key: 'other' }, 'another owner': { owner_id: 'bob' }, 'no token': { fencing_token: 0 },
+    'a token with a fraction': { fencing_token: 1.5 }, 'a token as text': { fencing_token: '5' }, 'no end': { expires_at: '' }, 'nothing remains': { remaining_ms: 0 },
+    'another mode': { mode: 'shared' }, 'a permit': { permit: 1 }, 'released': { state: 'RELEASED' }, 'no lease ID': { lease_id: '' },
+  })) {
+    test(name, async () => {
+      const { clock, server, locks } = world({ retryFor: 0 })
+      server.answers.push((r) => (server.answer(r), json(server.lease(spoil))))
+      await assert.rejects(clock.until(locks.acquire('deploy')), InvalidResponseError)
+      await clock.pass(60_000)
+      assert.equal(server.holder, undefined) // what was obtained is released
+    })
+  }
+
+  for (const [name, answer] of Object.entries<() => Response>({
+    'not JSON': () => new Response('{', { headers: { 'content-type': 'application/json' } }),
+    'a list': () => json([]),
+    'HTML': () => new Response('<html>', { headers: { 'content-type': 'text/html' } }),
+    'HTML of a proxy': () => new Response('<html>', { status: 502, headers: { 'content-type': 'text/html' } }),
+    'a redirect': () => new Response('', { status: 307, headers: { location: 'https://elsewhere.test/' } }),
+    'a problem without a code': () => json({ status: 409 }, 409),
+    'a number that would be rounded': () => new Response('{"fencing_token": 9007199254740993}', { headers: { 'content-type': 'application/json' } }),
+  })) {
+    test(name, async () => {
+      const { clock, server, locks } = world({ retryFor: 0 })
+      server.answers.push(answer)
+      await assert.rejects(clock.until(locks.acquire('deploy')), InvalidResponseError)
+    })
+  }
+
+  test('a token of 2^53 keeps its digits', async () => {
+    const { server, locks } = world()
+    server.token = 2 ** 53 - 1
+    const lock = await locks.acquire('deploy')
+    assert.equal(lock.token, 9007199254740992)
+    await lock.release()
+    assert.equal(server.sent[1]?.body['fencing_token'], 9007199254740992)
+  })
+
+  test('an owner after the subject of the token is the one that was asked for', async () => {
+    const { server, locks } = world()
+    server.answers.push((r) => (server.answer(r), json(server.lease({ owner_id: 'svc#ann' }))))
+    const lock = await locks.acquire('deploy')
+    assert.equal(lock.token, 101)
+  })
+})
+
+describe('waiting', () => {
+  test('asks the server to wait, and has the lock when it is free', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 9000, ttl: 30_000 }
+    const lock = await clock.until(locks.acquire('deploy', { fair: true, maxWaiting: 3 }))
+    assert.equal(server.sent[0]?.body['wait_seconds'], undefined)
+    assert.equal(server.sent[1]?.body['wait_seconds'], 20)
+    assert.equal(server.sent[1]?.body['fair'], true)
+    assert.equal(server.sent[1]?.body['max_waiting'], 3)
+    assert.equal(new Set(server.sent.map((s) => s.body['request_id'])).size, 1)
+    await lock.release()
+  })
+
+  test('ends with LockHeldError after the time that was given', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+    await assert.rejects(clock.until(locks.acquire('deploy', { wait: 4000 })), (e: unknown) => e instanceof LockHeldError && e.owner === 'bob' && e.retryAfter > 0)
+    assert.ok(clock.mono - 1000 < 4500)
+  })
+
+  test('ends at once when its signal is aborted, with its reason', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+    const stop = new AbortController()
+    const waiting = locks.acquire('deploy', { signal: stop.signal })
+    await clock.pass(3000)
+    stop.abort(new RangeError('enough'))
+    await assert.rejects(waiting, RangeError)
+  })
+
+  test('gives its place in line up when it ends', async () => {
+    const { clock, server, locks } = world()
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+    const stop = new AbortController()
+    const waiting = locks.acquire('deploy', { signal: stop.signal, fair: true })
+    server.answers.push(() => undefined, never)
+    await clock.pass(100)
+    stop.abort(new RangeError('enough'))
+    await assert.rejects(waiting, RangeError)
+    await clock.pass(100)
+    assert.deepEqual(server.sent.map((s) => s.body['wait_seconds']), [undefined, 20, undefined])
+  })
+
+  test('another mode is an error', async () => {
+    const { server, locks } = world()
+    server.answers.push(() => problem('LOCK_MODE_DIFFERS', 409))
+    await assert.rejects(locks.acquire('deploy', { permits: 3 }), LockModeDiffersError)
+    assert.equal(server.sent[0]?.body['mode'], 'permits')
+    assert.equal(server.sent[0]?.body['limit'], 3)
+  })
+})
+
+describe('release', () => {
+  test('returns at once after the signal was aborted, and goes on in the background', async () => {
+    const { clock, server, locks } = world()
+    const stop = new AbortController()
+    const lock = await locks.acquire('deploy', { signal: stop.signal })
+    stop.abort()
+    assert.equal(lock.held, false)
+    server.answers.push(never, () => lostAnswer())
+    await lock.release() // no time passes
+    await clock.pass(60_000)
+    assert.deepEqual(server.did, ['acquire', 'release', 'release', 'release'])
+    assert.equal(server.holder, undefined)
+    assert.equal(clock.timers, 0)
+  })
+
+  test('is bounded: the rest goes on in the background', async () => {
+    const { clock, server, locks } = world()
+    const lock = await locks.acquire('deploy')
+    server.answers.push(never)
+    await assert.rejects(clock.until(lock.release()), NotReleasedError)
+    assert.ok(clock.mono - 1000 <= 5100)
+    await clock.pass(20_000)
+    assert.equal(server.holder, undefined)
+  })
+
+  test('is sent again with the same request_id, and is done once', async () => {
+    const { clock, server, locks } = world()
+    const lock = await locks.acquire('deploy')
+    server.answers.push(() => lostAnswer())
+    await clock.until(lock.release())
+    await lock.release()
+    assert.deepEqual(server.did, ['acquire', 'release', 'release'])
+    assert.equal(server.sent[1]?.body['request_id'], server.sent[2]?.body['request_id'])
+  })
+
+  test('works by asyncDispose', async () => {
+    const { server, locks } = world()
+    const lock = await locks.acquire('deploy')
+    await lock[Symbol.asyncDispose]()
+    assert.equal(server.holder, undefined)
+  })
+
+  test('does not fail the work that is done', async () => {
+    const { clock, server, locks, types } = world()
+    server.answers.push(() => undefined)
+    for (let i = 0; i < 100; i++) server.answers.push(() => lostAnswer())
+    assert.equal(await clock.until(locks.request('deploy', () => 5)), 5)
+    assert.ok(clock.mono - 1000 <= 5200)
+    await clock.pass(40_000)
+    assert.equal(types().at(-1), 'release-failed')
+  })
+
+  test('close ends what is held', async () => {
+    const { clock, server, locks } = world()
+    const lock = await locks.acquire('deploy')
+    const closed = locks.close()
+    assert.ok(lock.signal.reason instanceof ClosedError)
+    await clock.until(closed)
+    assert.equal(server.holder, undefined)
+    await assert.rejects(locks.acquire('deploy'), ClosedError)
+    assert.equal(clock.timers, 0)
+  })
+})
+
+describe('several locks and rates', () => {
+  test('several locks are one', async () => {
+    const { clock, server, locks } = world()
+    const set = (more: Record<string, unknown> = {}) => json({
+      tenant_id: 'acme', owner_id: 'ann', state: 'ACTIVE', leases: [{ lock_key: 'a', fencing_token: 5 }, { lock_key: 'b', fencing_token: 9 }],
+      expires_at: new Date(clock.time + 30_000).toISOString(), remaining_ms: 30_000, ttl_seconds: 30, replayed: false, ...more,
+    })
+    server.answers.push(() => set(), () => set(), () => set({ state: 'RELEASED' }))
+    await locks.requestAll(['b', 'a'], async (lock) => {
+      assert.deepEqual([...lock.tokens], [['a', 5], ['b', 9]])
+      await clock.pass(11_000)
+    })
+    assert.deepEqual(server.sent.map((s) => s.path.split('/').slice(-2).join('/')), ['lock-sets/acquire', 'lock-sets/renew', 'lock-sets/release'])
+    assert.deepEqual(server.sent[0]?.body['lock_keys'], ['a', 'b'])
+  })
+
+  test('of which one is lost, the others are released', async () => {
+    const { clock, server, locks } = world()
+    const set = () => json({
+      tenant_id: 'acme', owner_id: 'ann', state: 'ACTIVE', leases: [{ lock_key: 'a', fencing_token: 5 }, { lock_key: 'b', fencing_token: 9 }],
+      expires_at: new Date(clock.time + 30_000).toISOString(), remaining_ms: 30_000, ttl_seconds: 30, replayed: false,
+    })
+    server.answers.push(set, () => problem('LEASE_LOST', 409, { lock_key: 'a' }), () => problem('LEASE_LOST', 409, { lock_key: 'a' }))
+    const work = locks.requestAll(['a', 'b'], () => clock.pass(11_000))
+    await assert.rejects(work, LockLostError)
+    await settle()
+    assert.deepEqual(server.did, ['acquire', 'renew', 'release'])
+  })
+
+  test('a grant of a rate', async () => {
+    const { server, locks } = world()
+    server.answers.push((r) => (server.answer({ ...r, body: { ...r.body, ttl_seconds: 60 } }), json(server.lease({ mode: 'rate' }))))
+    assert.equal(await locks.take('deploy', { limit: 10, window: 60_000 }), 101)
+    const { ttl_seconds, mode, limit, window_seconds } = server.sent[0]?.body ?? {}
+    assert.deepEqual({ ttl_seconds, mode, limit, window_seconds }, { ttl_seconds: undefined, mode: 'rate', limit: 10, window_seconds: 60 })
+    server.answers.push(() => problem('LOCK_HELD', 409, { retry_after_ms: 5000 }))
+    assert.equal(await locks.take('deploy', { limit: 10, window: 60_000 }, { ifAvailable: true }), null)
+  })
+})
+
+test('arguments that cannot work are errors that name the field, before anything is sent', async () => {
+  const { server, locks } = world()
+  const refused = (field: string, work: () => unknown) =>
+    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidArgumentError && e instanceof ApiError && e.field === field && e.code === 'INVALID_ARGUMENT')
+  const base = { url: 'https://locks.test', tenant: 'acme' }
+  await refused('url', () => new Locks({ ...base, url: 'locks.test' }))
+  await refused('url', () => new Locks({ ...base, url: 'ftp://locks.test' }))
+  await refused('tenant', () => new Locks({ ...base, tenant: '..' }))
+  await refused('owner', () => new Locks({ ...base, owner: '' }))
+  await refused('ttl', () => new Locks({ ...base, ttl: 1500 }))
+  await refused('key', () => locks.acquire(''))
+  await refused('key', () => locks.acquire('x'.repeat(257)))
+  await refused('key', () => locks.acquire('a\u0000'))
+  await refused('key', () => locks.acquire('\ud800'))
+  await refused('key', () => locks.acquire('..'))
+  await refused('ttl', () => locks.acquire('a', { ttl: 0 }))
+  await refused('ttl', () => locks.acquire('a', { ttl: NaN }))
+  await refused('margin', () => locks.acquire('a', { margin: 15_000 }))
+  await refused('permits', () => locks.acquire('a', { permits: 0 }))
+  await refused('permits', () => locks.acquire('a', { permits: 2, mode: 'shared' }))
+  await refused('replace', () => locks.acquire('a', { replace: true, mode: 'shared' }))
+  await refused('mode', () => locks.acquire('a', { mode: 'other' as never }))
+  await refused('wait', () => locks.acquire('a', { wait: -1 }))
+  await refused('poll', () => locks.acquire('a', { poll: 1 }))
+  await refused('lockDelay', () => locks.acquire('a', { lockDelay: 500 }))
+  await refused('metadata.build', () => locks.acquire('a', { metadata: { build: 'x'.repeat(513) } }))
+  await refused('keys', () => locks.acquireAll([]))
+  await refused('keys', () => locks.acquireAll(['a', 'a']))
+  await refused('fair', () => locks.acquireAll(['a'], { fair: true } as never))
+  await refused('limit', () => locks.take('a', { limit: 0, window: 1000 }))
+  await refused('window', () => locks.take('a', { limit: 1, window: 1 }))
+  assert.equal(server.sent.length, 0)
+})
