@@ -1,0 +1,357 @@
+/**
+ * Work that runs once: the first caller does it, all later ones get its result.
+ *
+ * @module
+ */
+import {
+  AlreadyFinishedError, ApiError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, invalid, isGone, isRejected,
+} from './errors.js'
+import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
+import { bad, count, owner, text, token } from './lease.js'
+import { Term } from './term.js'
+import { type Moment, Scope, add, backoff, endOf, moment, pause, sleepUntil, until } from './time.js'
+
+/** Settings of {@link Runs}. */
+export interface RunsOptions extends ServerOptions {
+  /** How long the record of a run is kept after the last request of its holder, in milliseconds: whole seconds from a minute to 30 days; a day if left out. */
+  readonly keep?: number
+  /** The runs of analyses, whose documents a producer has made, instead of those of the tenant that callers name. They have no `keep`. */
+  readonly analyses?: boolean
+  /** Receives what does not fail a run: a failed release, a refresh that is tried again. */
+  readonly onWarning?: (error: unknown) => void
+}
+
+/** Settings of one run. Times are in milliseconds. */
+export interface RunOptions {
+  /** How long the lock of the run lasts unless it is refreshed: whole seconds; 300 000 if left out. */
+  readonly ttl?: number
+  /** Between two refreshes; a fifth of ttl if left out. */
+  readonly heartbeat?: number
+  /** A run that fails when so many have failed, with it, is FAILED for good; 0, or left out, is no bound. */
+  readonly maxFailures?: number
+  /** How long to wait for another worker that runs it; not at all if left out. */
+  readonly wait?: number
+  /** What the run is about, such as a hash of its input, in 128 bytes at most. Another one for the same ID is a RunDiffersError. */
+  readonly fingerprint?: string
+  /** Stops the run: its signal is aborted, and the lock is released. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A run that was granted. */
+export interface Run {
+  readonly id: string
+  /** The fencing token: pass it on to whatever the work writes to. */
+  readonly token: number
+  /** Runs begun since the last that ended by itself, with this one; above 1 it is a takeover. */
+  readonly runs: number
+  /** Runs that failed before. */
+  readonly failures: number
+  /** Is aborted with a {@link LockLostError} when the lock of the run is lost, or with the reason of the caller's signal: stop then. */
+  readonly signal: AbortSignal
+}
+
+/** What came of a run. */
+export interface Outcome {
+  /**
+   * `ready`: the work ran. `failed`: for good. `attempt_failed`: it may be retried. `already_finished`: it was READY before. `already_failed`: it was FAILED
+   * before. `locked`: another worker runs it. `unknown`: there is no such analysis. `lock_lost`: the lock was lost during the work, and nothing was written.
+   * `stopped`: the caller's signal was aborted.
+   */
+  readonly status: 'ready' | 'failed' | 'attempt_failed' | 'already_finished' | 'already_failed' | 'locked' | 'unknown' | 'lock_lost' | 'stopped'
+  /** With `ready` what the work returned, with `already_finished` what it returned then. */
+  readonly result?: string
+  /** With `locked`: in how many milliseconds the lock expires, unless its holder refreshes it. */
+  readonly retryAfter?: number
+  /** The fence of the run, if it was granted. */
+  readonly token?: number
+  /** Why it did not succeed. */
+  readonly error?: unknown
+}
+
+/** Another worker runs it: try again after `retryAfter` milliseconds. */
+export class RunLockedError extends LeaseholdError {
+  override readonly name = 'RunLockedError'
+  constructor(message: string, readonly retryAfter: number) {
+    super(message)
+  }
+}
+
+/** The run was FAILED before, and does not run again. */
+export class RunFailedError extends LeaseholdError {
+  override readonly name = 'RunFailedError'
+}
+
+/** Thrown by work that would fail again in the same way: the run is FAILED at once. */
+export class PermanentError extends LeaseholdError {
+  override readonly name = 'PermanentError'
+}
+
+const tryTime = 15_000
+const acquireTime = 30_000
+const endingTime = 10_000
+const maxResult = 32 << 10
+
+interface Grant {
+  readonly run: Omit<Run, 'signal'>
+  readonly asked: Moment
+  readonly remaining: number
+}
+
+/** Runs at a server. */
+export class Runs {
+  readonly #server: Server
+  readonly #o: RunsOptions
+  readonly #keep: { keep_seconds?: number }
+
+  /** Makes a client; nothing is sent. */
+  constructor(options: RunsOptions) {
+    this.#server = new Server(options)
+    this.#o = options
+    this.#keep = options.keep === undefined ? {} : { keep_seconds: seconds('keep', options.keep, 60_000, 2_592_000_000) }
+  }
+
+  /**
+   * Runs the work unless it was done before, and has its result in either case. The result is stored as JSON: what JSON cannot say is lost.
+   *
+   * @throws the error of the work, a {@link RunLockedError}, {@link RunFailedError}, {@link LockLostError}, an ApiError, or the reason of the signal
+   */
+  async once<T>(id: string, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
+    const o = await this.run(id, async (run) => JSON.stringify(await work(run)), options)
+    switch (o.status) {
+      case 'ready':
+      case 'already_finished':
+        if (!o.result) return undefined as T
+        try {
+          return JSON.parse(o.result) as T
+        } catch (cause) {
+          throw new LeaseholdError(`run ${id} has a result that is not JSON: use run() for text`, { cause })
+        }
+      case 'locked':
+        throw new RunLockedError(`another worker runs ${id}`, o.retryAfter ?? 0)
+      default:
+        throw o.error
+    }
+  }
+
+  /** Runs the work unless it was done before, and says what came of it. Its result is text of 32 KiB at most. */
+  async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: RunOptions = {}): Promise<Outcome> {
+    if (typeof work !== 'function') throw invalid('work', 'must be a function')
+    const ttl = options.ttl ?? 300_000
+    const ttl_seconds = seconds('ttl', ttl, 1000, 86_400_000)
+    const heartbeat = options.heartbeat ?? ttl / 5
+    if (!(heartbeat >= 10 && heartbeat < ttl)) throw invalid('heartbeat', `is ${heartbeat}: must be 10 or more, and less than ttl`)
+    if (options.wait !== undefined && !(options.wait >= 0)) throw invalid('wait', 'must not be negative')
+    if (options.maxFailures !== undefined && !(Number.isInteger(options.maxFailures) && options.maxFailures >= 0)) throw invalid('maxFailures', 'must be a whole number, not negative')
+    if (options.fingerprint !== undefined) checkText('fingerprint', options.fingerprint, 128)
+    if (id.includes('/')) throw invalid('id', 'must not have "/"')
+    const path = this.#o.analyses ? `/v1/analyses/${segment('id', id, 256)}` : `${this.#server.tenant}/runs/${segment('id', id, 256)}`
+    const { signal } = options
+    if (signal?.aborted) return { status: 'stopped', error: signal.reason }
+    const begin = {
+      ttl_seconds, ...this.#keep, ...(options.maxFailures && { max_failures: options.maxFailures }), ...(options.fingerprint !== undefined && { fingerprint: options.fingerprint }),
+    }
+    let got: Grant | Outcome
+    try {
+      got = await this.#wait(id, path, begin, ttl, options)
+    } catch (error) {
+      if (signal?.aborted) return { status: 'stopped', error: signal.reason }
+      if (isUnknown(error)) return { status: 'unknown', error }
+      throw error
+    }
+    if ('status' in got) return got
+    return this.#hold(path, got, work, ttl, ttl_seconds, heartbeat, options)
+  }
+
+  #post(path: string, body: object, timeout: number, signal?: AbortSignal) {
+    return this.#server.send('POST', path, { owner_id: this.#server.owner, ...body }, timeout, signal)
+  }
+
+  #warn(error: unknown): void {
+    try {
+      this.#o.onWarning?.(error)
+    } catch {
+      // it disturbs no run
+    }
+  }
+
+  #id(got: Record<string, unknown>, id: string): void {
+    const name = this.#o.analyses ? 'analysis_id' : 'run_id'
+    text(got[name], name, id)
+  }
+
+  /** Asks for the run, again and again while another worker has it, for as long as the caller waits. */
+  async #wait(id: string, path: string, begin: object, ttl: number, o: RunOptions): Promise<Grant | Outcome> {
+    const clock = this.#server.clock
+    const end = add(moment(clock), o.wait ?? 0)
+    const scope = new Scope(o.signal)
+    try {
+      for (let poll = 0; ; poll++) {
+        const got = await this.#begin(id, path, begin, ttl, scope.signal)
+        const left = until(clock, end)
+        if (!('status' in got) || got.status !== 'locked' || left <= 0) return got
+        const bound = Math.min(1000, 100 * 2 ** Math.min(poll, 10))
+        const after = Math.min((bound / 2) * (1 + Math.random()), left, got.retryAfter || Infinity)
+        if (!(await pause(clock, after, scope.signal))) throw scope.signal.reason
+      }
+    } finally {
+      scope.end()
+    }
+  }
+
+  /** Asks until there is a response. A request that is under way when the signal is aborted gets 5 seconds more, so that a lock that it took can be released. */
+  async #begin(id: string, path: string, begin: object, ttl: number, stop: AbortSignal): Promise<Grant | Outcome> {
+    const clock = this.#server.clock
+    const late = new Scope().within(clock, acquireTime, () => new Error('the server did not respond'))
+    const grace = () => void late.within(clock, 5000, () => stop.reason)
+    stop.addEventListener('abort', grace)
+    if (stop.aborted) grace()
+    let request_id = randomID()
+    try {
+      for (let retry = 0; ; retry++) {
+        const asked = moment(clock)
+        try {
+          const got = await this.#post(`${path}/${this.#o.analyses ? 'lock' : 'begin'}`, { request_id, ...begin }, Math.min(tryTime, ttl), late.signal)
+          this.#id(got, id)
+          if (got['acquired'] === false) return this.#skipped(got)
+          if (got['acquired'] !== true) bad('it does not say whether the run was granted')
+          owner(got['owner_id'], this.#server.owner)
+          const remaining = count(got['remaining_ms'], 'remaining_ms', 1)
+          const run = { id, token: token(got['fencing_token']), runs: count(got['runs'], 'runs'), failures: count(got['failures'], 'failures') }
+          if (until(clock, endOf(asked, remaining)) <= 0) throw apiError({ code: 'LEASE_EXPIRED', status: 409, detail: 'the lock expired before the response arrived' })
+          return { run, asked, remaining }
+        } catch (error) {
+          if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) request_id = randomID()
+          else if (isUnknown(error) || isRejected(error)) throw error
+          const hint = error instanceof ApiError ? error.retryAfter : 0
+          if (late.signal.aborted || !(await pause(clock, Math.max(backoff(retry, 200, 5000), hint), late.signal))) throw error
+        }
+      }
+    } finally {
+      stop.removeEventListener('abort', grace)
+      late.end()
+    }
+  }
+
+  #skipped(got: Record<string, unknown>): Outcome {
+    const reason = got['reason']
+    if (reason === 'locked') return { status: 'locked', retryAfter: count(got['retry_after_ms'] ?? 0, 'retry_after_ms') }
+    if (reason !== 'already_finished') bad(`its reason is ${String(reason)}`)
+    if (got['status'] === 'FAILED') return { status: 'already_failed', error: new RunFailedError(`it failed before: ${String(got['failure_reason'] ?? '')}`) }
+    const result = got['result'] ?? ''
+    if (typeof result !== 'string') bad('its result is no text')
+    return { status: 'already_finished', result }
+  }
+
+  /** Runs the work under a lock that was granted. */
+  async #hold(path: string, g: Grant, work: (run: Run) => string | undefined | Promise<string | undefined>, ttl: number, ttl_seconds: number, heartbeat: number, o: RunOptions): Promise<Outcome> {
+    const clock = this.#server.clock
+    const fencing_token = g.run.token
+    const term = new Term(clock, endOf(g.asked, g.remaining), (trouble) => new LockLostError(`the lock of run ${g.run.id} expired`, trouble === undefined ? {} : { cause: trouble }))
+    const stop = new Scope(o.signal)
+    const stopped = () => term.cancel(stop.signal.reason)
+    stop.signal.addEventListener('abort', stopped)
+    if (stop.signal.aborted) stopped()
+    const keeping = new Scope()
+    void term.watch(keeping.signal)
+    const first = g.remaining >= ttl ? heartbeat : (heartbeat * g.remaining) / ttl
+    void this.#beat(path, g, term, add(g.asked, first), ttl, ttl_seconds, heartbeat, keeping.signal)
+    let result: string | undefined
+    let error: unknown
+    let ok = false
+    try {
+      result = await work({ ...g.run, signal: term.signal })
+      ok = true
+    } catch (e) {
+      error = e
+    }
+    const lost = term.settle()
+    keeping.abort(undefined)
+    stop.end()
+    const end = async (what: 'finish' | 'release', body: object): Promise<unknown> => {
+      const late = new Scope().within(clock, Math.max(term.left, endingTime), () => new Error('the server did not respond'))
+      try {
+        for (let retry = 0; ; retry++) {
+          try {
+            const got = await this.#post(`${path}/${what}`, { fencing_token, ...this.#keep, ...body }, tryTime, late.signal)
+            this.#id(got, g.run.id)
+            return undefined
+          } catch (e) {
+            if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pause(clock, backoff(retry, 200, 5000), late.signal))) return e
+          }
+        }
+      } finally {
+        late.end()
+      }
+    }
+    const release = async (failure?: string) => {
+      const e = await end('release', failure === undefined ? {} : { failure_reason: failure })
+      if (e !== undefined) this.#warn(e)
+    }
+    const finish = async (body: object, done: Outcome): Promise<Outcome> => {
+      const e = await end('finish', body)
+      if (e === undefined) return done
+      if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
+      if (isRejected(e)) await release(reason(e))
+      return { status: 'attempt_failed', token: fencing_token, error: e }
+    }
+    if (lost !== undefined) {
+      if (!ok && lost instanceof LockLostError && error !== lost) lost.workError = error
+      return { status: 'lock_lost', token: fencing_token, error: lost }
+    }
+    if (ok && result !== undefined && (typeof result !== 'string' || new TextEncoder().encode(result).length > maxResult)) {
+      ok = false
+      error = new PermanentError(`the result has more than ${maxResult} bytes, or is no text: keep it elsewhere and return where it is`)
+    }
+    if (ok) return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result: result ?? '', token: fencing_token })
+    if (o.signal?.aborted) {
+      await release()
+      return { status: 'stopped', token: fencing_token, error }
+    }
+    if (error instanceof PermanentError || (o.maxFailures && g.run.failures + 1 >= o.maxFailures)) {
+      return finish({ status: 'FAILED', failure_reason: reason(error) }, { status: 'failed', token: fencing_token, error })
+    }
+    await release(reason(error))
+    return { status: 'attempt_failed', token: fencing_token, error }
+  }
+
+  /** Refreshes the lock until it is lost or the run has ended. */
+  async #beat(path: string, g: Grant, term: Term, due: Moment, ttl: number, ttl_seconds: number, heartbeat: number, stop: AbortSignal): Promise<void> {
+    const clock = this.#server.clock
+    const soon = Math.min(1000, heartbeat / 8)
+    for (let failed = 0; (await sleepUntil(clock, due, stop)) && term.check() === undefined; ) {
+      const asked = moment(clock)
+      try {
+        const timeout = Math.min(tryTime, Math.max(term.left / 3, 10))
+        const got = await this.#post(`${path}/refresh`, { fencing_token: g.run.token, ttl_seconds, ...this.#keep }, timeout, stop)
+        this.#id(got, g.run.id)
+        token(got['fencing_token'], g.run.token)
+        if (!term.extend(endOf(asked, Math.min(ttl, count(got['remaining_ms'], 'remaining_ms', 1))))) return
+        due = add(asked, heartbeat)
+        failed = 0
+      } catch (error) {
+        if (stop.aborted) return
+        if (isLost(error)) return term.lose(new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: error }))
+        term.failed(error)
+        this.#warn(error)
+        due = add(moment(clock), backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2))
+      }
+    }
+  }
+}
+
+/** NOT_FOUND of the run, not of the path: the server is another one then, or an older one. */
+const isUnknown = (e: unknown): boolean => e instanceof NotFoundError && (e.field === 'analysis_id' || e.field === 'run_id')
+
+const isLost = (e: unknown): boolean => isGone(e) || e instanceof AlreadyFinishedError || isUnknown(e)
+
+/** An error as a sentence of 1024 bytes at most. */
+function reason(e: unknown): string {
+  const s = (e instanceof Error ? e.message : String(e))|| 'the work failed'
+  const bytes = new TextEncoder().encode(s)
+  return bytes.length <= 1024 ? s : `${new TextDecoder().decode(bytes.slice(0, 1018), { stream: true })}…`
+}
+
+function seconds(field: string, ms: number, least: number, most: number): number {
+  if (!(ms >= least && ms <= most) || ms % 1000 !== 0) throw invalid(field, `is ${ms}: must be whole seconds from ${least} to ${most} ms`)
+  return ms / 1000
+}
