@@ -33,11 +33,19 @@ export class LockLostError extends LeaseholdError {
   override readonly name: string = 'LockLostError'
   /** The error of the work, if it failed otherwise than with this one. */
   workError?: unknown
+
+  /** The code with which the server said that the lease is over; LEASE_EXPIRED if its time was over. */
+  get code(): Code | undefined {
+    return this.cause instanceof ApiError && isGone(this.cause) ? this.cause.code : 'LEASE_EXPIRED'
+  }
 }
 
 /** The lock was held for as long as `maxHold` allows. */
 export class MaxHoldError extends LockLostError {
   override readonly name = 'MaxHoldError'
+  override get code(): undefined {
+    return undefined
+  }
 }
 
 /** The lock was not released, and is free when its lease expires. `cause` says why. */

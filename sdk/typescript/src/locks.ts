@@ -48,7 +48,7 @@ export interface LockEvent {
 export interface WaitOptions {
   /** Ask once: if the lock cannot be had now, the result is null. */
   readonly ifAvailable?: boolean
-  /** How long to wait for a lock that is held; without a bound if left out. The first request may take longer than that. */
+  /** How long to wait for a lock that is held; without a bound if left out, and not at all if 0. The first request may take longer than that. */
   readonly wait?: number
   /** Between two requests while the server does not wait itself, at most; 100 or more, 2000 if left out. */
   readonly poll?: number
@@ -439,6 +439,7 @@ export class Locks {
         let after = Math.max(backoff(failed, 200, 5000, 10), hint)
         if (isHeld(t.error)) {
           if (o.ifAvailable) return null
+          if (o.wait === 0) throw t.error
           if (t.error instanceof LockQueueFullError) polls = fewPolls
           // Without a pause, unless the server does not wait as it is asked to.
           after = polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0

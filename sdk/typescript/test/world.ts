@@ -32,19 +32,34 @@ export class FakeClock implements Clock {
     return this.#timers.size
   }
 
+  /** When the next timer is due. */
+  next(): number | undefined {
+    return this.#next(Infinity)?.at
+  }
+
+  #next(end: number) {
+    let next: { id: number; at: number } | undefined
+    for (const [id, t] of this.#timers) if (t.at <= end && (!next || t.at < next.at)) next = { id, at: t.at }
+    return next
+  }
+
+  /** Moves to the next timer that is due until the end, and fires it. The result is false if there is none. */
+  async fire(end: number): Promise<boolean> {
+    const next = this.#next(end)
+    if (!next) return false
+    const timer = this.#timers.get(next.id)
+    this.#timers.delete(next.id)
+    this.skip(Math.max(0, next.at - this.mono))
+    timer?.call()
+    await settle()
+    return true
+  }
+
   /** Lets time pass: timers fire in their order, each at its time. */
   async pass(ms: number): Promise<void> {
     const end = this.mono + ms
-    for (;;) {
-      await settle()
-      let next: { id: number; at: number } | undefined
-      for (const [id, t] of this.#timers) if (t.at <= end && (!next || t.at < next.at)) next = { id, at: t.at }
-      if (!next) break
-      const timer = this.#timers.get(next.id)
-      this.#timers.delete(next.id)
-      this.skip(Math.max(0, next.at - this.mono))
-      timer?.call()
-    }
+    do await settle()
+    while (await this.fire(end))
     this.skip(end - this.mono)
     await settle()
   }
