@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { LeaseholdError, LockHeldError, isGone, isRejected } from './errors.js'
+import { LeaseholdError, LockHeldError, isGone, isRejected, isSettled, isUnsettled } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { checkLease, owner, text, token } from './lease.js'
 import { Term } from './term.js'
@@ -190,6 +190,8 @@ interface Attempt {
   readonly scope: LockScope
   /** Of the request to the server. */
   request: string
+  /** Whether a request may have been carried out, or may still be. */
+  open?: boolean
 }
 
 interface Backend<B extends string> {
@@ -449,10 +451,13 @@ class ServiceLock implements Backend<'service'> {
   async acquire(a: Attempt, signal: AbortSignal): Promise<Grant> {
     for (let again = true; ; again = false) {
       const asked = moment(this.clock)
+      const before = a.open ?? false
+      a.open = true
       try {
         const got = await this.#send(a.scope, 'acquire', { request_id: a.request, ttl_seconds: ttl / 1000, metadata: { scope: a.scope } }, signal)
         return this.#grant(got, asked, a.scope)
       } catch (e) {
+        a.open = isUnsettled(e) || (before && !isSettled(e))
         if (e instanceof LockHeldError) throw new Held(e.message, { cause: e })
         if (again && named(e, 'RequestIdReusedError', 'LeaseExpiredError')) {
           a.request = randomID() // an earlier try obtained a lease, which has ended
@@ -497,6 +502,7 @@ class ServiceLock implements Backend<'service'> {
   }
 
   abandon(a: Attempt): void {
+    if (!a.open) return
     const work = async () => {
       const got = await this.#send(a.scope, 'acquire', { request_id: a.request, ttl_seconds: ttl / 1000, metadata: { scope: a.scope } })
       await this.#end(a.scope, a.id, this.#grant(got, moment(this.clock), a.scope).token ?? 0)
