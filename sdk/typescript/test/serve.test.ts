@@ -1,0 +1,272 @@
+// The clients against a real server, through a proxy that loses requests and answers, with the server killed and processes stopped for longer than the ttl.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type Server, createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { LockHeldError, LockLostError, Locks, type LockEvent } from '../src/index.js'
+import { IdGenerator, decodeId } from '../src/ids.js'
+import { Runs } from '../src/once.js'
+import { build, start, withoutGo } from './player.js'
+
+/** A proxy. Each request takes the next of the faults: `request` is lost, `answer` is carried out and lost, `twice` is sent twice, `garbage` gets one. */
+class FaultProxy {
+  readonly faults: ('request' | 'answer' | 'twice' | 'garbage' | 'pass')[] = []
+  count = 0
+  target = ''
+  readonly #server: Server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (c: Buffer) => chunks.push(c))
+    request.on('end', () => {
+      this.count++
+      const fault = this.faults.shift() ?? 'pass'
+      if (fault === 'request') return void request.socket.destroy()
+      const send = () => fetch(this.target + (request.url ?? ''), {
+        method: request.method ?? 'GET', headers: { 'content-type': 'application/json' }, ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+      })
+      void (async () => {
+        if (fault === 'twice') await (await send()).arrayBuffer()
+        const r = await send()
+        const body = Buffer.from(await r.arrayBuffer())
+        if (fault === 'answer') return void request.socket.destroy()
+        if (fault === 'garbage') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{"lock_key":')
+        response.writeHead(r.status, Object.fromEntries([...r.headers].filter(([k]) => !['connection', 'transfer-encoding', 'content-length', 'content-encoding'].includes(k)))).end(body)
+      })().catch(() => request.socket.destroy())
+    })
+  })
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  close() {
+    this.#server.close()
+    this.#server.closeAllConnections()
+  }
+}
+
+describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'leasehold-serve-'))
+  const program = join(folder, 'leasehold')
+  let server: { url: string; process: ChildProcess }
+  const proxies: FaultProxy[] = []
+  const serve = (listen = '127.0.0.1:0') => start(program, ['serve', '--listen', listen, '--data', join(folder, 'data')])
+  const proxied = async () => {
+    const proxy = new FaultProxy()
+    proxies.push(proxy)
+    proxy.target = server.url
+    return { proxy, url: await proxy.listen() }
+  }
+
+  before(async () => {
+    build('./cmd/leasehold', program)
+    server = await serve()
+  })
+  after(() => {
+    for (const p of proxies) p.close()
+    server.process.kill()
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  })
+
+  test('all modes', async () => {
+    const locks = new Locks({ url: server.url, tenant: 'acme', ttl: 30_000 })
+    await locks.request('mutex', async (lock) => {
+      assert.ok(lock.token > 1e15)
+      assert.equal(await locks.acquire('mutex', { ifAvailable: true }), null)
+      await assert.rejects(locks.acquire('mutex', { wait: 0 }), (e: unknown) => e instanceof LockHeldError && e.owner === locks.owner && e.retryAfter > 0)
+      assert.equal((await locks.query('mutex')).state, 'ACTIVE')
+    })
+    assert.equal((await locks.query('mutex')).state, 'RELEASED')
+    const readers = await Promise.all([locks.acquire('shared', { mode: 'shared' }), locks.acquire('shared', { mode: 'shared' })])
+    assert.equal(await locks.acquire('shared', { ifAvailable: true }), null)
+    await Promise.all(readers.map((r) => r.release()))
+    const permits = await Promise.all([locks.acquire('pool', { permits: 2 }), locks.acquire('pool', { permits: 2 })])
+    assert.deepEqual(permits.map((p) => p.permit).sort(), [1, 2])
+    assert.equal(await locks.acquire('pool', { permits: 2, ifAvailable: true }), null)
+    await Promise.all(permits.map((p) => p.release()))
+    const first = await locks.take('rate', { limit: 2, window: 3_600_000 })
+    assert.ok(((await locks.take('rate', { limit: 2, window: 3_600_000 })) ?? 0) > (first ?? 0))
+    assert.equal(await locks.take('rate', { limit: 2, window: 3_600_000 }, { ifAvailable: true }), null)
+    await locks.requestAll(['x', 'y'], async (lock) => {
+      assert.deepEqual([...lock.tokens.keys()], ['x', 'y'])
+      assert.equal(await locks.acquireAll(['y', 'z'], { ifAvailable: true }), null)
+    })
+    const replaced = await locks.acquire('latest', { replace: true })
+    const latest = await locks.acquire('latest', { replace: true })
+    assert.ok(latest.token > replaced.token)
+    await latest.release()
+    await locks.close()
+  })
+
+  test('who waits in line has the lock in its turn', async () => {
+    const locks = new Locks({ url: server.url, tenant: 'acme' })
+    const first = await locks.acquire('line', { fair: true })
+    const order: number[] = []
+    const waiting = [1, 2].map(async (n) => {
+      const one = new Locks({ url: server.url, tenant: 'acme' })
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      while (((await locks.query('line')).waiting ?? []).length < n - 1) await new Promise((resolve) => setTimeout(resolve, 20))
+      await one.request('line', { fair: true }, () => void order.push(n))
+    })
+    while (((await locks.query('line')).waiting ?? []).length < 2) await new Promise((resolve) => setTimeout(resolve, 20))
+    await first.release()
+    await Promise.all(waiting)
+    assert.deepEqual(order, [1, 2])
+  })
+
+  for (const fault of ['request', 'answer', 'twice', 'garbage'] as const) {
+    test(`each command with the fault: ${fault}`, async () => {
+      const { proxy, url } = await proxied()
+      const locks = new Locks({ url, tenant: 'acme', ttl: 3000 })
+      proxy.faults.push(fault)
+      const lock = await locks.acquire(`fault-${fault}`)
+      proxy.faults.push(fault)
+      const renewed = proxy.count
+      while (proxy.count < renewed + 2) await new Promise((resolve) => setTimeout(resolve, 20)) // a renewal, and its retry or the next one
+      assert.equal(lock.held, true)
+      proxy.faults.push(fault)
+      await lock.release()
+      const next = await locks.acquire(`fault-${fault}`, { ifAvailable: true })
+      assert.equal(next?.token, lock.token + 1) // nothing was acquired twice
+      await next?.release()
+    })
+  }
+
+  test('counts right under contention and faults', async () => {
+    const { proxy, url } = await proxied()
+    let inside = 0
+    let most = 0
+    const tokens: number[] = []
+    await Promise.all(Array.from({ length: 4 }, async (_, i) => {
+      const locks = new Locks({ url, tenant: 'acme', ttl: 30_000 })
+      for (let n = 0; n < 5; n++) {
+        proxy.faults.push(...(['answer', 'pass', 'request', 'pass', 'pass'] as const).slice((i + n) % 3))
+        await locks.request('counter', { fair: true }, async (lock) => {
+          most = Math.max(most, ++inside)
+          tokens.push(lock.token)
+          await new Promise((resolve) => setImmediate(resolve))
+          inside--
+        })
+      }
+    }))
+    assert.equal(most, 1)
+    assert.equal(tokens.length, 20)
+    assert.deepEqual(tokens, [...new Set(tokens)].sort((a, b) => a - b))
+  })
+
+  test('the server is killed and comes again: the lease lives on, the token goes on', async () => {
+    const { proxy, url } = await proxied()
+    const locks = new Locks({ url, tenant: 'acme', ttl: 30_000 })
+    const lock = await locks.acquire('killed')
+    server.process.kill('SIGKILL')
+    await new Promise((resolve) => server.process.once('exit', resolve))
+    server = await serve()
+    proxy.target = server.url
+    assert.equal(lock.held, true)
+    await lock.release()
+    const next = await locks.acquire('killed')
+    assert.equal(next.token, lock.token + 1)
+    await next.release()
+  })
+
+  test('the server is stopped for longer than the ttl: the signal is aborted before, and what waits is not stuck', async () => {
+    const { url } = await proxied()
+    const locks = new Locks({ url, tenant: 'acme', ttl: 2000 })
+    const lock = await locks.acquire('stopped')
+    const begin = performance.now()
+    server.process.kill('SIGSTOP')
+    await new Promise((resolve) => lock.signal.addEventListener('abort', resolve))
+    const took = performance.now() - begin
+    assert.ok(lock.signal.reason instanceof LockLostError)
+    await assert.rejects(lock.release(), LockLostError)
+    server.process.kill('SIGCONT')
+    const next = await locks.acquire('stopped')
+    assert.ok(next.token > lock.token, `after ${took} ms`)
+    await next.release()
+  })
+
+  test('a process that is stopped for longer than the ttl knows at its next step', async () => {
+    const worker = join(folder, 'holder.mjs')
+    const { writeFileSync } = await import('node:fs')
+    const lib = new URL('../src/index.js', import.meta.url).href
+    // The step after the freeze is synchronous: no timer can have fired. It says what it saw before it looked at the event loop.
+    writeFileSync(worker, `import { Locks } from ${JSON.stringify(lib)}
+      const locks = new Locks({ url: ${JSON.stringify(server.url)}, tenant: 'acme', ttl: 2000 })
+      const lock = await locks.acquire('frozen')
+      console.log('token ' + lock.token)
+      let last = performance.now()
+      const spin = () => {
+        const now = performance.now()
+        if (now - last > 1500) {
+          console.log('thawed ' + lock.signal.aborted + ' ' + lock.signal.reason?.name)
+          process.exit(0)
+        }
+        last = now
+        setImmediate(spin)
+      }
+      spin()`)
+    const child = spawn(process.execPath, [worker], { stdio: ['ignore', 'pipe', 'inherit'] })
+    let text = ''
+    child.stdout.on('data', (c: Buffer) => (text += c.toString()))
+    while (!text.includes('token')) await new Promise((resolve) => setTimeout(resolve, 10))
+    child.kill('SIGSTOP')
+    const locks = new Locks({ url: server.url, tenant: 'acme' })
+    const lock = await locks.acquire('frozen') // when the lease has expired
+    await new Promise((resolve) => setTimeout(resolve, 2000)) // so that the child notices the gap
+    child.kill('SIGCONT')
+    await new Promise((resolve) => child.once('exit', resolve))
+    assert.match(text, /thawed true LockLostError/)
+    assert.ok(lock.token > Number(/token (\d+)/.exec(text)?.[1]))
+    await lock.release()
+  })
+
+  test('work that runs once, with each answer lost', async () => {
+    const { proxy, url } = await proxied()
+    const runs = new Runs({ url, tenant: 'acme', owner: 'w1' })
+    let ran = 0
+    proxy.faults.push('answer', 'pass', 'answer')
+    const order = { id: 'o-1', total: 12 }
+    const pay = async () => (ran++, order)
+    assert.deepEqual(await runs.once('pay-1', pay), order)
+    assert.deepEqual(await runs.once('pay-1', pay), order)
+    assert.deepEqual(await new Runs({ url, tenant: 'acme' }).once('pay-1', pay), order)
+    assert.equal(ran, 1)
+    const busy = runs.run('pay-2', async (run) => {
+      assert.equal((await new Runs({ url, tenant: 'acme' }).run('pay-2', () => '')).status, 'locked')
+      return String(run.runs)
+    })
+    assert.deepEqual((await busy).status, 'ready')
+    const failing = await runs.run('pay-3', () => Promise.reject(new Error('no money')))
+    assert.equal(failing.status, 'attempt_failed')
+    const again = await runs.run('pay-3', (run) => String(run.failures))
+    assert.equal(again.result, '1')
+    await assert.rejects(runs.once('pay-4', pay, { fingerprint: 'a' }).then(() => runs.once('pay-4', pay, { fingerprint: 'b' })), { name: 'RunDiffersError' })
+  })
+
+  test('IDs of two processes differ', async () => {
+    const all = new Set<bigint>()
+    const makers = [new IdGenerator({ url: server.url }), new IdGenerator({ url: server.url })]
+    for (const ids of makers) {
+      for (const id of await ids.batch(2000)) {
+        assert.equal(decodeId(id, ids.layout).fallback, false)
+        all.add(id)
+      }
+    }
+    assert.equal(all.size, 4000)
+    await Promise.all(makers.map((m) => m.close()))
+  })
+
+  test('events say what happened', async () => {
+    const seen: LockEvent['type'][] = []
+    await using locks = new Locks({ url: server.url, tenant: 'acme', onEvent: (e) => seen.push(e.type) })
+    {
+      await using lock = await locks.acquire('using')
+      assert.equal(lock.held, true)
+    }
+    assert.deepEqual(seen, ['acquired', 'released'])
+  })
+})
