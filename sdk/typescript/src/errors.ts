@@ -26,6 +26,8 @@ export class ConnectionError extends LeaseholdError {
 /** A response that is not the one that was asked for: of another server, of a proxy, or about another lease. */
 export class InvalidResponseError extends LeaseholdError {
   override readonly name = 'InvalidResponseError'
+  /** How long to wait before the request is sent again, in milliseconds, if a proxy says so; else 0. */
+  retryAfter = 0
 }
 
 /** The lock is, or very soon will be, another's. `cause` says why: the rejection of the server, or why renewals failed. */
@@ -276,6 +278,11 @@ export function apiError(problem: Partial<Problem> & { readonly code: Code }, re
 /** An argument that cannot work, before anything is sent. */
 export function invalid(field: string, detail: string): ApiError {
   return new InvalidArgumentError({ code: 'INVALID_ARGUMENT', status: 400, retryable: false, field, detail: `${field} ${detail}` })
+}
+
+/** How long an error asks to wait, in milliseconds; 0 if it does not. */
+export function retryAfter(e: unknown): number {
+  return e instanceof ApiError || e instanceof InvalidResponseError ? e.retryAfter : 0
 }
 
 /** Whether an error says that a lease is the caller's no more. */

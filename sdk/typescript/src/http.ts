@@ -142,7 +142,9 @@ export class Server {
     } else if (method === 'DELETE' && text === '' && (status === 200 || status === 204)) {
       return {}
     }
-    throw new InvalidResponseError(`${this.base} responded ${status} with the content type "${type}", which is not Leasehold`)
+    const other = new InvalidResponseError(`${this.base} responded ${status} with the content type "${type}", which is not Leasehold`)
+    other.retryAfter = retryAfter(response, this.clock)
+    throw other
   }
 }
 

@@ -6,7 +6,7 @@
 import {
   ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError,
   LockQueueFullError, MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, invalid, isGone, isRejected, isSettled, isUnsettled,
-  apiError,
+  apiError, retryAfter,
 } from './errors.js'
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
 import { type AcquireRequest, type Asked, checkLease, checkSet, count, owner, text, token } from './lease.js'
@@ -435,7 +435,7 @@ export class Locks {
         const before = last
         last = t.error
         waiting.signal.throwIfAborted()
-        const hint = t.error instanceof ApiError ? t.error.retryAfter : 0
+        const hint = retryAfter(t.error)
         let after = Math.max(backoff(failed, 200, 5000, 10), hint)
         if (isHeld(t.error)) {
           if (o.ifAvailable) return null
@@ -453,7 +453,7 @@ export class Locks {
         }
         if (wait > 0 && isHeld(before) && t.error instanceof InvalidArgumentError) {
           polls = Infinity // it cannot wait: without that it said that the lock is held
-          after = poll(before instanceof ApiError ? before.retryAfter : 0)
+          after = poll(retryAfter(before))
         } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
           failed++
@@ -777,7 +777,7 @@ export class Lock {
         }
         this.#term.failed(error)
         this.#host.emit({ type: 'renewal-failed', key: this.key, token: this.token, error })
-        const hint = error instanceof ApiError ? Math.min(error.retryAfter, this.#term.left / 3) : 0
+        const hint = Math.min(retryAfter(error), this.#term.left / 3)
         due = add(moment(clock), Math.max(backoff(failed, soon, Math.min(10_000, ttl / 6), soon / 2), hint))
         failed++
       }

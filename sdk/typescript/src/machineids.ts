@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { ApiError, ClosedError, InvalidResponseError, LeaseholdError, isRejected, invalid } from './errors.js'
+import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError, invalid, isRejected, retryAfter } from './errors.js'
 import { Server, checkText, type ServerOptions } from './http.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
 import { type Clock, Scope, pause, systemClock } from './time.js'
@@ -172,7 +172,11 @@ export class IdGenerator {
     return ids
   }
 
-  /** Stops the generator for good, and releases its leases. A lease that cannot be released expires by itself. */
+  /**
+   * Stops the generator for good, and releases its leases.
+   *
+   * @throws NotReleasedError if one could not be released: it expires by itself
+   */
   async close(): Promise<void> {
     if (this.#closed.signal.aborted) return
     this.#closed.abort(new ClosedError('the generator is closed'))
@@ -180,12 +184,13 @@ export class IdGenerator {
     await this.#done
     const held = this.#held
     this.#held = []
-    await Promise.all(held.map((l) => this.#release(l)))
+    const errors = (await Promise.all(held.map((l) => this.#release(l)))).filter((e) => e !== undefined)
+    if (errors.length > 0) throw new NotReleasedError(`${errors.length} leases of machine IDs were not released, and expire`, { cause: errors[0] })
   }
 
-  /** Closes the generator. */
+  /** {@link close}, without its error. */
   async [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
+    await this.close().catch(() => undefined)
   }
 
   #emit(event: Parameters<NonNullable<GeneratorOptions['onEvent']>>[0]): void {
@@ -346,7 +351,7 @@ export class IdGenerator {
     this.#emit({ type: 'acquire-failed', error })
     const first = this.#o.retryInterval ?? 1000
     const bound = Math.min(this.#o.retryMaxInterval ?? Math.max(60_000, first), first * 2 ** Math.min(this.#failures - 1, 20))
-    const hint = error instanceof ApiError ? Math.min(error.retryAfter, 60_000) : 0
+    const hint = Math.min(retryAfter(error), 60_000)
     this.#tryAt = this.#clock.now() + Math.max((bound / 2) * (1 + Math.random()), hint)
   }
 
@@ -366,7 +371,8 @@ export class IdGenerator {
         if (clash) throw new InvalidResponseError('it could make the same IDs as another lease that is held')
         fresh.push({ ...l, renewAt: l.created + (l.expired - l.created) * share })
       } catch (cause) {
-        fault = new InvalidResponseError(`lease of machine ID ${l.id} rejected: ${cause instanceof Error ? cause.message : ''}`, { cause })
+        const kind = cause instanceof InvalidResponseError || isRejected(cause) ? InvalidResponseError : LeaseholdError // otherwise a clock is wrong
+        fault = new kind(`lease of machine ID ${l.id} rejected: ${cause instanceof Error ? cause.message : ''}`, { cause })
         this.#emit({ type: 'lease-rejected', error: fault })
         if (!this.#held.some((o) => o.id === l.id && o.secret === l.secret)) void this.#release(l)
       }
@@ -390,25 +396,27 @@ export class IdGenerator {
     if (l.id < 0 || l.id >= 2 ** (l.bitId - 1)) throw new InvalidResponseError(`its id must be below ${2 ** (l.bitId - 1)}`)
     if (l.created >= l.expired) throw new InvalidResponseError('its interval is empty')
     if (l.created < l.customEpoch || l.created - l.customEpoch >= 2 ** l.bitTs) throw new InvalidResponseError('it begins at a time that its layout cannot say')
-    if (l.created > now + this.#skew) throw new InvalidResponseError('the local clock is behind the server\'s by more than maxSkew')
-    if (l.created < began - this.#skew) throw new InvalidResponseError('the local clock is ahead of the server\'s by more than maxSkew')
+    if (l.created > now + this.#skew) throw new LeaseholdError('the local clock is behind the server\'s by more than maxSkew')
+    if (l.created < began - this.#skew) throw new LeaseholdError('the local clock is ahead of the server\'s by more than maxSkew')
     if (l.expired <= now) throw new InvalidResponseError('it has ended')
     const { customEpoch, bitReserve, bitTs, bitId, bitSeq } = l
     if (!shared || bitId !== own.bitId || bitSeq !== own.bitSeq) this.#segment = undefined
     this.#layout = { customEpoch, bitReserve, bitTs, bitId, bitSeq }
   }
 
-  async #release(l: MachineLease): Promise<void> {
+  async #release(l: MachineLease): Promise<unknown> {
     // No ID has a later timestamp by now.
     const timestamp = Math.max(this.#now(), this.#last, l.created - 1)
-    if (l.expired <= timestamp) return
+    if (l.expired <= timestamp) return undefined
     try {
       const signature = await signRelease(l.secret, l.id, timestamp)
       const { service } = this.#o
       await (this.#server as Server).send('DELETE', `/v1/machine-ids/lease/${l.id}`, { ...(service !== undefined && { serviceId: service }), signature, timestamp }, 10_000)
       this.#emit({ type: 'released' })
+      return undefined
     } catch (error) {
       this.#emit({ type: 'release-failed', error })
+      return error
     }
   }
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import {
-  AlreadyFinishedError, ApiError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, invalid, isGone, isRejected,
+  AlreadyFinishedError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, invalid, isGone, isRejected, retryAfter,
 } from './errors.js'
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
 import { bad, count, owner, text, token } from './lease.js'
@@ -222,7 +222,7 @@ export class Runs {
         } catch (error) {
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) request_id = randomID()
           else if (isUnknown(error) || isRejected(error)) throw error
-          const hint = error instanceof ApiError ? error.retryAfter : 0
+          const hint = retryAfter(error)
           if (late.signal.aborted || !(await pause(clock, Math.max(backoff(retry, 200, 5000), hint), late.signal))) throw error
         }
       }

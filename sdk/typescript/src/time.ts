@@ -58,7 +58,7 @@ export async function sleepUntil(c: Clock, m: Moment, signal: AbortSignal): Prom
     if (signal.aborted) return false
     const left = until(c, m)
     if (left <= 0) return true
-    await pause(c, Math.min(left, lookAgain), signal)
+    await pause(c, Math.max(1, Math.min(left, lookAgain)), signal)
   }
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ApiError, ConnectionError, InvalidResponseError, LeaseholdError, Lock, LockLostError, Locks, NotReleasedError } from '../src/index.js'
-import { ClockBackwardError, IdGenerator, LeaseAcquisitionError, decodeId, formatId } from '../src/ids.js'
+import { ClockBackwardError, ConfigurationError, IdGenerator, LeaseAcquisitionError, decodeId, formatId } from '../src/ids.js'
 import { Runs } from '../src/once.js'
 import { build, start, withoutGo } from './player.js'
 import { FakeClock, settle } from './world.js'
@@ -37,9 +37,12 @@ class Failed extends Error {}
 function classOf(e: unknown, call: Call): Record<string, unknown> {
   if (e === call.stop.signal.reason && call.stop.signal.aborted) return { class: 'cancelled' }
   if (e instanceof Failed) return { class: 'failed' }
+  if (e instanceof ConfigurationError) return { ...(e.cause === undefined ? {} : classOf(e.cause, call)), class: 'rejected' }
+  if (e instanceof NotReleasedError && e.message.includes('machine IDs')) return { class: 'unavailable' }
   if (e instanceof LockLostError) return { class: 'lost', code: e.code }
   if (e instanceof NotReleasedError) return { class: 'not_released' }
   if (e instanceof ClockBackwardError) return { class: 'clock' }
+  if (e instanceof LeaseAcquisitionError && (e.cause instanceof InvalidResponseError || classOf(e.cause, call)['class'] === 'rejected')) return { ...classOf(e.cause, call), class: 'rejected' }
   if (e instanceof LeaseAcquisitionError) return e.cause instanceof LeaseholdError ? { ...classOf(e.cause, call), class: 'unavailable' } : { class: 'unavailable' }
   if (e instanceof ConnectionError || e instanceof InvalidResponseError) return { class: 'unavailable' }
   if (e instanceof ApiError) {
@@ -49,7 +52,7 @@ function classOf(e: unknown, call: Call): Record<string, unknown> {
     if (['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_RELEASED', 'NOT_OWNER'].includes(e.code)) return { class: 'lost', ...seen }
     return { class: e.retryable || e.status >= 500 ? 'unavailable' : 'rejected', ...seen }
   }
-  if (e instanceof LeaseholdError && e.cause !== undefined) return classOf(e.cause, call)
+  if (e instanceof LeaseholdError) return e.cause === undefined ? { class: 'unavailable' } : classOf(e.cause, call)
   throw e
 }
 
