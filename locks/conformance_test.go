@@ -19,6 +19,18 @@ func TestConformance(t *testing.T) {
 	conformancetest.Run(t, conformance.Locks, openConformance)
 }
 
+// TestConformanceCanFail: a script of which a step is wrong fails, whichever step that is.
+func TestConformanceCanFail(t *testing.T) {
+	conformancetest.Falsify(t, conformance.Locks, openConformance)
+}
+
+// TestConformanceCatches: clients that do what none may do fail.
+func TestConformanceCatches(t *testing.T) {
+	conformancetest.Catch(t, conformance.Locks, openConformance,
+		"each try has another request_id", "all commands have one request_id", "no one is asked to wait", "redirects are followed", "any content type will do", "each request is sent twice", "no credentials",
+		"the clocks are not looked at")
+}
+
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
 	t.Helper()
 	o := client.Options{HTTP: e.HTTP}

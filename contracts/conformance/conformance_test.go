@@ -127,3 +127,32 @@ func send(t *testing.T, method, url, body string) string {
 	}
 	return string(bytes.TrimSpace(text))
 }
+
+// TestPaths: clients escape the parts of a path differently; what they mean counts.
+func TestPaths(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		want bool
+	}{
+		{"/v1/locks/a%3Ab%2Fc?q=1", true}, {"/v1/locks/a:b%2Fc?q=1", true}, {"/v1/locks/a:b%2fc?q=1", true},
+		{"/v1/locks/a:b/c?q=1", false}, {"/v1/locks/a:b%2Fc", false}, {"/v1//locks/a:b%2Fc?q=1", false}, {"/v1/locks/a%253Ab%2Fc?q=1", false},
+	} {
+		s, err := conformance.Parse("s", []byte(`{"area": "locks", "proves": "it", "client": {}, "steps": [
+			{"request": "GET /v1/locks/a%3Ab%2Fc?q=1", "answer": {"status": 200, "text": "yes"}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := conformance.NewRun(s, "")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }() // the connection breaks off if the request is another
+			run.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, c.path, nil))
+		}()
+		err = run.Step(t.Context(), 0, conformance.Observed{})
+		if run.End(); (err == nil) != c.want {
+			t.Errorf("%s: %v", c.path, err)
+		}
+		<-done
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ func (r *Run) arrive(e *exchange) {
 
 // again treats a request that repeats, if it is one of this step. It is called with r.mu held.
 func (r *Run) again(s *Step, e *exchange) bool {
-	if s.Request != e.request.method+" "+e.request.path {
+	if !r.asks(s, e.request) {
 		return false
 	}
 	d, differs := r.decide(s, e)
@@ -213,6 +214,9 @@ func (r *Run) Step(ctx context.Context, i int, o Observed) error {
 		e := r.held[s.Deliver]
 		delete(r.held, s.Deliver)
 		r.mu.Unlock()
+		if e == nil {
+			return r.fail(i, "no answer is held")
+		}
 		e.given <- e.reply
 		<-e.gone
 	case "stop":
@@ -304,9 +308,28 @@ func (r *Run) decide(s *Step, e *exchange) (d decision, differs []string) {
 	return d, differs
 }
 
+// asks reports whether a request has the method and the path of a step. What is escaped in a path without need does not matter.
+func (*Run) asks(s *Step, got request) bool {
+	method, path, _ := strings.Cut(s.Request, " ")
+	path, query, _ := strings.Cut(path, "?")
+	gotPath, gotQuery, _ := strings.Cut(got.path, "?")
+	return method == got.method && query == gotQuery && slices.Equal(segments(path), segments(gotPath))
+}
+
+// segments are the parts of a path, not escaped.
+func segments(path string) []string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if s, err := url.PathUnescape(p); err == nil {
+			parts[i] = s
+		}
+	}
+	return parts
+}
+
 // judge compares a request with that of a step.
 func (r *Run) judge(s *Step, e *exchange) (differs []string) {
-	if got := e.request.method + " " + e.request.path; got != s.Request {
+	if !r.asks(s, e.request) {
 		return []string{fmt.Sprintf("the request is %s, want %s", e.request, s.Request)}
 	}
 	if e.broken != "" {

@@ -79,18 +79,18 @@ func Run(t *testing.T, area conformance.Area, open func(*testing.T, Env) Program
 	}
 }
 
-// Play runs one script. meddle stands between the client and the player, and may make the client a faulty one; nil leaves it alone.
-func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Program, meddle func(http.RoundTripper) http.RoundTripper) (v conformance.Outcome) {
+// Play runs one script. meddle changes what the client is made with, and so makes it a faulty one; nil leaves it alone.
+func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Program, meddle func(*Env)) (v conformance.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(conformance.Start))
 		run := conformance.NewRun(s, Base)
-		var transport http.RoundTripper = handler{run}
-		if meddle != nil {
-			transport = meddle(transport)
-		}
 		p := &player{script: s, run: run, clock: &Clock{start: time.Now()}, calls: map[string]*call{}}
-		p.program = open(t, Env{Client: s.Client, HTTP: &http.Client{Transport: transport}, Clock: p.clock})
+		e := Env{Client: s.Client, HTTP: &http.Client{Transport: handler{run}}, Clock: p.clock}
+		if meddle != nil {
+			meddle(&e)
+		}
+		p.program = open(t, e)
 		defer func() {
 			for _, c := range p.calls {
 				c.end()

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,12 +22,17 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "where to listen; port 0 means any that is free")
 	wait := flag.Bool("stdin", false, "end when standard input ends")
 	flag.Parse()
-	if err := serve(*addr, *wait); err != nil {
+	in := io.Reader(os.Stdin)
+	if !*wait {
+		in = nil
+	}
+	if err := serve(*addr, in, os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(addr string, wait bool) error {
+// serve serves until in ends, for ever if it is nil, and writes its URL to out.
+func serve(addr string, in io.Reader, out io.Writer) error {
 	p, err := conformance.NewPlayer()
 	if err != nil {
 		return err
@@ -35,13 +41,18 @@ func serve(addr string, wait bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("http://%s\n", l.Addr())
-	if wait {
+	s := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	if in != nil {
 		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(0)
+			_, _ = io.Copy(io.Discard, in)
+			_ = s.Close()
 		}()
 	}
-	s := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	return s.Serve(l)
+	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
+		return err
+	}
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
