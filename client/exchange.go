@@ -204,7 +204,7 @@ func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return min(most, time.Duration(seconds)*time.Second) //nolint:gosec // 31 bits
+		return min(most, time.Duration(seconds)*time.Second)
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestPlayerOverHTTP(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var run struct{ Run, Base_URL string } //nolint:revive,staticcheck // as in the JSON
+			var run struct{ Run, Base_URL string } //nolint:revive // as in the JSON
 			text := send(t, http.MethodPost, s.URL+"/runs", `{"script": "lock-try-held"}`)
 			if err := json.Unmarshal([]byte(text), &run); err != nil {
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func TestPlayerOverHTTP(t *testing.T) {
 				if err != nil {
 					return // the run has ended
 				}
-				defer w.Body.Close() //nolint:errcheck // it was read
+				defer w.Body.Close()
 				if w.StatusCode != http.StatusConflict {
 					t.Errorf("the answer has the status %s", w.Status)
 				}
@@ -120,7 +120,7 @@ func send(t *testing.T, method, url, body string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Body.Close() //nolint:errcheck // it is read
+	defer w.Body.Close()
 	text, err := io.ReadAll(w.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +36,7 @@ func decode(text []byte) (any, error) {
 		return nil, err
 	}
 	if d.More() {
-		return nil, fmt.Errorf("something follows the value")
+		return nil, errors.New("something follows the value")
 	}
 	return v, nil
 }
@@ -96,7 +97,7 @@ func (m matcher) special(at, p string, got any, present bool) []string {
 	text, isText := got.(string)
 	name, arg, _ := strings.Cut(p, ":")
 	low, high, isRange := strings.Cut(strings.TrimPrefix(p, "$"), "..")
-	ok := false
+	var ok bool
 	switch {
 	case p == "$maybe":
 		ok = true

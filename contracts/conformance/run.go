@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -335,7 +334,7 @@ func (r *Run) judge(s *Step, e *exchange) (differs []string) {
 	if e.broken != "" {
 		return []string{e.broken}
 	}
-	if e.request.body != nil && !bytes.HasPrefix([]byte(e.header.Get("Content-Type")), []byte("application/json")) {
+	if e.request.body != nil && !strings.HasPrefix(e.header.Get("Content-Type"), "application/json") {
 		differs = append(differs, fmt.Sprintf("Content-Type is %q, want application/json", e.header.Get("Content-Type")))
 	}
 	if t := r.script.Client.Token; t != "" && e.header.Get("Authorization") != "Bearer "+t {

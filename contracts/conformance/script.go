@@ -220,7 +220,7 @@ func Parse(name string, text []byte) (*Script, error) {
 	if err := d.Decode(s); err != nil {
 		return nil, fmt.Errorf("script %s: %w", name, err)
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // it is returned as it is
+	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("script %s: something follows the script", name)
 	}
 	s.Name = name

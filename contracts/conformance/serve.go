@@ -151,7 +151,12 @@ func (p *Player) end(w http.ResponseWriter, q *http.Request) {
 }
 
 func respond(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	_, _ = w.Write(text) // a runner that has left does not read it
 }

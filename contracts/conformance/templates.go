@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -139,7 +140,7 @@ func (r request) leases() (all []contracts.LockSetLease) {
 }
 
 func stamp(seconds int64) string {
-	at, _ := after(fmt.Sprint(seconds))
+	at, _ := after(strconv.FormatInt(seconds, 10))
 	return at.Format(contracts.TimeFormat)
 }
 
@@ -195,8 +196,8 @@ func (a *Answer) response(r request, base string) (w response, err error) {
 // like makes the answer of a template.
 func (a *Answer) like(w response, r request, base string) (response, error) {
 	var like any
-	if make, ok := templates[a.Like]; ok {
-		like = make(r)
+	if template, ok := templates[a.Like]; ok {
+		like = template(r)
 	} else {
 		p, err := problem(a.Like)
 		if err != nil {

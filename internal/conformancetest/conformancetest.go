@@ -129,7 +129,7 @@ type call struct {
 
 	began  chan map[string]any // when its work has begun
 	mu     sync.Mutex
-	work   context.Context // of its work
+	work   context.Context //nolint:containedctx // of its work, or of what was obtained
 	stop   context.CancelFunc
 	result chan worked // when its work is to return
 }

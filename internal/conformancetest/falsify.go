@@ -208,7 +208,9 @@ func edited(q *http.Request, edit func(map[string]any)) *http.Request {
 	var body map[string]any
 	if edit != nil && json.Unmarshal(text, &body) == nil {
 		edit(body)
-		text, _ = json.Marshal(body)
+		if changed, err := json.Marshal(body); err == nil {
+			text = changed
+		}
 	}
 	own.Body = io.NopCloser(bytes.NewReader(text))
 	return own

@@ -26,7 +26,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Body.Close() //nolint:errcheck // it is read
+	defer w.Body.Close()
 	if text, err := io.ReadAll(w.Body); err != nil || !strings.Contains(string(text), `"name":"lock-hold-renew-release"`) {
 		t.Errorf("%v: %s", err, text)
 	}
