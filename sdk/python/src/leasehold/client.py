@@ -184,7 +184,7 @@ class Client:
             retry=r.status >= 500, retry_after=wait)
 
     def insist(self, do: Callable[[Signal], T], *, extra: float = 0.0, timeout: float | None = None, request_id: str = "") -> tuple[T, Moment]:
-        """Call do until there is a definite response, the tries are used up or the time is over. The moment is that before the request which
+        """Call do until there is a definite response, the tries are used up or timeout has passed. The moment is that before the request which
         got it. With a request_id, an error after which the command may have been carried out is an UnknownOutcomeError."""
         end = None if timeout is None else self._clock.monotonic() + timeout
         unknown, retry = False, 0

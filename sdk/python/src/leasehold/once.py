@@ -432,7 +432,7 @@ class _Run:
             self._warn(problem)
 
     def insist(self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Any], cancel: Signal | None = None) -> Any:
-        """Call do until it succeeds, the time is over, or another try would return the same."""
+        """Call do until it succeeds, the time has passed, or another try would return the same."""
         end = self.clock.monotonic() + limit
         retry = 0
         while True:
