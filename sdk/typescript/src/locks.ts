@@ -9,7 +9,7 @@ import {
   apiError, retryAfter,
 } from './errors.js'
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
-import { type AcquireRequest, type Asked, checkLease, checkSet, count, owner, text, token } from './lease.js'
+import { type AcquireRequest, type Asked, bad, checkLease, checkSet, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, pause, sleepUntil, until } from './time.js'
 import type { components } from './types.gen.js'
@@ -278,8 +278,10 @@ export class Locks {
       name: key,
       waits: true,
       acquire: async (r, timeout, signal) => read(await this.#post(`${path}/acquire`, r, timeout, signal), r),
-      renew: async (of, r, request, timeout, signal) =>
-        read(await this.#post(`${path}/renew`, { ...r, fencing_token: of.token }, timeout, signal), { ...request, wait_seconds: 0 }, of.token),
+      renew: async (of, r, request, timeout, signal) => {
+        const got = read(await this.#post(`${path}/renew`, { ...r, fencing_token: of.token }, timeout, signal), { ...request, wait_seconds: 0 }, of.token)
+        return got.permit === of.permit ? got : bad(`it has the permit ${got.permit}, not ${of.permit}`)
+      },
       release: async (of, id, timeout) => {
         const got = await this.#post(`${path}/release`, { request_id: id, fencing_token: of.token }, timeout)
         text(got['tenant_id'], 'tenant_id', this.#asked.tenant)

@@ -62,6 +62,8 @@ class Runner {
   readonly repeats = new Map<string, Step>()
   /** Requests under way. Those that are stuck get no answer until something happens. */
   readonly sent = new Set<{ what: string; stuck: boolean; hold?: string | undefined }>()
+  /** Requests that no step has asked for yet, in their order. One may be over by then, and the next one under way. */
+  readonly log: { what: string; stuck: boolean; hold?: string | undefined }[] = []
   begin = 0
 
   constructor(readonly script: Script, readonly run: string, readonly base: string) {}
@@ -70,6 +72,7 @@ class Runner {
     const what = `${init?.method ?? 'GET'} ${String(input).slice(this.base.length)}`
     const one = { what, stuck: [...this.repeats.values()].some((r) => r.request === what && (r.fault === 'hang' || r.hold !== undefined)) }
     this.sent.add(one)
+    if (![...this.repeats.values()].some((r) => r.request === what)) this.log.push(one)
     try {
       const response = await fetch(input, init)
       // The body, too, so that nothing of the exchange happens later.
@@ -304,7 +307,8 @@ class Runner {
       if (!(await this.take(i, seen))) break
       if (s.request !== undefined && s.repeat === undefined) {
         // The answer has been written: let the client have it. Without one the request is stuck.
-        const one = [...this.sent].find((r) => r.what === s.request && !r.stuck)
+        const at = this.log.findIndex((r) => r.what === s.request)
+        const [one] = at < 0 ? [] : this.log.splice(at, 1)
         if (s.fault === 'hang' || s.hold !== undefined) {
           if (one) Object.assign(one, { stuck: true, hold: s.hold })
         } else {
@@ -315,7 +319,7 @@ class Runner {
         for (const r of this.sent) if (r.hold === s.deliver) r.stuck = false
       }
       if (s.stop !== undefined) this.repeats.delete(s.stop)
-      if (s.call === undefined || s.call !== 'x') await settle()
+      await settle()
     }
     const verdict = (await (await fetch(`${this.run}/end`, { method: 'POST', body: '{}' })).json()) as { passed: boolean; failures: string[] }
     for (const c of this.calls.values()) {
