@@ -637,7 +637,7 @@ export class Lock {
 
   /**
    * Aborts the signal and releases the lock. It returns when the lock is released, but at once if the signal was aborted before: the release then goes on in
-   * the background. One that fails is tried again until the lease ends; it is waited for 5 seconds at most. It may be called again.
+   * the background. One that fails is tried again until the lease ends. It may be called again.
    *
    * @throws NotReleasedError if the lock may still be held; LockLostError if it was lost before
    */
@@ -659,16 +659,7 @@ export class Lock {
     }
     if (late && lost !== undefined) throw lost
     if (late) return
-    const grace = new Scope()
-    const over = new Promise<never>((_, reject) => {
-      grace.within(this.#clock, graceTime, () => undefined)
-      grace.signal.addEventListener('abort', () => reject(new NotReleasedError(`lock ${this.key}: not released yet; that goes on in the background`)))
-    })
-    try {
-      await Promise.race([this.#releasing, over])
-    } finally {
-      grace.end()
-    }
+    await this.#releasing
   }
 
   /** {@link release}, without its errors: the work is done. */
@@ -698,7 +689,11 @@ export class Lock {
   }
 
   async #done(): Promise<void> {
-    await this.release().catch(() => undefined)
+    // The work is done: its result does not wait for a server that does not respond.
+    const grace = new Scope().within(this.#clock, graceTime, () => undefined)
+    const over = new Promise<void>((resolve) => grace.signal.addEventListener('abort', () => resolve()))
+    await Promise.race([this.release().catch(() => undefined), over])
+    grace.end()
     this.#working = false
     this.#finish()
   }
