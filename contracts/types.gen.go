@@ -396,7 +396,7 @@ type AcquireRequest struct {
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// Mode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
 	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 	Mode LockMode `json:"mode,omitempty"`
@@ -1169,7 +1169,7 @@ type LockHolder struct {
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// Mode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
 	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 	Mode       LockMode `json:"mode"`
@@ -1178,7 +1178,7 @@ type LockHolder struct {
 	TTLSeconds int64    `json:"ttl_seconds"`
 }
 
-// LockMode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+// LockMode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
 // `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 // `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 type LockMode string
@@ -1320,7 +1320,7 @@ type LockTTLSeconds = int64
 
 // LockWaiter defines model for LockWaiter.
 type LockWaiter struct {
-	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// Mode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
 	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 	Mode    LockMode `json:"mode"`
