@@ -248,6 +248,9 @@ func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.T
 	least := map[string]int64{}
 	for _, one := range c.each {
 		least[one.key] = max(slices.Max(append([]int64{0}, r.of(one.key).tokens...)), now.UnixMicro())
+		if r.of(one.key).afterRefusal(one) {
+			lost = 0 // those of refusals, before the write that may be applied to all of them
+		}
 	}
 	want, whole := r.answerSet(c, now)
 	for ; lost > 0 && whole; lost-- { // what is not done in one step is not done by what gets lost
@@ -343,8 +346,11 @@ func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole 
 	return want, whole
 }
 
-// severity orders refusals: the first is the one that is shown.
+// severity orders refusals: the first is the one that is shown. A lock that is closed for its lock delay is like one that is held.
 func severity(a outcome) int {
+	if a.Code == "LOCK_DELAYED" {
+		a.Code = "LOCK_HELD"
+	}
 	return slices.Index([]string{
 		"LEASE_LOST", "LEASE_RELEASED", "LEASE_EXPIRED", "NOT_OWNER", "REQUEST_ID_REUSED", "LEASE_CHANGED", "LOCK_HELD",
 	}, a.Code)
