@@ -49,8 +49,9 @@ func TestLockModes(t *testing.T) {
 		{"lock run config --shared -- sh -c 'echo beside ${LEASEHOLD_PERMIT-none}'", 0, "beside none\n", ""},
 		{"lock run config -- echo x", 120, "", "leasehold: lock \"config\": LOCK_HELD: …"},
 		{"lock run mail --rate 2/h -- sh -c 'echo $LEASEHOLD_KEY ${#LEASEHOLD_FENCING_TOKEN}; exit 7'", 7, "mail 16\n", ""},
-		{"lock run mail --rate 2/h -- echo x", 120, "", "leasehold: lock \"mail\": LOCK_HELD: …"},
-		{"lock run mail --rate 2/h --wait 50ms -- echo x", 119, "", "…leasehold: lock \"mail\": not acquired within 50ms: LOCK_HELD: …"},
+		{"lock run mail --rate 2/h -- echo x", 120, "", "leasehold: lock \"mail\": LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
+		{"lock run mail --rate 2/h --wait 50ms -- echo x", 119, "", "…leasehold: lock \"mail\": not acquired within 50ms: LOCK_HELD: the rate of 2 in 1h is used up; …"},
+		{"lock acquire mail --rate 2/h --wait 1s", 3, "", "mail of tenant default: the rate of 2 in 1h is used up; the next grant is possible at …Z; waiting for up to 1s\nleasehold: LOCK_HELD: the rate of 2 …"},
 		{"lock run mail --rate 2/h --skip -q -- echo x", 0, "", ""},
 		{"lock run mail --rate 3/h -- echo x", 125, "", "leasehold: lock \"mail\": LOCK_MODE_DIFFERS: …"},
 		{"lock run preview -- echo x", 120, "", "leasehold: lock \"preview\": LOCK_HELD: …"},
@@ -62,10 +63,22 @@ func TestLockModes(t *testing.T) {
 		{"lock acquire pool --permits 4", 1, "", "leasehold: LOCK_MODE_DIFFERS: …"},
 		{"lock acquire calls --rate 1/h", 0, "calls of tenant default is granted to you, fencing token …", ""},
 		{"lock acquire calls --rate 1/h -q", 3, "", "leasehold: LOCK_HELD: …"},
+		{"lock run both --also too --also third -- sh -c 'echo $LEASEHOLD_KEY $LEASEHOLD_KEY_2 $LEASEHOLD_KEY_3 ${#LEASEHOLD_FENCING_TOKEN} ${#LEASEHOLD_FENCING_TOKEN_2} ${LEASEHOLD_KEY_4-none}'", 0, "both too third 16 16 none\n", ""},
+		{"lock run both --also too -- $0 lock run third -- sh -c 'echo $LEASEHOLD_KEY ${LEASEHOLD_KEY_2-none} ${LEASEHOLD_FENCING_TOKEN_2-none}'", 0, "third none none\n", ""},
+		{"lock run both --also too -- $0 lock run too -- echo x", 120, "", "leasehold: lock \"too\": LOCK_HELD: …"},
+		{"lock run both --also held -- echo x", 120, "", "leasehold: lock \"both, held\": LOCK_HELD: lock is held (held by ann, until …"},
+		{"lock run held --also both --wait 50ms -- echo x", 119, "", "…leasehold: lock \"both, held\": not acquired within 50ms: LOCK_HELD: …"},
+		{"lock run both --also held --skip -q -- echo x", 0, "", ""},
+		{"lock run both --also held --json -- echo x", 120, "", "{\"code\":\"LOCK_HELD\",…\"lock_key\":\"held\",…"},
+		{"lock run both --also pool -- echo x", 125, "", "leasehold: lock \"both, pool\": LOCK_MODE_DIFFERS: … (pool) (tenant default)\n"},
+		{"lock run both --also too -- sh -c 'exit 7'", 7, "", ""},
+		{"lock run both --also x --fair -- echo x", 125, "", "leasehold: --also: several locks have one holder each…"},
+		{"lock get both", 0, "TENANT   LOCK  STATE     …", ""},
+		{"lock get mail", 0, "TENANT   LOCK  STATE   …  rate=2/1h  0        0\n\nused up: the next grant is possible at …\n", ""},
 		{"lock get pool", 0, "TENANT   LOCK  STATE …  permits=2  2        0\n\nHOLDER  MODE     PERMIT  AGE …", ""},
 		{"lock list --prefix pool", 0, "TENANT   LOCK  STATE …  permits=2  2        0\n", ""},
 	} {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+binary(t)+" "+c.args)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec $0 "+c.args, binary(t))
 		cmd.Env = append(environment(), "LEASEHOLD_SERVER="+s.url)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -92,6 +105,20 @@ func TestLockModes(t *testing.T) {
 		s.free(t, "deploy")
 		if said, code := first.ends(t); len(said) != 1 || code != 0 {
 			t.Errorf("the first: %q %d %s", said, code, first.errors(t))
+		}
+	})
+	t.Run("one of several is lost", func(t *testing.T) {
+		p := s.supervise(t, "left", "--also", "right", "--ttl", "3s", "--", "sh", "-c", obedient)
+		p.says(t, "ready")
+		if !s.held(t, "left") || !s.held(t, "right") {
+			t.Error("not both are held")
+		}
+		s.free(t, "right")
+		if _, code := p.ends(t); code != 121 || !strings.Contains(p.errors(t), "LEASE_RELEASED") || !strings.Contains(p.errors(t), "(right)") {
+			t.Errorf("%d %s", code, p.errors(t))
+		}
+		if s.held(t, "left") {
+			t.Error("the other one is held still")
 		}
 	})
 	t.Run("replaced", func(t *testing.T) {

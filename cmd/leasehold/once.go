@@ -208,7 +208,7 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	if err := once.Check(ctx); err != nil {
 		return "", err
 	}
-	p, err := begin(path, c.Command, []string{
+	p, err := begin(path, c.Command, os.Environ(), []string{
 		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT=" + result,
 	}, s)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -287,9 +288,12 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 	o := Outcome{Code: Held, At: w.At, Position: position, Detail: detail, Lease: c.named(0)}
 	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
 	if v.family == Rate {
-		_, leaves := v.counts(w)
+		used, leaves := v.counts(w)
 		if v.latest != nil {
 			o.Lease.Owner = v.latest.owner
+		}
+		if o.Detail == "" {
+			o.Detail = v.usedUp(used, leaves, position)
 		}
 		if !leaves.IsZero() {
 			o.Lease.Phase, o.Lease.ExpiresAt, o.RetryAfter = Active, leaves, leaves.Sub(w.At)
@@ -328,8 +332,40 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 		}
 	case len(v.line) > 0:
 		o.Lease.Owner, o.RetryAfter = v.line[0].owner, ClaimTime
+		if o.Detail == "" {
+			o.Detail = "no one holds the lock, and " + v.line[0].owner + " is the next in line"
+		}
 	}
 	return o
+}
+
+// usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it has none.
+func (v *several) usedUp(used int64, leaves time.Time, position int64) string {
+	ahead := int64(len(v.line))
+	if position > 0 {
+		ahead = position - 1
+	}
+	before := fmt.Sprintf("in line before this request: %d", ahead)
+	if used < v.limit || leaves.IsZero() {
+		return before
+	}
+	next := fmt.Sprintf("the rate of %d in %s is used up; the next grant is possible at %s", v.limit, Window(v.window), docstore.FormatTime(leaves))
+	if ahead > 0 {
+		next += "; " + before
+	}
+	return next
+}
+
+// Window is a window of a rate in words: 10s, 1m30s, 1h.
+func Window(seconds int64) string {
+	s := (time.Duration(seconds) * time.Second).String()
+	if t, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = t + "m"
+	}
+	if t, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = t + "h"
+	}
+	return s
 }
 
 // as is the state as it looks to the holder of a token: with its lease, or how that ended, for the rules that know one lease.
@@ -714,6 +750,9 @@ func (v *several) status(id ID, s State, now time.Time) Status {
 	}
 	if v.family == Rate {
 		top = v.latest
+		if used, leaves := v.counts(rule.When{At: now}); used >= v.limit {
+			st.FreeAt = leaves
+		}
 	}
 	if top != nil {
 		l := v.lease(id, *top, Active)
