@@ -4,7 +4,10 @@ package tests
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -132,4 +135,35 @@ func TestLockModes(t *testing.T) {
 			t.Errorf("the first: %d %s", code, first.errors(t))
 		}
 	})
+}
+
+// TestModesGuide runs the commands of the guide to modes, and looks at what they print. Which of two builds waits is not certain on a slow machine.
+func TestModesGuide(t *testing.T) {
+	t.Parallel()
+	leasehold := binary(t)
+	p := start(t, "--store", "memory")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", blocks(t, "docs/modes.md", "sh")[0])
+	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "PATH="+filepath.Dir(leasehold)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v\n%s", err, &stderr)
+	}
+	for want, times := range map[string]int{
+		`my turn`: 1, `build (again|a third time)`: -1, `the latest`: 1, `a reader beside a reader`: 1, `connection [12]`: 3, `call [123]`: 3, `my disk`: 1,
+		`.*never.*`: 0, `TENANT .*`: 1, `BEFORE .*`: 1, `.*\breleased`: 2,
+	} {
+		got := len(regexp.MustCompile(`(?m)^`+want+`$`).FindAllString(stdout.String(), -1))
+		if got != times && (times >= 0 || got == 0) {
+			t.Errorf("%q is printed %d times, want %d\n%s\n%s", want, got, times, &stdout, &stderr)
+		}
+	}
+	for want, times := range map[string]int{`LOCK_HELD`: 4, `skipped: lock "report"`: 1, `the lock is lost: LEASE_LOST`: 1} {
+		if got := strings.Count(stderr.String(), want); got < times {
+			t.Errorf("%q is said %d times, want %d\n%s", want, got, times, &stderr)
+		}
+	}
+	if strings.Contains(stderr.String(), "unknown") || strings.Contains(stderr.String(), "must be") {
+		t.Errorf("%s", &stderr)
+	}
 }
