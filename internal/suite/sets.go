@@ -30,7 +30,7 @@ func LockSetsChecksBite(t *testing.T) {
 	setsProof.bites(t)
 }
 
-var setsProof = proof[SetStep]{SetProgram, RunSets, SetHistory, setMutants, Mutants}
+var setsProof = proof[SetStep]{SetProgram, RunSets, SetHistory, setMutants, Mutants, nil}
 
 // setMutants are faults of a store, or of the rule, that concern several documents.
 var setMutants = map[string]func(docstore.Store) docstore.Store{
