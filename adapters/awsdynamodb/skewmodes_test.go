@@ -267,3 +267,39 @@ func (m *modesApart) hold(i int) {
 		}
 	}
 }
+
+// TestModeWithinTheMargin: while it is not sure whether the last lease in another mode has ended, a lock is held, and not in another mode for
+// good: those who ask again get it. The document of a free lock keeps its last lease in plain form, as if it had been exclusive.
+func TestModeWithinTheMargin(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *dynamodbtest.Server, client *sdk.Client) {
+		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
+		permit := func(l *lock.Locks, request string, ttl int64) lock.Outcome {
+			t.Helper()
+			o, err := l.Acquire(t.Context(), lock.Acquire{ID: apartID, Owner: "ann", RequestID: request, TTLSeconds: ttl, Mode: lock.Permits, Limit: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		first, second := permit(locks, "r1", 600), permit(locks, "r2", 60)
+		for time.Until(second.Lease.ExpiresAt) > time.Second { // requests narrow the interval of this process
+			time.Sleep(730 * time.Millisecond)
+			if _, _, err := locks.Get(t.Context(), apartID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Until(second.Lease.ExpiresAt.Add(200 * time.Millisecond)))
+		o, err := locks.Release(t.Context(), lock.Release{ID: apartID, Owner: "ann", Token: first.Lease.Token, RequestID: "e1"})
+		if err != nil || o.Code != lock.OK {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		cold := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
+		if o := permit(cold, "r3", 60); o.Code != lock.Held || o.RetryAfter <= 0 || o.RetryAfter > 1020*time.Millisecond {
+			t.Errorf("in a process that knows the time to a second: %+v", o)
+		}
+		time.Sleep(1020 * time.Millisecond)
+		if o := permit(cold, "r3", 60); o.Code != lock.OK || o.Lease.Permit != 1 {
+			t.Errorf("later: %+v", o)
+		}
+	})
+}

@@ -286,6 +286,13 @@ func (v *several) idle(w rule.When) bool {
 	return len(v.holders) == 0 && len(v.line) == 0 && n == 0
 }
 
+// idleBy reports whether all of it is over by a time, also what is not dropped yet.
+func (v *several) idleBy(at time.Time) bool {
+	n, _ := v.counts(rule.When{At: at})
+	return n == 0 && !slices.ContainsFunc(v.holders, func(h holder) bool { return h.closes().After(at) }) &&
+		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
+}
+
 // room returns the number that a lease of the mode would get, 0 if there is no room for it.
 func (v *several) room(m Mode, w rule.When) int64 {
 	most := int64(MaxHolders)

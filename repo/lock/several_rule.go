@@ -92,6 +92,9 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		v.take(c)
 	}
 	if detail := v.differs(c); detail != "" {
+		if v.idleBy(w.Latest()) { // it may take another mode already: that is known soon
+			return decision{code: Held}
+		}
 		return decision{code: ModeDiffers, detail: detail}
 	}
 	p := c.place(w)
