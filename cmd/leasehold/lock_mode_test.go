@@ -111,11 +111,12 @@ func TestSeveralKeysThatCannotWork(t *testing.T) {
 }
 
 // further are so many keys more, one of them with a comma, which separates nothing.
-func further(n int) (flags string) {
+func further(n int) string {
+	var flags strings.Builder
 	for i := range n {
-		flags += fmt.Sprintf(" --also=a,%d", i)
+		fmt.Fprintf(&flags, " --also=a,%d", i)
 	}
-	return flags
+	return flags.String()
 }
 
 // TestOwners: the default owner is the same for all steps of a script, and tells commands that hold locks by themselves apart.

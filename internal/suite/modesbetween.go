@@ -37,8 +37,8 @@ func modesBetween(ctx context.Context, store docstore.Store, clock *Clock) error
 
 // modesOthers are commands of another caller.
 var modesOthers = func() map[string]modesCommand {
-	by := func(c modesCommand, owner string) modesCommand {
-		c.owner, c.request, c.lease = owner, "other", "lease of another"
+	byBob := func(c modesCommand) modesCommand {
+		c.owner, c.request, c.lease = "bob", "other", "lease of another"
 		return c
 	}
 	return map[string]modesCommand{
@@ -46,14 +46,14 @@ var modesOthers = func() map[string]modesCommand {
 		"a renewal of the second": {do: "renew", key: "k", owner: "ann", request: "other", token: 1, ttl: 200},
 		"a release of the first":  sceneRelease(0),
 		"a release of the second": sceneRelease(1),
-		"a reader":                by(sceneAcquire("", modeShared), "bob"),
-		"a reader that waits":     by(sceneAcquire("", modeShared).waiting(5), "bob"),
-		"a writer":                by(sceneAcquire("", modeExclusive), "bob"),
-		"a writer that waits":     by(sceneAcquire("", modeExclusive).fairly().waiting(5), "bob"),
-		"one that replaces":       by(sceneAcquire("", modeExclusive).replacing(), "bob"),
-		"a permit":                by(sceneAcquire("", modePermits), "bob"),
-		"a permit waited for":     by(sceneAcquire("", modePermits).waiting(5), "bob"),
-		"a grant of a rate":       by(sceneAcquire("", modeRate), "bob"),
+		"a reader":                byBob(sceneAcquire("", modeShared)),
+		"a reader that waits":     byBob(sceneAcquire("", modeShared).waiting(5)),
+		"a writer":                byBob(sceneAcquire("", modeExclusive)),
+		"a writer that waits":     byBob(sceneAcquire("", modeExclusive).fairly().waiting(5)),
+		"one that replaces":       byBob(sceneAcquire("", modeExclusive).replacing()),
+		"a permit":                byBob(sceneAcquire("", modePermits)),
+		"a permit waited for":     byBob(sceneAcquire("", modePermits).waiting(5)),
+		"a grant of a rate":       byBob(sceneAcquire("", modeRate)),
 		"a force-release":         {do: "force", key: "k", owner: "root", request: "other", reason: "it hangs"},
 	}
 }()
