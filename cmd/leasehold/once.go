@@ -160,7 +160,11 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.
 	if c.Every > 0 {
 		next = "the next window begins at " + windowTime(begin.UTC().Truncate(c.Every).Add(c.Every))
 	}
-	fmt.Fprintf(s.err, "leasehold: %s is finished already%s, and nothing was run; %s\n", c.Analysis, since, next)
+	result := ""
+	if a.Result != "" {
+		result = ", with the result " + printable(a.Result)
+	}
+	fmt.Fprintf(s.err, "leasehold: %s is finished already%s%s, and nothing was run; %s\n", c.Analysis, since, result, next)
 	return nil
 }
 
