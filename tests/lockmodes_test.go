@@ -61,7 +61,7 @@ func TestLockModes(t *testing.T) {
 		{"lock run preview --replace -- echo latest", 0, "latest\n", ""},
 		{"lock run held --replace -- echo x", 120, "", "leasehold: lock \"held\": LOCK_HELD: …"},
 		{"lock run free --lock-delay 15s --fair -- echo x", 0, "x\n", ""},
-		{"lock acquire pool --permits 2 --owner bob", 0, "permit 2 of pool of tenant default is held by you until …", ""},
+		{"lock acquire pool --permits 2 --owner bob --ttl 1h", 0, "permit 2 of pool of tenant default is held by you until …", ""},
 		{"lock acquire pool --permits 2 --wait 50ms", 3, "", "…leasehold: LOCK_HELD: …"},
 		{"lock acquire pool --permits 4", 1, "", "leasehold: LOCK_MODE_DIFFERS: …"},
 		{"lock acquire calls --rate 1/h", 0, "calls of tenant default is granted to you, fencing token …", ""},
@@ -125,7 +125,7 @@ func TestLockModes(t *testing.T) {
 		}
 	})
 	t.Run("replaced", func(t *testing.T) {
-		first := s.supervise(t, "site", "--replace", "--ttl", "3s", "--", "sh", "-c", obedient)
+		first := s.supervise(t, "site", "--replace", "--ttl", "12s", "--", "sh", "-c", obedient)
 		first.says(t, "ready")
 		second := s.supervise(t, "site", "--replace", "--", "echo", "mine")
 		if said, code := second.ends(t); len(said) != 1 || code != 0 {

@@ -40,7 +40,7 @@ type logger struct {
 
 // placementMember is a member in a process of its own, until that is killed.
 func placementMember() int {
-	h := &logger{name: os.Getenv("NAME"), url: os.Getenv("LOG"), http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	h := &logger{name: os.Getenv("NAME"), url: os.Getenv("LOG"), http: &http.Client{Timeout: failAfter, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	c, err := client.New(os.Getenv("SERVER"), nil)
 	if err != nil {
 		return complain(err)
