@@ -3,6 +3,7 @@
 package tests
 
 import (
+	"bufio"
 	"bytes"
 	"os"
 	"os/exec"
@@ -54,7 +55,7 @@ func TestLockModes(t *testing.T) {
 		{"lock run mail --rate 2/h -- sh -c 'echo $LEASEHOLD_KEY ${#LEASEHOLD_FENCING_TOKEN}; exit 7'", 7, "mail 16\n", ""},
 		{"lock run mail --rate 2/h -- echo x", 120, "", "leasehold: lock \"mail\": LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
 		{"lock run mail --rate 2/h --wait 50ms -- echo x", 119, "", "…leasehold: lock \"mail\": not acquired within 50ms: LOCK_HELD: the rate of 2 in 1h is used up; …"},
-		{"lock acquire mail --rate 2/h --wait 1s", 3, "", "mail of tenant default: the rate of 2 in 1h is used up; the next grant is possible at …Z; waiting for up to 1s\nleasehold: LOCK_HELD: the rate of 2 …"},
+		{"lock acquire mail --rate 2/h --wait 50ms", 3, "", "…leasehold: LOCK_HELD: the rate of 2 in 1h is used up; the next grant is possible at …Z (tenant default)\n"},
 		{"lock run mail --rate 2/h --skip -q -- echo x", 0, "", ""},
 		{"lock run mail --rate 3/h -- echo x", 125, "", "leasehold: lock \"mail\": LOCK_MODE_DIFFERS: …"},
 		{"lock run preview -- echo x", 120, "", "leasehold: lock \"preview\": LOCK_HELD: …"},
@@ -90,6 +91,28 @@ func TestLockModes(t *testing.T) {
 			t.Errorf("%s\ngot  %d %q %q\nwant %d %q %q", c.args, code, &stdout, &stderr, c.code, c.stdout, c.stderr)
 		}
 	}
+	t.Run("waits for a rate", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), binary(t), "lock", "acquire", "mail", "--rate", "2/h", "--wait", "30m")
+		cmd.Env = append(environment(), "LEASEHOLD_SERVER="+s.url)
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line := bufio.NewScanner(stderr) // it says so once the server has responded
+		line.Scan()
+		if !says(line.Text(), "mail of tenant default: the rate of 2 in 1h is used up; the next grant is possible at …Z; waiting for up to 30m0s") {
+			t.Errorf("it says %q", line.Text())
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+			t.Errorf("%v", cmd.ProcessState)
+		}
+	})
 	t.Run("one runs, one waits", func(t *testing.T) {
 		s.take(t, "deploy")
 		first := s.supervise(t, "deploy", "--fair", "--max-waiting", "1", "--wait", "1h", "--", "echo", "mine")
@@ -111,7 +134,7 @@ func TestLockModes(t *testing.T) {
 		}
 	})
 	t.Run("one of several is lost", func(t *testing.T) {
-		p := s.supervise(t, "left", "--also", "right", "--ttl", "3s", "--", "sh", "-c", obedient)
+		p := s.supervise(t, "left", "--also", "right", "--ttl", "15s", "--grace", "1s", "--", "sh", "-c", obedient)
 		p.says(t, "ready")
 		if !s.held(t, "left") || !s.held(t, "right") {
 			t.Error("not both are held")
