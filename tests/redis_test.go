@@ -16,14 +16,14 @@ import (
 
 var redisPrefixes atomic.Int64
 
-// patient are settings of a client: a machine that stands still for some seconds makes no difference. A server that is gone ends its connections.
-const patient = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
+// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A server that is gone ends its connections.
+const longTimeouts = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
 
 // onRedis opens a store with a prefix of its own.
 func onRedis(t testing.TB, server *redistest.Server, now func() time.Time) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(t.Context(), &redisstore.Options{
-		Addr: "redis://" + server.Addr() + patient, Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
+		Addr: "redis://" + server.Addr() + longTimeouts, Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)
