@@ -101,6 +101,12 @@ func TestAmbiguousWritesOnRedis(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
 }
 
+// TestAmbiguousRunsOnRedis: commands of named runs whose request or response was lost.
+func TestAmbiguousRunsOnRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousRuns(t, redisWithFaults(server)) })
+}
+
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousMachineIDs(t, redisWithFaults(server)) })
