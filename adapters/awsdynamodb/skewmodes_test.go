@@ -20,7 +20,7 @@ import (
 )
 
 // TestModesWithClocksApart is TestClocksApart for locks with several holders, a line or a rate: by the true time, and as holders count their
-// leases, there is never a writer beside another holder, no permit has two holders, and no window has more grants than its rate. Tokens rise,
+// leases, there is never a writer beside another holder, no permit has two holders, and no window has more grants than its rate (LS-INV-001). Tokens rise,
 // and who waits in line is served in turn.
 func TestModesWithClocksApart(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func SharedLock(t *testing.T, locks *lock.Locks, size func() int) (held, all, ho
 		t.Helper()
 		requests++
 		o, err := locks.AcquireWithin(t.Context(), lock.Acquire{
-			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: fmt.Sprintf("worker-%04d", requests), RequestID: fmt.Sprint(requests), TTLSeconds: 60,
+			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: fmt.Sprintf("worker-%04d", requests), RequestID: strconv.Itoa(requests), TTLSeconds: 60,
 			Mode: mode, Fair: true, WaitSeconds: wait, Metadata: map[string]string{"build": "1234"},
 		}, 0)
 		if err != nil || o.Code != want {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestWaitPrograms lets callers of three processes wait for one lock at random: with random patience, cancelled or not, sent again or not,
+// TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or not, sent again or not,
 // while holders release, renew or die. Whatever happens: the lock is never held by more than it has room for, those in line are
 // served in turn, no one waits longer than its time, no one leaves a lock that was free for longer than a read takes to find out, whose
 // caller has gone leaves the line, and the store is read no more often than the hints and the ends of leases call for.
@@ -50,7 +50,7 @@ func TestWaitProgramsBite(t *testing.T) {
 		"never wakes":             {waitFaults{deaf: true}, "which was free for"},
 		"forgets to leave":        {waitFaults{stays: true}, "is still in line"},
 		"another order":           {waitFaults{reversed: true}, "who came earlier"},
-		"waits beyond its time":   {waitFaults{patient: true}, "and wanted to for"},
+		"waits beyond its time":   {waitFaults{lingers: true}, "and wanted to for"},
 		"a lease of two":          {waitFaults{shares: true}, "have the token"},
 		"reads all the time":      {waitFaults{curious: true}, "would be right"},
 		"a claim that takes long": {waitFaults{slow: true}, "before its request returned"},
@@ -83,7 +83,7 @@ var waitModes = map[string]func(*rand.Rand) Acquire{
 }
 
 // waitFaults are what the programs must notice.
-type waitFaults struct{ deaf, stays, reversed, patient, shares, curious, slow bool }
+type waitFaults struct{ deaf, stays, reversed, lingers, shares, curious, slow bool }
 
 // waitProgram is a program under way, and the store of its processes.
 type waitProgram struct {
@@ -127,7 +127,7 @@ func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire, faults waitFaults
 	return &waitProgram{seed: seed, ask: ask, faults: faults, leases: map[int64]*waitLease{}, busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
 }
 
-func (p *waitProgram) fail(format string, args ...any) {
+func (p *waitProgram) failf(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Sprintf(format, args...))
 }
 
@@ -170,12 +170,12 @@ func (p *waitProgram) look(ctx context.Context) {
 	now, before := time.Now(), p.status
 	r, err := p.Store.Get(ctx, waitID.key())
 	if err != nil {
-		p.fail("%v", err)
+		p.failf("%v", err)
 		return
 	}
 	state, err := waitID.State(r.Docs[0])
 	if err != nil {
-		p.fail("%v", err)
+		p.failf("%v", err)
 		return
 	}
 	after := waitID.status(state, r.At)
@@ -204,7 +204,7 @@ func (p *waitProgram) look(ctx context.Context) {
 		for _, w := range before.Waiting {
 			i := slices.Index(p.came, owner)
 			if w.Owner != owner && stays(w.Owner) && w.Until.After(now) && (i < 0 || slices.Index(p.came, w.Owner) < i) {
-				p.fail("%s gets the lock before %s, who came earlier", owner, w.Owner)
+				p.failf("%s gets the lock before %s, who came earlier", owner, w.Owner)
 			}
 		}
 		p.came = slices.DeleteFunc(p.came, func(o string) bool { return o == owner })
@@ -275,7 +275,7 @@ func (p *waitProgram) play(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reads > p.mayRead {
-		p.fail("%d reads, where %d would be right", p.reads, p.mayRead)
+		p.failf("%d reads, where %d would be right", p.reads, p.mayRead)
 	}
 }
 
@@ -300,15 +300,15 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 		cancel()
 		p.mu.Lock()
 		if most = min(most, time.Duration(c.WaitSeconds)*time.Second); took > most+waitSlack {
-			p.fail("%s waited for %v, and wanted to for %v", owner, took, most)
+			p.failf("%s waited for %v, and wanted to for %v", owner, took, most)
 		}
 		switch {
 		case err != nil && (!errors.Is(err, context.DeadlineExceeded) || asking.Err() == nil):
-			p.fail("%s: %v", owner, err)
+			p.failf("%s: %v", owner, err)
 		case err != nil:
 			p.cancelled++
 			if st, _, err := p.truth.Get(ctx, waitID); err != nil || slices.ContainsFunc(st.Waiting, func(w Waiter) bool { return w.Owner == owner }) {
-				p.fail("%s has gone, and is still in line: %v", owner, err)
+				p.failf("%s has gone, and is still in line: %v", owner, err)
 			}
 		case o.Code == OK:
 			p.got(c, o, begun, took)
@@ -317,7 +317,7 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 			p.refused(c, begun, took)
 		case o.Code == RequestIDReused || o.Code == LeaseExpired: // it had the lock between two calls, and did not ask in time
 		default:
-			p.fail("%s: %+v", owner, o)
+			p.failf("%s: %+v", owner, o)
 		}
 		p.mu.Unlock()
 		if o.Code == OK && c.Mode != Rate {
@@ -354,7 +354,7 @@ func (p *waitProgram) got(c Acquire, o Outcome, begun time.Time, took time.Durat
 	}
 	now := time.Now()
 	if waited := now.Sub(later(o.Lease.AcquiredAt, begun)); waited > waitFinds {
-		p.fail("%s was granted %v before its request returned", c.Owner, waited)
+		p.failf("%s was granted %v before its request returned", c.Owner, waited)
 	}
 	if c.Mode == Rate {
 		return
@@ -364,17 +364,17 @@ func (p *waitProgram) got(c Acquire, o Outcome, begun time.Time, took time.Durat
 		switch {
 		case !now.Before(l.until):
 		case token == o.Lease.Token:
-			p.fail("%s and %s have the token %d", l.owner, c.Owner, token)
+			p.failf("%s and %s have the token %d", l.owner, c.Owner, token)
 		case l.mode == Exclusive || c.Mode == Exclusive:
-			p.fail("%s holds the lock beside %s", c.Owner, l.owner)
+			p.failf("%s holds the lock beside %s", c.Owner, l.owner)
 		case c.Mode == Permits && l.permit == o.Lease.Permit:
-			p.fail("%s and %s have the permit %d", l.owner, c.Owner, l.permit)
+			p.failf("%s and %s have the permit %d", l.owner, c.Owner, l.permit)
 		default:
 			held++
 		}
 	}
 	if c.Mode == Permits && held >= int(c.Limit) {
-		p.fail("%s has a permit beside %d", c.Owner, held)
+		p.failf("%s has a permit beside %d", c.Owner, held)
 	}
 	p.leases[o.Lease.Token] = &waitLease{c.Owner, c.Mode, o.Lease.Permit, o.Lease.ExpiresAt}
 }
@@ -396,7 +396,7 @@ func (p *waitProgram) refused(c Acquire, begun time.Time, took time.Duration) {
 		return
 	}
 	if free := now.Sub(later(later(p.fits, p.since), begun)); free > waitFinds {
-		p.fail("%s does not get the lock, which was free for %v", c.Owner, free)
+		p.failf("%s does not get the lock, which was free for %v", c.Owner, free)
 	}
 }
 
@@ -455,7 +455,7 @@ func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most tim
 				return Outcome{}, ctx.Err()
 			}
 		}
-	case p.faults.patient:
+	case p.faults.lingers:
 		o, err := l.AcquireWithin(ctx, c, most)
 		if err == nil && o.waits() {
 			return l.AcquireWithin(ctx, c, time.Second)
