@@ -122,7 +122,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 // client is a plain client for what a test does beside the store.
 func client(t testing.TB, server *redistest.Server) *sdk.Client {
 	t.Helper()
-	c := sdk.NewClient(&sdk.Options{Addr: server.Addr()})
+	c := sdk.NewClient(&sdk.Options{Addr: server.Addr(), ReadTimeout: 5 * time.Minute, MaxRetries: -1}) // what it sends, it sends once
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
