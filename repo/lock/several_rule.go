@@ -193,13 +193,16 @@ func (v *several) differs(c Acquire) string {
 	}
 }
 
-// replace ends the lease of the one holder if it was acquired with replace, too.
+// replace ends the lease of the one holder if it was acquired with replace, too, and has not expired: then its lock delay lasts.
 func (v *several) replace(c Acquire, w rule.When) bool {
-	if len(v.holders) != 1 || !v.holders[0].replaceable || v.holders[0].mode != Exclusive || !v.holders[0].lasts(w.At) {
+	if len(v.holders) != 1 {
 		return false
 	}
-	v.end(v.holders[0], EndedReplaced, soon(w, 0), c.Owner)
-	v.holders = nil
+	h := v.holders[0]
+	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.Latest()) {
+		return false
+	}
+	v.remove(h, EndedReplaced, w, c.Owner)
 	return true
 }
 
@@ -495,7 +498,6 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 	if h == nil {
 		return docstore.Write{}, false
 	}
-	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
 	v.remove(*h, EndedReleased, w, "")
 	v.sets[released(c.Token)] = c.request().Entry()
 	v.serve(w, "")
@@ -504,7 +506,7 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 
 // remove ends a lease now.
 func (v *several) remove(h holder, how Ended, w rule.When, by string) {
-	v.end(h, how, soon(w, 0), by)
+	v.endNow(h, how, w, by)
 	v.holders = slices.DeleteFunc(v.holders, func(o holder) bool { return o.number == h.number })
 }
 
@@ -535,7 +537,7 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 			v.remove(h, EndedForced, w, c.By)
 			continue
 		}
-		v.end(h, EndedForced, soon(w, 0), c.By)
+		v.endNow(h, EndedForced, w, c.By)
 		i := slices.IndexFunc(v.holders, func(o holder) bool { return o.number == h.number })
 		v.holders[i].ended = true
 		v.holders[i].expires = soon(w, 0)
@@ -560,18 +562,7 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 func (c ForceRelease) GrantedSecond(found, _ State, w rule.When) Outcome {
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
-	targets := c.targets(v.holders, w)
-	if len(targets) == 0 { // they expired on the way, and were ended all the same: the one that lasted longest is shown
-		for _, h := range v.holders {
-			if h.ended || c.LeaseID != "" && c.LeaseID != h.leaseID {
-				continue
-			}
-			if len(targets) == 0 || h.expires.After(targets[0].expires.Time) {
-				targets = []holder{h}
-			}
-		}
-	}
-	for _, h := range targets {
+	for _, h := range c.targets(v.holders, w) {
 		if h.token > o.Lease.Token {
 			o.Lease = v.lease(c.ID, h, Released)
 		}
@@ -641,7 +632,7 @@ func (c leave) Second(s State, w rule.When) (docstore.Write, bool) {
 	case i >= 0:
 		v.line = slices.Delete(v.line, i, i+1)
 		v.drop(w)
-	case h != nil && h.unclaimed && h.lasts(w.At):
+	case h != nil && h.unclaimed && h.lasts(w.Latest()):
 		v.remove(*h, EndedReleased, w, "")
 		v.drop(w)
 	default:

@@ -315,10 +315,8 @@ func (o observation) follows(other observation) bool {
 		return o.at.After(other.at)
 	case o.state.Token != other.state.Token:
 		return o.state.Token > other.state.Token
-	case o.state.several != nil && other.state.several != nil:
-		return o.state.several.revision >= other.state.several.revision
-	case o.state.several != nil || other.state.several != nil:
-		return true // between the two forms it cannot be told
+	case o.state.revision != other.state.revision:
+		return o.state.revision > other.state.revision
 	default:
 		return o.state.Phase != Active || other.state.Phase == Active
 	}
