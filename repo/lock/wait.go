@@ -486,9 +486,13 @@ type noted struct {
 	id    ID
 	begun time.Time
 	waits *waits
+	queue *queue
 }
 
-func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits} }
+func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits, &l.queue} }
+
+// Turn lets the second writes of this process on the lock take turns.
+func (c noted) Turn(ctx context.Context) (done func()) { return c.queue.turn(ctx, c.id) }
 
 // Granted is that of the command.
 func (c noted) Granted(s State, w rule.When) Outcome {
