@@ -208,6 +208,52 @@ func TestManyWaitInLine(t *testing.T) {
 	})
 }
 
+// TestAnEarlierDeliveryIsCutOff: a caller whose connection was cut sends its request again, and the server learns of the cut only then. The
+// request keeps its place.
+func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lock.New(newCounted(time.Millisecond), nil)
+		lease := held(t, l, 3600)
+		ctx, cut := context.WithCancel(t.Context())
+		defer cut()
+		first := acquiring(ctx, l, fairly("bob", 20))
+		time.Sleep(time.Second)
+		next := acquiring(t.Context(), l, fairly("eve", 20))
+		time.Sleep(time.Second)
+		again := acquiring(t.Context(), l, fairly("bob", 20))
+		time.Sleep(time.Second)
+		cut()
+		if r := <-first; r.err == nil {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(time.Second)
+		endLease(t, l, lease)
+		r := <-again
+		if r.err != nil || r.Code != lock.OK || r.Lease.Token != lease.Token+1 {
+			t.Fatalf("%+v", r)
+		}
+		endLease(t, l, r.Lease)
+		if r = <-next; r.err != nil || r.Code != lock.OK {
+			t.Fatalf("%+v", r)
+		}
+
+		// If all of its connections are cut, it gives the place up.
+		ctx, cut = context.WithCancel(t.Context())
+		defer cut()
+		bob := fairly("bob", 20)
+		bob.RequestID = "another"
+		both := []<-chan result{acquiring(ctx, l, bob), acquiring(ctx, l, bob)}
+		time.Sleep(time.Second)
+		cut()
+		for _, c := range both {
+			<-c
+		}
+		if st, _, err := l.Get(t.Context(), deploy); err != nil || st.Owner != "eve" || len(st.Waiting) != 0 {
+			t.Errorf("%+v, error %v", st, err)
+		}
+	})
+}
+
 // TestManyGetInLineAtOnce: requests of one process that come together do not refuse each other's writes until they give up.
 func TestManyGetInLineAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
