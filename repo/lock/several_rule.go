@@ -72,6 +72,9 @@ type decision struct {
 	detail   string
 }
 
+// tooLarge says that mostBytes are reached.
+const tooLarge = "the names and metadata of those who hold the lock or wait for it take as much as they may: use less metadata"
+
 // decide is the rule of an acquire in shared form: a pure function of the state and the time.
 func (c Acquire) decide(s State, w rule.When) decision {
 	v, r := s.open(), c.request()
@@ -97,26 +100,28 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		}
 		return decision{code: ModeDiffers, detail: detail}
 	}
-	p := c.place(w)
+	p, full, detail := c.place(w), v.bytes() >= mostBytes, ""
 	if len(v.line) == 0 {
 		number := v.room(c.Mode, w)
 		if number == 0 && c.Replace && v.replace(c, w) {
 			number = 1
 		}
-		if number > 0 && v.bytes() < mostBytes {
+		if number > 0 && !full {
 			v.grant(p, number, w, true)
 			return decision{after: v, code: OK}
 		}
+		if number > 0 {
+			detail = tooLarge
+		}
 	}
 	if c.WaitSeconds == 0 || !c.lines() && s.several == nil {
-		return decision{code: Held}
+		return decision{code: Held, detail: detail}
 	}
-	most := int64(MaxWaiting)
-	if c.MaxWaiting > 0 {
-		most = c.MaxWaiting
-	}
-	if waiting := int64(len(v.line)); waiting >= most || v.bytes() >= mostBytes {
+	if waiting := int64(len(v.line)); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
 		return decision{code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
+	}
+	if full {
+		return decision{code: QueueFull, detail: tooLarge}
 	}
 	v.line = append(v.line, p)
 	return decision{after: v, code: Held, position: int64(len(v.line))}
@@ -284,7 +289,7 @@ func (c Acquire) refusalOfSeveral(s State, w rule.When) Outcome {
 		o.Code = QueueFull
 		return o
 	default:
-		return c.busy(s, w, d.position, "")
+		return c.busy(s, w, d.position, d.detail)
 	}
 }
 

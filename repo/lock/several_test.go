@@ -648,7 +648,7 @@ func TestLargeLeasesAreBounded(t *testing.T) {
 		c := try("ann", Shared)
 		c.RequestID, c.Metadata = suffix(n), labels
 		if o := s.send(c); o.Code != OK {
-			if o.Code != Held || n < 5 || n > 10 {
+			if o.Code != Held || n < 5 || n > 10 || !strings.Contains(o.Detail, "metadata") {
 				t.Fatalf("%d: %+v", n, o)
 			}
 			break
@@ -657,7 +657,9 @@ func TestLargeLeasesAreBounded(t *testing.T) {
 	}
 	c := wait("bob", Exclusive)
 	c.Metadata = labels
-	s.gets(c, QueueFull, 1)
+	if o := s.gets(c, QueueFull, 1); !strings.Contains(o.Detail, "metadata") {
+		t.Fatalf("got %+v", o)
+	}
 }
 
 // TestALeaseThatExpiredStaysSo: also for a command whose time lies before that of the one which saw the expiry. Callers of a store without a
