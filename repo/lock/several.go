@@ -372,12 +372,6 @@ func (v *several) extend(h *holder, w rule.When) {
 	h.expires = soon(w, h.span())
 }
 
-// endNow remembers a lease that is ended before it expires. The store is asked whether it has not expired yet.
-func (v *several) endNow(h holder, how Ended, w rule.When, by string) {
-	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
-	v.end(h, how, soon(w, 0), by)
-}
-
 // end remembers a lease that ends.
 func (v *several) end(h holder, how Ended, at moment, by string) {
 	v.past = append([]Past{{

@@ -207,7 +207,7 @@ func (v *several) replace(c Acquire, w rule.When) bool {
 	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.Latest()) {
 		return false
 	}
-	v.remove(h, EndedReplaced, w, c.Owner)
+	v.removeHeld(h, EndedReplaced, w, c.Owner)
 	return true
 }
 
@@ -503,15 +503,21 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 	if h == nil {
 		return docstore.Write{}, false
 	}
-	v.remove(*h, EndedReleased, w, "")
+	v.removeHeld(*h, EndedReleased, w, "")
 	v.sets[released(c.Token)] = c.request().Entry()
 	v.serve(w, "")
 	return v.write(c.ID, s, w, c.retention), true
 }
 
+// removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet.
+func (v *several) removeHeld(h holder, how Ended, w rule.When, by string) {
+	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	v.remove(h, how, w, by)
+}
+
 // remove ends a lease now.
 func (v *several) remove(h holder, how Ended, w rule.When, by string) {
-	v.endNow(h, how, w, by)
+	v.end(h, how, soon(w, 0), by)
 	v.holders = slices.DeleteFunc(v.holders, func(o holder) bool { return o.number == h.number })
 }
 
@@ -526,7 +532,8 @@ func (c Release) GrantedSecond(found, _ State, w rule.When) Outcome {
 	return o
 }
 
-// Second is the write of a force-release: of the lease named, or of all that are held.
+// Second is the write of a force-release: of the lease named, or of all that are held. The store is not asked whether each has expired
+// meanwhile: DynamoDB takes no condition about a hundred.
 func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.several == nil {
 		return docstore.Write{}, false
@@ -542,7 +549,7 @@ func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 			v.remove(h, EndedForced, w, c.By)
 			continue
 		}
-		v.endNow(h, EndedForced, w, c.By)
+		v.end(h, EndedForced, soon(w, 0), c.By)
 		i := slices.IndexFunc(v.holders, func(o holder) bool { return o.number == h.number })
 		v.holders[i].ended = true
 		v.holders[i].expires = soon(w, 0)
@@ -567,7 +574,18 @@ func (c ForceRelease) targets(holders []holder, w rule.When) (targets []holder) 
 func (c ForceRelease) GrantedSecond(found, _ State, w rule.When) Outcome {
 	v := found.open()
 	o := Outcome{Code: OK, At: w.Latest(), Lease: c.named(0)}
-	for _, h := range c.targets(v.holders, w) {
+	targets := c.targets(v.holders, w)
+	if len(targets) == 0 { // they expired on the way, and were ended all the same: the one that lasted longest is shown
+		for _, h := range v.holders {
+			if h.ended || c.LeaseID != "" && c.LeaseID != h.leaseID {
+				continue
+			}
+			if len(targets) == 0 || h.expires.After(targets[0].expires.Time) {
+				targets = []holder{h}
+			}
+		}
+	}
+	for _, h := range targets {
 		if h.token > o.Lease.Token {
 			o.Lease = v.lease(c.ID, h, Released)
 		}
@@ -638,7 +656,7 @@ func (c leave) Second(s State, w rule.When) (docstore.Write, bool) {
 		v.line = slices.Delete(v.line, i, i+1)
 		v.drop(w)
 	case h != nil && h.unclaimed && h.lasts(w.Latest()):
-		v.remove(*h, EndedReleased, w, "")
+		v.removeHeld(*h, EndedReleased, w, "")
 		v.drop(w)
 	default:
 		return docstore.Write{}, false
