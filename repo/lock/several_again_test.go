@@ -101,3 +101,18 @@ func TestReplaceOfALeaseThatExpires(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaceOfALeaseOfTheSameWrite: the acquire that would replace is the first command after the end of a lease, so that its write
+// also hands the lock over to the one in line.
+func TestReplaceOfALeaseOfTheSameWrite(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Shared), 1, 1)
+	s.pass(50 * time.Second)
+	bob, eve := wait("bob", Exclusive), try("eve", Exclusive)
+	bob.Replace, eve.Replace = true, true
+	s.waits(bob, 1, 2)
+	s.pass(10 * time.Second)
+	s.granted(eve, 3, 2)
+	s.gets(bob, RequestIDReused, 1)
+	s.plain(Active)
+}

@@ -509,9 +509,11 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 	return v.write(c.ID, s, w, c.retention), true
 }
 
-// removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet.
+// removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet, unless this write grants it.
 func (v *several) removeHeld(h holder, how Ended, w rule.When, by string) {
-	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	if h.field != "" {
+		v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	}
 	v.remove(h, how, w, by)
 }
 
