@@ -464,6 +464,8 @@ func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most tim
 	case p.faults.shares:
 		o, err := l.AcquireWithin(ctx, c, most)
 		if err == nil && o.waits() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			for token, lease := range p.leases {
 				if time.Now().Before(lease.until) {
 					o.Code, o.Lease.Token, o.Lease.AcquiredAt, o.Lease.ExpiresAt = OK, token, time.Now(), lease.until
