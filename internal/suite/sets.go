@@ -492,6 +492,9 @@ func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, k
 		return locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: who, RequestID: round})
 	})
 	if err != nil || released.Code != lock.OK || len(released.Leases) != len(keys) {
+		if err == nil && released.Code == lock.LeaseLost && held.forgotten(leases) {
+			return nil
+		}
 		return fmt.Errorf("release: %+v, %w", released, err)
 	}
 	return nil
@@ -515,6 +518,14 @@ func (h *heldKeys) enter(key, who string, token int64) error {
 	}
 	h.by[key], h.tokens[key] = who, token
 	return nil
+}
+
+// forgotten reports whether a lock may have forgotten that one of the leases was released: so many were granted since. That happens to a
+// caller whose response was lost, and which was slow to send the release again.
+func (h *heldKeys) forgotten(leases []lock.SetLease) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(leases, func(l lock.SetLease) bool { return h.tokens[l.Key] >= l.Token+knownReleases })
 }
 
 func (h *heldKeys) leave(key string) {
