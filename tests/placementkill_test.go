@@ -234,7 +234,24 @@ func TestPlacementOfProcesses(t *testing.T) {
 	// Kills and freezes.
 	var failovers []time.Duration
 	killed, frozen := 0, 0
-	asleep := make(chan struct{}, slots/2)
+	var mu sync.Mutex
+	asleep := map[*exec.Cmd]bool{}
+	// sleeps notes that a process is to be stopped, false if it must not: the others must be able to take over what it has, and one that is stopped
+	// already goes on while a second stop still waits for others to take over.
+	sleeps := func(victim *exec.Cmd) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(asleep) == slots/2 || asleep[victim] {
+			return false
+		}
+		asleep[victim] = true
+		return true
+	}
+	wakes := func(victim *exec.Cmd) {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(asleep, victim)
+	}
 	serves := func(member string) bool {
 		for n := range rooms {
 			if log.latest(room(n)).member == member {
@@ -243,7 +260,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 		}
 		return false
 	}
-	for begin := time.Now(); time.Since(begin) < lasts; pauseFor(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond) {
+	for begin := time.Now(); ctx.Err() == nil && (frozen == 0 || time.Since(begin) < lasts); pauseFor(ctx, time.Duration(500+random.IntN(1500))*time.Millisecond) {
 		slot := random.IntN(slots)
 		victim := running[slot]
 		if killed <= frozen {
@@ -254,17 +271,16 @@ func TestPlacementOfProcesses(t *testing.T) {
 			running[slot] = launchMember(slot)
 			continue
 		}
-		if len(asleep) == cap(asleep) {
-			continue // the others must be able to take over what it has
+		if !sleeps(victim) {
+			continue
 		}
 		frozen++
-		asleep <- struct{}{}
 		name := names[slot]
 		if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		thaws.Go(func() {
-			defer func() { <-asleep }()
+			defer wakes(victim)
 			pauseFor(ctx, killTTL*3/2)
 			for ctx.Err() == nil && serves(name) { // so that what it has on its way is stale
 				pauseFor(ctx, 20*time.Millisecond)
