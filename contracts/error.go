@@ -44,15 +44,22 @@ func Errorf(c Code, format string, args ...any) *Error {
 	return &Error{Code: c, Title: info.Title, Status: info.Status, Retryable: info.Retryable, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Error is the code with the detail, or with its title if there is no detail; for a lock that is held also the holder, and when its
-// lease expires.
+// Error is the code with the detail, or with its title if there is no detail; of several locks also the one at fault, and for a lock that is held the
+// holder, and when its lease expires.
 func (e *Error) Error() string {
 	s := string(e.Code)
 	if text := cmp.Or(e.Detail, e.Title); text != "" {
 		s += ": " + text
 	}
+	var more []string
+	if e.LockKey != "" {
+		more = append(more, e.LockKey)
+	}
 	if e.Code == CodeLockHeld && e.Owner != "" && !e.ExpiresAt.IsZero() {
-		s += fmt.Sprintf(" (by %s, until %s unless it renews)", e.Owner, e.ExpiresAt.UTC().Format(TimeFormat))
+		more = append(more, fmt.Sprintf("by %s, until %s unless it renews", e.Owner, e.ExpiresAt.UTC().Format(TimeFormat)))
+	}
+	if len(more) > 0 {
+		s += " (" + strings.Join(more, " ") + ")"
 	}
 	return s
 }

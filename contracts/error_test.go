@@ -31,6 +31,25 @@ func TestACodeIsAnError(t *testing.T) {
 	}
 }
 
+// TestTextOfLockHeld: who holds the lock and until when, if there is a lease; of several locks also which one.
+func TestTextOfLockHeld(t *testing.T) {
+	until := time.Date(2026, 1, 1, 0, 0, 12, 0, time.UTC)
+	for want, e := range map[string]contracts.Error{
+		"LOCK_HELD: lock is held (by ann, until 2026-01-01T00:00:12.000Z unless it renews)":     {Owner: "ann", ExpiresAt: until},
+		"LOCK_HELD: lock is held (a/b by ann, until 2026-01-01T00:00:12.000Z unless it renews)": {LockKey: "a/b", Owner: "ann", ExpiresAt: until},
+		"LOCK_HELD: lock is held":       {Owner: "ann"},
+		"LOCK_HELD: lock is held (a/b)": {LockKey: "a/b"},
+		"LOCK_HELD: the rate of 2 in 10s is used up; the next grant is possible at 2026-01-01T00:00:12.000Z": {
+			Owner: "ann", Detail: "the rate of 2 in 10s is used up; the next grant is possible at 2026-01-01T00:00:12.000Z",
+		},
+	} {
+		e.Code, e.Title = contracts.CodeLockHeld, "lock is held"
+		if got := e.Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
 // TestAnErrorAndItsBody: what a server writes is what a client reads.
 func TestAnErrorAndItsBody(t *testing.T) {
 	e := contracts.Errorf(contracts.CodeLockHeld, "")

@@ -380,23 +380,25 @@ func (e State) Valid() bool {
 
 // AcquireRequest defines model for AcquireRequest.
 type AcquireRequest struct {
-	// Fair Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the request only tries,
-	// and gives up the place that it has.
+	// Fair Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the
+	// request only tries, and gives up the place that it has.
 	Fair bool `json:"fair,omitempty"`
 
-	// Limit With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other modes.
+	// Limit Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
 	Limit int64 `json:"limit,omitempty"`
 
-	// LockDelaySeconds How long the lock stays closed if this lease expires or is ended by force. A release opens it at once. Not with the mode `rate`.
+	// LockDelaySeconds How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once. Not with the
+	// mode `rate`.
 	LockDelaySeconds int64 `json:"lock_delay_seconds,omitempty"`
 
-	// MaxWaiting How many may wait in line, with this request; more is `LOCK_QUEUE_FULL`. Left out, 100.
+	// MaxWaiting How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs `fair`, or a mode
+	// with a line.
 	MaxWaiting int64 `json:"max_waiting,omitempty"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+	// Mode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
 	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 	Mode LockMode `json:"mode,omitempty"`
@@ -406,7 +408,8 @@ type AcquireRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// Replace Take the lock from its holder, if that one was acquired with `replace` as well. With the mode `exclusive` only.
+	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
+	// mode `exclusive` only.
 	Replace bool `json:"replace,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -415,11 +418,12 @@ type AcquireRequest struct {
 	// TTLSeconds How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none.
 	TTLSeconds TTLSeconds `json:"ttl_seconds,omitempty"`
 
-	// WaitSeconds How long the server waits for a lock that is held before it responds. Send the same request again to wait on: who waits in line keeps the
-	// place for some seconds more.
+	// WaitSeconds How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it responds at once. Send the same
+	// request again to wait on: one that waits in line keeps its place for 10 seconds after the response. Let the timeout of your client be some seconds
+	// longer.
 	WaitSeconds int64 `json:"wait_seconds,omitempty"`
 
-	// WindowSeconds With `rate`: the length of the window. Not with other modes.
+	// WindowSeconds Required with `rate`: the length of the window, in whole seconds. Not with other modes.
 	WindowSeconds int64 `json:"window_seconds,omitempty"`
 }
 
@@ -1122,17 +1126,21 @@ type Lock struct {
 	ExpiresAt    Time           `json:"expires_at"`
 	ForceRelease *ForcedRelease `json:"force_release,omitempty"`
 
-	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay.
+	// FreeAt Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are used up: when the
+	// next one is possible.
 	FreeAt Time `json:"free_at,omitempty"`
 
-	// History The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists.
+	// History The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are not in it.
 	History []PastLease `json:"history,omitempty"`
 
-	// Holders With several leases, or a line: those that last. The members above are of the latest one.
+	// Holders The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left out for one lease
+	// without a line, and with `rate`.
 	Holders []LockHolder `json:"holders,omitempty"`
 	LeaseID string       `json:"lease_id"`
-	Limit   int64        `json:"limit,omitempty"`
-	LockKey string       `json:"lock_key"`
+
+	// Limit With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have.
+	Limit   int64  `json:"limit,omitempty"`
+	LockKey string `json:"lock_key"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata"`
@@ -1152,33 +1160,41 @@ type Lock struct {
 	// TTLSeconds Of the latest acquire or renewal. With `rate`: the length of the window.
 	TTLSeconds TTLSeconds `json:"ttl_seconds"`
 
-	// Waiting Who waits in line, the next one first.
-	Waiting       []LockWaiter `json:"waiting,omitempty"`
-	WindowSeconds int64        `json:"window_seconds,omitempty"`
+	// Waiting Who waits in line, the next one first, 100 at most. Left out if no one does.
+	Waiting []LockWaiter `json:"waiting,omitempty"`
+
+	// WindowSeconds With `rate`: the length of the window, in seconds.
+	WindowSeconds int64 `json:"window_seconds,omitempty"`
 }
 
-// LockHolder defines model for LockHolder.
+// LockHolder One lease of a lock that can have several.
 type LockHolder struct {
-	// AcquiredAt ISO 8601, UTC, milliseconds.
+	// AcquiredAt When it was granted.
 	AcquiredAt Time `json:"acquired_at"`
 
-	// ExpiresAt ISO 8601, UTC, milliseconds.
-	ExpiresAt Time   `json:"expires_at"`
-	LeaseID   string `json:"lease_id"`
+	// ExpiresAt When it ends, unless it is renewed.
+	ExpiresAt Time `json:"expires_at"`
+
+	// LeaseID Names this one lease, such as for a force-release. It gives no rights.
+	LeaseID string `json:"lease_id"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
-	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
-	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
-	Mode       LockMode `json:"mode"`
-	OwnerID    string   `json:"owner_id"`
-	Permit     int64    `json:"permit,omitempty"`
-	TTLSeconds int64    `json:"ttl_seconds"`
+	// Mode `exclusive` for a writer, `shared` for a reader, otherwise that of the lock.
+	Mode LockMode `json:"mode"`
+
+	// OwnerID Who holds it.
+	OwnerID string `json:"owner_id"`
+
+	// Permit With `permits`: which one, from 1 to the limit.
+	Permit int64 `json:"permit,omitempty"`
+
+	// TTLSeconds Of the latest acquire or renewal, in seconds.
+	TTLSeconds int64 `json:"ttl_seconds"`
 }
 
-// LockMode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+// LockMode `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
 // `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
 // `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
 type LockMode string
@@ -1230,7 +1246,7 @@ type LockSet struct {
 
 // LockSetAcquireRequest defines model for LockSetAcquireRequest.
 type LockSetAcquireRequest struct {
-	// LockKeys Which locks. Their order has no meaning.
+	// LockKeys Which locks, each once. Their order has no meaning.
 	LockKeys []string `json:"lock_keys"`
 
 	// Metadata Labels for people; keys of 1 to 64 bytes, values of up to 512.
@@ -1318,15 +1334,15 @@ type LockSetTokens = []LockSetToken
 // LockTTLSeconds How long the owner has to activate the identity, in whole seconds.
 type LockTTLSeconds = int64
 
-// LockWaiter defines model for LockWaiter.
+// LockWaiter A request that waits in line.
 type LockWaiter struct {
-	// Mode `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
-	// `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
-	// `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
-	Mode    LockMode `json:"mode"`
-	OwnerID string   `json:"owner_id"`
+	// Mode In which mode it is to hold the lock.
+	Mode LockMode `json:"mode"`
 
-	// Since ISO 8601, UTC, milliseconds.
+	// OwnerID Who waits.
+	OwnerID string `json:"owner_id"`
+
+	// Since When it got its place.
 	Since Time `json:"since"`
 
 	// Until When the place is given up, unless the request is sent again.
@@ -1606,25 +1622,26 @@ type OwnerID = string
 
 // PastLease A lease that has ended.
 type PastLease struct {
-	// AcquiredAt ISO 8601, UTC, milliseconds.
-	AcquiredAt Time           `json:"acquired_at"`
-	Ended      PastLeaseEnded `json:"ended"`
+	// AcquiredAt When it was granted.
+	AcquiredAt Time `json:"acquired_at"`
 
-	// EndedAt ISO 8601, UTC, milliseconds.
+	// Ended `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
+	Ended PastLeaseEnded `json:"ended"`
+
+	// EndedAt When it was released, ended by force or replaced, or its expiry.
 	EndedAt Time `json:"ended_at"`
 
 	// EndedBy With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes.
 	EndedBy string `json:"ended_by,omitempty"`
 
-	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
-	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
+	// FencingToken Of the lease that has ended; with it nothing can be changed.
 	FencingToken FencingToken `json:"fencing_token"`
 
-	// OwnerID Cut to 32 bytes.
+	// OwnerID Who held it, cut to 32 bytes.
 	OwnerID string `json:"owner_id"`
 }
 
-// PastLeaseEnded defines model for PastLease.Ended.
+// PastLeaseEnded `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
 type PastLeaseEnded string
 
 // Phase FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
@@ -1696,7 +1713,7 @@ type Problem struct {
 	// Epoch For rejections of placement: the current epoch, if it was read.
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires.
+	// ExpiresAt For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no lease lasts.
 	ExpiresAt Time `json:"expires_at,omitempty"`
 
 	// Field For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`.
@@ -1718,13 +1735,13 @@ type Problem struct {
 	// LockKey For commands on several locks: because of which one.
 	LockKey string `json:"lock_key,omitempty"`
 
-	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first.
+	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// Position For LOCK_HELD: the caller's place in line, 1 being the next.
+	// Position For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
 	Position int64 `json:"position,omitempty"`
 
-	// RetryAfterMs For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+	// RetryAfterMs In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
 	// Retryable Whether the same request may succeed later.

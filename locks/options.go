@@ -61,7 +61,7 @@ type Options struct {
 type LockOptions struct {
 	TTL time.Duration // as in Options, which it overrides unless it is 0
 
-	// Shared lets any number hold the lock at a time, but none beside one that did not ask for Shared: readers and a writer. Who asks
+	// Shared lets up to 100 hold the lock at a time, but none beside one that did not ask for Shared: readers and a writer. Who asks
 	// while another waits, waits behind it.
 	Shared bool
 

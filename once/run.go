@@ -82,7 +82,7 @@ func Run(ctx context.Context, gate Gate, analysisID string, work Work, o *Option
 	case err != nil && ctx.Err() != nil:
 		return Outcome{Status: Stopped, Err: because(context.Cause(ctx), err)}, nil //nolint:nilerr // an outcome
 	case err != nil:
-		return Outcome{}, fmt.Errorf("ask for the run of analysis %q: %w", analysisID, err)
+		return Outcome{}, fmt.Errorf("ask for the run of %q: %w", analysisID, err)
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished && grant.Status == string(contracts.AnalysisFailed):
 		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason)}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:

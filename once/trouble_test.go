@@ -76,7 +76,7 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{fault: c.fault}
 				out, err := once.Run(t.Context(), f, "a1", say(""), nil)
-				if !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), `ask for the run of analysis "a1": `) {
+				if !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), `ask for the run of "a1": `) {
 					t.Errorf("got %v, want %v", err, c.is)
 				}
 				want(t, "outcome", out, once.Outcome{})

@@ -154,11 +154,11 @@ func sweepCosts(t *testing.T, store docstore.Store, advance func(time.Duration),
 	}
 	sweep("nothing to do", analysis.Swept{}, idle)
 	for _, id := range ids {
-		if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 1}); err != nil || o.Code != analysis.OK {
+		if o, err := analyses.Acquire(t.Context(), analysis.Acquire{ID: id, Owner: "ann", RequestID: "r1", TTLSeconds: 5}); err != nil || o.Code != analysis.OK {
 			t.Fatal(o, err)
 		}
 	}
-	advance(3 * time.Second)
+	advance(7 * time.Second)
 	sweep("five stale", analysis.Swept{Stale: 5, Requeued: 5}, first)
 	sweep("again", analysis.Swept{Stale: 5, Skipped: 5}, second)
 }

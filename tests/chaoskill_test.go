@@ -34,8 +34,8 @@ import (
 
 func init() { children["chaos worker"] = chaosWorker } //nolint:gochecknoinits // before TestMain, on systems that can
 
-// crashTTL is the shortest ttl that is allowed: after a crash the takeover waits as long.
-const crashTTL = time.Second
+// crashTTL is so short because after a crash the takeover waits as long, and so long that a run on a busy machine keeps its lock.
+const crashTTL = 2 * time.Second
 
 // crash is what happens to a worker's process at a point of a run.
 type crash string
@@ -66,7 +66,7 @@ func chaosWorker() int {
 	if err != nil {
 		return complain(err)
 	}
-	hc := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	hc := &http.Client{Timeout: failAfter, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	c, err := client.New(os.Getenv("SERVER"), &client.Options{HTTP: hc})
 	if err != nil {
 		return complain(err)
@@ -444,7 +444,13 @@ func (c *crashRun) next(d crash, subject, worker string) bool {
 	c.tally.Add(string(d), 1)
 	if d == whileLooking {
 		process := c.workers[worker].Process
-		time.AfterFunc(2*crashTTL, func() { _ = process.Signal(syscall.SIGCONT) })
+		go func() {
+			for c.life.Err() == nil && processState(c.t, process.Pid) != "T" { // a signal to go on that came before would be lost
+				pauseFor(c.life, 10*time.Millisecond)
+			}
+			pauseFor(c.life, 2*crashTTL)
+			_ = process.Signal(syscall.SIGCONT)
+		}()
 	}
 	return true
 }

@@ -77,6 +77,12 @@ func TestAmbiguousAnalysesOnDynamoDB(t *testing.T) {
 	suite.AmbiguousAnalyses(t, unreliableDynamo)
 }
 
+// TestAmbiguousRunsOnDynamoDB: the same for commands of named runs.
+func TestAmbiguousRunsOnDynamoDB(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousRuns(t, unreliableDynamo)
+}
+
 func TestAmbiguousMachineIDsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	suite.AmbiguousMachineIDs(t, unreliableDynamo)

@@ -137,6 +137,19 @@ func TestAmbiguousAnalysesOnFirestore(t *testing.T) {
 	})
 }
 
+// TestAmbiguousRunsOnFirestore: the same for commands of named runs.
+func TestAmbiguousRunsOnFirestore(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			suite.AmbiguousRuns(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+				s, server := onFirestore(t, mode, now)
+				return s, firestoreFaults(server)
+			})
+		})
+	}
+}
+
 // TestAmbiguousPlacementsOnFirestore: the same for commands on members and activations.
 func TestAmbiguousPlacementsOnFirestore(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ func freeze() int {
 		}
 		f.Finish = once.IsLost(gate.Finish(context.WithoutCancel(ctx), l, once.Result{Result: "stale"}))
 		return "stale", nil
-	}, &once.Options{TTL: time.Second, Owner: "child"})
+	}, &once.Options{TTL: holdTTL, Owner: "child"})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -106,7 +106,10 @@ func TestFrozenProcess(t *testing.T) {
 			Err: "context canceled", Lost: true, Derived: true, Finish: false, Before: true, After: true, Status: once.Lost, Token: 1,
 		}},
 	} {
-		t.Run(name, func(t *testing.T) { testFrozen(t, c.env, c.want) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testFrozen(t, c.env, c.want)
+		})
 	}
 }
 

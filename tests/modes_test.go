@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestModesOnMemory: locks with several holders, a line and policies, against the oracle of the modes.
+// TestModesOnMemory (LS-INV-001): locks with several holders, a line and policies, against the oracle of the modes.
 func TestModesOnMemory(t *testing.T) {
 	t.Parallel()
 	suite.Modes(t, onMemory)

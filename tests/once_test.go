@@ -54,7 +54,7 @@ func TestOnceCommand(t *testing.T) {
 	}{
 		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_TOKEN; exit 7"}, 7, "a1 under 1\n", "leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
 		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_TOKEN"}, 0, "under 2\n", ""},
-		{[]string{"a1", "--", "echo", "twice"}, 0, "", "leasehold: a1 is finished already, since TIME, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
+		{[]string{"a1", "--", "echo", "twice"}, 0, "", "leasehold: a1 is finished already, since TIME, with the result s3://results/a1, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
 		{[]string{"--max-failures", "1", "a2", "--", "false"}, 1, "", "leasehold: a2 is FAILED: false: exit status 1\n"},
 		{[]string{"a2", "--", "echo", "x"}, 123, "", "leasehold: a2 is FAILED already, since TIME: \"false: exit status 1\"; it does not run again before: leasehold analysis retry a2 --reason WHY\n"},
 		{[]string{"a9", "--", "echo", "x"}, 122, "", "leasehold: there is no analysis a9; --create makes it\n"},

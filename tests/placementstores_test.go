@@ -76,7 +76,7 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 	served, wires, members := noting(make(chan cluster.Activation, 10)), map[string]*wire{}, map[string]*cluster.Member{}
 	for _, name := range []string{prefix + "ann", prefix + "bob"} {
 		wires[name] = &wire{RoundTripper: transport}
-		m, err := cluster.NewMember(placements(wires[name]), name, served, &cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: 8 * time.Second})
+		m, err := cluster.NewMember(placements(wires[name]), name, served, &cluster.Options{Kinds: []string{"room"}, Partitions: 16, TTL: 15 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

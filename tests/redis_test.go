@@ -16,11 +16,14 @@ import (
 
 var redisPrefixes atomic.Int64
 
+// longTimeouts are settings of a client, with which a machine that stands still for some seconds makes no difference. A server that is gone ends its connections.
+const longTimeouts = "?dial_timeout=5m&read_timeout=5m&write_timeout=5m&pool_timeout=5m"
+
 // onRedis opens a store with a prefix of its own.
 func onRedis(t testing.TB, server *redistest.Server, now func() time.Time) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(t.Context(), &redisstore.Options{
-		Addr: server.Addr(), Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
+		Addr: "redis://" + server.Addr() + longTimeouts, Prefix: fmt.Sprint("test-", redisPrefixes.Add(1)), Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +99,12 @@ func TestPlacementRequestsOnRedis(t *testing.T) {
 func TestAmbiguousWritesOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.Ambiguous(t, redisWithFaults(server)) })
+}
+
+// TestAmbiguousRunsOnRedis: commands of named runs whose request or response was lost.
+func TestAmbiguousRunsOnRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) { suite.AmbiguousRuns(t, redisWithFaults(server)) })
 }
 
 func TestAmbiguousMachineIDsOnRedis(t *testing.T) {

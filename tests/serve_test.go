@@ -49,22 +49,22 @@ func TestCommandLine(t *testing.T) {
 		stdout, stderr string // exactly; "…" at the end allows anything to follow, "{token}" is the fencing token of the first grant
 	}{
 		{"lock get deploy", 5, "", "leasehold: NOT_FOUND: there is no record of this lock: it was never held, or not for long (tenant default)\n"},
-		{"lock acquire deploy --ttl 60s --quiet", 0, "{token}\n", ""},
+		{"lock acquire deploy --ttl 1h --quiet", 0, "{token}\n", ""},
 		{"lock acquire deploy --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held (by ci-42, until …"},
 		{"lock acquire deploy --owner ci-43 --wait 50ms", 3, "", "…"}, // how often it asked depends on the machine
-		{"lock renew deploy --token {token} --ttl 2m", 0, "deploy of tenant default is held by you until …", ""},
+		{"lock renew deploy --token {token} --ttl 2h", 0, "deploy of tenant default is held by you until …", ""},
 		{"lock renew deploy --token {token} --owner ci-43", 4, "", "leasehold: NOT_OWNER: …"},
 		{"lock release deploy --token {token} --request-id e1", 0, "deploy of tenant default is free\n", ""},
 		{"lock release deploy --token {token} --request-id e1", 0, "deploy of tenant default is free\n", ""},
 		{"lock release deploy --token {token}", 4, "", "leasehold: LEASE_RELEASED: …"},
-		{"lock acquire a/b --metadata build=991 --json", 0, `{"acquired_at":…`, ""},
+		{"lock acquire a/b --ttl 1h --metadata build=991 --json", 0, `{"acquired_at":…`, ""},
 		{"lock list", 0, "TENANT   LOCK  STATE   OWNER  AGE…", ""},
 		{"lock list --state released", 0, "TENANT   LOCK    STATE     OWNER  AGE…", ""},
 		{"lock list --state Gone", 2, "", "leasehold: --state Gone: must be active, released or expired\n"},
 		{"lock list --prefix deploy", 0, "", "no active locks of tenant default; --all lists ended ones too\n"},
 		{"lock list --prefix x --all", 0, "", "no locks of tenant default\n"},
 		{"lock list --prefix a --json", 0, `{"acquired_at":…`, ""},
-		{"--tenant other --json lock acquire k --ttl 30s", 0, `{"acquired_at":…`, ""},
+		{"--tenant other --json lock acquire k --ttl 1h", 0, `{"acquired_at":…`, ""},
 		{"--tenant=other lock acquire k --owner ci-43", 3, "", "leasehold: LOCK_HELD: lock is held (by ci-42, until …"},
 		{"fence check orders-db --token 7", 0, "orders-db of tenant default accepts fencing token 7\n", ""},
 		{"fence check orders-db --token 6", 4, "", "leasehold: STALE_TOKEN: …"},
@@ -174,14 +174,16 @@ func TestInterruptedCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		says string // last on standard error
+		when string // in the line on standard output, or on standard error, after which it is interrupted: the first, if empty
 	}{
-		"id next":            {[]string{"id", "next", "-n", "1000000000000"}, "leasehold: interrupted"},
-		"id next standalone": {[]string{"id", "next", "--standalone", "-n", "1000000000000"}, "leasehold: interrupted"},
-		"id next as JSON":    {[]string{"id", "next", "--json", "-n", "1000000000000"}, `"exit_code":130}`},
-		"standard input":     {[]string{"id", "decode", "--json", "7", "-"}, `"exit_code":130}`},
-		"once":               {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"}, "leasehold: interrupted: the run of a was stopped, and may be tried again"},
-		"once, no server":    {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"}, "leasehold: interrupted: the run of a was stopped, and may be tried again"},
-		"demo":               {[]string{"demo"}, "leasehold: the demonstration was interrupted"},
+		"id next":            {[]string{"id", "next", "-n", "1000000000000"}, "leasehold: interrupted", ""},
+		"id next standalone": {[]string{"id", "next", "--standalone", "-n", "1000000000000"}, "leasehold: interrupted", ""},
+		"id next as JSON":    {[]string{"id", "next", "--json", "-n", "1000000000000"}, `"exit_code":130}`, ""},
+		"standard input":     {[]string{"id", "decode", "--json", "7", "-"}, `"exit_code":130}`, ""},
+		"once":               {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"}, "leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
+		"once, no server":    {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"}, "leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
+		"demo":               {[]string{"demo"}, "leasehold: the demonstration was interrupted", ""},
+		"demo, worker":       {[]string{"demo"}, "leasehold: the demonstration was interrupted", "worker-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,13 +214,17 @@ func TestInterruptedCommands(t *testing.T) {
 			}
 			go func() { // what it prints first says that it is at work
 				for lines := bufio.NewScanner(stdout); lines.Scan(); {
-					ready.Do(interrupt)
+					if strings.Contains(lines.Text(), c.when) {
+						ready.Do(interrupt)
+					}
 				}
 			}()
 			go func() {
 				last := ""
 				for lines := bufio.NewScanner(stderr); lines.Scan(); last = lines.Text() {
-					ready.Do(interrupt)
+					if strings.Contains(lines.Text(), c.when) {
+						ready.Do(interrupt)
+					}
 				}
 				said <- last
 			}()
@@ -240,7 +246,7 @@ func TestWaitingForALock(t *testing.T) {
 		t.Fatal(says)
 	}
 	token := firstToken(t, granted)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would wait for an hour if the lock was not released
+	ctx, cancel := context.WithTimeout(t.Context(), failAfter) // it would wait for an hour if the lock was not released
 	defer cancel()
 	waiting := exec.CommandContext(ctx, binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h", "-q")
 	var stdout bytes.Buffer

@@ -99,6 +99,14 @@ func TestAmbiguousPlacements(t *testing.T) {
 	})
 }
 
+// TestAmbiguousRuns: commands of named runs whose request or response was lost.
+func TestAmbiguousRuns(t *testing.T) {
+	t.Parallel()
+	suite.AmbiguousRuns(t, func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults) {
+		return suite.Unreliable(onMemory(t, now))
+	})
+}
+
 // TestAmbiguousWrites: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
 func TestAmbiguousWrites(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ func TestPythonWorker(t *testing.T) {
 	p, gate := ordered(t, "a1", "a2", "a3")
 	worker := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), python, append([]string{"../examples/worker.py"}, args...)...)
-		c.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "TTL=6")
+		c.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "TTL=10")
 		return c
 	}
 	// begin starts a worker that works for a long time, and waits until it does.
@@ -90,7 +90,7 @@ func TestPythonWorker(t *testing.T) {
 
 	t.Run("killed", func(t *testing.T) {
 		first, _ := begin("a1")
-		time.Sleep(6500 * time.Millisecond) // longer than the lock, which its heartbeat keeps alive
+		time.Sleep(10500 * time.Millisecond) // longer than the lock, which its heartbeat keeps alive
 		end(worker("a1", "0"), 3, "skipped: locked\n")
 		if err := first.Process.Kill(); err != nil {
 			t.Fatal(err)

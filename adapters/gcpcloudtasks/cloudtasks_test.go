@@ -43,7 +43,7 @@ func open(t *testing.T, e *cloudtaskstest.Server, url string, o gcpcloudtasks.Op
 
 func idle(t *testing.T, e *cloudtaskstest.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only a test that fails waits as long
 	defer cancel()
 	if err := e.Idle(ctx); err != nil {
 		t.Fatalf("%v after %+v", err, e.Attempts())

@@ -64,9 +64,9 @@ func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "a
 // there are sockets in between, which no fake clock moves.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not happen within 10 s")
+			t.Fatal("it does not happen")
 		}
 	}
 }

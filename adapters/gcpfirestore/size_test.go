@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
+
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -22,6 +24,8 @@ func fieldsBytes(t *testing.T, fields map[string]any) int {
 			n += len(v) + 1
 		case int64, time.Time:
 			n += 8
+		case []byte:
+			n += len(v)
 		case map[string]any:
 			n += fieldsBytes(t, v)
 		default:
@@ -37,19 +41,34 @@ func TestSizeOfALock(t *testing.T) {
 	clock := suite.NewClock()
 	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
 	c := client(t, server)
-	plain, forced := suite.UsedLock(t, lock.New(store, nil), clock.Advance, func() int {
-		docs, err := c.CollectionGroup(lock.Kind).Documents(t.Context()).GetAll()
-		if err != nil || len(docs) != 1 {
-			t.Fatal(len(docs), err)
-		}
-		_, path, _ := strings.Cut(docs[0].Ref.Path, "/documents/")
-		name := 16
-		for id := range strings.SplitSeq(path, "/") {
-			name += len(id) + 1
-		}
-		return name + fieldsBytes(t, docs[0].Data())
-	})
+	plain, forced := suite.UsedLock(t, lock.New(store, nil), clock.Advance, func() int { return lockBytes(t, c) })
 	if plain > 1067 || forced > 1143 {
 		t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md", plain, forced)
+	}
+}
+
+// lockBytes is the size of the document of the one lock.
+func lockBytes(t *testing.T, c *firestore.Client) int {
+	t.Helper()
+	docs, err := c.CollectionGroup(lock.Kind).Documents(t.Context()).GetAll()
+	if err != nil || len(docs) != 1 {
+		t.Fatal(len(docs), err)
+	}
+	_, path, _ := strings.Cut(docs[0].Ref.Path, "/documents/")
+	name := 16
+	for id := range strings.SplitSeq(path, "/") {
+		name += len(id) + 1
+	}
+	return name + fieldsBytes(t, docs[0].Data())
+}
+
+// TestSizeOfASharedLock: what holders and places in line take of the document. docs/stores.md has the figures.
+func TestSizeOfASharedLock(t *testing.T) {
+	clock := suite.NewClock()
+	store, server := onClock(t, firestoretest.Pessimistic, clock.Now)
+	c := client(t, server)
+	held, all, holder, place := suite.SharedLock(t, lock.New(store, nil), func() int { return lockBytes(t, c) })
+	if held > 11622 || all > 19827 || holder > 115 || place > 83 {
+		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
 	}
 }

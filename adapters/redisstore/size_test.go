@@ -44,3 +44,30 @@ func TestSizeOfALock(t *testing.T) {
 		}
 	})
 }
+
+// TestSizeOfASharedLock: what holders and places in line take of the key and the hash. docs/stores.md has the figures.
+func TestSizeOfASharedLock(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		clock := suite.NewClock()
+		c := client(t, server)
+		locks := lock.New(open(t, server, &redisstore.Options{Now: clock.Now, Prefix: "leasehold"}), nil)
+		held, all, holder, place := suite.SharedLock(t, locks, func() int {
+			keys, err := c.Keys(t.Context(), "*:doc:"+lock.Kind+"/*").Result()
+			if err != nil || len(keys) != 1 {
+				t.Fatal(keys, err)
+			}
+			fields, err := c.HGetAll(t.Context(), keys[0]).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := len(keys[0])
+			for f, v := range fields {
+				n += len(f) + len(v)
+			}
+			return n
+		})
+		if held > 11657 || all > 19863 || holder > 116 || place > 83 {
+			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package sqlitestore_test
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 
@@ -16,14 +17,30 @@ func TestSizeOfALock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	locks := lock.New(open(t, path, &sqlitestore.Options{Now: clock.Now}), nil)
 	c := dial(t, path)
-	plain, forced := suite.UsedLock(t, locks, clock.Advance, func() (n int) {
-		row := c.QueryRowContext(t.Context(), "SELECT octet_length(kind) + octet_length(tenant) + octet_length(id) + octet_length(doc) + 8 FROM docs WHERE kind = ?", lock.Kind)
-		if err := row.Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	})
+	plain, forced := suite.UsedLock(t, locks, clock.Advance, func() int { return rowBytes(t, c) })
 	if plain > 1063 || forced > 1155 {
 		t.Errorf("%d bytes, %d after force-releases: correct docs/stores.md", plain, forced)
 	}
+}
+
+// TestSizeOfASharedLock: what holders and places in line take of the row. docs/stores.md has the figures.
+func TestSizeOfASharedLock(t *testing.T) {
+	clock := suite.NewClock()
+	path := filepath.Join(t.TempDir(), "leasehold.db")
+	locks := lock.New(open(t, path, &sqlitestore.Options{Now: clock.Now}), nil)
+	c := dial(t, path)
+	held, all, holder, place := suite.SharedLock(t, locks, func() int { return rowBytes(t, c) })
+	if held > 16269 || all > 27227 || holder > 162 || place > 110 {
+		t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
+	}
+}
+
+// rowBytes is the size of the row of the one lock.
+func rowBytes(t *testing.T, c *sql.Conn) (n int) {
+	t.Helper()
+	row := c.QueryRowContext(t.Context(), "SELECT octet_length(kind) + octet_length(tenant) + octet_length(id) + octet_length(doc) + 8 FROM docs WHERE kind = ?", lock.Kind)
+	if err := row.Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

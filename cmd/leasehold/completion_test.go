@@ -34,6 +34,7 @@ func TestComplete(t *testing.T) {
 		"man --di":                   "--dir",
 		"completion ":                "bash fish zsh",
 		"completion z":               "zsh",
+		"lock run --al":              "--also",
 		"serve --store ":             "dynamodb firestore memory redis sqlite",
 		"serve --store me":           "memory",
 		"serve --store=me":           "--store=memory",

@@ -47,13 +47,11 @@ Step by step, in a script:
   …work, passing $token on to whatever can compare it…
   leasehold lock release deploy-prod --owner ci-42 --token "$token"
 
-How many may hold a lock, and who waits, is said by each who asks for it:
+One at a time holds a lock. Readers and a writer, three at a time, ten a minute, a line of those who wait, the latest that takes over, several locks at once: flags of "lock run", whose help shows each.
 
-  leasehold lock run import --permits 3 --wait 1h -- ./import.sh                   three at a time
-  leasehold lock run config --shared -- ./read.sh                                  many readers, or one writer that does not say --shared
-  leasehold lock run mail --rate 10/min --wait 1h -- ./send.sh                     ten a minute
-  leasehold lock run deploy --fair --max-waiting 1 --wait 1h --skip -- ./deploy.sh one runs, one waits, others are skipped
-  leasehold lock run preview --replace -- ./preview.sh                             the latest runs, and ends the one before
+Who holds a lock and who waits for it, with their places, and how the last leases ended:
+
+  leasehold lock get deploy-prod
 
 Exit codes: 0 done, 3 the lock is held, or too many wait for it, 4 the lease is lost, expired or released: stop the work, 5 no such lock, 130 interrupted; those of "lock run" are in its help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
@@ -63,11 +61,24 @@ type owner struct {
 	Owner string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
 }
 
-// id is the owner_id to send. A server in development mode needs one; a token says it by itself.
+// id is the owner_id to send. A server in development mode needs one; a token says it by itself. The default is the same for all commands of a user on a
+// machine, so that one can release what another acquired.
 func (o owner) id(c remote) string {
 	if o.Owner != "" || c.authenticated() {
 		return o.Owner
 	}
+	return userAtHost()
+}
+
+// ofProcess is the owner_id of a command that releases what it acquired: the default tells those of one user on a machine apart.
+func (o owner) ofProcess(c remote) string {
+	if o.Owner != "" || c.authenticated() {
+		return o.Owner
+	}
+	return userAtHost() + ":" + strconv.Itoa(os.Getpid())
+}
+
+func userAtHost() string {
 	name, host := "someone", "somewhere"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
@@ -160,8 +171,8 @@ func acquire(
 		case left <= 0:
 			abandon(ctx, server, tenant, key, r, err)
 			return lease, err
-		case closed && e.Owner != said:
-			said = e.Owner
+		case closed && waitsFor(e) != said:
+			said = waitsFor(e)
 			fmt.Fprintf(progress, "%s; waiting for up to %v\n", heldBy(key, tenant, e), left.Round(time.Second))
 		}
 		pause := time.Duration(0)
@@ -181,15 +192,29 @@ func acquire(
 	}
 }
 
-// heldBy says who has a lock, or why else it cannot be had.
+// waitsFor is what a command waits for: when that changes, it says so again. Neither renewals of the holder nor grants of a rate to others change it.
+func waitsFor(e *contracts.Error) string {
+	if e.ExpiresAt.IsZero() {
+		return fmt.Sprint(e.Code, e.Position)
+	}
+	return fmt.Sprint(e.Code, e.Position, e.LockKey, e.Owner)
+}
+
+// heldBy says who has a lock, or why else it cannot be had, and which place the command has in its line.
 func heldBy(key, tenant string, e *contracts.Error) string {
+	key, place := cmp.Or(e.LockKey, key), ""
+	if e.Position > 0 {
+		place = fmt.Sprintf(", place %d in line", e.Position)
+	}
 	switch {
 	case e.Code != contracts.CodeLockHeld:
 		return e.Error()
-	case e.Owner == "":
-		return fmt.Sprintf("%s of tenant %s is held", key, tenant)
+	case e.Owner == "" && e.Detail == "":
+		return fmt.Sprintf("%s of tenant %s is held%s", key, tenant, place)
+	case e.ExpiresAt.IsZero(): // a rate, or a line without a holder
+		return fmt.Sprintf("%s of tenant %s: %s%s", key, tenant, cmp.Or(e.Detail, e.Title), place)
 	default:
-		return fmt.Sprintf("%s of tenant %s is held by %s until %s", key, tenant, printable(e.Owner), e.ExpiresAt.Format(contracts.TimeFormat))
+		return fmt.Sprintf("%s of tenant %s is held by %s until %s%s", key, tenant, printable(e.Owner), e.ExpiresAt.Format(contracts.TimeFormat), place)
 	}
 }
 

@@ -16,13 +16,13 @@ import (
 
 // lockMode is how many may hold a lock, and who waits.
 type lockMode struct {
-	Shared     bool          `xor:"mode" help:"Hold it with others who say the same, but not beside one who does not: readers and a writer."`
-	Permits    int64         `xor:"mode" placeholder:"N" help:"So many may hold it at a time, 1 to 100; all who ask for the lock must say the same."`
-	Rate       string        `xor:"mode" placeholder:"N/WINDOW" help:"So many in any window of time, such as 10/min, 5/s, 1000/h or 3/90s; all who ask for the lock must say the same. What is granted is not held: it has no lease, which would be renewed or released."`
-	Replace    bool          `xor:"mode" help:"Take it from its holder, if that one said --replace as well."`
-	Fair       bool          `help:"Wait in line: first come, first served. With --shared, --permits and --rate it is always so."`
-	MaxWaiting int64         `placeholder:"N" help:"How many may wait in line, 1 to 100, with this one: if there are as many already, it does not wait. With --wait, and with a line."`
-	LockDelay  time.Duration `placeholder:"DURATION" help:"How long the lock stays closed if this lease expires or is ended by force; whole seconds, at most 1h."`
+	Shared     bool          `xor:"mode" help:"Be a reader: any number hold the lock together. Who asks without --shared is a writer, and holds it alone."`
+	Permits    int64         `xor:"mode" placeholder:"N" help:"Up to N hold the lock at a time, 1 to 100. All who ask for it must give the same N."`
+	Rate       string        `xor:"mode" placeholder:"N/WINDOW" help:"Up to N grants in any window of time, such as 10/min, 5/s, 1000/h or 3/90s. All who ask for the lock must give the same. A grant is used up at once: it is not renewed, released or lost."`
+	Replace    bool          `xor:"mode" help:"Take the lock from its holder, if that one gave --replace too."`
+	Fair       bool          `help:"Wait in line: first come, first served. --shared, --permits and --rate always do."`
+	MaxWaiting int64         `placeholder:"N" help:"How many may wait in line, 1 to 100, this one included. If as many wait already, it does not wait. Needs --wait, and --fair, --shared, --permits or --rate."`
+	LockDelay  time.Duration `placeholder:"DURATION" help:"How long no one gets the lock after this lease expired or was ended by force; whole seconds, at most 1h. A release opens it at once."`
 }
 
 // units are how windows of a rate are called.
@@ -105,7 +105,7 @@ func modeOf(l contracts.Lock) string {
 	case contracts.LockModePermits:
 		return fmt.Sprintf("permits=%d", l.Limit)
 	case contracts.LockModeRate:
-		return fmt.Sprintf("rate=%d/%v", l.Limit, time.Duration(l.WindowSeconds)*time.Second)
+		return fmt.Sprintf("rate=%d/%s", l.Limit, lock.Window(l.WindowSeconds))
 	default:
 		return string(cmp.Or(l.Mode, contracts.LockModeExclusive))
 	}
@@ -164,7 +164,14 @@ func details(l contracts.Lock, now time.Time, text func(string) string) string {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s", text(p.OwnerID), p.FencingToken, p.AcquiredAt, p.EndedAt, how)
 	})
-	if l.FreeAt != "" {
+	if f := l.ForceRelease; f != nil {
+		fmt.Fprintf(&b, "\nended by %s at %s: %s\n", text(f.By), f.At, quoted(f.Reason))
+	}
+	switch {
+	case l.FreeAt == "":
+	case l.Mode == contracts.LockModeRate:
+		fmt.Fprintf(&b, "\nused up: the next grant is possible at %s\n", l.FreeAt)
+	default:
 		fmt.Fprintf(&b, "\nclosed until %s, after a lease that was lost\n", l.FreeAt)
 	}
 	if l.Refused != nil {

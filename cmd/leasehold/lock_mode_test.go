@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +78,63 @@ func TestModesThatCannotWork(t *testing.T) {
 	}
 }
 
+// TestSeveralKeysThatCannotWork: --also with what one lock only can have, or with keys that none can have, is an error before anything is sent.
+func TestSeveralKeysThatCannotWork(t *testing.T) {
+	for args, want := range map[string]string{
+		"k --also l --shared":                      "--also: several locks have one holder each and no line",
+		"k --also l --permits 2":                   "--also: several locks have one holder each and no line",
+		"k --also l --rate 1/s":                    "--also: several locks have one holder each and no line",
+		"k --also l --replace":                     "--also: several locks have one holder each and no line",
+		"k --also l --fair":                        "--also: several locks have one holder each and no line",
+		"k --also l --lock-delay 1s":               "--also: several locks have one holder each and no line",
+		"k --also k":                               "--also k: the lock is named twice",
+		"k --also l --also l":                      "--also l: the lock is named twice",
+		"--key k --also k":                         "--also k: the lock is named twice",
+		"k --also " + strings.Repeat("l", 257):     "has 257 bytes, 256 at most",
+		"k" + strings.Repeat(" --also=x", 20):      "--also x: the lock is named twice",
+		"k" + further(20):                          "--also: 21 locks with the first: at most 20",
+		"--also l":                                 "the command is missing", // what follows the dashes is taken for the lock, as without --also
+		"k --also= ":                               "--also: the lock is missing",
+		"k --also l --ttl 0s":                      "--ttl 0s: must be whole seconds",
+		"k" + further(19) + " --metadata a=\x01":   "control character",
+		"k --also l --wait 1m --max-waiting 1":     "add --fair",
+		"k --also l --wait 1m --fair --skip":       "leave out --shared, --permits, --rate, --replace, --fair, --max-waiting and --lock-delay",
+		"k --also l --grace 15s":                   "--grace 15s: must be less than half",
+		"k --also l --permits 2 --wait 1m --skip ": "leave out",
+	} {
+		var out, errs strings.Builder
+		line := append(append([]string{"--server", "http://127.0.0.1:1", "lock", "run"}, strings.Fields(args)...), "--", "true")
+		if code := run(t.Context(), line, &out, &errs); code != exitTrouble || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: %d, %s", args, code, &errs)
+		}
+	}
+}
+
+// further are so many keys more, one of them with a comma, which separates nothing.
+func further(n int) string {
+	var flags strings.Builder
+	for i := range n {
+		fmt.Fprintf(&flags, " --also=a,%d", i)
+	}
+	return flags.String()
+}
+
+// TestOwners: the default owner is the same for all steps of a script, and tells commands that hold locks by themselves apart.
+func TestOwners(t *testing.T) {
+	own := owner{}.id(remote{})
+	if again := (owner{}).id(remote{}); own != again || !strings.Contains(own, "@") {
+		t.Errorf("%s, then %s", own, again)
+	}
+	if got, want := (owner{}).ofProcess(remote{}), fmt.Sprintf("%s:%d", own, os.Getpid()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, o := range []string{owner{"ci-42"}.id(remote{}), owner{"ci-42"}.ofProcess(remote{})} {
+		if o != "ci-42" {
+			t.Errorf("got %s", o)
+		}
+	}
+}
+
 // TestLockDetails: a lock with several holders or a line shows them, and what was before; what others chose does not reach the terminal as it is.
 func TestLockDetails(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 2, 3, 0, time.UTC)
@@ -91,7 +150,8 @@ func TestLockDetails(t *testing.T) {
 			{OwnerID: "dan", FencingToken: 7, AcquiredAt: "A", EndedAt: "Z", Ended: contracts.EndedForced, EndedBy: "root"},
 			{OwnerID: "eve", FencingToken: 6, AcquiredAt: "A0", EndedAt: "Z0", Ended: contracts.EndedReleased},
 		},
-		Refused: &contracts.LockRefusal{OwnerID: "fay", At: "R"},
+		Refused:      &contracts.LockRefusal{OwnerID: "fay", At: "R"},
+		ForceRelease: &contracts.ForcedRelease{By: "root", Reason: "it does not respond", At: "Z"},
 	}
 	got := table([]contracts.Lock{pool}, now, false) + details(pool, now, printable)
 	var lines []string
@@ -104,18 +164,23 @@ func TestLockDetails(t *testing.T) {
 		"", "HOLDER MODE PERMIT AGE UNTIL METADATA", `"a\x1b[2Jnn" permits 1 2m3s E1 a=b`, "bob permits 2 3s E2",
 		"", "WAITING PLACE MODE SINCE UNTIL", "cy 1 permits S U",
 		"", "BEFORE TOKEN ACQUIRED ENDED HOW", "dan 7 A Z forced by root", "eve 6 A0 Z0 released",
+		"", `ended by root at Z: "it does not respond"`,
 		"", "closed until F, after a lease that was lost",
 		"", "refused last: fay, at R",
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got:\n%s", got)
 	}
+	used := contracts.Lock{LockKey: "mail", State: contracts.StateActive, Mode: contracts.LockModeRate, Limit: 2, WindowSeconds: 60, FreeAt: "F"}
+	if d := details(used, now, printable); d != "\nused up: the next grant is possible at F\n" {
+		t.Errorf("of a rate: %q", d)
+	}
 	plain := contracts.Lock{TenantID: "acme", LockKey: "a", State: contracts.StateActive, OwnerID: "ann"}
 	if d := details(plain, now, printable); d != "" {
 		t.Errorf("of a plain lock: %q", d)
 	}
 	for want, l := range map[string]contracts.Lock{
-		"exclusive": {}, "shared": {Mode: contracts.LockModeShared}, "rate=10/1m0s": {Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60},
+		"exclusive": {}, "shared": {Mode: contracts.LockModeShared}, "rate=10/1m": {Mode: contracts.LockModeRate, Limit: 10, WindowSeconds: 60},
 	} {
 		if m := modeOf(l); m != want {
 			t.Errorf("mode %q, want %q", m, want)

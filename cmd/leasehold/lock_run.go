@@ -26,12 +26,13 @@ type lockRunCmd struct {
 	Command []string `arg:"" optional:"" help:"The command and its arguments, after \"--\"."`
 
 	Named    string            `name:"key" placeholder:"KEY" help:"The lock, instead of the argument."`
+	Also     []string          `placeholder:"KEY" sep:"none" help:"Another lock to hold as well; may be given several times. All of them are acquired in one step, or none. Up to 20 with the first, with one holder each."`
 	Wait     time.Duration     `help:"How long to wait for a lock that is held (default: not at all)."`
 	Skip     bool              `help:"A lock that cannot be had is no error: nothing is run, and the exit code is 0."`
 	Quiet    bool              `short:"q" help:"Say nothing but errors: not that the command waits, skips, or has trouble with renewals."`
 	Grace    time.Duration     `placeholder:"DURATION" help:"How long before the lease ends the command is asked to end if the lease is not renewed; less than half of --ttl. The default is a quarter of it, at most 10s."`
 	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
-	Owner    string            `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default the host's name and random characters."`
+	Owner    string            `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host:process. With authentication: a suffix to the token's subject, by default the host's name and random characters."`
 	ttl
 	lockMode
 
@@ -55,16 +56,20 @@ func (lockRunCmd) Help() string {
 
 The second line is one of a crontab, for a job that several machines have: where the lock is held, nothing runs. A job that is over before another machine begins runs there again: see "leasehold once --every". The third needs no server: every process that wants the lock opens the same store, here a file on one machine.
 
-A lock has one holder, unless all who ask for it say otherwise: --shared for readers beside a writer, --permits 3 for three at a time, --rate 10/min for ten in any minute. Those wait in line, and --fair does so for one holder; --max-waiting bounds the line:
+One command at a time holds a lock. Flags change that; all who ask for the same lock must give the same ones:
 
-  leasehold lock run import --permits 3 --wait 1h -- ./import.sh
-  leasehold lock run mail --rate 10/min --wait 1h -- ./send.sh
-  leasehold lock run deploy --fair --max-waiting 1 --wait 1h --skip -- ./deploy.sh
-  leasehold lock run preview --replace -- ./preview.sh
+  leasehold lock run config --shared --wait 1m -- ./read.sh                         any number of readers
+  leasehold lock run config --wait 1m -- ./write.sh                                 the writer, alone
+  leasehold lock run import --permits 3 --wait 1h -- ./import.sh                    three at a time
+  leasehold lock run mail --rate 10/min --wait 1h -- ./send.sh                      ten in any minute
+  leasehold lock run deploy --fair --wait 1h -- ./deploy.sh                         one at a time, in their order
+  leasehold lock run site --fair --max-waiting 1 --wait 1h --skip -- ./build.sh     one runs, one waits, others are skipped
+  leasehold lock run preview --replace -- ./preview.sh                              the latest takes over
+  leasehold lock run account-17 --also account-4 --wait 1m -- ./transfer.sh         two locks, both or none
 
-In the third line one runs, one waits and others are skipped. In the fourth the latest runs: the one before learns of it when it renews its lease, within a third of --ttl, and its command is killed; until then both run, and the token protects. With --rate the command runs once that is granted, for as long as it likes: there is no lease to renew or to lose.
+With --shared, --permits and --rate those who wait do it in line, as with --fair: first come, first served. With --replace the holder before learns of its loss when it renews its lease, within a third of --ttl, and its command is killed; until then both run, and only the token tells them apart. With --rate the command begins when that is granted, and runs for as long as it likes: there is no lease to renew or to lose. With --also the command is ended when any of the locks is lost; there is no line, so that others who want only one of them can be first.
 
-The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. With --permits it also finds LEASEHOLD_PERMIT, a number from 1 that no other holder has at the time; the tokens of one permit only ever increase. Standard input and outputs are the command's; a terminal is not passed on as its input.
+The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. With --permits it also finds LEASEHOLD_PERMIT, a number from 1 that no other holder has at the time; the tokens of one permit only ever increase. With --also it finds LEASEHOLD_KEY_2 and LEASEHOLD_FENCING_TOKEN_2 for the first of them, _3 for the next and so on. Standard input and outputs are the command's; a terminal is not passed on as its input.
 
 The command has a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to it, and the lock stays held until the command has ended. What it leaves behind then is killed, for the lock is released.
 
@@ -76,8 +81,8 @@ Exit codes, as those of env and timeout:
     1 to 255 the command's own
     118      the server or the store could not be reached, or failed; nothing was run
     119      the lock was held until --wait was over; nothing was run
-    120      the lock is held, or too many wait for it; nothing was run
-    121      the lock was lost, and the command was ended
+    120      the lock, or one of several, is held, or too many wait for it; nothing was run
+    121      the lock, or one of several, was lost, and the command was ended
     125      another error of Leasehold, such as wrong usage; nothing was run
     126      the command cannot be run
     127      the command was not found
@@ -101,7 +106,7 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 		return trouble(err)
 	}
 	defer done()
-	o := &locks.Options{Owner: owner{c.Owner}.id(l.remote), TTL: c.TTL}
+	o := &locks.Options{Owner: owner{c.Owner}.ofProcess(l.remote), TTL: c.TTL}
 	if !c.Quiet && !l.JSON { // with --json, standard error has JSON only
 		o.Observe = (&lockNews{cmd: c, lock: l, s: s}).tell
 	}
@@ -120,11 +125,13 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	r := &relay{abort: abort}
 	r.listen(ctx)
 	defer r.stop()
-	held, token, err := c.acquire(waiting, holder)
+	held, variables, err := c.acquire(waiting, holder)
 	if err != nil {
 		return c.notAcquired(err, r, l, s)
 	}
-	p, err := r.start(func() (*program, error) { return begin(path, c.Command, c.variables(held, token), s) })
+	p, err := r.start(func() (*program, error) {
+		return begin(path, c.Command, settings.WithoutLock(os.Environ()), variables, s)
+	})
 	if err != nil {
 		_ = c.release(ctx, held) // otherwise it expires
 		return err
@@ -134,33 +141,56 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, s *streams) error {
 	return c.outcome(p, lost, c.release(ctx, held), l, s)
 }
 
-// acquire waits for the lock, which is nil with a rate: what that grants has only a token.
-func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (held *locks.Lock, token int64, err error) {
+// held is what the command holds while it runs: a lock, or several.
+type held interface {
+	Context() context.Context
+	Left() time.Duration
+	Unlock(ctx context.Context) error
+}
+
+// acquire waits for the lock, or for all of them, and returns the variables that the command finds in its environment. With a rate nothing is held: what
+// that grants has only a token.
+func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held, variables []string, err error) {
 	rate, err := c.rate()
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if rate.Limit > 0 {
-		token, err = holder.Take(ctx, c.Key, rate, &locks.TakeOptions{
+		token, err := holder.Take(ctx, c.Key, rate, &locks.TakeOptions{
 			Wait: c.Wait, NoWait: c.Wait == 0, MaxWaiting: int(c.MaxWaiting), Metadata: c.Metadata,
 		})
-		return nil, token, err
+		return nil, named("", c.Key, token), err
 	}
 	o := c.options()
 	o.Wait, o.NoWait, o.Margin, o.Metadata = c.Wait, c.Wait == 0, max(c.Grace, c.last()), c.Metadata
-	if held, err = holder.Lock(ctx, c.Key, &o); err != nil {
-		return nil, 0, err
+	if len(c.Also) > 0 {
+		all, err := holder.LockAll(ctx, c.keys(), &o)
+		if err != nil {
+			return nil, nil, err
+		}
+		variables = named("", c.Key, all.Token(c.Key))
+		for i, key := range c.Also {
+			variables = append(variables, named("_"+strconv.Itoa(i+2), key, all.Token(key))...)
+		}
+		return all, variables, nil
 	}
-	return held, held.Token(), nil
+	l, err := holder.Lock(ctx, c.Key, &o)
+	if err != nil {
+		return nil, nil, err
+	}
+	variables = named("", c.Key, l.Token())
+	if l.Permit() > 0 {
+		variables = append(variables, "LEASEHOLD_PERMIT="+strconv.Itoa(l.Permit()))
+	}
+	return l, variables, nil
 }
 
-// variables are those that the command finds in its environment.
-func (c *lockRunCmd) variables(held *locks.Lock, token int64) []string {
-	all := []string{"LEASEHOLD_KEY=" + c.Key, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(token, 10)}
-	if held != nil && held.Permit() > 0 {
-		all = append(all, "LEASEHOLD_PERMIT="+strconv.Itoa(held.Permit()))
-	}
-	return all
+// keys are those of all locks.
+func (c *lockRunCmd) keys() []string { return append([]string{c.Key}, c.Also...) }
+
+// named are the variables of one lock. The suffix tells those of several apart.
+func named(suffix, key string, token int64) []string {
+	return []string{"LEASEHOLD_KEY" + suffix + "=" + key, "LEASEHOLD_FENCING_TOKEN" + suffix + "=" + strconv.FormatInt(token, 10)}
 }
 
 // prepare checks the arguments, and finds the command.
@@ -190,8 +220,37 @@ func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
 	if err := c.into(&contracts.AcquireRequest{Metadata: c.Metadata}, c.ttl, c.Wait > 0, tenant, c.Key); err != nil {
 		return "", err
 	}
+	if err := c.checkSeveral(tenant); err != nil {
+		return "", err
+	}
 	c.Grace = cmp.Or(c.Grace, min(c.TTL/4, 10*time.Second))
 	return find(c.Command[0])
+}
+
+// checkSeveral checks what is asked for together with --also.
+func (c *lockRunCmd) checkSeveral(tenant string) error {
+	if len(c.Also) == 0 {
+		return nil
+	}
+	if m := c.lockMode; m != (lockMode{}) {
+		return usage("--also: several locks have one holder each and no line, so leave out --shared, --permits, --rate, --replace, --fair, --max-waiting and --lock-delay")
+	}
+	for i, key := range c.keys() {
+		if key == "" {
+			return usage("--also: the lock is missing")
+		}
+		if slices.Contains(c.keys()[:i], key) {
+			return usage("--also %s: the lock is named twice", key)
+		}
+	}
+	if n := len(c.keys()); n > lock.MaxSetKeys {
+		return usage("--also: %d locks with the first: at most %d", n, lock.MaxSetKeys)
+	}
+	r := lock.AcquireSet{Tenant: tenant, Keys: c.keys(), Owner: "x", RequestID: "x", TTLSeconds: int64(c.TTL / time.Second), Metadata: c.Metadata}
+	if err := r.Validate(); err != nil {
+		return usage("--also: %w", err)
+	}
+	return nil
 }
 
 // last is how long before the end of the lease the command is killed.
@@ -255,7 +314,7 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 }
 
 // watch waits until the command has ended, and ends it if the lock is lost before. The error is the reason. held is nil if there is none to lose.
-func (c *lockRunCmd) watch(p *program, held *locks.Lock) error {
+func (c *lockRunCmd) watch(p *program, held held) error {
 	if held == nil {
 		<-p.ended
 		return nil
@@ -274,7 +333,7 @@ func (c *lockRunCmd) watch(p *program, held *locks.Lock) error {
 }
 
 // release releases the lock. The error says that it may still be held, or was lost before.
-func (c *lockRunCmd) release(ctx context.Context, held *locks.Lock) error {
+func (c *lockRunCmd) release(ctx context.Context, held held) error {
 	if held == nil {
 		return nil
 	}
@@ -392,8 +451,9 @@ type lockNews struct {
 	cmd     *lockRunCmd
 	lock    *lockCmd
 	s       *streams
-	holder  string // for whom it waits
-	trouble bool   // requests fail
+	since   time.Time // when it began to wait
+	said    string    // what it waits for, as it said last
+	trouble bool      // requests fail
 }
 
 // closed are the codes of a lock that can be had later.
@@ -403,15 +463,17 @@ var closed = []contracts.Code{contracts.CodeLockHeld, contracts.CodeLockDelayed,
 func (n *lockNews) tell(e locks.Event) {
 	refused, ok := errors.AsType[*contracts.Error](e.Err)
 	switch {
-	case e.What == locks.Waiting && ok && refused.Code == contracts.CodeLockHeld && n.cmd.Rate != "":
-		if n.holder != n.cmd.Rate {
-			n.holder = n.cmd.Rate
-			fmt.Fprintf(n.s.err, "leasehold: %s of tenant %s has had its %s; waiting for up to %v\n", e.Key, n.lock.Tenant, n.cmd.Rate, n.cmd.Wait)
-		}
 	case e.What == locks.Waiting && ok && slices.Contains(closed, refused.Code):
-		if who := refused.Owner + string(refused.Code); who != n.holder {
-			n.holder = who
-			fmt.Fprintf(n.s.err, "leasehold: %s; waiting for up to %v\n", heldBy(e.Key, n.lock.Tenant, refused), n.cmd.Wait)
+		if n.since.IsZero() {
+			n.since = e.At
+		}
+		if s := waitsFor(refused); s != n.said {
+			n.said = s
+			left := max(0, n.cmd.Wait-e.At.Sub(n.since)).Round(time.Second)
+			if n.cmd.Wait < time.Second {
+				left = n.cmd.Wait
+			}
+			fmt.Fprintf(n.s.err, "leasehold: %s; waiting for up to %v\n", heldBy(e.Key, n.lock.Tenant, refused), left)
 		}
 	case e.What == locks.Waiting, e.What == locks.RenewalFailed:
 		if !n.trouble {

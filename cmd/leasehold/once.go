@@ -160,7 +160,11 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate *client.
 	if c.Every > 0 {
 		next = "the next window begins at " + windowTime(begin.UTC().Truncate(c.Every).Add(c.Every))
 	}
-	fmt.Fprintf(s.err, "leasehold: %s is finished already%s, and nothing was run; %s\n", c.Analysis, since, next)
+	result := ""
+	if a.Result != "" {
+		result = ", with the result " + printable(a.Result)
+	}
+	fmt.Fprintf(s.err, "leasehold: %s is finished already%s%s, and nothing was run; %s\n", c.Analysis, since, result, next)
 	return nil
 }
 
@@ -208,7 +212,7 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	if err := once.Check(ctx); err != nil {
 		return "", err
 	}
-	p, err := begin(path, c.Command, []string{
+	p, err := begin(path, c.Command, os.Environ(), []string{
 		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT=" + result,
 	}, s)
 	if err != nil {

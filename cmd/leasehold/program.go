@@ -41,14 +41,14 @@ func notStarted(err error) error {
 
 // begin starts a command that [find] found, with variables beside those of this process, but for Leasehold's secrets. The error is that of
 // a command that did not begin.
-func begin(path string, command, variables []string, s *streams) (*program, error) {
+func begin(path string, command, environ, variables []string, s *streams) (*program, error) {
 	c := exec.Command(path, command[1:]...) //nolint:gosec,noctx // what the user asked to run; it is ended as a group
 	c.Args[0] = command[0]
 	c.Stdout, c.Stderr = s.out, s.err
 	if in, err := os.Stdin.Stat(); err == nil && in.Mode()&os.ModeCharDevice == 0 {
 		c.Stdin = os.Stdin // a terminal belongs to this process's group: reading from it would stop the command
 	}
-	c.Env = append(settings.WithoutSecrets(os.Environ()), variables...)
+	c.Env = append(settings.WithoutSecrets(environ), variables...)
 	inGroup(c)
 	p := &program{name: command[0], send: func(s os.Signal) { pass(c, s) }, ended: make(chan struct{})}
 	started := make(chan error)

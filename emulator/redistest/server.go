@@ -22,7 +22,7 @@ import (
 )
 
 // startTimeout is how long a server may take to start.
-const startTimeout = 20 * time.Second
+const startTimeout = 2 * time.Minute
 
 // Server is a Redis server behind a proxy.
 type Server struct {

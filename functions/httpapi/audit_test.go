@@ -177,7 +177,7 @@ func TestRejectionsAreLogged(t *testing.T) {
 			}
 			d.handler = httpapi.New(store, c.identity, &httpapi.Options{
 				Log: slog.New(slog.NewJSONHandler(io.MultiWriter(d.log, distinct{t}), nil)), Limits: c.limits, Now: d.clock.Now,
-				MachineIDs: machineid.NewDefault(d.store, &machineid.Options{}), Timeout: time.Second,
+				MachineIDs: machineid.NewDefault(d.store, &machineid.Options{}), Timeout: time.Minute,
 			})
 			for range c.before {
 				d.send(c.method, path, c.body)

@@ -49,7 +49,7 @@ func noteOf(r *http.Request) *note {
 	return &note{}
 }
 
-// withLog writes one line for each request: faults of the server as errors, everything else as information. That of a rejected
+// withLog writes one line for each request: faults of the server as errors, everything else as information, also that a caller hung up. That of a rejected
 // request says who sent it, and why it was rejected if that is not plain from the code. The path names tenant and key, which are
 // not secret; query, headers and bodies are left out.
 func (f *frame) withLog(next http.Handler) http.Handler {
@@ -61,9 +61,11 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 
 		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
 		level := slog.LevelInfo
-		if n.code == contracts.CodeOverloaded {
+		switch {
+		case n.code == contracts.CodeOverloaded:
 			level = slog.LevelWarn // nothing is broken, but callers are sent away
-		} else if s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented { // 501 is a setting, no fault
+		case errors.Is(n.err, context.Canceled) && errors.Is(r.Context().Err(), context.Canceled): // the caller hung up
+		case s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented: // 501 is a setting, no fault
 			level = slog.LevelError
 		}
 		if !f.log.Enabled(r.Context(), level) {

@@ -256,7 +256,8 @@ func TestRate(t *testing.T) {
 	d.acquire("k", "ann", "r1", r).says(t, 200, `{"mode":"rate","ttl_seconds":60,"remaining_ms":60000,"state":"ACTIVE","permit":null}`)
 	d.clock.Advance(20 * time.Second)
 	d.acquire("k", "bob", "r2", r).says(t, 200, `{"mode":"rate","fencing_token":1767225600000002}`)
-	d.acquire("k", "ann", "r3", r).says(t, 409, `{"code":"LOCK_HELD","retry_after_ms":40000,"position":null}`)
+	d.acquire("k", "ann", "r3", r).says(t, 409, `{"code":"LOCK_HELD","retry_after_ms":40000,"position":null,"owner_id":"bob","expires_at":null,
+		"detail":"the rate of 2 in 1m is used up; the next grant is possible at 2026-01-01T00:01:00.000Z"}`)
 	d.acquire("k", "ann", "r1", r).says(t, 200, `{"fencing_token":1767225600000001,"remaining_ms":40000,"replayed":true}`)
 	for _, other := range []request{rate(request{"limit": "3"}), rate(request{"limit": "2", "window_seconds": "61"}), {}, {"mode": `"shared"`}} {
 		d.acquire("k", "eve", "r4", other).says(t, 409, `{"code":"LOCK_MODE_DIFFERS","retryable":false}`)
@@ -264,7 +265,7 @@ func TestRate(t *testing.T) {
 	for _, command := range []string{"renew", "release"} {
 		d.ends(command, "bob", "1767225600000002").says(t, 409, `{"code":"LOCK_MODE_DIFFERS"}`)
 	}
-	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"mode":"rate","limit":2,"window_seconds":60,"ttl_seconds":60}`)
+	d.get("/v1/tenants/acme/locks/k").says(t, 200, `{"mode":"rate","limit":2,"window_seconds":60,"ttl_seconds":60,"free_at":"2026-01-01T00:01:00.000Z"}`)
 	d.clock.Advance(40*time.Second - time.Millisecond)
 	d.acquire("k", "ann", "r3", r).says(t, 409, `{"code":"LOCK_HELD","retry_after_ms":1}`)
 	d.clock.Advance(time.Millisecond)

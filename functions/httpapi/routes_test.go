@@ -41,7 +41,7 @@ func open(t *testing.T, identity httpapi.Identity) *api {
 // serve puts the handler on a store.
 func (d *api) serve(identity httpapi.Identity, s docstore.Store) {
 	d.handler = contracttest.Handler(d.t, httpapi.New(s, identity, &httpapi.Options{
-		Log: slog.New(slog.NewJSONHandler(io.MultiWriter(d.log, distinct{d.t}), nil)), Timeout: time.Second,
+		Log: slog.New(slog.NewJSONHandler(io.MultiWriter(d.log, distinct{d.t}), nil)), Timeout: time.Minute,
 	}))
 }
 

@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -119,7 +121,8 @@ func TestAcquireWaits(t *testing.T) {
 		}
 	})
 	bubble("the platform and the caller", func(t *testing.T) {
-		s := serve(t, 0, nil)
+		var log bytes.Buffer
+		s := serve(t, 0, &httpapi.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		s.call(t.Context(), path+"/acquire", acquire("ann", 0))
 		for deadline, want := range map[time.Duration]time.Duration{15 * time.Second: 5 * time.Second, 8 * time.Second: 0} {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -136,6 +139,9 @@ func TestAcquireWaits(t *testing.T) {
 		s.call(gone, path+"/acquire", acquire("bob", 20))
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("a caller that left was kept for %v", took)
+		}
+		if strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "context canceled") {
+			t.Errorf("a caller that left is no fault of the server, and this is its log:\n%s", &log)
 		}
 		synctest.Wait()
 		gets := s.gets.Load()

@@ -220,7 +220,20 @@ func checkNames(e Entry, env map[string]string) error {
 	return errors.Join(errs...)
 }
 
+// numbered matches the variables of the second to the last of several locks.
+var numbered = regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN)_)([2-9]|1[0-9]|20)$`)
+
+// WithoutLock is an environment without what "leasehold lock run" sets for its command, so that a command of an inner one does not take the permit, or
+// the further locks, of the outer one for its own.
+func WithoutLock(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" || numbered.MatchString(name)
+	})
+}
+
 func clientVariable(name string) (Variable, bool) {
+	name = numbered.ReplaceAllString(name, "${1}2")
 	i := slices.IndexFunc(ClientVariables, func(v Variable) bool { return v.Name == name })
 	if i < 0 {
 		return Variable{}, false

@@ -231,7 +231,12 @@ func TestLoad(t *testing.T) {
 // TestClientVariables: commands that call a server reject misspelt variables, as servers do.
 func TestClientVariables(t *testing.T) {
 	for env, says := range map[string]string{
-		"LEASEHOLD_TENANT=x LEASEHOLD_TABLE=y LEASEHOLD_SERVER= PATH=z LEASEHOLD_AUTH_TOKEN=t": "",
+		"LEASEHOLD_TENANT=x LEASEHOLD_TABLE=y LEASEHOLD_SERVER= PATH=z LEASEHOLD_AUTH_TOKEN=t":                            "",
+		"LEASEHOLD_KEY_2=a LEASEHOLD_KEY_9=b LEASEHOLD_KEY_10=c LEASEHOLD_FENCING_TOKEN_2=1 LEASEHOLD_FENCING_TOKEN_20=2": "",
+		"LEASEHOLD_KEY_1=a":           "LEASEHOLD_KEY_1 is not a setting",
+		"LEASEHOLD_KEY_02=a":          "LEASEHOLD_KEY_02 is not a setting",
+		"LEASEHOLD_KEY_21=a":          "LEASEHOLD_KEY_21 is not a setting",
+		"LEASEHOLD_PERMIT_2=1":        "LEASEHOLD_PERMIT_2 is not a setting",
 		"LEASEHOLD_TENNANT=x":         "LEASEHOLD_TENNANT is not a setting: did you mean LEASEHOLD_TENANT?",
 		"LEASEHOLD_EXTERNAL_ID_KEYS=": "did you mean LEASEHOLD_EXTERNAL_ID_KEY?",
 		"LEASEHOLD_COLOUR=red":        "no setting has a similar name",
@@ -239,6 +244,14 @@ func TestClientVariables(t *testing.T) {
 		if err := settings.CheckClient(strings.Fields(env)); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v, want %q", env, err, says)
 		}
+	}
+}
+
+// TestWithoutLock: a command under a lock finds nothing of the locks that an outer command holds.
+func TestWithoutLock(t *testing.T) {
+	environ := strings.Fields("A=1 LEASEHOLD_KEY=k LEASEHOLD_KEY_2=l LEASEHOLD_FENCING_TOKEN=1 LEASEHOLD_FENCING_TOKEN_20=2 LEASEHOLD_PERMIT=3 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x")
+	if got := settings.WithoutLock(environ); strings.Join(got, " ") != "A=1 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x" || len(environ) != 8 {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -456,6 +456,8 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_EXTERNAL_ID_SECRET_FILE", Help: "File with the secret of public IDs."},
 	{Name: "LEASEHOLD_KEY", Help: "Set by leasehold lock run for its command: the lock."},
 	{Name: "LEASEHOLD_FENCING_TOKEN", Help: "Set by leasehold lock run for its command: the fencing token. leasehold fence check takes it."},
+	{Name: "LEASEHOLD_KEY_2", Help: "Set by leasehold lock run --also for its command: the second lock; _3 to _20 instead of _2 are the others."},
+	{Name: "LEASEHOLD_FENCING_TOKEN_2", Help: "Set by leasehold lock run --also for its command: the fencing token of the second lock; _3 to _20 instead of _2 are those of the others."},
 	{Name: "LEASEHOLD_PERMIT", Help: "Set by leasehold lock run --permits for its command: which permit it has, from 1."},
 	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
 	{Name: "LEASEHOLD_TOKEN", Help: "Set by leasehold once for its command: the fencing token."},

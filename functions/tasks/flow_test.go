@@ -105,7 +105,7 @@ func (f *flow) enqueue(name string) {
 }
 
 // waitLimit bounds waits that should never be needed.
-const waitLimit = 20 * time.Second
+const waitLimit = 5 * time.Minute
 
 func (f *flow) idle() {
 	f.t.Helper()

@@ -194,19 +194,38 @@ func TestTargetTroubles(t *testing.T) {
 	}
 }
 
+// overdue is a context whose deadline has passed once the channel is closed.
+type overdue struct {
+	context.Context //nolint:containedctx // it is one
+
+	passed <-chan struct{}
+}
+
+// Done implements [context.Context].
+func (o overdue) Done() <-chan struct{} { return o.passed }
+
+// Err implements [context.Context].
+func (o overdue) Err() error {
+	select {
+	case <-o.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // TestTargetHangs: the connection is cut at the delivery's time limit, and the lock is released.
 func TestTargetHangs(t *testing.T) {
-	cut := make(chan struct{})
+	begun, cut := make(chan struct{}), make(chan struct{})
 	target := targetOf(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // a server sees the end of a connection once it has read the body
+		close(begun)
 		<-r.Context().Done()
 		close(cut)
 	}, nil)
 	b := newBench(t, target.Run)
 	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if a := b.Deliver(ctx, tasks.Message{Body: []byte(a1)}); a.Outcome != once.Stopped {
+	if a := b.Deliver(overdue{t.Context(), begun}, tasks.Message{Body: []byte(a1)}); a.Outcome != once.Stopped {
 		t.Errorf("%+v", a)
 	}
 	<-cut

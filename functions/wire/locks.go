@@ -21,6 +21,9 @@ func rejection(o lock.Outcome) *contracts.Error {
 	if o.Code == lock.Held {
 		e.Owner, e.ExpiresAt, e.RetryAfter, e.Position = o.Lease.Owner, o.Lease.ExpiresAt, o.RetryAfter, o.Position
 	}
+	if o.Lease.Mode == lock.Rate {
+		e.ExpiresAt = time.Time{} // no lease ends then: the detail says when the next grant is possible, and RetryAfter
+	}
 	switch o.Code {
 	case lock.Limit, lock.Delayed, lock.QueueFull:
 		e.RetryAfter = o.RetryAfter

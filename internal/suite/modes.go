@@ -13,15 +13,24 @@ import (
 // Modes proves that locks with several holders, a line and policies can be kept on a store, as [Locks] does for plain ones.
 func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	modesProof.of(t, newStore)
+	t.Run("a command between the two writes of another", func(t *testing.T) {
+		clock := NewClock()
+		if err := modesBetween(t.Context(), newStore(t, clock.Now), clock); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("fifty callers at once, three permits", func(t *testing.T) { somePermits(t, newStore) })
 	t.Run("first come first served", func(t *testing.T) { inOrder(t, newStore) })
 	t.Run("a hundred permits that expired together", func(t *testing.T) { manyExpired(t, newStore) })
 }
 
 // ModesChecksBite shows that the checks of [Modes] notice faults.
-func ModesChecksBite(t *testing.T) { modesProof.bites(t) }
+func ModesChecksBite(t *testing.T) {
+	modesProof.bites(t)
+	modesBetweenBites(t)
+}
 
-var modesProof = proof[ModesStep]{ModesProgram, RunModes, ModesHistory, ModesMutants, ModesProgramMutants}
+var modesProof = proof[ModesStep]{ModesProgram, RunModes, ModesHistory, ModesMutants, ModesProgramMutants, ModesHistoryMutants}
 
 // somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others learn that it is held.
 func somePermits(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {

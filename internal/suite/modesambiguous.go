@@ -97,7 +97,7 @@ var modesScenes = func() map[string]modesScene {
 
 func (s modesScene) play(t *testing.T, store *timed, faults Faults, clock *Clock, fate Fate) {
 	t.Helper()
-	r := &sceneRun{store: store, clock: clock, locks: []modesLock{{}}}
+	r := &sceneRun{tenant: "acme", store: store, clock: clock, locks: []modesLock{{}}}
 	for _, c := range s.before {
 		if err := r.send(t.Context(), c, false); err != nil {
 			t.Fatal(err)
@@ -133,6 +133,7 @@ func (s modesScene) play(t *testing.T, store *timed, faults Faults, clock *Clock
 
 // sceneRun is a scene that is being played.
 type sceneRun struct {
+	tenant string
 	store  docstore.Store
 	clock  *Clock
 	locks  []modesLock
@@ -142,7 +143,22 @@ type sceneRun struct {
 
 // send sends a command once. again permits that an earlier delivery was carried out, of which the oracle was not told.
 func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
-	id := lock.ID{Tenant: "acme", Key: c.key}
+	o, err := r.run(ctx, r.store, c)
+	if err != nil {
+		return err
+	}
+	next := r.explained(r.locks, c, o, again)
+	if len(next) == 0 {
+		r.failed = true
+		return r.unexplained(c, o)
+	}
+	r.locks = next
+	return nil
+}
+
+// run carries a command out on a store.
+func (r *sceneRun) run(ctx context.Context, store docstore.Store, c modesCommand) (lock.Outcome, error) {
+	id := lock.ID{Tenant: r.tenant, Key: c.key}
 	if c.do == "renew" || c.do == "release" {
 		c.token += r.first
 	}
@@ -152,24 +168,29 @@ func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
 	)
 	switch c.do {
 	case "acquire":
-		a := modesAcquire(id, c)
-		o, err = rule.Run(ctx, r.store, r.clock.Now, a)
+		o, err = rule.Run(ctx, store, r.clock.Now, modesAcquire(id, c))
 	case "renew":
-		o, err = rule.Run(ctx, r.store, r.clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl})
+		o, err = rule.Run(ctx, store, r.clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request, TTLSeconds: c.ttl})
 	case "release":
-		o, err = rule.Run(ctx, r.store, r.clock.Now, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
+		o, err = rule.Run(ctx, store, r.clock.Now, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
 	default:
-		o, err = rule.Run(ctx, r.store, r.clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request})
+		o, err = rule.Run(ctx, store, r.clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason, RequestID: c.request})
 	}
-	if err != nil {
-		return err
+	if r.first == 0 && o.Code == lock.OK {
+		r.first = o.Lease.Token
+	}
+	return o, err
+}
+
+// explained are the locks to which a command with an outcome may have led; none is a mistake.
+func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, again bool) (next []modesLock) {
+	if c.do == "renew" || c.do == "release" {
+		c.token += r.first
 	}
 	at, seen := momentOf(r.clock.Now()), modesSaw(c, o)
-	var next []modesLock
-	for _, l := range r.locks {
+	for _, l := range locks {
 		if l.token == 0 && seen.code == "OK" {
 			l.token = seen.token - 1
-			r.first = seen.token
 		}
 		results := l.step(c, at, at)
 		if again {
@@ -187,17 +208,17 @@ func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
 			}
 		}
 	}
-	if len(next) == 0 {
-		r.failed = true
-		return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, seen, o.Detail, modesWanted(r.locks, c, at), r.locks[0].describe())
-	}
-	r.locks = modesDistinct(next)
-	return nil
+	return modesDistinct(next)
+}
+
+func (r *sceneRun) unexplained(c modesCommand, o lock.Outcome) error {
+	at := momentOf(r.clock.Now())
+	return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, modesSaw(c, o), o.Detail, modesWanted(r.locks, c, at), r.locks[0].describe())
 }
 
 // look compares the lock with what the oracle says of it.
 func (r *sceneRun) look(ctx context.Context) error {
-	status, found, err := lock.New(r.store, nil).Get(ctx, lock.ID{Tenant: "acme", Key: "k"})
+	status, found, err := lock.New(r.store, nil).Get(ctx, lock.ID{Tenant: r.tenant, Key: "k"})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,26 +19,49 @@ var ModesMutants = map[string]func(docstore.Store) docstore.Store{
 	"a lease that ends early":   sharedWrites(func(w *docstore.Write) { later(w, -tick, "x") }),
 }
 
-// ModesHistoryMutants are faults that only concurrent callers meet.
+// ModesHistoryMutants are faults that only concurrent callers meet: something of the document that a second write rests on is not compared.
 var ModesHistoryMutants = map[string]func(docstore.Store) docstore.Store{
-	"the document found not compared": func(s docstore.Store) docstore.Store {
+	"the revision found not compared":    notCompared("SHARED", "rev"),
+	"the first grant found not compared": notCompared("RELEASED", "state", "token"),
+}
+
+// ModesBetweenMutants are those that histories meet too rarely: only a certain command between the two writes of another shows them.
+var ModesBetweenMutants = map[string]func(docstore.Store) docstore.Store{
+	"the plain lease found not compared, nor its renewals": notCompared("ACTIVE", "expires_at", "r1"),
+	"the state of the plain lease found not compared":      notCompared("ACTIVE", "state"),
+}
+
+// notCompared leaves fields out of what a second write compares with the document found, which had a state.
+func notCompared(state string, fields ...string) func(docstore.Store) docstore.Store {
+	return func(s docstore.Store) docstore.Store {
 		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
-			if isShared(w) {
-				w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
-					if eq, ok := c.(docstore.Eq); ok && eq.Field == "rev" {
-						return docstore.All{}
-					}
-					return c
-				})
+			all, ok := w.If.(docstore.All)
+			if !ok || !isShared(w) || !slices.Contains(all, docstore.Cond(docstore.Eq{Field: "state", Value: docstore.String(state)})) {
+				return w
 			}
+			w.If = rewrite(w.If, func(c docstore.Cond) docstore.Cond {
+				if eq, ok := c.(docstore.Eq); ok && slices.Contains(fields, eq.Field) {
+					return docstore.All{}
+				}
+				if has, ok := c.(docstore.Has); ok && slices.Contains(fields, has.Field) {
+					return docstore.Any{} // a field that the document did not have
+				}
+				return c
+			})
 			return w
 		}}
-	},
+	}
 }
 
 // ModesProgramMutants are faults that histories do not meet, because they need a certain time or a command that histories do not have.
 var ModesProgramMutants = map[string]func(docstore.Store) docstore.Store{
-	"the lock delay forgotten":      sharedWrites(func(w *docstore.Write) { drop(w, "y") }),
+	"the lock delay forgotten": func(s docstore.Store) docstore.Store {
+		return mutant{through{s}, func(_ context.Context, w docstore.Write) docstore.Write {
+			w.Set = maps.Clone(w.Set)
+			delete(w.Set, "lock_delay_seconds")
+			return w
+		}}
+	},
 	"the time not compared":         timeIgnored,
 	"a release not remembered":      sharedWrites(func(w *docstore.Write) { drop(w, "e") }),
 	"an acquire not remembered":     sharedWrites(func(w *docstore.Write) { drop(w, "a") }),
@@ -45,9 +69,10 @@ var ModesProgramMutants = map[string]func(docstore.Store) docstore.Store{
 	"the window a millisecond less": sharedWrites(func(w *docstore.Write) { later(w, -time.Millisecond, "g") }),
 }
 
-// isShared reports whether a write leaves a lock with several holders or a line.
+// isShared reports whether a write is one of a lock with several holders or a line: it leaves such a lock, or brings it back to plain form.
 func isShared(w docstore.Write) bool {
-	return w.Set["state"] == docstore.String("SHARED") || w.Add["rev"] != 0
+	_, revised := w.Set["rev"]
+	return revised || slices.Contains(w.Unset, "rev")
 }
 
 func sharedWrites(change func(*docstore.Write)) func(docstore.Store) docstore.Store {

@@ -183,6 +183,7 @@ func (l modesLock) id() string {
 			number(h.token)
 			text(h.by.owner)
 			text(h.by.request)
+			text(h.by.lease)
 			number(int64(h.acquired))
 			number(int64(h.expires))
 			number(int64(h.endedAt))
@@ -213,6 +214,7 @@ func (l modesLock) id() string {
 	leases(l.past)
 	for _, p := range l.waiting {
 		commands([]modesCommand{p.by})
+		text(p.by.lease)
 		number(int64(p.since))
 		number(int64(p.until))
 	}
@@ -736,7 +738,17 @@ type modesSeen struct {
 	position          int64
 	retry             moment
 	at                moment // when the store decided, in histories
+	wrote             modesWrote
 }
+
+// modesWrote is whether a write of the command was applied, as the store of a history knows.
+type modesWrote int
+
+const (
+	wroteUnknown modesWrote = iota
+	wroteOnce
+	wroteNothing
+)
 
 // explains reports whether the answer is what was seen.
 func (a modesAnswer) explains(c modesCommand, o modesSeen) bool {

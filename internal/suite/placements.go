@@ -40,7 +40,7 @@ func PlacementsChecksBite(t *testing.T) {
 	}
 }
 
-var placementsProof = proof[PlacementStep]{PlacementProgram, RunPlacement, PlacementHistory, placementMutants, placementProgramMutants}
+var placementsProof = proof[PlacementStep]{PlacementProgram, RunPlacement, PlacementHistory, placementMutants, placementProgramMutants, nil}
 
 // change is a store in front of which some writes are changed.
 func change(s docstore.Store, f func(docstore.Write) docstore.Write) docstore.Store {

@@ -15,13 +15,14 @@ import (
 
 // proof is how rules are shown to hold on a store: by programs of steps S that an oracle runs as well, and by histories of
 // concurrent callers. The mutants are faults that both must notice; those of commands that histories do not have, programs
-// alone. Names keep what runs on one store apart.
+// alone, and those that only callers at once meet, histories alone. Names keep what runs on one store apart.
 type proof[S any] struct {
 	program *rapid.Generator[[]S]
 	run     func(ctx context.Context, store docstore.Store, clock *Clock, name string, program []S) error
 	history func(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error
 	mutants map[string]func(docstore.Store) docstore.Store
 	others  map[string]func(docstore.Store) docstore.Store // for programs alone
+	atOnce  map[string]func(docstore.Store) docstore.Store // for histories alone
 }
 
 func (p proof[S]) of(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
@@ -68,11 +69,7 @@ func (p proof[S]) bites(t *testing.T) {
 			t.Errorf("%d programs did not notice", programs)
 		})
 	}
-	for name, plant := range p.others {
-		programs(name, plant)
-	}
-	for name, plant := range p.mutants {
-		programs(name, plant)
+	histories := func(name string, plant func(docstore.Store) docstore.Store) {
 		t.Run("histories/"+name, func(t *testing.T) {
 			t.Parallel()
 			store, clock := mutant(plant)
@@ -84,5 +81,15 @@ func (p proof[S]) bites(t *testing.T) {
 			}
 			t.Errorf("%d histories did not notice", histories)
 		})
+	}
+	for name, plant := range p.mutants {
+		programs(name, plant)
+		histories(name, plant)
+	}
+	for name, plant := range p.others {
+		programs(name, plant)
+	}
+	for name, plant := range p.atOnce {
+		histories(name, plant)
 	}
 }

@@ -30,7 +30,7 @@ func LockSetsChecksBite(t *testing.T) {
 	setsProof.bites(t)
 }
 
-var setsProof = proof[SetStep]{SetProgram, RunSets, SetHistory, setMutants, Mutants}
+var setsProof = proof[SetStep]{SetProgram, RunSets, SetHistory, setMutants, Mutants, nil}
 
 // setMutants are faults of a store, or of the rule, that concern several documents.
 var setMutants = map[string]func(docstore.Store) docstore.Store{
@@ -248,6 +248,9 @@ func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.T
 	least := map[string]int64{}
 	for _, one := range c.each {
 		least[one.key] = max(slices.Max(append([]int64{0}, r.of(one.key).tokens...)), now.UnixMicro())
+		if r.of(one.key).afterRefusal(one) {
+			lost = 0 // those of refusals, before the write that may be applied to all of them
+		}
 	}
 	want, whole := r.answerSet(c, now)
 	for ; lost > 0 && whole; lost-- { // what is not done in one step is not done by what gets lost
@@ -343,8 +346,11 @@ func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole 
 	return want, whole
 }
 
-// severity orders refusals: the first is the one that is shown.
+// severity orders refusals: the first is the one that is shown. A lock that is closed for its lock delay is like one that is held.
 func severity(a outcome) int {
+	if a.Code == "LOCK_DELAYED" {
+		a.Code = "LOCK_HELD"
+	}
 	return slices.Index([]string{
 		"LEASE_LOST", "LEASE_RELEASED", "LEASE_EXPIRED", "NOT_OWNER", "REQUEST_ID_REUSED", "LEASE_CHANGED", "LOCK_HELD",
 	}, a.Code)
@@ -486,6 +492,9 @@ func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, k
 		return locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: who, RequestID: round})
 	})
 	if err != nil || released.Code != lock.OK || len(released.Leases) != len(keys) {
+		if err == nil && released.Code == lock.LeaseLost && held.forgotten(leases) {
+			return nil
+		}
 		return fmt.Errorf("release: %+v, %w", released, err)
 	}
 	return nil
@@ -509,6 +518,14 @@ func (h *heldKeys) enter(key, who string, token int64) error {
 	}
 	h.by[key], h.tokens[key] = who, token
 	return nil
+}
+
+// forgotten reports whether a lock may have forgotten that one of the leases was released: so many were granted since. That happens to a
+// caller whose response was lost, and which was slow to send the release again.
+func (h *heldKeys) forgotten(leases []lock.SetLease) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(leases, func(l lock.SetLease) bool { return h.tokens[l.Key] >= l.Token+knownReleases })
 }
 
 func (h *heldKeys) leave(key string) {

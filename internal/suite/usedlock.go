@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,4 +69,38 @@ func (u Used) Lock(t *testing.T, locks *lock.Locks, pass func(time.Duration), si
 		*largest = max(*largest, size())
 	}
 	return plain, forced
+}
+
+// SharedLock measures what holders and places in line take of a lock's document: it lets as many readers share a lock as may, with owners of
+// 11 bytes and a label of 9, and then as many wait in line. It returns the size with all holders, with all holders and places, and how many
+// bytes each of them adds.
+func SharedLock(t *testing.T, locks *lock.Locks, size func() int) (held, all, holder, place int) {
+	t.Helper()
+	requests := 0
+	acquire := func(mode lock.Mode, wait int64, want lock.Code) {
+		t.Helper()
+		requests++
+		o, err := locks.AcquireWithin(t.Context(), lock.Acquire{
+			ID: lock.ID{Tenant: "acme", Key: "deploy/prod"}, Owner: fmt.Sprintf("worker-%04d", requests), RequestID: strconv.Itoa(requests), TTLSeconds: 60,
+			Mode: mode, Fair: true, WaitSeconds: wait, Metadata: map[string]string{"build": "1234"},
+		}, 0)
+		if err != nil || o.Code != want {
+			t.Fatalf("%d: %+v, %v", requests, o, err)
+		}
+	}
+	half := 0
+	for n := range lock.MaxHolders {
+		if acquire(lock.Shared, 0, lock.OK); n+1 == lock.MaxHolders/2 {
+			half = size()
+		}
+	}
+	held = size()
+	acquire(lock.Exclusive, 20, lock.Held)
+	one := size()
+	for range lock.MaxWaiting - 1 {
+		acquire(lock.Shared, 20, lock.Held)
+	}
+	all = size()
+	const most, others = lock.MaxHolders / 2, lock.MaxWaiting - 1
+	return held, all, (held - half + most - 1) / most, (all - one + others - 1) / others
 }

@@ -301,7 +301,7 @@ func decodeGrants(b []byte) (grants []grant, ok bool) {
 
 // readSeveral reads the fields of the shared form.
 func readSeveral(r *rule.Reader, d docstore.Doc, token int64) *several {
-	v := &several{revision: r.Number(fRevision), limit: r.Number(fLimit), window: r.Number(fWindow)}
+	v := &several{limit: r.Number(fLimit), window: r.Number(fWindow)}
 	name := docstore.String(r.Text(fMode))
 	known := false
 	for family, n := range families {

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -99,13 +100,33 @@ func ofHistory(field string) bool {
 	return field == fOwnerCut || field == fByCut
 }
 
-// NumberedByToken are the fields of a lock's document whose meaning rests on the token: what changes the token otherwise than by a grant
-// removes them. The leases before the latest one are then forgotten.
-func NumberedByToken() (fields []string) {
-	for n := 1; n <= rememberedLeases; n++ {
-		fields = append(fields, leaseRegisters[0].field(n))
+// Raise is the write that sets the token of a lock's document to one that is at least to, and is no grant: package restore sends it. The
+// leases that are held get new tokens from to on, which no one knows; what is numbered by the token, the leases before the latest one in plain form,
+// is forgotten. It applies only to a document with the same leases. Of a damaged document, with which no command works, the token alone is set.
+func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
+	w := docstore.Write{
+		Key: id.key(), If: docstore.Eq{Field: fToken, Value: d[fToken]}, Set: map[string]docstore.Value{fToken: docstore.Int(to)},
 	}
-	return fields
+	for n := 1; n <= rememberedLeases; n++ {
+		w.Unset = append(w.Unset, leaseRegisters[0].field(n))
+	}
+	s, err := id.State(d)
+	if err != nil || s.Phase == None {
+		return w
+	}
+	w.If = s.asFound()
+	if s.several == nil {
+		return w
+	}
+	held := slices.Clone(s.several.holders)
+	if s.several.latest != nil {
+		held = append(held, *s.several.latest)
+	}
+	for i, h := range held {
+		h.token = to + int64(i)
+		w.Set["h"+suffix(h.number)], w.Set[fToken] = h.stored(), docstore.Int(h.token)
+	}
+	return w
 }
 
 // formerLease is what the document remembers of a lease before the latest one.

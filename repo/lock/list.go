@@ -84,8 +84,18 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 
 // size is about how many bytes the lock takes.
 func (s Status) size() int {
-	n := 256 + len(s.Tenant) + len(s.Key) + len(s.Owner) + len(s.LeaseID) + len(s.Forced.By) + len(s.Forced.Reason)
-	for k, v := range s.Metadata {
+	n := 256 + len(s.Tenant) + len(s.Key) + len(s.Owner) + len(s.LeaseID) + len(s.Forced.By) + len(s.Forced.Reason) + labelBytes(s.Metadata)
+	for _, h := range s.Holders {
+		n += 256 + len(h.Owner) + len(h.LeaseID) + labelBytes(h.Metadata)
+	}
+	for _, w := range s.Waiting {
+		n += 256 + len(w.Owner)
+	}
+	return n
+}
+
+func labelBytes(m map[string]string) (n int) {
+	for k, v := range m {
 		n += len(k) + len(v) + 8
 	}
 	return n

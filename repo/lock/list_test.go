@@ -72,3 +72,41 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesCountHoldersAndWaiters: a page of locks with many holders, or a long line, is bounded in bytes, too.
+func TestPagesCountHoldersAndWaiters(t *testing.T) {
+	locks := lock.New(docstore.NewMemory(nil), nil)
+	metadata := map[string]string{}
+	for i := range 32 {
+		metadata[strconv.Itoa(i)] = strings.Repeat("x", 512)
+	}
+	const all = 30
+	for i := range all {
+		for n := range 5 {
+			c := lock.Acquire{
+				ID: lock.ID{Tenant: "acme", Key: fmt.Sprint("k", i)}, Owner: strings.Repeat("o", 250) + strconv.Itoa(n), RequestID: strconv.Itoa(n),
+				TTLSeconds: 3600, Mode: lock.Shared, Metadata: metadata,
+			}
+			if o, err := locks.Acquire(t.Context(), c); err != nil || o.Code != lock.OK {
+				t.Fatal(o, err)
+			}
+		}
+	}
+	seen := 0
+	for q := (lock.List{Tenant: "acme", PageSize: 1000}); ; {
+		p, err := locks.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Locks) > 10 || p.Cost.Kept < len(p.Locks)*5*16<<10 {
+			t.Fatalf("a page of %d locks with 80 KiB each, at a cost of %+v", len(p.Locks), p.Cost)
+		}
+		seen += len(p.Locks)
+		if q.PageToken = p.Next; p.Next == "" {
+			break
+		}
+	}
+	if seen != all {
+		t.Errorf("the pages show %d locks", seen)
+	}
+}

@@ -24,6 +24,7 @@ type Locks struct {
 	census     *census.Census
 	working    func(ctx context.Context, tenant string, do func(context.Context) error) error
 	waits      *waits
+	queue      queue
 	refusals   refusals
 }
 

@@ -13,7 +13,7 @@ type Mode string
 // The modes of a lock.
 const (
 	Exclusive Mode = ""        // one holder; the contract says "exclusive"
-	Shared    Mode = "shared"  // any number of holders, and none beside an exclusive one
+	Shared    Mode = "shared"  // up to MaxHolders holders, and none beside an exclusive one
 	Permits   Mode = "permits" // Acquire.Limit holders at a time
 	Rate      Mode = "rate"    // Acquire.Limit grants in any window of Acquire.WindowSeconds, which are not held, renewed or released
 )

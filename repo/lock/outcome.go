@@ -46,7 +46,7 @@ type Status struct {
 	Mode          Mode      // empty is Exclusive
 	Limit         int64     // with Permits and Rate
 	WindowSeconds int64     // with Rate
-	FreeAt        time.Time // until then the lock stays closed, see Acquire.LockDelaySeconds; zero if it does not
+	FreeAt        time.Time // until then the lock stays closed, see Acquire.LockDelaySeconds, or a rate is used up; zero if neither
 	Holders       []Holder  // with several leases, or a line: the leases that last, by token. The fields above are of the latest lease
 	Waiting       []Waiter  // the line, the next one first
 	History       []Past    // by Get: the last leases that have ended, the latest first

@@ -137,7 +137,7 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 		},
 		Add:        map[string]int64{fToken: 1},
 		StartAtNow: []string{fToken},
-		Unset:      append([]string{fReleasedAt, fForcedBy, fForcedReason, fForcedAt}, renewals[:]...),
+		Unset:      append([]string{fReleasedAt, fForcedBy, fForcedReason, fForcedAt, fRevision}, renewals[:]...),
 		Keep:       keep(c.TTLSeconds+c.LockDelaySeconds, c.retention),
 	}
 	acquires.Remember(w.Set, c.request())

@@ -50,7 +50,7 @@ const (
 // several is what a document in shared form says, and what a write is going to make of it. The commands change it by pure functions of
 // State and When, and [several.write] says the difference as one conditional write.
 type several struct {
-	revision      int64 // of the document; 0 if it is in plain form
+	revision      int64 // of the document
 	family        Mode  // Exclusive (with Shared), Permits or Rate
 	limit, window int64 // window in seconds
 	token         int64 // of the latest grant
@@ -183,10 +183,10 @@ func (v *several) span() time.Duration { return time.Duration(v.window) * time.S
 
 // open is the state in shared form, whatever the form of the document.
 func (s State) open() *several {
-	v := &several{token: s.Token, past: s.history(), sets: map[string]docstore.Value{}}
+	v := &several{revision: s.revision, token: s.Token, past: s.history(), sets: map[string]docstore.Value{}}
 	if s.several != nil {
 		found := s.several
-		v.revision, v.family, v.limit, v.window = found.revision, found.family, found.limit, found.window
+		v.family, v.limit, v.window = found.family, found.limit, found.window
 		v.holders, v.line, v.grants = slices.Clone(found.holders), slices.Clone(found.line), slices.Clone(found.grants)
 		if found.latest != nil {
 			latest := *found.latest
@@ -234,7 +234,9 @@ func (v *several) drop(w rule.When) {
 }
 
 // dropGrants drops the grants that have left the window. The last ones are kept for a while, so that a request which waited in line
-// learns of its grant however short the window is.
+// learns of its grant however short the window is. The times need not be in the order of the grants: the store's clock may step back, and
+// callers know it within other margins. The token of a grant follows from its place before the latest, so that the requests of those
+// before one that is dropped are forgotten.
 func (v *several) dropGrants(w rule.When) {
 	if v.latest == nil {
 		return
@@ -246,13 +248,17 @@ func (v *several) dropGrants(w rule.When) {
 	for i, g := range v.grants {
 		if kept(len(v.grants)-i, g.at) {
 			grants = append(grants, g)
+			continue
+		}
+		for before := range grants {
+			grants[before].request = ""
 		}
 	}
 	v.grants = grants
 	if !v.latest.expires.store && !v.inWindow(v.latest.acquired, w) && !v.asked {
 		v.asks, v.asked = append(v.asks, docstore.LE{Field: fGranted, Value: docstore.Now.Add(-v.span())}), true
 	}
-	if !kept(0, v.latest.acquired) {
+	if len(grants) == 0 && !kept(0, v.latest.acquired) {
 		v.latest = nil
 	}
 }
@@ -284,6 +290,13 @@ func (v *several) counts(w rule.When) (n int64, leaves time.Time) {
 func (v *several) idle(w rule.When) bool {
 	n, _ := v.counts(w)
 	return len(v.holders) == 0 && len(v.line) == 0 && n == 0
+}
+
+// idleBy reports whether all of it is over by a time, also what is not dropped yet.
+func (v *several) idleBy(at time.Time) bool {
+	n, _ := v.counts(rule.When{At: at})
+	return n == 0 && !slices.ContainsFunc(v.holders, func(h holder) bool { return h.closes().After(at) }) &&
+		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
 }
 
 // room returns the number that a lease of the mode would get, 0 if there is no room for it.
@@ -442,25 +455,22 @@ func (v *several) bytes() int {
 	return n
 }
 
-// asFound holds while the document is the one that was found. Every write in shared form changes the revision, every grant the token, and
-// no token occurs in two stretches of the shared form.
+// asFound holds while the document is the one that was found. Every write in shared form increases the revision, every grant the token. The
+// plain form keeps the revision until the next grant, so that the two are never the same again, however often a lock changes its form.
 func (s State) asFound() docstore.All {
-	token := docstore.Cond(docstore.Eq{Field: fToken, Value: docstore.Int(s.Token)})
-	if s.Token == 0 {
-		token = docstore.Not{Cond: docstore.Has{Field: fToken}}
-	}
-	if s.several != nil {
-		return docstore.All{
-			docstore.Eq{Field: fState, Value: docstore.String(shared)},
-			docstore.Eq{Field: fRevision, Value: docstore.Int(s.several.revision)},
-			token,
-		}
-	}
-	found := docstore.All{docstore.Eq{Field: fState, Value: docstore.String(s.Phase)}, token}
+	found := docstore.All{docstore.Eq{Field: fState, Value: docstore.String(s.Phase)}, counted(fToken, s.Token), counted(fRevision, s.revision)}
 	if s.Phase == Active {
 		found = append(found, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(s.ExpiresAt)}, same(renewals[0], s.Renewals[0]))
 	}
 	return found
+}
+
+// counted holds while a field has the number that was found; 0 is none.
+func counted(field string, n int64) docstore.Cond {
+	if n == 0 {
+		return docstore.Not{Cond: docstore.Has{Field: field}}
+	}
+	return docstore.Eq{Field: field, Value: docstore.Int(n)}
 }
 
 // same holds while a field has the text that was found; empty is none.
@@ -557,15 +567,20 @@ func (v *several) keep(w rule.When, retention time.Duration) time.Duration {
 
 // document is the part of the document that [ours] names.
 func (v *several) document(s State) docstore.Doc {
+	d := v.content(s)
+	d[fRevision] = docstore.Int(v.revision + 1)
+	return d
+}
+
+// content is that part without the revision.
+func (v *several) content(s State) docstore.Doc {
 	switch {
 	case v.family != Rate && len(v.holders) == 0 && len(v.line) == 0, v.family == Rate && v.latest == nil && len(v.line) == 0:
 		return v.plainFree()
 	case v.plainHeld(s):
 		return v.plain(v.holders[0], moment{})
 	}
-	d := docstore.Doc{
-		fState: docstore.String(shared), fRevision: docstore.Int(v.revision + 1), fMode: families[v.family],
-	}
+	d := docstore.Doc{fState: docstore.String(shared), fMode: families[v.family]}
 	if v.family != Exclusive {
 		d[fLimit] = docstore.Int(v.limit)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -71,6 +72,9 @@ type decision struct {
 	detail   string
 }
 
+// tooLarge says that mostBytes are reached.
+const tooLarge = "the names and metadata of those who hold the lock or wait for it take as much as they may: use less metadata"
+
 // decide is the rule of an acquire in shared form: a pure function of the state and the time.
 func (c Acquire) decide(s State, w rule.When) decision {
 	v, r := s.open(), c.request()
@@ -91,28 +95,33 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		v.take(c)
 	}
 	if detail := v.differs(c); detail != "" {
+		if v.idleBy(w.Latest()) { // it may take another mode already: that is known soon
+			return decision{code: Held}
+		}
 		return decision{code: ModeDiffers, detail: detail}
 	}
-	p := c.place(w)
+	p, full, detail := c.place(w), v.bytes() >= mostBytes, ""
 	if len(v.line) == 0 {
 		number := v.room(c.Mode, w)
 		if number == 0 && c.Replace && v.replace(c, w) {
 			number = 1
 		}
-		if number > 0 && v.bytes() < mostBytes {
+		if number > 0 && !full {
 			v.grant(p, number, w, true)
 			return decision{after: v, code: OK}
 		}
+		if number > 0 {
+			detail = tooLarge
+		}
 	}
 	if c.WaitSeconds == 0 || !c.lines() && s.several == nil {
-		return decision{code: Held}
+		return decision{code: Held, detail: detail}
 	}
-	most := int64(MaxWaiting)
-	if c.MaxWaiting > 0 {
-		most = c.MaxWaiting
-	}
-	if waiting := int64(len(v.line)); waiting >= most || v.bytes() >= mostBytes {
+	if waiting := int64(len(v.line)); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
 		return decision{code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
+	}
+	if full {
+		return decision{code: QueueFull, detail: tooLarge}
 	}
 	v.line = append(v.line, p)
 	return decision{after: v, code: Held, position: int64(len(v.line))}
@@ -189,13 +198,16 @@ func (v *several) differs(c Acquire) string {
 	}
 }
 
-// replace ends the lease of the one holder if it was acquired with replace, too.
+// replace ends the lease of the one holder if it was acquired with replace, too, and has not expired: then its lock delay lasts.
 func (v *several) replace(c Acquire, w rule.When) bool {
-	if len(v.holders) != 1 || !v.holders[0].replaceable || v.holders[0].mode != Exclusive || !v.holders[0].lasts(w.At) {
+	if len(v.holders) != 1 {
 		return false
 	}
-	v.end(v.holders[0], EndedReplaced, soon(w, 0), c.Owner)
-	v.holders = nil
+	h := v.holders[0]
+	if !h.replaceable || h.mode != Exclusive || !h.lasts(w.Latest()) {
+		return false
+	}
+	v.removeHeld(h, EndedReplaced, w, c.Owner)
 	return true
 }
 
@@ -277,7 +289,7 @@ func (c Acquire) refusalOfSeveral(s State, w rule.When) Outcome {
 		o.Code = QueueFull
 		return o
 	default:
-		return c.busy(s, w, d.position, "")
+		return c.busy(s, w, d.position, d.detail)
 	}
 }
 
@@ -287,9 +299,12 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 	o := Outcome{Code: Held, At: w.At, Position: position, Detail: detail, Lease: c.named(0)}
 	o.Lease.Mode, o.Lease.Limit, o.Lease.WindowSeconds = v.family, v.limit, v.window
 	if v.family == Rate {
-		_, leaves := v.counts(w)
+		used, leaves := v.counts(w)
 		if v.latest != nil {
 			o.Lease.Owner = v.latest.owner
+		}
+		if o.Detail == "" {
+			o.Detail = v.usedUp(used, leaves, position)
 		}
 		if !leaves.IsZero() {
 			o.Lease.Phase, o.Lease.ExpiresAt, o.RetryAfter = Active, leaves, leaves.Sub(w.At)
@@ -328,8 +343,40 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 		}
 	case len(v.line) > 0:
 		o.Lease.Owner, o.RetryAfter = v.line[0].owner, ClaimTime
+		if o.Detail == "" {
+			o.Detail = "no one holds the lock, and " + v.line[0].owner + " is the next in line"
+		}
 	}
 	return o
+}
+
+// usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it has none.
+func (v *several) usedUp(used int64, leaves time.Time, position int64) string {
+	ahead := int64(len(v.line))
+	if position > 0 {
+		ahead = position - 1
+	}
+	before := fmt.Sprintf("in line before this request: %d", ahead)
+	if used < v.limit || leaves.IsZero() {
+		return before
+	}
+	next := fmt.Sprintf("the rate of %d in %s is used up; the next grant is possible at %s", v.limit, Window(v.window), docstore.FormatTime(leaves))
+	if ahead > 0 {
+		next += "; " + before
+	}
+	return next
+}
+
+// Window is a window of a rate in words: 10s, 1m30s, 1h.
+func Window(seconds int64) string {
+	s := (time.Duration(seconds) * time.Second).String()
+	if t, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = t + "m"
+	}
+	if t, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = t + "h"
+	}
+	return s
 }
 
 // as is the state as it looks to the holder of a token: with its lease, or how that ended, for the rules that know one lease.
@@ -456,11 +503,18 @@ func (c Release) Second(s State, w rule.When) (docstore.Write, bool) {
 	if h == nil {
 		return docstore.Write{}, false
 	}
-	v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
-	v.remove(*h, EndedReleased, w, "")
+	v.removeHeld(*h, EndedReleased, w, "")
 	v.sets[released(c.Token)] = c.request().Entry()
 	v.serve(w, "")
 	return v.write(c.ID, s, w, c.retention), true
+}
+
+// removeHeld is remove of a lease that is held: the store is asked whether it has not expired yet, unless this write grants it.
+func (v *several) removeHeld(h holder, how Ended, w rule.When, by string) {
+	if h.field != "" {
+		v.asks = append(v.asks, docstore.Not{Cond: docstore.LE{Field: h.field, Value: docstore.Now}})
+	}
+	v.remove(h, how, w, by)
 }
 
 // remove ends a lease now.
@@ -480,7 +534,8 @@ func (c Release) GrantedSecond(found, _ State, w rule.When) Outcome {
 	return o
 }
 
-// Second is the write of a force-release: of the lease named, or of all that are held.
+// Second is the write of a force-release: of the lease named, or of all that are held. The store is not asked whether each has expired
+// meanwhile: DynamoDB takes no condition about a hundred.
 func (c ForceRelease) Second(s State, w rule.When) (docstore.Write, bool) {
 	if i, _ := s.Forces.Find(c.request()); i >= 0 || s.several == nil {
 		return docstore.Write{}, false
@@ -602,8 +657,8 @@ func (c leave) Second(s State, w rule.When) (docstore.Write, bool) {
 	case i >= 0:
 		v.line = slices.Delete(v.line, i, i+1)
 		v.drop(w)
-	case h != nil && h.unclaimed && h.lasts(w.At):
-		v.remove(*h, EndedReleased, w, "")
+	case h != nil && h.unclaimed && h.lasts(w.Latest()):
+		v.removeHeld(*h, EndedReleased, w, "")
 		v.drop(w)
 	default:
 		return docstore.Write{}, false
@@ -714,6 +769,9 @@ func (v *several) status(id ID, s State, now time.Time) Status {
 	}
 	if v.family == Rate {
 		top = v.latest
+		if used, leaves := v.counts(rule.When{At: now}); used >= v.limit {
+			st.FreeAt = leaves
+		}
 	}
 	if top != nil {
 		l := v.lease(id, *top, Active)

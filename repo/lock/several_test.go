@@ -81,12 +81,13 @@ func (s *stage) granted(c Acquire, n int64, requests int) Outcome {
 }
 
 // waits fails the test unless the command gets a place in line.
-func (s *stage) waits(c Acquire, position int64, requests int) {
+func (s *stage) waits(c Acquire, position int64, requests int) Outcome {
 	s.Helper()
 	o := s.gets(c, Held, requests)
 	if o.Position != position {
 		s.Fatalf("%#v: got place %d, want %d", c, o.Position, position)
 	}
+	return o
 }
 
 func (s *stage) status() Status {
@@ -116,7 +117,7 @@ func (s *stage) plain(want Phase) {
 		s.Fatalf("state %v, want %s: %v", d[fState], want, d)
 	}
 	for f := range d {
-		if f != fPast && ours(f) && !slices.Contains(plainFields, f) && !ofHistory(f) {
+		if f != fPast && f != fRevision && ours(f) && !slices.Contains(plainFields, f) && !ofHistory(f) {
 			s.Fatalf("field %s was left: %v", f, d)
 		}
 	}
@@ -267,12 +268,26 @@ func TestRate(t *testing.T) {
 		t.Fatalf("got %+v", o)
 	}
 	s.pass(4 * time.Second)
+	if st := s.status(); !st.FreeAt.IsZero() {
+		t.Fatalf("got %+v", st)
+	}
 	s.granted(try("bob", Rate), 2, 2)
-	if o := s.gets(try("eve", Rate), Held, 1); o.RetryAfter != 6*time.Second {
+	next := "the rate of 2 in 10s is used up; the next grant is possible at " + string(docstore.FormatTime(epoch.Add(10*time.Second)))
+	if o := s.gets(try("eve", Rate), Held, 1); o.RetryAfter != 6*time.Second || o.Detail != next {
 		t.Fatalf("got %+v", o)
 	}
-	s.waits(wait("eve", Rate), 1, 2)
-	s.waits(wait("kim", Rate), 2, 2)
+	if st := s.status(); !st.FreeAt.Equal(epoch.Add(10 * time.Second)) {
+		t.Fatalf("got %+v", st)
+	}
+	if o := s.waits(wait("eve", Rate), 1, 2); o.Detail != next {
+		t.Fatalf("got %+v", o)
+	}
+	if o := s.waits(wait("kim", Rate), 2, 2); o.Detail != next+"; in line before this request: 1" {
+		t.Fatalf("got %+v", o)
+	}
+	if o := s.gets(try("lee", Rate), Held, 1); o.Detail != next+"; in line before this request: 2" {
+		t.Fatalf("got %+v", o)
+	}
 	first := s.gets(try("ann", Rate), OK, 1)
 	if !first.Replayed || first.Lease.Token != token(1) || !first.Lease.AcquiredAt.Equal(epoch) {
 		t.Fatalf("got %+v", first)
@@ -303,6 +318,17 @@ func TestRate(t *testing.T) {
 	}
 	s.granted(try("zoe", Exclusive), 5, 2)
 	s.plain(Active)
+}
+
+// TestWindow: a window is said without units that are zero at its end.
+func TestWindow(t *testing.T) {
+	for seconds, want := range map[int64]string{
+		1: "1s", 90: "1m30s", 60: "1m", 600: "10m", 70: "1m10s", 3600: "1h", 72000: "20h", 3601: "1h0m1s", 86340: "23h59m",
+	} {
+		if got := Window(seconds); got != want {
+			t.Errorf("%d: %s", seconds, got)
+		}
+	}
 }
 
 // TestAGrantOfAShortWindowIsFound: who waited in line learns of its grant, although it left the window before it came again.
@@ -622,7 +648,7 @@ func TestLargeLeasesAreBounded(t *testing.T) {
 		c := try("ann", Shared)
 		c.RequestID, c.Metadata = suffix(n), labels
 		if o := s.send(c); o.Code != OK {
-			if o.Code != Held || n < 5 || n > 10 {
+			if o.Code != Held || n < 5 || n > 10 || !strings.Contains(o.Detail, "metadata") {
 				t.Fatalf("%d: %+v", n, o)
 			}
 			break
@@ -631,7 +657,9 @@ func TestLargeLeasesAreBounded(t *testing.T) {
 	}
 	c := wait("bob", Exclusive)
 	c.Metadata = labels
-	s.gets(c, QueueFull, 1)
+	if o := s.gets(c, QueueFull, 1); !strings.Contains(o.Detail, "metadata") {
+		t.Fatalf("got %+v", o)
+	}
 }
 
 // TestALeaseThatExpiredStaysSo: also for a command whose time lies before that of the one which saw the expiry. Callers of a store without a

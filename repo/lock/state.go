@@ -67,9 +67,10 @@ type State struct {
 	Former  [rememberedLeases]formerLease // in plain form: the leases before the latest, as far as they are remembered
 	Refused Refused
 
-	several *several     // nil in plain form
-	past    []Past       // what the shared form remembers of leases that have ended, the latest first
-	found   docstore.Doc // the document
+	revision int64        // of the shared form, which the plain form keeps until the next grant; otherwise 0
+	several  *several     // nil in plain form
+	past     []Past       // what the shared form remembers of leases that have ended, the latest first
+	found    docstore.Doc // the document
 
 	// Of one of several leases, see State.as.
 	mode                  Mode
@@ -126,7 +127,7 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	for token := range s.Releases {
 		s.Releases[token] = r.Text(released(int64(token)))
 	}
-	s.found = d
+	s.found, s.revision = d, r.Number(fRevision)
 	part(&r, fPast, "a list of leases", &s.past, decodePast)
 	if s.Phase == shared {
 		s.several = readSeveral(&r, d, s.Token)

@@ -92,23 +92,27 @@ func TestObservations(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
 	held, free := State{Phase: Active, Token: 7}, State{Phase: Released, Token: 7}
 	line := func(revision int64) State {
-		return State{Phase: shared, Token: 7, several: &several{revision: revision}}
+		return State{Phase: shared, Token: 7, revision: revision, several: &several{}}
 	}
+	again := State{Phase: Active, Token: 7, revision: 6} // a line has come and gone
 	known := observation{state: free, at: at(10), begun: at(10), arrived: at(12)}
 	for name, c := range map[string]struct {
 		o, known observation
 		want     bool
 	}{
-		"begun after the other arrived":         {observation{state: held, at: at(5), begun: at(12)}, known, true}, // the clock was set back
-		"overtaken":                             {observation{state: held, at: at(9), begun: at(8)}, known, false},
-		"later":                                 {observation{state: held, at: at(11), begun: at(8)}, known, true},
-		"the same time, an older grant":         {observation{state: State{Phase: Released, Token: 6}, at: at(10), begun: at(8)}, known, false},
-		"the same time, a later grant":          {observation{state: State{Phase: Active, Token: 8}, at: at(10), begun: at(8)}, known, true},
-		"the same time, held, after released":   {observation{state: held, at: at(10), begun: at(8)}, known, false},
-		"the same time, released, after held":   {observation{state: free, at: at(10), begun: at(8)}, observation{state: held, at: at(10), arrived: at(12)}, true},
-		"the same time, an earlier revision":    {observation{state: line(3), at: at(10), begun: at(8)}, observation{state: line(4), at: at(10), arrived: at(12)}, false},
-		"the same time, a later revision":       {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: line(4), at: at(10), arrived: at(12)}, true},
-		"the same time, the other of two forms": {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: held, at: at(10), arrived: at(12)}, true},
+		"begun after the other arrived":       {observation{state: held, at: at(5), begun: at(12)}, known, true}, // the clock was set back
+		"overtaken":                           {observation{state: held, at: at(9), begun: at(8)}, known, false},
+		"later":                               {observation{state: held, at: at(11), begun: at(8)}, known, true},
+		"the same time, an older grant":       {observation{state: State{Phase: Released, Token: 6}, at: at(10), begun: at(8)}, known, false},
+		"the same time, a later grant":        {observation{state: State{Phase: Active, Token: 8}, at: at(10), begun: at(8)}, known, true},
+		"the same time, held, after released": {observation{state: held, at: at(10), begun: at(8)}, known, false},
+		"the same time, released, after held": {observation{state: free, at: at(10), begun: at(8)}, observation{state: held, at: at(10), arrived: at(12)}, true},
+		"the same time, an earlier revision":  {observation{state: line(3), at: at(10), begun: at(8)}, observation{state: line(4), at: at(10), arrived: at(12)}, false},
+		"the same time, a later revision":     {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: line(4), at: at(10), arrived: at(12)}, true},
+		"the same time, before a line":        {observation{state: held, at: at(10), begun: at(8)}, observation{state: line(5), at: at(10), arrived: at(12)}, false},
+		"the same time, with the line":        {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: held, at: at(10), arrived: at(12)}, true},
+		"the same time, after the line":       {observation{state: again, at: at(10), begun: at(8)}, observation{state: line(5), at: at(10), arrived: at(12)}, true},
+		"the same time, with the line, late":  {observation{state: line(5), at: at(10), begun: at(8)}, observation{state: again, at: at(10), arrived: at(12)}, false},
 	} {
 		if got := c.o.follows(c.known); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -77,7 +77,7 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 		o, err = l.wait(ctx, w, x, o, begun, over.C)
 	}
 	if err != nil && ctx.Err() != nil {
-		l.giveUp(ctx, c, w)
+		l.giveUp(ctx, w, x)
 	}
 	return o, err
 }
@@ -127,9 +127,11 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 	}
 }
 
-// giveUp gives up the place in line of a request whose caller has gone. That may fail: the place is then given up by the time.
-func (l *Locks) giveUp(ctx context.Context, c Acquire, w *watch) {
-	if !c.lines() && !l.waits.line(w) {
+// giveUp gives up the place in line of a request whose caller has gone, unless that has sent it again. It may fail: the place is then given
+// up by the time.
+func (l *Locks) giveUp(ctx context.Context, w *watch, x *waiter) {
+	c := x.acquire
+	if again := l.waits.again(w, x); again || !c.lines() && !l.waits.line(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
@@ -142,6 +144,16 @@ func (s *waits) line(w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.seen.state.several != nil
+}
+
+// again notes that the caller of a request has gone, and reports whether another delivery of the request has one.
+func (s *waits) again(w *watch, x *waiter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.gone = true
+	return slices.ContainsFunc(w.waiters, func(other *waiter) bool {
+		return !other.gone && other.acquire.Owner == x.acquire.Owner && other.acquire.RequestID == x.acquire.RequestID
+	})
 }
 
 // waits reports whether a request that was refused so may be granted later, if it waits.
@@ -206,6 +218,7 @@ type waiter struct {
 	acquire Acquire
 	waiting bool       // it was refused
 	busy    bool       // it is being sent
+	gone    bool       // its caller is
 	tried   int        // the version after it was sent last
 	turn    chan error // nil: it is to be sent again
 
@@ -315,10 +328,8 @@ func (o observation) follows(other observation) bool {
 		return o.at.After(other.at)
 	case o.state.Token != other.state.Token:
 		return o.state.Token > other.state.Token
-	case o.state.several != nil && other.state.several != nil:
-		return o.state.several.revision >= other.state.several.revision
-	case o.state.several != nil || other.state.several != nil:
-		return true // between the two forms it cannot be told
+	case o.state.revision != other.state.revision:
+		return o.state.revision > other.state.revision
 	default:
 		return o.state.Phase != Active || other.state.Phase == Active
 	}
@@ -488,9 +499,13 @@ type noted struct {
 	id    ID
 	begun time.Time
 	waits *waits
+	queue *queue
 }
 
-func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits} }
+func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits, &l.queue} }
+
+// Turn lets the second writes of this process on the lock take turns.
+func (c noted) Turn(ctx context.Context) (done func()) { return c.queue.turn(ctx, c.id) }
 
 // Granted is that of the command.
 func (c noted) Granted(s State, w rule.When) Outcome {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -205,6 +206,118 @@ func TestManyWaitInLine(t *testing.T) {
 			t.Errorf("%d writes, %d refused", granted, refused)
 		}
 	})
+}
+
+// TestAnEarlierDeliveryIsCutOff: a caller whose connection was cut sends its request again, and the server learns of the cut only then. The
+// request keeps its place.
+func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lock.New(newCounted(time.Millisecond), nil)
+		lease := held(t, l, 3600)
+		ctx, cut := context.WithCancel(t.Context())
+		defer cut()
+		first := acquiring(ctx, l, fairly("bob", 20))
+		time.Sleep(time.Second)
+		next := acquiring(t.Context(), l, fairly("eve", 20))
+		time.Sleep(time.Second)
+		again := acquiring(t.Context(), l, fairly("bob", 20))
+		time.Sleep(time.Second)
+		cut()
+		if r := <-first; r.err == nil {
+			t.Errorf("%+v", r)
+		}
+		time.Sleep(time.Second)
+		endLease(t, l, lease)
+		r := <-again
+		if r.err != nil || r.Code != lock.OK || r.Lease.Token != lease.Token+1 {
+			t.Fatalf("%+v", r)
+		}
+		endLease(t, l, r.Lease)
+		if r = <-next; r.err != nil || r.Code != lock.OK {
+			t.Fatalf("%+v", r)
+		}
+
+		// If all of its connections are cut, it gives the place up.
+		ctx, cut = context.WithCancel(t.Context())
+		defer cut()
+		bob := fairly("bob", 20)
+		bob.RequestID = "another"
+		both := []<-chan result{acquiring(ctx, l, bob), acquiring(ctx, l, bob)}
+		time.Sleep(time.Second)
+		cut()
+		for _, c := range both {
+			<-c
+		}
+		if st, _, err := l.Get(t.Context(), deploy); err != nil || st.Owner != "eve" || len(st.Waiting) != 0 {
+			t.Errorf("%+v, error %v", st, err)
+		}
+	})
+}
+
+// TestManyGetInLineAtOnce: requests of one process that come together do not refuse each other's writes until they give up.
+func TestManyGetInLineAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted(5 * time.Millisecond)
+		l := lock.New(s, nil)
+		lease := held(t, l, 3600)
+		s.take()
+		ctx, hangUp := context.WithCancel(t.Context())
+		defer hangUp()
+		var all []<-chan result
+		for n := range lock.MaxWaiting {
+			all = append(all, acquiring(ctx, l, fairly(fmt.Sprint("w", n), 20)))
+		}
+		time.Sleep(5 * time.Second)
+		if _, granted, refused := s.take(); granted != lock.MaxWaiting || refused > 2*lock.MaxWaiting {
+			t.Errorf("%d writes, %d refused: want one for each place, and no more than two others for each request", granted, refused)
+		}
+		if st, _, err := l.Get(t.Context(), deploy); err != nil || len(st.Waiting) != lock.MaxWaiting {
+			t.Errorf("%d wait, error %v", len(st.Waiting), err)
+		}
+		endLease(t, l, lease)
+		hangUp()
+		for _, c := range all {
+			<-c
+		}
+	})
+}
+
+// TestAWriteThatHangsDelaysOthersForAMoment: the second writes of one process on one lock take turns, but none waits for long behind one that
+// the store does not answer.
+func TestAWriteThatHangsDelaysOthersForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{Store: docstore.NewMemory(nil), answers: make(chan struct{})}
+		l := lock.New(s, nil)
+		held(t, l, 3600)
+		s.left = 2 // until the second write of the next request
+		one := acquiring(t.Context(), l, fairly("one", 1))
+		synctest.Wait()
+		if r := <-acquiring(t.Context(), l, fairly("two", 1)); r.err != nil || r.Code != lock.Held || r.Position != 1 || r.took > 3*time.Second {
+			t.Errorf("%+v", r)
+		}
+		close(s.answers)
+		if r := <-one; r.err != nil || r.Code != lock.Held {
+			t.Errorf("%+v", r)
+		}
+		if r := <-acquiring(t.Context(), l, fairly("three", 0)); r.err != nil || r.Code != lock.Held || r.took != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// stuck is a store that answers one write only when it is told to.
+type stuck struct {
+	docstore.Store
+
+	answers chan struct{}
+	left    int // writes up to that one
+}
+
+func (s *stuck) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	if s.left--; s.left == 0 {
+		<-s.answers
+	}
+	return s.Store.Write(ctx, writes...)
 }
 
 // TestWaitForASet: who waits for one lock of several that are released together has it at once.

@@ -34,16 +34,19 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
-// counter is the field of the documents of a kind that has their token, and what is counted back from it, which loses its meaning.
+// counter is the field of the documents of a kind that has their token.
 type counter struct {
 	kind, field string
-	forget      []string
+
+	// write sets the token to one that is at least to; nil for a write of this field alone.
+	write func(e docstore.Entry, to int64) docstore.Write
 }
 
-// counters are the documents with tokens. An analysis without the field starts at the present anyway. Tokens of a lock's earlier leases
-// follow from the latest one.
+// counters are the documents with tokens. An analysis without the field starts at the present anyway.
 var counters = []counter{
-	{lock.Kind, "token", lock.NumberedByToken()},
+	{lock.Kind, "token", func(e docstore.Entry, to int64) docstore.Write {
+		return lock.Raise(lock.ID{Tenant: e.Key.Tenant, Key: e.Key.ID}, e.Doc, to)
+	}},
 	{analysis.Kind, "lockToken", nil},
 	{runs.Kind, "lockToken", nil},
 	{lock.FenceKind, "token", nil},
@@ -140,9 +143,11 @@ func (c counter) raise(ctx context.Context, store docstore.Store, o Options, e d
 			r.Raised++
 			return nil
 		}
-		w, err := store.Write(ctx, docstore.Write{
-			Key: e.Key, If: docstore.Eq{Field: c.field, Value: token}, Set: map[string]docstore.Value{c.field: docstore.Int(to)}, Unset: c.forget,
-		})
+		raised := docstore.Write{Key: e.Key, If: docstore.Eq{Field: c.field, Value: token}, Set: map[string]docstore.Value{c.field: docstore.Int(to)}}
+		if c.write != nil {
+			raised = c.write(e, to)
+		}
+		w, err := store.Write(ctx, raised)
 		if err != nil {
 			return err
 		}

@@ -295,3 +295,111 @@ func TestRaisedTokensForgetEarlierLeases(t *testing.T) {
 		t.Errorf("after the next grant, %d: %v", fourth, got)
 	}
 }
+
+// TestRaisedTokensOfSeveralHolders: each holder of a lock has a new token that it does not know, in every mode, and the lock is not free before their
+// leases end. A grant of a rate counts as before.
+func TestRaisedTokensOfSeveralHolders(t *testing.T) {
+	clock := present
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
+	locks := lock.New(store, nil)
+	run := func(o lock.Outcome, err error) lock.Outcome {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	take := func(key, owner string, mode lock.Mode) lock.Outcome {
+		c := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: key}, Owner: owner, RequestID: owner, TTLSeconds: 60, Mode: mode, Fair: mode == lock.Exclusive}
+		switch mode {
+		case lock.Permits:
+			c.Limit = 2
+		case lock.Rate:
+			c.Limit, c.WindowSeconds, c.TTLSeconds, c.Fair = 2, 60, 0, false
+		default:
+		}
+		t.Helper()
+		return run(locks.Acquire(t.Context(), c))
+	}
+	modes := map[string]lock.Mode{"shared": lock.Shared, "permits": lock.Permits, "rate": lock.Rate}
+	granted := map[string][]int64{}
+	for key, mode := range modes {
+		for _, owner := range []string{"ann", "bob"} {
+			o := take(key, owner, mode)
+			if o.Code != lock.OK {
+				t.Fatal(o)
+			}
+			granted[key] = append(granted[key], o.Lease.Token)
+		}
+	}
+	take("one", "ann", lock.Permits)
+	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	raised := clock.Add(time.Minute).UnixMicro()
+	for key, mode := range modes {
+		writer := mode
+		if mode == lock.Shared {
+			writer = lock.Exclusive
+		}
+		if o := take(key, "eve", writer); o.Code != lock.Held {
+			t.Errorf("%s: the lock is free: %+v", key, o)
+		}
+		for i, owner := range []string{"ann", "bob"} {
+			id := lock.ID{Tenant: "acme", Key: key}
+			want := lock.LeaseLost
+			if mode == lock.Rate {
+				want = lock.ModeDiffers
+			}
+			if o := run(locks.Renew(t.Context(), lock.Renew{ID: id, Owner: owner, Token: granted[key][i], RequestID: "n", TTLSeconds: 60})); o.Code != want {
+				t.Errorf("%s: a renewal of %s: %+v", key, owner, o)
+			}
+			if o := run(locks.Release(t.Context(), lock.Release{ID: id, Owner: owner, Token: granted[key][i], RequestID: "e"})); o.Code != want {
+				t.Errorf("%s: a release by %s: %+v", key, owner, o)
+			}
+		}
+	}
+	if o := take("one", "bob", lock.Permits); o.Code != lock.OK || o.Lease.Token != raised+1 {
+		t.Errorf("beside the first holder: %+v", o)
+	}
+	clock = clock.Add(time.Minute)
+	for key, mode := range modes {
+		if o := take(key, "cem", mode); o.Code != lock.OK || o.Lease.Token < raised+1 {
+			t.Errorf("%s, once the leases have ended: %+v", key, o)
+		}
+	}
+}
+
+// TestRaiseBesideAChangeOfHolders: a holder that leaves, comes or renews while tokens are raised is not undone.
+func TestRaiseBesideAChangeOfHolders(t *testing.T) {
+	memory := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
+	locks, id := lock.New(memory, nil), lock.ID{Tenant: "acme", Key: "pool"}
+	take := func(owner string) lock.Outcome {
+		t.Helper()
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: owner, RequestID: owner, TTLSeconds: 60, Mode: lock.Permits, Limit: 3})
+		if err != nil || o.Code != lock.OK {
+			t.Fatal(o, err)
+		}
+		return o
+	}
+	ann := take("ann")
+	take("bob")
+	store := &busy{Store: memory, Walker: memory}
+	store.before = func(docstore.Key) error {
+		if store.writes > 1 {
+			return nil
+		}
+		o, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: ann.Lease.Token, RequestID: "e"})
+		if err != nil || o.Code != lock.OK {
+			t.Error(o, err)
+		}
+		return nil
+	}
+	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil || store.writes != 2 {
+		t.Fatal(store.writes, err)
+	}
+	s, _, err := locks.Get(t.Context(), id)
+	if err != nil || len(s.Holders) != 1 || s.Holders[0].Owner != "bob" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

@@ -68,6 +68,14 @@ type Retrier interface {
 	Tries() int
 }
 
+// Queued is a [Second] whose second writes take turns with those of other commands on the document: at the same time they would refuse each
+// other.
+type Queued interface {
+	// Turn returns when it is the command's turn, or when that took too long or the context has ended: turns only save requests. The
+	// caller calls done after its last write.
+	Turn(ctx context.Context) (done func())
+}
+
 // Seconded is a [Second] whose outcome rests on the state found as well as on the one after its write.
 type Seconded[S, O any] interface {
 	// GrantedSecond is the outcome of an applied second write.
@@ -127,6 +135,9 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 				return c.Refusal(s, when), nil
 			}
 			next, again = second, grantedSecond(c, s)
+		}
+		if q, ok := c.(Queued); ok && try == 0 {
+			defer q.Turn(ctx)()
 		}
 		if try >= tries {
 			return none, fmt.Errorf("%w: %s changed between two writes; try again", docstore.ErrUnavailable, w.Key)

@@ -75,11 +75,12 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		fmt.Fprintf(out, "Leasehold on %s, with its SQLite file in %s for as long as this takes.\n", d.url, dir)
 	}
 	for _, act := range []func(context.Context) error{d.contend, d.deliver, d.kill, d.place} {
-		if err := act(ctx); err != nil {
-			return fmt.Errorf("%s: %w", d.act, err)
-		}
+		err := act(ctx)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return context.Cause(ctx) // whatever failed because of that
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.act, err)
 		}
 	}
 	if !d.summary() {

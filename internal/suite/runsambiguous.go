@@ -1,0 +1,150 @@
+package suite
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/runs"
+)
+
+// AmbiguousRuns is [Ambiguous] for the commands of named runs: a caller that retries a command until a response arrives gets the right one,
+// and the command has had one effect: no false "locked", no false "lost", no run that counts twice, no second record. The rule is that of the
+// gate, and so is the oracle; only the first begin makes the document.
+func AmbiguousRuns(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
+	everyFate(t, newStore, ambiguousRun, "begin", "begin stale", "refresh", "release", "release failed", "finish", "finish failed")
+}
+
+// namedRun is one run on a store, and what the oracle knows of it.
+type namedRun struct {
+	store  docstore.Store
+	runs   *runs.Runs
+	oracle *gateOracle
+}
+
+var modelledRun = runs.ID{Tenant: "acme", ID: "order-7"}
+
+// send carries out a command; "acquire" begins the run.
+func (n *namedRun) send(ctx context.Context, s GateStep, token int64) (GateAnswer, error) {
+	const keep = 3600
+	var (
+		o   runs.Outcome
+		err error
+	)
+	switch s.Do {
+	case "acquire":
+		o, err = n.runs.Begin(ctx, runs.Begin{
+			ID: modelledRun, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, Fingerprint: "f1", KeepSeconds: keep,
+		})
+	case "refresh":
+		o, err = n.runs.Refresh(ctx, runs.Refresh{ID: modelledRun, Owner: s.Owner, Token: token, TTLSeconds: s.TTL, KeepSeconds: keep})
+	case "release":
+		o, err = n.runs.Release(ctx, runs.Release{ID: modelledRun, Owner: s.Owner, Token: token, Failed: s.reason(), KeepSeconds: keep})
+	default:
+		c := runs.Finish{ID: modelledRun, Owner: s.Owner, Token: token, Status: analysis.Ready, Result: s.Result, KeepSeconds: keep}
+		if s.Failed {
+			c.Status, c.Result, c.Reason = analysis.Failed, "", s.reason()
+		}
+		o, err = n.runs.Finish(ctx, c)
+	}
+	return GateAnswer{
+		Answer:     Answer{Code: string(o.Code), Token: o.Grant.Token, Expires: o.Grant.ExpiresAt, Holder: o.Grant.Owner, Replayed: o.Replayed},
+		Status:     string(o.Grant.Status),
+		Runs:       o.Grant.Runs,
+		Failures:   o.Grant.Failures,
+		RetryAfter: o.RetryAfter,
+	}, err
+}
+
+// want is what the oracle says of a command. It learns the first token from the store.
+func (n *namedRun) want(t *testing.T, s GateStep, token int64, now time.Time) GateAnswer {
+	t.Helper()
+	want := n.oracle.answer(s, token, now)
+	state, _, err := n.runs.Get(t.Context(), modelledRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.oracle.learn(state.Token)
+	if s.Do == "acquire" && want.Code == "OK" {
+		want.Token = n.oracle.token()
+	}
+	return want
+}
+
+func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
+	t.Helper()
+	n := &namedRun{store: store, runs: runs.New(store, &analysis.Options{Now: clock.Now}), oracle: &gateOracle{}}
+	step := GateStep{Owner: "ann", Request: "r1", TTL: 60, Do: do}
+	switch do {
+	case "begin", "begin stale":
+		step.Do = "acquire"
+	case "release failed", "finish failed":
+		step.Do, step.Failed, step.Reason = do[:len(do)-len(" failed")], true, "the bank does not answer"
+	case "finish":
+		step.Result = "charge ch_1"
+	}
+	if do != "begin" {
+		first := GateStep{Owner: "ann", Request: "r0", TTL: 60, Do: "acquire"}
+		a, err := n.send(t.Context(), first, 0)
+		if want := n.want(t, first, 0, clock.Now()); err != nil || a != want {
+			t.Fatalf("the run to begin with: %+v, %v\nwant %+v", a, err, want)
+		}
+		clock.Advance(time.Second)
+	}
+	if do == "begin stale" {
+		clock.Advance(time.Hour)
+	}
+	token := n.oracle.token()
+
+	faults.Next(t, fate)
+	var (
+		got GateAnswer
+		err error
+	)
+	for try := range 5 {
+		ctx, cancel := tryContext(t.Context(), faults, fate, try)
+		got, err = n.send(ctx, step, token)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if fate == AppliedLate {
+		faults.Settle(t)
+	}
+	want := n.want(t, step, token, clock.Now())
+	want.Replayed = got.Replayed // whether the first sending or a later one did it is the store's affair
+	if err != nil || want.Code != "OK" || got != want {
+		t.Fatalf("after all tries:\ngot  %+v, %v\nwant %+v", got, err, want)
+	}
+	n.expect(t, "once more", step, token, clock.Now())
+	if do == "begin" && token == 0 && n.oracle.token() <= Epoch.UnixMicro() {
+		t.Errorf("token %d", n.oracle.token())
+	}
+	p, err := store.List(t.Context(), docstore.Query{Kind: runs.Kind, Tenant: modelledRun.Tenant})
+	if err != nil || len(p.Entries) != 1 {
+		t.Errorf("%d records, %v", len(p.Entries), err)
+	}
+	state, _, err := n.runs.Get(t.Context(), modelledRun)
+	if err != nil || string(state.Status) != n.oracle.status || state.Result != step.Result {
+		t.Errorf("the run is %+v, %v; want %s", state, err, n.oracle.status)
+	}
+	if o, err := n.runs.Begin(t.Context(), runs.Begin{
+		ID: modelledRun, Owner: "bob", RequestID: "b0", TTLSeconds: 60, Fingerprint: "f2", KeepSeconds: 3600,
+	}); err != nil || o.Code != analysis.Differs {
+		t.Errorf("something else: %+v, %v", o, err)
+	}
+	clock.Advance(time.Hour)
+	n.expect(t, "the next begin", GateStep{Owner: "bob", Request: "b1", TTL: 60, Do: "acquire"}, 0, clock.Now())
+}
+
+// expect sends a command and holds its outcome against the oracle.
+func (n *namedRun) expect(t *testing.T, what string, s GateStep, token int64, now time.Time) {
+	t.Helper()
+	got, err := n.send(t.Context(), s, token)
+	if want := n.want(t, s, token, now); err != nil || got != want {
+		t.Errorf("%s:\ngot  %+v, %v\nwant %+v", what, got, err, want)
+	}
+}

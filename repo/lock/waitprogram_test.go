@@ -1,0 +1,495 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or not, sent again or not,
+// while holders release, renew or die. Whatever happens: the lock is never held by more than it has room for, those in line are
+// served in turn, no one waits longer than its time, no one leaves a lock that was free for longer than a read takes to find out, whose
+// caller has gone leaves the line, and the store is read no more often than the hints and the ends of leases call for.
+func TestWaitPrograms(t *testing.T) {
+	for name, ask := range waitModes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var total waitProgram
+			for seed := range uint64(25) {
+				p := newWaitProgram(seed, ask, waitFaults{})
+				synctest.Test(t, func(t *testing.T) { p.play(t.Context()) })
+				for _, e := range p.errs {
+					t.Errorf("seed %d: %s", seed, e)
+				}
+				total.granted, total.handed, total.missed, total.cancelled = total.granted+p.granted, total.handed+p.handed, total.missed+p.missed, total.cancelled+p.cancelled
+				total.reads, total.mayRead = total.reads+p.reads, total.mayRead+p.mayRead
+			}
+			t.Logf("%d granted, %d after a wait, %d not, %d cancelled; %d reads, %d would be right", total.granted, total.handed, total.missed, total.cancelled, total.reads, total.mayRead)
+			if total.granted < 100 || total.handed < 50 || total.missed < 50 || total.cancelled < 25 {
+				t.Error("the programs do not reach what they are for")
+			}
+		})
+	}
+}
+
+// TestWaitProgramsBite: each fault of the waiting is noticed, as what it is.
+func TestWaitProgramsBite(t *testing.T) {
+	for name, c := range map[string]struct {
+		faults waitFaults
+		says   string
+	}{
+		"never wakes":             {waitFaults{deaf: true}, "which was free for"},
+		"forgets to leave":        {waitFaults{stays: true}, "is still in line"},
+		"another order":           {waitFaults{reversed: true}, "who came earlier"},
+		"waits beyond its time":   {waitFaults{lingers: true}, "and wanted to for"},
+		"a lease of two":          {waitFaults{shares: true}, "have the token"},
+		"reads all the time":      {waitFaults{curious: true}, "would be right"},
+		"a claim that takes long": {waitFaults{slow: true}, "before its request returned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(25) {
+				p := newWaitProgram(seed, waitModes["in line"], c.faults)
+				synctest.Test(t, func(t *testing.T) { p.play(t.Context()) })
+				if slices.ContainsFunc(p.errs, func(e string) bool { return strings.Contains(e, c.says) }) {
+					return
+				}
+			}
+			t.Error("no program noticed")
+		})
+	}
+}
+
+var waitModes = map[string]func(*rand.Rand) Acquire{
+	"not in line": func(*rand.Rand) Acquire { return Acquire{} },
+	"in line":     func(*rand.Rand) Acquire { return Acquire{Fair: true} },
+	"readers and writers": func(r *rand.Rand) Acquire {
+		if r.IntN(3) == 0 {
+			return Acquire{Fair: true}
+		}
+		return Acquire{Mode: Shared}
+	},
+	"permits": func(*rand.Rand) Acquire { return Acquire{Mode: Permits, Limit: 2} },
+	"a rate":  func(*rand.Rand) Acquire { return Acquire{Mode: Rate, Limit: 2, WindowSeconds: 4} },
+}
+
+// waitFaults are what the programs must notice.
+type waitFaults struct{ deaf, stays, reversed, lingers, shares, curious, slow bool }
+
+// waitProgram is a program under way, and the store of its processes.
+type waitProgram struct {
+	docstore.Store
+
+	seed   uint64
+	ask    func(*rand.Rand) Acquire
+	faults waitFaults
+	truth  *Locks // looks at the document itself
+
+	mu     sync.Mutex
+	errs   []string
+	leases map[int64]*waitLease
+	status Status // after the last write
+	since  time.Time
+	fits   time.Time // from when on the first in line, or anyone, fits, if nothing is written
+	came   []string  // those who are or were in line, by arrival
+
+	granted, handed, missed, cancelled int
+	reads, mayRead                     int
+	busy                               []int // calls of each process that wait
+	from                               []time.Time
+}
+
+type waitLease struct {
+	owner  string
+	mode   Mode
+	permit int64
+	until  time.Time
+}
+
+const (
+	waitProcesses = 3
+	waitSlack     = 50 * time.Millisecond               // for requests that take a millisecond each, and those before them
+	waitFinds     = readEvery*5/4 + waitSlack + stagger // until a change is found out
+)
+
+var waitID = ID{Tenant: "acme", Key: "k"}
+
+func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire, faults waitFaults) *waitProgram {
+	return &waitProgram{seed: seed, ask: ask, faults: faults, leases: map[int64]*waitLease{}, busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
+}
+
+func (p *waitProgram) failf(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Sprintf(format, args...))
+}
+
+// Get is a read, which takes a millisecond.
+func (p *waitProgram) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+	time.Sleep(time.Millisecond)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads++
+	return p.Store.Get(ctx, keys...)
+}
+
+// Write is a write, which takes a millisecond. What it changed is looked at in the same moment.
+func (p *waitProgram) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
+	time.Sleep(time.Millisecond)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q, ok := writes[0].Set[fLine].(docstore.Bytes); ok && p.faults.reversed {
+		line, ok := decodeLine([]byte(q))
+		if !ok {
+			return docstore.Result{}, docstore.ErrDamaged
+		}
+		slices.Reverse(line)
+		writes[0].Set[fLine] = encodeLine(line)
+	}
+	r, err := p.Store.Write(ctx, writes...)
+	if err == nil && r.Applied {
+		for _, calls := range p.busy {
+			if calls > 0 {
+				p.mayRead++ // at the end of the lease, or of the place, that the write brings
+			}
+		}
+		p.look(ctx)
+	}
+	return r, err
+}
+
+// look holds the document after a write against the one before it.
+func (p *waitProgram) look(ctx context.Context) {
+	now, before := time.Now(), p.status
+	r, err := p.Store.Get(ctx, waitID.key())
+	if err != nil {
+		p.failf("%v", err)
+		return
+	}
+	state, err := waitID.State(r.Docs[0])
+	if err != nil {
+		p.failf("%v", err)
+		return
+	}
+	after := waitID.status(state, r.At)
+	p.status, p.since = after, now
+	was := func(s Status) (owners []string) {
+		for _, h := range s.Holders {
+			owners = append(owners, h.Owner)
+		}
+		if s.Phase == Active && len(s.Holders) == 0 {
+			owners = append(owners, s.Owner)
+		}
+		return owners
+	}
+	stays := func(owner string) bool {
+		return slices.ContainsFunc(after.Waiting, func(w Waiter) bool { return w.Owner == owner })
+	}
+	for _, w := range after.Waiting {
+		if !slices.Contains(p.came, w.Owner) {
+			p.came = append(p.came, w.Owner)
+		}
+	}
+	for _, owner := range was(after) {
+		if slices.Contains(was(before), owner) {
+			continue
+		}
+		for _, w := range before.Waiting {
+			i := slices.Index(p.came, owner)
+			if w.Owner != owner && stays(w.Owner) && w.Until.After(now) && (i < 0 || slices.Index(p.came, w.Owner) < i) {
+				p.failf("%s gets the lock before %s, who came earlier", owner, w.Owner)
+			}
+		}
+		p.came = slices.DeleteFunc(p.came, func(o string) bool { return o == owner })
+	}
+	p.came = slices.DeleteFunc(p.came, func(o string) bool { return !stays(o) })
+	p.fits = room(after, state)
+}
+
+// room is from when on there is room for the next one, if nothing is written.
+func room(s Status, state State) (at time.Time) {
+	var ends []time.Time
+	next := Exclusive
+	if len(s.Waiting) > 0 {
+		next = s.Waiting[0].Mode
+	}
+	switch {
+	case s.Mode == Rate:
+		v := state.open()
+		for _, g := range v.grants {
+			ends = append(ends, g.at.Add(v.span()))
+		}
+		if v.latest != nil {
+			ends = append(ends, v.latest.acquired.Add(v.span()))
+		}
+		if n := len(ends); n >= int(v.limit) {
+			return ends[n-int(v.limit)]
+		}
+		return at
+	case len(s.Holders) == 0 && s.Phase == Active:
+		return s.ExpiresAt
+	}
+	for _, h := range s.Holders {
+		if next != Shared || h.Mode == Exclusive {
+			ends = append(ends, h.ExpiresAt)
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	switch n := len(ends); {
+	case n == 0, s.Mode == Permits && n < 2:
+		return at
+	case s.Mode == Permits:
+		return ends[0]
+	default:
+		return ends[n-1]
+	}
+}
+
+func (p *waitProgram) play(ctx context.Context) {
+	const callers = 9
+	memory := docstore.NewMemory(nil)
+	p.Store, p.truth = memory, New(memory, nil)
+	var done sync.WaitGroup
+	var all []*Locks
+	for range waitProcesses {
+		all = append(all, New(p, nil))
+	}
+	for n := range callers {
+		r := rand.New(rand.NewPCG(p.seed, uint64(n)))
+		done.Go(func() {
+			for round := range 4 {
+				time.Sleep(time.Duration(r.IntN(4000)) * time.Millisecond)
+				p.call(ctx, all, n%waitProcesses, r, fmt.Sprintf("%d.%d", n, round))
+			}
+		})
+	}
+	done.Wait()
+	time.Sleep(time.Minute) // what others left behind in the bubble ends
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reads > p.mayRead {
+		p.failf("%d reads, where %d would be right", p.reads, p.mayRead)
+	}
+}
+
+// call lets one caller get the lock or not, and hold it.
+func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *rand.Rand, owner string) {
+	c := p.ask(r)
+	c.ID, c.Owner, c.RequestID, c.WaitSeconds = waitID, owner, "r", []int64{0, 1, 3, 20}[r.IntN(4)]
+	if c.Mode != Rate {
+		c.TTLSeconds = 1 + r.Int64N(4)
+	}
+	for {
+		asking, cancel := ctx, func() {}
+		if r.IntN(4) == 0 {
+			asking, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
+		}
+		most := time.Duration(1+r.IntN(20)) * time.Second
+		begun := time.Now()
+		p.enter(process)
+		o, err := p.acquire(asking, all[process], c, most)
+		p.leave(process)
+		took := time.Since(begun)
+		cancel()
+		p.mu.Lock()
+		if most = min(most, time.Duration(c.WaitSeconds)*time.Second); took > most+waitSlack {
+			p.failf("%s waited for %v, and wanted to for %v", owner, took, most)
+		}
+		switch {
+		case err != nil && (!errors.Is(err, context.DeadlineExceeded) || asking.Err() == nil):
+			p.failf("%s: %v", owner, err)
+		case err != nil:
+			p.cancelled++
+			if st, _, err := p.truth.Get(ctx, waitID); err != nil || slices.ContainsFunc(st.Waiting, func(w Waiter) bool { return w.Owner == owner }) {
+				p.failf("%s has gone, and is still in line: %v", owner, err)
+			}
+		case o.Code == OK:
+			p.got(c, o, begun, took)
+		case o.Code == Held:
+			p.missed++
+			p.refused(c, begun, took)
+		case o.Code == RequestIDReused || o.Code == LeaseExpired: // it had the lock between two calls, and did not ask in time
+		default:
+			p.failf("%s: %+v", owner, o)
+		}
+		p.mu.Unlock()
+		if o.Code == OK && c.Mode != Rate {
+			p.hold(ctx, all[process], r, o.Lease)
+		}
+		if err != nil || o.Code != Held || c.WaitSeconds == 0 || r.IntN(3) == 0 {
+			return
+		}
+	}
+}
+
+// enter and leave count for how long a process has reason to read.
+func (p *waitProgram) enter(process int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy[process]++; p.busy[process] == 1 {
+		p.from[process] = time.Now()
+	}
+}
+
+func (p *waitProgram) leave(process int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy[process]--; p.busy[process] == 0 {
+		p.mayRead += 1 + int(time.Since(p.from[process])/(readEvery*3/4))
+	}
+}
+
+// got holds a grant against what others have. p.mu is held.
+func (p *waitProgram) got(c Acquire, o Outcome, begun time.Time, took time.Duration) {
+	p.granted++
+	if took > waitSlack {
+		p.handed++
+	}
+	now := time.Now()
+	if waited := now.Sub(later(o.Lease.AcquiredAt, begun)); waited > waitFinds {
+		p.failf("%s was granted %v before its request returned", c.Owner, waited)
+	}
+	if c.Mode == Rate {
+		return
+	}
+	held := 0
+	for token, l := range p.leases {
+		switch {
+		case !now.Before(l.until):
+		case token == o.Lease.Token:
+			p.failf("%s and %s have the token %d", l.owner, c.Owner, token)
+		case l.mode == Exclusive || c.Mode == Exclusive:
+			p.failf("%s holds the lock beside %s", c.Owner, l.owner)
+		case c.Mode == Permits && l.permit == o.Lease.Permit:
+			p.failf("%s and %s have the permit %d", l.owner, c.Owner, l.permit)
+		default:
+			held++
+		}
+	}
+	if c.Mode == Permits && held >= int(c.Limit) {
+		p.failf("%s has a permit beside %d", c.Owner, held)
+	}
+	p.leases[o.Lease.Token] = &waitLease{c.Owner, c.Mode, o.Lease.Permit, o.Lease.ExpiresAt}
+}
+
+// refused reports a wait that ended although the lock was free for the request, and had been for long. p.mu is held.
+func (p *waitProgram) refused(c Acquire, begun time.Time, took time.Duration) {
+	if took <= waitSlack {
+		return
+	}
+	var first string
+	now := time.Now()
+	for _, w := range p.status.Waiting {
+		if w.Until.After(p.since) {
+			first = w.Owner
+			break
+		}
+	}
+	if first != c.Owner && (first != "" || c.lines()) {
+		return
+	}
+	if free := now.Sub(later(later(p.fits, p.since), begun)); free > waitFinds {
+		p.failf("%s does not get the lock, which was free for %v", c.Owner, free)
+	}
+}
+
+// hold lets a holder renew, and release or die.
+func (p *waitProgram) hold(ctx context.Context, l *Locks, r *rand.Rand, lease Lease) {
+	until := func(at time.Time) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.leases[lease.Token].until = at
+	}
+	if r.IntN(3) == 0 {
+		time.Sleep(time.Duration(r.IntN(900)) * time.Millisecond)
+		o, err := l.Renew(ctx, Renew{ID: waitID, Owner: lease.Owner, Token: lease.Token, RequestID: "n", TTLSeconds: 2})
+		if err == nil && o.Code == OK {
+			until(o.Lease.ExpiresAt)
+		}
+	}
+	if r.IntN(3) == 0 {
+		return // it dies
+	}
+	time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+	p.mu.Lock()
+	over := !time.Now().Before(p.leases[lease.Token].until)
+	p.mu.Unlock()
+	if !over {
+		until(time.Now())
+	}
+	_, _ = l.Release(ctx, Release{ID: waitID, Owner: lease.Owner, Token: lease.Token, RequestID: "e"})
+}
+
+// acquire sends an acquire, or does what a fault says.
+func (p *waitProgram) acquire(ctx context.Context, l *Locks, c Acquire, most time.Duration) (Outcome, error) {
+	switch {
+	case p.faults.deaf:
+		o, err := l.AcquireWithin(ctx, c, 0)
+		if err == nil && o.waits() && c.WaitSeconds > 0 {
+			select {
+			case <-time.After(min(most, time.Duration(c.WaitSeconds)*time.Second)):
+			case <-ctx.Done():
+				return l.AcquireWithin(ctx, c, most)
+			}
+		}
+		return o, err
+	case p.faults.stays:
+		most = min(most, time.Duration(c.WaitSeconds)*time.Second)
+		for o, err := l.AcquireWithin(context.WithoutCancel(ctx), c, 0); ; o, err = l.AcquireWithin(context.WithoutCancel(ctx), c, 0) {
+			if err != nil || !o.waits() {
+				return o, err
+			}
+			if most -= 110 * time.Millisecond; most < 0 {
+				return o, err
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+				return Outcome{}, ctx.Err()
+			}
+		}
+	case p.faults.lingers:
+		o, err := l.AcquireWithin(ctx, c, most)
+		if err == nil && o.waits() {
+			return l.AcquireWithin(ctx, c, time.Second)
+		}
+		return o, err
+	case p.faults.shares:
+		o, err := l.AcquireWithin(ctx, c, most)
+		if err == nil && o.waits() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for token, lease := range p.leases {
+				if time.Now().Before(lease.until) {
+					o.Code, o.Lease.Token, o.Lease.AcquiredAt, o.Lease.ExpiresAt = OK, token, time.Now(), lease.until
+				}
+			}
+		}
+		return o, err
+	case p.faults.curious:
+		reading, end := context.WithCancel(ctx)
+		defer end()
+		go func() {
+			for reading.Err() == nil {
+				time.Sleep(20 * time.Millisecond)
+				_, _, _ = l.Get(reading, waitID)
+			}
+		}()
+		return l.AcquireWithin(ctx, c, most)
+	case p.faults.slow:
+		o, err := l.AcquireWithin(ctx, c, most)
+		if err == nil && o.Code == OK {
+			time.Sleep(2 * time.Second)
+		}
+		return o, err
+	default:
+		return l.AcquireWithin(ctx, c, most)
+	}
+}
