@@ -20,9 +20,11 @@ export interface paths {
          * @description Grants the lock if no one holds it, with the next fencing token. If it is held, the response is `LOCK_HELD` with the holder and
          *     the expiry of its lease. A retry returns the same lease while it lasts; after that it is rejected: nothing is acquired twice.
          *
-         *     With `mode` the lock has several holders, or a rate. With `wait_seconds` the server waits for a lock that is held. Send the same request
-         *     again, with the same `request_id`, to wait on; who waits in line keeps the place for 10 seconds after the response. With `wait_seconds` 0
-         *     the request gives its place up.
+         *     With `mode` the lock is for readers and a writer, has several permits, or a rate. All who ask for a lock must name the same mode, limit and window.
+         *
+         *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
+         *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A request that waits in line has a `position`, and keeps its place
+         *     for 10 seconds after the response. With `wait_seconds` 0 it gives its place up.
          */
         readonly post: operations["acquireLock"];
         readonly delete?: never;
@@ -104,6 +106,8 @@ export interface paths {
          * End another owner's lease (administrators)
          * @description For a holder that hangs. It needs the administrator's scope. The reason is stored until the lock is acquired again, and shown to the
          *     holder at its next renewal. With `lease_id` only that lease is ended, never a later one. A retry never ends a later lease.
+         *
+         *     Of a lock with several holders all leases are ended, unless `lease_id` names one. Who waits in line gets the lock then.
          */
         readonly post: operations["forceReleaseLock"];
         readonly delete?: never;
@@ -1403,42 +1407,48 @@ export interface components {
             readonly mode?: components["schemas"]["LockMode"];
             /**
              * Format: int64
-             * @description With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other modes.
+             * @description Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
              */
             readonly limit?: number;
             /**
              * Format: int64
-             * @description With `rate`: the length of the window. Not with other modes.
+             * @description Required with `rate`: the length of the window, in whole seconds. Not with other modes.
              */
             readonly window_seconds?: number;
             /**
              * Format: int64
-             * @description How long the server waits for a lock that is held before it responds. Send the same request again to wait on: who waits in line keeps the
-             *     place for some seconds more.
+             * @description How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it responds at once. Send the same
+             *     request again to wait on: one that waits in line keeps its place for 10 seconds after the response. Let the timeout of your client be some seconds
+             *     longer.
              */
             readonly wait_seconds?: number;
             /**
-             * @description Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the request only tries,
-             *     and gives up the place that it has.
+             * @description Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the
+             *     request only tries, and gives up the place that it has.
              */
             readonly fair?: boolean;
             /**
              * Format: int64
-             * @description How many may wait in line, with this request; more is `LOCK_QUEUE_FULL`. Left out, 100.
+             * @description How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs `fair`, or a mode
+             *     with a line.
              */
             readonly max_waiting?: number;
-            /** @description Take the lock from its holder, if that one was acquired with `replace` as well. With the mode `exclusive` only. */
+            /**
+             * @description Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
+             *     mode `exclusive` only.
+             */
             readonly replace?: boolean;
             /**
              * Format: int64
-             * @description How long the lock stays closed if this lease expires or is ended by force. A release opens it at once. Not with the mode `rate`.
+             * @description How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once. Not with the
+             *     mode `rate`.
              */
             readonly lock_delay_seconds?: number;
         };
         readonly LockSetAcquireRequest: {
             readonly request_id: components["schemas"]["RequestID"];
             readonly owner_id?: components["schemas"]["OwnerID"];
-            /** @description Which locks. Their order has no meaning. */
+            /** @description Which locks, each once. Their order has no meaning. */
             readonly lock_keys: readonly string[];
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
             readonly metadata?: components["schemas"]["Metadata"];
@@ -1463,7 +1473,7 @@ export interface components {
             readonly fencing_token: components["schemas"]["FencingToken"];
         };
         /**
-         * @description `exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders at a time.
+         * @description `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
          *     `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
          *     `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
          * @enum {string}
@@ -1945,47 +1955,81 @@ export interface components {
             readonly force_release?: components["schemas"]["ForcedRelease"];
             /** @description Left out for `exclusive`. */
             readonly mode?: components["schemas"]["LockMode"];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have.
+             */
             readonly limit?: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description With `rate`: the length of the window, in seconds.
+             */
             readonly window_seconds?: number;
-            /** @description Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. */
+            /**
+             * @description Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are used up: when the
+             *     next one is possible.
+             */
             readonly free_at?: components["schemas"]["Time"];
-            /** @description With several leases, or a line: those that last. The members above are of the latest one. */
+            /**
+             * @description The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left out for one lease
+             *     without a line, and with `rate`.
+             */
             readonly holders?: readonly components["schemas"]["LockHolder"][];
-            /** @description Who waits in line, the next one first. */
+            /** @description Who waits in line, the next one first, 100 at most. Left out if no one does. */
             readonly waiting?: readonly components["schemas"]["LockWaiter"][];
-            /** @description The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. */
+            /** @description The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are not in it. */
             readonly history?: readonly components["schemas"]["PastLease"][];
             readonly refused?: components["schemas"]["LockRefusal"];
         };
+        /** @description One lease of a lock that can have several. */
         readonly LockHolder: {
+            /** @description Names this one lease, such as for a force-release. It gives no rights. */
             readonly lease_id: string;
+            /** @description Who holds it. */
             readonly owner_id: string;
+            /** @description `exclusive` for a writer, `shared` for a reader, otherwise that of the lock. */
             readonly mode: components["schemas"]["LockMode"];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description With `permits`: which one, from 1 to the limit.
+             */
             readonly permit?: number;
+            /** @description When it was granted. */
             readonly acquired_at: components["schemas"]["Time"];
+            /** @description When it ends, unless it is renewed. */
             readonly expires_at: components["schemas"]["Time"];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Of the latest acquire or renewal, in seconds.
+             */
             readonly ttl_seconds: number;
             readonly metadata?: components["schemas"]["Metadata"];
         };
+        /** @description A request that waits in line. */
         readonly LockWaiter: {
+            /** @description Who waits. */
             readonly owner_id: string;
+            /** @description In which mode it is to hold the lock. */
             readonly mode: components["schemas"]["LockMode"];
+            /** @description When it got its place. */
             readonly since: components["schemas"]["Time"];
             /** @description When the place is given up, unless the request is sent again. */
             readonly until: components["schemas"]["Time"];
         };
         /** @description A lease that has ended. */
         readonly PastLease: {
-            /** @description Cut to 32 bytes. */
+            /** @description Who held it, cut to 32 bytes. */
             readonly owner_id: string;
+            /** @description Of the lease that has ended; with it nothing can be changed. */
             readonly fencing_token: components["schemas"]["FencingToken"];
+            /** @description When it was granted. */
             readonly acquired_at: components["schemas"]["Time"];
+            /** @description When it was released, ended by force or replaced, or its expiry. */
             readonly ended_at: components["schemas"]["Time"];
-            /** @enum {string} */
+            /**
+             * @description `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
+             * @enum {string}
+             */
             readonly ended: "released" | "expired" | "forced" | "replaced";
             /** @description With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes. */
             readonly ended_by?: string;
@@ -2495,11 +2539,11 @@ export interface components {
             readonly field?: string;
             /** @description For commands on several locks: because of which one. */
             readonly lock_key?: string;
-            /** @description For LOCK_HELD: the holder; with several, the one whose lease ends first. */
+            /** @description For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant. */
             readonly owner_id?: string;
             /**
              * Format: int64
-             * @description For LOCK_HELD: the caller's place in line, 1 being the next.
+             * @description For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
              */
             readonly position?: number;
             /** @description For rejections of commands on an activation: the activation as it is, as far as it is known, without its state. */
@@ -2515,11 +2559,11 @@ export interface components {
              */
             readonly incarnation?: number;
             readonly ineligible?: components["schemas"]["Ineligible"];
-            /** @description For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. */
+            /** @description For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no lease lasts. */
             readonly expires_at?: components["schemas"]["Time"];
             /**
              * Format: int64
-             * @description For LOCK_HELD, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+             * @description In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
              */
             readonly retry_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
@@ -2796,10 +2840,10 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `position`
-             *     is the caller's place in line, if it has one. `LOCK_MODE_DIFFERS`: the lock is held or waited for in another mode. `LOCK_QUEUE_FULL`: as
-             *     many wait as `max_waiting` allows. `LOCK_DELAYED`: the last lease was lost, and the lock stays closed for its lock delay.
-             *     `LEASE_EXPIRED`: the ttl passed before the store responded.
+             * @description `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
+             *     says when it is free if its holder does nothing, `position` the caller's place in line, if it has one. `LOCK_MODE_DIFFERS`: the lock is held or
+             *     waited for in another mode, or with another limit or window. `LOCK_QUEUE_FULL`: as many wait as `max_waiting` allows. `LOCK_DELAYED`: the last
+             *     lease was lost, and the lock stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the store responded.
              */
             readonly 409: {
                 headers: {

@@ -71,26 +71,30 @@ class AcquireRequest(_AcquireRequest, total=False):
     metadata: dict[str, str]
     """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
     mode: Literal["exclusive", "shared", "permits", "rate"]
-    """`exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders
-    at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or
-    waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
+    """`exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`.
+    `permits`: `limit` holders at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released.
+    A lock that is held or waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
     limit: int
-    """With `permits`: how many may hold the lock at a time, 100 at most. With `rate`: how many grants a window may have. Not with other
-    modes."""
+    """Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1
+    to 1000. Not with other modes."""
     window_seconds: int
-    """With `rate`: the length of the window. Not with other modes."""
+    """Required with `rate`: the length of the window, in whole seconds. Not with other modes."""
     wait_seconds: int
-    """How long the server waits for a lock that is held before it responds. Send the same request again to wait on: who waits in line keeps
-    the place for some seconds more."""
+    """How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it responds at once. Send the
+    same request again to wait on: one that waits in line keeps its place for 10 seconds after the response. Let the timeout of your client
+    be some seconds longer."""
     fair: bool
-    """Wait in line: first come, first served. The modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the request only
-    tries, and gives up the place that it has."""
+    """Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds`
+    the request only tries, and gives up the place that it has."""
     max_waiting: int
-    """How many may wait in line, with this request; more is `LOCK_QUEUE_FULL`. Left out, 100."""
+    """How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs
+    `fair`, or a mode with a line."""
     replace: bool
-    """Take the lock from its holder, if that one was acquired with `replace` as well. With the mode `exclusive` only."""
+    """Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out,
+    false. With the mode `exclusive` only."""
     lock_delay_seconds: int
-    """How long the lock stays closed if this lease expires or is ended by force. A release opens it at once. Not with the mode `rate`."""
+    """How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once.
+    Not with the mode `rate`."""
 
 
 class _RenewRequest(TypedDict):
@@ -265,36 +269,37 @@ class _LockHolder(TypedDict):
     """What it always has."""
 
     lease_id: str
+    """Names this one lease, such as for a force-release. It gives no rights."""
     owner_id: str
+    """Who holds it."""
     mode: Literal["exclusive", "shared", "permits", "rate"]
-    """`exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders
-    at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or
-    waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
+    """`exclusive` for a writer, `shared` for a reader, otherwise that of the lock."""
     acquired_at: str
-    """ISO 8601, UTC, milliseconds."""
+    """When it was granted."""
     expires_at: str
-    """ISO 8601, UTC, milliseconds."""
+    """When it ends, unless it is renewed."""
     ttl_seconds: int
+    """Of the latest acquire or renewal, in seconds."""
 
 
 class LockHolder(_LockHolder, total=False):
-    """See the contract: LockHolder."""
+    """One lease of a lock that can have several."""
 
     permit: int
+    """With `permits`: which one, from 1 to the limit."""
     metadata: dict[str, str]
     """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
 
 
 class LockWaiter(TypedDict):
-    """See the contract: LockWaiter."""
+    """A request that waits in line."""
 
     owner_id: str
+    """Who waits."""
     mode: Literal["exclusive", "shared", "permits", "rate"]
-    """`exclusive` (if left out): one holder. `shared`: any number of holders, and none beside an exclusive one. `permits`: `limit` holders
-    at a time. `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or
-    waited for keeps its mode, `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`."""
+    """In which mode it is to hold the lock."""
     since: str
-    """ISO 8601, UTC, milliseconds."""
+    """When it got its place."""
     until: str
     """When the place is given up, unless the request is sent again."""
 
@@ -303,15 +308,15 @@ class _PastLease(TypedDict):
     """What it always has."""
 
     owner_id: str
-    """Cut to 32 bytes."""
+    """Who held it, cut to 32 bytes."""
     fencing_token: int
-    """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
-    microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    """Of the lease that has ended; with it nothing can be changed."""
     acquired_at: str
-    """ISO 8601, UTC, milliseconds."""
+    """When it was granted."""
     ended_at: str
-    """ISO 8601, UTC, milliseconds."""
+    """When it was released, ended by force or replaced, or its expiry."""
     ended: Literal["released", "expired", "forced", "replaced"]
+    """`released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`."""
 
 
 class PastLease(_PastLease, total=False):
@@ -358,15 +363,20 @@ class Lock(_Lock, total=False):
     mode: Literal["exclusive", "shared", "permits", "rate"]
     """Left out for `exclusive`."""
     limit: int
+    """With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have."""
     window_seconds: int
+    """With `rate`: the length of the window, in seconds."""
     free_at: str
-    """Until then the lock stays closed after a lease that expired or was ended by force: its lock delay."""
+    """Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are
+    used up: when the next one is possible."""
     holders: list["LockHolder"]
-    """With several leases, or a line: those that last. The members above are of the latest one."""
+    """The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left
+    out for one lease without a line, and with `rate`."""
     waiting: list["LockWaiter"]
-    """Who waits in line, the next one first."""
+    """Who waits in line, the next one first, 100 at most. Left out if no one does."""
     history: list["PastLease"]
-    """The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists."""
+    """The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are
+    not in it."""
     refused: "LockRefusal"
     """Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists."""
 
@@ -390,7 +400,7 @@ class _LockSetAcquireRequest(TypedDict):
     request_id: str
     """The caller's name for this command, the same for every retry."""
     lock_keys: list[str]
-    """Which locks. Their order has no meaning."""
+    """Which locks, each once. Their order has no meaning."""
     ttl_seconds: int
     """How long the lease lasts from now, in whole seconds."""
 
