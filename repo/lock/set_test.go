@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,75 @@ func TestSetCosts(t *testing.T) {
 	b.set(releaseSet("ann", "e1", leases), lock.LeaseReleased, false, "Write")
 	b.set(releaseSet("ann", "e1", []lock.SetLease{leases[0], leases[2]}), lock.OK, true, "Write")
 	b.set(acquireSet("bob", "r3", "d", "c", "b", "a"), lock.OK, false, "Write")
+}
+
+// TestARepeatedSetOfWhichOneHasEnded: a request that obtained its leases is not told that others hold one of them now, because waiting does not help: the
+// lease has ended, and the request_id with it.
+func TestARepeatedSetOfWhichOneHasEnded(t *testing.T) {
+	for name, later := range map[string]int{"free": 0, "held by another": 1, "held by another, the request forgotten": 8} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t)
+			leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.OK, false, "Write"))
+			b.set(releaseSet("ann", "e1", leases[1:2]), lock.OK, false, "Write")
+			for n := range later {
+				if o := b.set(acquireSet("bob", fmt.Sprint("r", n), "b"), lock.OK, false, "Write"); n+1 < later {
+					b.set(releaseSet("bob", fmt.Sprint("e", n), leasesOf(o)), lock.OK, false, "Write")
+				}
+			}
+			if o := b.set(acquireSet("ann", "r1", "a", "b", "c"), lock.RequestIDReused, false, "Write"); o.Refusal.Lease.Key != "b" || len(o.Leases) > 0 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// TestARenewedSetOfWhichOneWasRenewedSince: the repeated renewal is known in one lock and forgotten in another, so that neither OK nor a second renewal
+// would be true.
+func TestARenewedSetOfWhichOneWasRenewedSince(t *testing.T) {
+	b := begin(t)
+	leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write"))
+	b.set(renewSet("ann", "n1", leases), lock.OK, false, "Write")
+	for n := range 8 { // more than a lease remembers
+		c := lock.Renew{ID: lock.ID{Tenant: "acme", Key: "b"}, Owner: "ann", Token: leases[1].Token, RequestID: fmt.Sprint("alone ", n), TTLSeconds: 600}
+		if o, err := b.locks.Renew(t.Context(), c); err != nil || o.Code != lock.OK {
+			t.Fatal(o, err)
+		}
+	}
+	o := b.set(renewSet("ann", "n1", leases), lock.LeaseChanged, false, "Write")
+	if !strings.Contains(o.Refusal.Detail, "use a new request_id") || len(o.Leases) > 0 {
+		t.Errorf("%+v", o)
+	}
+	for i, ttl := range []time.Duration{60 * time.Second, 600 * time.Second} {
+		s, _, err := b.locks.Get(t.Context(), lock.ID{Tenant: "acme", Key: leases[i].Key})
+		if err != nil || s.ExpiresAt != epoch.Add(ttl) {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+}
+
+// TestASetWhoseSecondWriteIsRefused: a lock that changes between the two writes is looked at again, as often as that may help.
+func TestASetWhoseSecondWriteIsRefused(t *testing.T) {
+	for changes, want := range map[int]error{1: nil, 100: docstore.ErrUnavailable} {
+		b := begin(t)
+		id := lock.ID{Tenant: "acme", Key: "b"}
+		leases := leasesOf(b.set(acquireSet("ann", "r1", "a", "b"), lock.OK, false, "Write"))
+		b.lineUp("b") // the release of b takes a second write
+		others := lock.New(b.store.Store, nil)
+		writes := 0
+		b.store.write = func(apply func() (docstore.Result, error)) (docstore.Result, error) {
+			if writes++; writes > 1 && writes <= 1+changes {
+				c := lock.Acquire{ID: id, Owner: fmt.Sprint("in line ", writes), RequestID: "r", TTLSeconds: 30, Fair: true, WaitSeconds: 20}
+				if o, err := others.AcquireWithin(t.Context(), c, 0); err != nil || o.Code != lock.Held {
+					t.Error(o, err)
+				}
+			}
+			return apply()
+		}
+		o, err := b.locks.ReleaseSet(t.Context(), releaseSet("ann", "e1", leases))
+		if !errors.Is(err, want) || want == nil && (o.Code != lock.OK || writes != 3) {
+			t.Errorf("%d changes: %+v, %v after %d writes", changes, o, err, writes)
+		}
+	}
 }
 
 // TestSetTokensAreRead: where the store returns no documents, one read shows the tokens. What happens before it is not lost.
