@@ -15,7 +15,7 @@ import (
 )
 
 // lockMode is how many may hold a lock, and who waits. A flag whose least value is 1 is nil unless it is given: an empty variable of a script, or 0,
-// must not stand for a lock that one holds alone.
+// must not mean a lock that one holds alone.
 type lockMode struct {
 	Shared     bool          `xor:"mode" help:"Be a reader: any number hold the lock together. Who asks without --shared is a writer, and holds it alone."`
 	Permits    *int64        `xor:"mode" placeholder:"N" help:"Up to N hold the lock at a time, 1 to 100. All who ask for it must give the same N."`
