@@ -237,7 +237,7 @@ func TestClaimBesideServe(t *testing.T) {
 		if err := <-served; err == nil {
 			t.Error("served")
 		}
-		time.Sleep(5 * time.Second) // it reads events every 250 ms, and serves the room then
+		time.Sleep(5 * time.Second) // it reads events every 250 ms: by then it is the member that serves the room
 		if a := w.record(room("a")); a.Phase != contracts.PhaseActive {
 			t.Errorf("no one carried out the claim: %+v", a)
 		}

@@ -21,7 +21,7 @@ import (
 
 // TestModesWithClocksApart is TestClocksApart for locks with several holders, a line or a rate: by the true time, and as holders count their
 // leases, there is never a writer beside another holder, no permit has two holders, and no window has more grants than its rate (LS-INV-001). Tokens rise,
-// and who waits in line is served in turn.
+// and who waits in line is served in turn. Each program is in a bubble of synctest, where sleeping moves the clock and takes no time.
 func TestModesWithClocksApart(t *testing.T) {
 	t.Parallel()
 	courses := []course{
@@ -101,7 +101,7 @@ type apartLease struct {
 func newModesApart(t *testing.T, c course, seed uint64, ask func(*rand.Rand) lock.Acquire) *modesApart {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+	time.Sleep(time.Duration(random.Int64N(int64(time.Second)))) // so that programs begin anywhere in a second
 	server := dynamodbtest.New(nil)
 	client := dialThrough(slowly{server.RoundTripper(), random})
 	offsets := []time.Duration{c.off, -c.off, 0, c.off, -c.off}
@@ -121,7 +121,7 @@ func (m *modesApart) play() {
 		m.rate = int(c.Limit)
 	}
 	for range 150 {
-		time.Sleep(time.Duration(m.random.Int64N(int64(200 * time.Millisecond))))
+		time.Sleep(time.Duration(m.random.Int64N(int64(200 * time.Millisecond)))) // the time between two commands
 		begin, by := time.Now(), m.random.IntN(m.callers)
 		switch i := slices.IndexFunc(m.leases, func(l apartLease) bool { return l.by == by }); {
 		case i >= 0:
@@ -282,13 +282,13 @@ func TestModeWithinTheMargin(t *testing.T) {
 			return o
 		}
 		first, second := permit(locks, "r1", 600), permit(locks, "r2", 60)
-		for time.Until(second.Lease.ExpiresAt) > time.Second { // requests narrow the interval of this process
-			time.Sleep(730 * time.Millisecond)
+		for time.Until(second.Lease.ExpiresAt) > time.Second {
+			time.Sleep(730 * time.Millisecond) // not whole seconds: requests at other fractions of one narrow the interval in which this process knows the time
 			if _, _, err := locks.Get(t.Context(), apartID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Until(second.Lease.ExpiresAt.Add(200 * time.Millisecond)))
+		time.Sleep(time.Until(second.Lease.ExpiresAt.Add(200 * time.Millisecond))) // it has ended for this process, and perhaps not for one that knows less
 		o, err := locks.Release(t.Context(), lock.Release{ID: apartID, Owner: "ann", Token: first.Lease.Token, RequestID: "e1"})
 		if err != nil || o.Code != lock.OK {
 			t.Fatalf("%+v, %v", o, err)
@@ -297,7 +297,7 @@ func TestModeWithinTheMargin(t *testing.T) {
 		if o := permit(cold, "r3", 60); o.Code != lock.Held || o.RetryAfter <= 0 || o.RetryAfter > 1020*time.Millisecond {
 			t.Errorf("in a process that knows the time to a second: %+v", o)
 		}
-		time.Sleep(1020 * time.Millisecond)
+		time.Sleep(1020 * time.Millisecond) // as long as the refusal says at most
 		if o := permit(cold, "r3", 60); o.Code != lock.OK || o.Lease.Permit != 1 {
 			t.Errorf("later: %+v", o)
 		}

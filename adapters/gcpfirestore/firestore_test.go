@@ -61,7 +61,7 @@ func client(t *testing.T, server *firestoretest.Server) *sdk.Client {
 func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }
 
 // waitFor waits for a state of the emulator that the test has already brought about and that only needs to arrive:
-// there are sockets in between, which no fake clock moves.
+// there are sockets in between, which no fake clock moves. The bound is there so that a state that never arrives fails the test.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !cond(); time.Sleep(time.Millisecond) {

@@ -3,11 +3,31 @@ package redisstore_test
 import (
 	"testing"
 
+	sdk "github.com/redis/go-redis/v9"
+
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
+
+// sizeOfTheLock is the key of the only lock, and the bytes of that and its hash.
+func sizeOfTheLock(t *testing.T, c *sdk.Client) (key string, n int) {
+	t.Helper()
+	keys, err := c.Keys(t.Context(), "*:doc:"+lock.Kind+"/*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	fields, err := c.HGetAll(t.Context(), keys[0]).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = len(keys[0])
+	for f, v := range fields {
+		n += len(f) + len(v)
+	}
+	return keys[0], n
+}
 
 // TestSizeOfALock: with ordinary names and 256 bytes of labels, the key and the hash of a lock that has been used for long, and
 // what the real server says that they take in memory. docs/stores.md has the figures.
@@ -17,21 +37,10 @@ func TestSizeOfALock(t *testing.T) {
 		c := client(t, server)
 		memory := int64(0)
 		plain, forced := suite.UsedLock(t, lock.New(open(t, server, &redisstore.Options{Now: clock.Now, Prefix: "leasehold"}), nil), clock.Advance, func() int {
-			keys, err := c.Keys(t.Context(), "*:doc:"+lock.Kind+"/*").Result()
-			if err != nil || len(keys) != 1 {
-				t.Fatal(keys, err)
-			}
-			fields, err := c.HGetAll(t.Context(), keys[0]).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := len(keys[0])
-			for f, v := range fields {
-				n += len(f) + len(v)
-			}
+			key, n := sizeOfTheLock(t, c)
 			if server.Real {
 				// Without a number of samples it is an estimate from a few fields drawn at random.
-				used, err := c.MemoryUsage(t.Context(), keys[0], 0).Result()
+				used, err := c.MemoryUsage(t.Context(), key, 0).Result()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -52,18 +61,7 @@ func TestSizeOfASharedLock(t *testing.T) {
 		c := client(t, server)
 		locks := lock.New(open(t, server, &redisstore.Options{Now: clock.Now, Prefix: "leasehold"}), nil)
 		held, all, holder, place := suite.SharedLock(t, locks, func() int {
-			keys, err := c.Keys(t.Context(), "*:doc:"+lock.Kind+"/*").Result()
-			if err != nil || len(keys) != 1 {
-				t.Fatal(keys, err)
-			}
-			fields, err := c.HGetAll(t.Context(), keys[0]).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := len(keys[0])
-			for f, v := range fields {
-				n += len(f) + len(v)
-			}
+			_, n := sizeOfTheLock(t, c)
 			return n
 		})
 		if held > 11657 || all > 19863 || holder > 116 || place > 83 {

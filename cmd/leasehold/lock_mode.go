@@ -14,14 +14,15 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// lockMode is how many may hold a lock, and who waits.
+// lockMode is how many may hold a lock, and who waits. A flag whose least value is 1 is nil unless it is given: an empty variable of a script, or 0,
+// must not mean a lock that one holds alone.
 type lockMode struct {
 	Shared     bool          `xor:"mode" help:"Be a reader: any number hold the lock together. Who asks without --shared is a writer, and holds it alone."`
-	Permits    int64         `xor:"mode" placeholder:"N" help:"Up to N hold the lock at a time, 1 to 100. All who ask for it must give the same N."`
-	Rate       string        `xor:"mode" placeholder:"N/WINDOW" help:"Up to N grants in any window of time, such as 10/min, 5/s, 1000/h or 3/90s. All who ask for the lock must give the same. A grant is used up at once: it is not renewed, released or lost."`
+	Permits    *int64        `xor:"mode" placeholder:"N" help:"Up to N hold the lock at a time, 1 to 100. All who ask for it must give the same N."`
+	Rate       *string       `xor:"mode" placeholder:"N/WINDOW" help:"Up to N grants in any window of time, such as 10/min, 5/s, 1000/h or 3/90s. All who ask for the lock must give the same. A grant is used up at once: it is not renewed, released or lost."`
 	Replace    bool          `xor:"mode" help:"Take the lock from its holder, if that one gave --replace too."`
 	Fair       bool          `help:"Wait in line: first come, first served. --shared, --permits and --rate always do."`
-	MaxWaiting int64         `placeholder:"N" help:"How many may wait in line, 1 to 100, this one included. If as many wait already, it does not wait. Needs --wait, and --fair, --shared, --permits or --rate."`
+	MaxWaiting *int64        `placeholder:"N" help:"How many may wait in line, 1 to 100, this one included. If as many wait already, it does not wait. Needs --wait, and --fair, --shared, --permits or --rate."`
 	LockDelay  time.Duration `placeholder:"DURATION" help:"How long no one gets the lock after this lease expired or was ended by force; whole seconds, at most 1h. A release opens it at once."`
 }
 
@@ -33,10 +34,10 @@ var units = map[string]time.Duration{
 
 // rate reads --rate. It is zero if there is none.
 func (m lockMode) rate() (r locks.Rate, err error) {
-	if m.Rate == "" {
+	if m.Rate == nil {
 		return r, nil
 	}
-	number, window, _ := strings.Cut(m.Rate, "/")
+	number, window, _ := strings.Cut(*m.Rate, "/")
 	limit, err := strconv.Atoi(number)
 	var named bool
 	if r.Window, named = units[window]; !named {
@@ -44,11 +45,11 @@ func (m lockMode) rate() (r locks.Rate, err error) {
 	}
 	switch r.Limit = limit; {
 	case err != nil || r.Window == 0:
-		return r, usage("--rate %s: must be a number, \"/\" and a window of time, such as 10/min, 5/s, 1000/h or 3/90s", m.Rate)
+		return r, usage("--rate %s: must be a number, \"/\" and a window of time, such as 10/min, 5/s, 1000/h or 3/90s", *m.Rate)
 	case limit < 1 || limit > locks.MaxRate:
-		return r, usage("--rate %s: must be 1 to %d in a window", m.Rate, locks.MaxRate)
+		return r, usage("--rate %s: must be 1 to %d in a window", *m.Rate, locks.MaxRate)
 	case r.Window < time.Second || r.Window > locks.MaxWindow || r.Window%time.Second != 0:
-		return r, usage("--rate %s: the window must have whole seconds, from 1s to 24h", m.Rate)
+		return r, usage("--rate %s: the window must have whole seconds, from 1s to 24h", *m.Rate)
 	}
 	return r, nil
 }
@@ -63,24 +64,24 @@ func (m lockMode) into(r *contracts.AcquireRequest, t ttl, wait bool, tenant, ke
 		return usage("--lock-delay %v: must be whole seconds, at most 1h", m.LockDelay)
 	case rate.Limit > 0 && m.LockDelay > 0:
 		return usage("--lock-delay does not belong to --rate, whose grants are not held")
-	case m.Permits < 0 || m.Permits > locks.MaxPermits:
-		return usage("--permits %d: must be 1 to %d", m.Permits, locks.MaxPermits)
-	case m.MaxWaiting < 0 || m.MaxWaiting > locks.MaxWaiting:
-		return usage("--max-waiting %d: must be 1 to %d", m.MaxWaiting, locks.MaxWaiting)
-	case m.MaxWaiting > 0 && !wait:
-		return usage("--max-waiting %d: is about those who wait, so add --wait DURATION", m.MaxWaiting)
-	case m.MaxWaiting > 0 && !m.Fair && !m.Shared && m.Permits == 0 && rate.Limit == 0:
-		return usage("--max-waiting %d: needs a line, so add --fair", m.MaxWaiting)
+	case m.Permits != nil && (*m.Permits < 1 || *m.Permits > locks.MaxPermits):
+		return usage("--permits %d: must be 1 to %d", *m.Permits, locks.MaxPermits)
+	case m.MaxWaiting != nil && (*m.MaxWaiting < 1 || *m.MaxWaiting > locks.MaxWaiting):
+		return usage("--max-waiting %d: must be 1 to %d", *m.MaxWaiting, locks.MaxWaiting)
+	case m.MaxWaiting != nil && !wait:
+		return usage("--max-waiting %d: is about those who wait, so add --wait DURATION", *m.MaxWaiting)
+	case m.MaxWaiting != nil && !m.Fair && !m.Shared && m.Permits == nil && m.Rate == nil:
+		return usage("--max-waiting %d: needs a line, so add --fair", *m.MaxWaiting)
 	}
 	if r.TTLSeconds, err = t.seconds(); err != nil {
 		return err
 	}
-	r.Fair, r.MaxWaiting, r.Replace, r.LockDelaySeconds = m.Fair, m.MaxWaiting, m.Replace, int64(m.LockDelay/time.Second)
+	r.Fair, r.MaxWaiting, r.Replace, r.LockDelaySeconds = m.Fair, given(m.MaxWaiting), m.Replace, int64(m.LockDelay/time.Second)
 	switch {
 	case m.Shared:
 		r.Mode = contracts.LockModeShared
-	case m.Permits > 0:
-		r.Mode, r.Limit = contracts.LockModePermits, m.Permits
+	case m.Permits != nil:
+		r.Mode, r.Limit = contracts.LockModePermits, *m.Permits
 	case rate.Limit > 0:
 		r.Mode, r.Limit, r.WindowSeconds, r.TTLSeconds = contracts.LockModeRate, int64(rate.Limit), int64(rate.Window/time.Second), 0
 	}
@@ -92,10 +93,18 @@ func (m lockMode) into(r *contracts.AcquireRequest, t ttl, wait bool, tenant, ke
 	return nil
 }
 
+// given is the value of a flag, 0 if it was left out.
+func given(flag *int64) int64 {
+	if flag == nil {
+		return 0
+	}
+	return *flag
+}
+
 // options are the mode as those of package locks.
 func (m lockMode) options() locks.LockOptions {
 	return locks.LockOptions{
-		Shared: m.Shared, Permits: int(m.Permits), Fair: m.Fair, MaxWaiting: int(m.MaxWaiting), Replace: m.Replace, LockDelay: m.LockDelay,
+		Shared: m.Shared, Permits: int(given(m.Permits)), Fair: m.Fair, MaxWaiting: int(given(m.MaxWaiting)), Replace: m.Replace, LockDelay: m.LockDelay,
 	}
 }
 

@@ -13,8 +13,10 @@ import (
 
 // TestRate: a rate is a number in a window of time, in the ways in which people write one; what is none is an error that says how.
 func TestRate(t *testing.T) {
+	if got, err := (lockMode{}).rate(); err != nil || got != (locks.Rate{}) {
+		t.Errorf("left out: %+v, %v", got, err)
+	}
 	for text, want := range map[string]locks.Rate{
-		"":          {},
 		"10/min":    {Limit: 10, Window: time.Minute},
 		"10/m":      {Limit: 10, Window: time.Minute},
 		"1/s":       {Limit: 1, Window: time.Second},
@@ -25,17 +27,17 @@ func TestRate(t *testing.T) {
 		"2/day":     {Limit: 2, Window: 24 * time.Hour},
 		"2/24h":     {Limit: 2, Window: 24 * time.Hour},
 	} {
-		if got, err := (lockMode{Rate: text}).rate(); err != nil || got != want {
+		if got, err := (lockMode{Rate: &text}).rate(); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	for text, want := range map[string]string{
-		"10": "such as 10/min", "/min": "such as 10/min", "10/": "such as 10/min", "10/fortnight": "such as 10/min", "ten/min": "such as 10/min",
+		"": "such as 10/min", "10": "such as 10/min", "/min": "such as 10/min", "10/": "such as 10/min", "10/fortnight": "such as 10/min", "ten/min": "such as 10/min",
 		"1.5/s": "such as 10/min", "10/60": "such as 10/min", "10/0s": "such as 10/min",
 		"0/s": "1 to 1000", "-1/s": "1 to 1000", "1001/s": "1 to 1000",
 		"1/500ms": "whole seconds", "1/1.5s": "whole seconds", "1/25h": "whole seconds", "1/-5s": "whole seconds",
 	} {
-		if got, err := (lockMode{Rate: text}).rate(); err == nil || !strings.Contains(err.Error(), "--rate "+text+": ") || !strings.Contains(err.Error(), want) {
+		if got, err := (lockMode{Rate: &text}).rate(); err == nil || !strings.Contains(err.Error(), "--rate "+text+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
@@ -48,6 +50,9 @@ func TestModesThatCannotWork(t *testing.T) {
 		"--shared --rate 1/s":                "can't be used together",
 		"--permits 3 --replace":              "can't be used together",
 		"--permits 101":                      "--permits 101: must be 1 to 100",
+		"--permits 0":                        "--permits 0: must be 1 to 100",
+		"--rate=":                            "--rate : must be a number",
+		"--fair --wait 1s --max-waiting 0":   "--max-waiting 0: must be 1 to 100",
 		"--permits=-1":                       "--permits -1: must be 1 to 100",
 		"--rate often":                       "--rate often: must be a number",
 		"--rate 1/s --lock-delay 5s":         "--lock-delay does not belong to --rate",

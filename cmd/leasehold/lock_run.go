@@ -157,7 +157,7 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 	}
 	if rate.Limit > 0 {
 		token, err := holder.Take(ctx, c.Key, rate, &locks.TakeOptions{
-			Wait: c.Wait, NoWait: c.Wait == 0, MaxWaiting: int(c.MaxWaiting), Metadata: c.Metadata,
+			Wait: c.Wait, NoWait: c.Wait == 0, MaxWaiting: int(given(c.MaxWaiting)), Metadata: c.Metadata,
 		})
 		return nil, named("", c.Key, token), err
 	}
@@ -214,7 +214,7 @@ func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
 	case c.Grace < 0 || c.Grace >= c.TTL/2:
 		return "", usage("--grace %v: must be less than half of --ttl %v, so that a renewal that fails can be tried again before", c.Grace, c.TTL)
 	}
-	if c.Rate != "" && c.Grace > 0 {
+	if c.Rate != nil && c.Grace > 0 {
 		return "", usage("--grace does not belong to --rate, whose grants are not held")
 	}
 	if err := c.into(&contracts.AcquireRequest{Metadata: c.Metadata}, c.ttl, c.Wait > 0, tenant, c.Key); err != nil {

@@ -116,7 +116,8 @@ func TestPessimisticWriteWaits(t *testing.T) {
 	}
 }
 
-// waitFor waits for a state that the test has already brought about and that only needs to arrive.
+// waitFor waits for a state that the test has already brought about and that only needs to arrive: there is a connection in between, which no fake clock
+// moves. The bound is there so that a state that never arrives fails the test.
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !cond(); time.Sleep(time.Millisecond) {

@@ -84,22 +84,7 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 	before := clock.Now()
 
-	faults.Next(t, fate)
-	var (
-		answer outcome
-		err    error
-	)
-	for try := range 5 {
-		ctx, cancel := tryContext(t.Context(), faults, fate, try)
-		answer, err = send(ctx, locks, id.Tenant, step)
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	if fate == AppliedLate {
-		faults.Settle(t)
-	}
+	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (outcome, error) { return send(ctx, locks, id.Tenant, step) })
 	if do == "acquire" {
 		token = answer.Token // the first: tokens start at the store's time
 	}
@@ -125,6 +110,24 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	if err != nil || next.Code != "OK" || next.Token != token+1 {
 		t.Errorf("the next lease: %+v, %v; want token %d", next, err, token+1)
 	}
+}
+
+// untilAnswered sends a command until a response arrives, the first time with a fate for its write, and returns when that has been met with.
+func untilAnswered[A any](t *testing.T, faults Faults, fate Fate, send func(context.Context) (A, error)) (answer A, err error) {
+	t.Helper()
+	faults.Next(t, fate)
+	for try := range 5 {
+		ctx, cancel := tryContext(t.Context(), faults, fate, try)
+		answer, err = send(ctx)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	if fate == AppliedLate {
+		faults.Settle(t)
+	}
+	return answer, err
 }
 
 // tryContext is the context of a try. The caller of a write that is applied late gives up when the write has reached the

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -50,22 +51,7 @@ func ambiguousAnalysis(t *testing.T, store docstore.Store, faults Faults, clock 
 	token := o.token()
 	want := o.answer(step, token, clock.Now())
 
-	faults.Next(t, fate)
-	var (
-		got GateAnswer
-		err error
-	)
-	for try := range 5 {
-		ctx, cancel := tryContext(t.Context(), faults, fate, try)
-		got, err = g.send(ctx, step, token)
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	if fate == AppliedLate {
-		faults.Settle(t)
-	}
+	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (GateAnswer, error) { return g.send(ctx, step, token) })
 	if err == nil {
 		err = g.learn(t.Context(), "k", o)
 	}

@@ -290,6 +290,11 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 		}
 		o, err = g.analyses.Finish(ctx, c)
 	}
+	return gateAnswer(o), err
+}
+
+// gateAnswer is what the caller of a command of the gate, or of a named run, sees of its outcome.
+func gateAnswer(o analysis.Outcome) GateAnswer {
 	return GateAnswer{
 		Answer:     Answer{Code: string(o.Code), Token: o.Grant.Token, Expires: o.Grant.ExpiresAt, Holder: o.Grant.Owner, Replayed: o.Replayed},
 		Status:     string(o.Grant.Status),
@@ -297,7 +302,7 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 		Failures:   o.Grant.Failures,
 		RetryAfter: o.RetryAfter,
 		RetriedBy:  o.Retried.By, RetryReason: o.Retried.Reason, RetriedAt: o.Retried.At,
-	}, err
+	}
 }
 
 // sweep lets a sweep go over all analyses, of which only those of this program can be due.

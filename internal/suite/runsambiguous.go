@@ -49,13 +49,7 @@ func (n *namedRun) send(ctx context.Context, s GateStep, token int64) (GateAnswe
 		}
 		o, err = n.runs.Finish(ctx, c)
 	}
-	return GateAnswer{
-		Answer:     Answer{Code: string(o.Code), Token: o.Grant.Token, Expires: o.Grant.ExpiresAt, Holder: o.Grant.Owner, Replayed: o.Replayed},
-		Status:     string(o.Grant.Status),
-		Runs:       o.Grant.Runs,
-		Failures:   o.Grant.Failures,
-		RetryAfter: o.RetryAfter,
-	}, err
+	return gateAnswer(o), err
 }
 
 // want is what the oracle says of a command. It learns the first token from the store.
@@ -98,22 +92,7 @@ func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Cloc
 	}
 	token := n.oracle.token()
 
-	faults.Next(t, fate)
-	var (
-		got GateAnswer
-		err error
-	)
-	for try := range 5 {
-		ctx, cancel := tryContext(t.Context(), faults, fate, try)
-		got, err = n.send(ctx, step, token)
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	if fate == AppliedLate {
-		faults.Settle(t)
-	}
+	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (GateAnswer, error) { return n.send(ctx, step, token) })
 	want := n.want(t, step, token, clock.Now())
 	want.Replayed = got.Replayed // whether the first sending or a later one did it is the store's affair
 	if err != nil || want.Code != "OK" || got != want {

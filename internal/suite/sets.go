@@ -582,22 +582,9 @@ func ambiguousSets(t *testing.T, store docstore.Store, faults Faults, clock *Clo
 		}
 		clock.Advance(time.Second)
 	}
-	faults.Next(t, fate)
-	var (
-		answer setOutcome
-		err    error
-	)
-	for try := range 5 {
-		ctx, cancel := tryContext(t.Context(), faults, fate, try)
-		answer, err = sendSet(ctx, locks, "acme", set(do, "ann", "r1", tokens))
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	if fate == AppliedLate {
-		faults.Settle(t)
-	}
+	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (setOutcome, error) {
+		return sendSet(ctx, locks, "acme", set(do, "ann", "r1", tokens))
+	})
 	if err != nil || answer.Code != "OK" || len(answer.Leases) != len(setKeys) {
 		t.Fatalf("after all tries: %+v, %v", answer, err)
 	}

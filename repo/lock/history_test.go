@@ -314,6 +314,9 @@ func TestHistoryAcrossForms(t *testing.T) {
 	b.gets(acquire("ann", "a4", 30), lock.OK, false)
 	b.cost(1)
 	b.shows(eve)
+	if v, ok := b.document()["rev"]; ok { // no more to store than a lock has that was never shared
+		t.Errorf("in plain form, with a new token, rev is %v", v)
+	}
 	b.gets(release("ann", 6, "e6"), lock.OK, false)
 	b.gets(acquire("bob", "a5", 30), lock.OK, false)
 	b.shows(lock.Past{Owner: "ann", Token: nth(6), AcquiredAt: at(5), EndedAt: at(5), Ended: lock.EndedReleased}, eve)

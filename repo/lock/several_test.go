@@ -601,6 +601,24 @@ func TestForceReleaseOfEach(t *testing.T) {
 	tells("bob", 2, 1, "the lease was ended by root")
 }
 
+// TestReasonOfAnEarlierForceRelease: while others hold the lock, the reason of the latest force-release is not told of an earlier one.
+func TestReasonOfAnEarlierForceRelease(t *testing.T) {
+	s := newStage(t)
+	for i, owner := range []string{"ann", "bob", "cem"} {
+		s.granted(try(owner, Shared), int64(i+1), min(i+1, 2))
+	}
+	for _, owner := range []string{"ann", "bob"} {
+		s.pass(time.Second)
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: owner + " hangs", RequestID: "f-" + owner, LeaseID: "l-" + owner}, OK, 2)
+	}
+	for owner, want := range map[string]string{"ann": "the lease was ended by root", "bob": "the lease was ended by root: bob hangs"} {
+		n := map[string]int64{"ann": 1, "bob": 2}[owner]
+		if o := s.gets(give(owner, n), LeaseReleased, 1); o.Detail != want {
+			t.Errorf("%s: got %q, want %q", owner, o.Detail, want)
+		}
+	}
+}
+
 func TestReplaceBesideALine(t *testing.T) {
 	s := newStage(t)
 	with := func(c Acquire) Acquire {

@@ -209,7 +209,7 @@ func TestManyWaitInLine(t *testing.T) {
 }
 
 // TestAnEarlierDeliveryIsCutOff: a caller whose connection was cut sends its request again, and the server learns of the cut only then. The
-// request keeps its place.
+// request keeps its place. In the bubble sleeping takes no time.
 func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lock.New(newCounted(time.Millisecond), nil)
@@ -217,16 +217,16 @@ func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
 		ctx, cut := context.WithCancel(t.Context())
 		defer cut()
 		first := acquiring(ctx, l, fairly("bob", 20))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // bob is in line
 		next := acquiring(t.Context(), l, fairly("eve", 20))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // and eve behind bob
 		again := acquiring(t.Context(), l, fairly("bob", 20))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // the second delivery waits beside the first
 		cut()
 		if r := <-first; r.err == nil {
 			t.Errorf("%+v", r)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // time enough to give the place up, if it did
 		endLease(t, l, lease)
 		r := <-again
 		if r.err != nil || r.Code != lock.OK || r.Lease.Token != lease.Token+1 {
@@ -243,7 +243,7 @@ func TestAnEarlierDeliveryIsCutOff(t *testing.T) {
 		bob := fairly("bob", 20)
 		bob.RequestID = "another"
 		both := []<-chan result{acquiring(ctx, l, bob), acquiring(ctx, l, bob)}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // both wait
 		cut()
 		for _, c := range both {
 			<-c
@@ -267,7 +267,7 @@ func TestManyGetInLineAtOnce(t *testing.T) {
 		for n := range lock.MaxWaiting {
 			all = append(all, acquiring(ctx, l, fairly(fmt.Sprint("w", n), 20)))
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // all have their places: with turns it takes 100 writes of 5 ms
 		if _, granted, refused := s.take(); granted != lock.MaxWaiting || refused > 2*lock.MaxWaiting {
 			t.Errorf("%d writes, %d refused: want one for each place, and no more than two others for each request", granted, refused)
 		}

@@ -18,7 +18,8 @@ import (
 // TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or not, sent again or not,
 // while holders release, renew or die. Whatever happens: the lock is never held by more than it has room for, those in line are
 // served in turn, no one waits longer than its time, no one leaves a lock that was free for longer than a read takes to find out, whose
-// caller has gone leaves the line, and the store is read no more often than the hints and the ends of leases call for.
+// caller has gone leaves the line, and the store is read no more often than the hints and the ends of leases call for. All of it is in a bubble of
+// synctest, where sleeping moves the clock and takes no time: sleeps are what requests take, and what callers and holders do.
 func TestWaitPrograms(t *testing.T) {
 	for name, ask := range waitModes {
 		t.Run(name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func (d *demo) place(ctx context.Context) error {
 	return d.failOver(ctx, chat, first, &serving, activate)
 }
 
-// failOver kills the member that serves the room, and lets another one take over, whose lease is long enough to do without heartbeats.
+// failOver kills the member that serves the chat room, and lets another one take over. The lease of that one is long enough to do without heartbeats.
 func (d *demo) failOver(
 	ctx context.Context, chat *client.Placements, dead *member, serving *gauge, activate func(contracts.Activation) error,
 ) error {
@@ -138,7 +138,7 @@ func (d *demo) failOver(
 	}
 	dead.die()
 	serving.leave()
-	d.sayf("show", "%s is killed and releases nothing; it had written “3 players” as the state of the room", dead.name)
+	d.sayf("show", "%s is killed and releases nothing; the state that it stored for the room is “3 players”", dead.name)
 	var second contracts.Activation
 	for granted := false; !granted; {
 		if second, granted, err = d.claim(ctx, chat, "caller 1"); err != nil {
