@@ -99,7 +99,8 @@ export class ApiError extends LeaseholdError {
     this.field = problem.field
     this.owner = problem.owner_id
     this.expiresAt = problem.expires_at
-    this.retryAfter = problem.retry_after_ms ?? retryAfter
+    const ms = Number(problem.retry_after_ms ?? retryAfter)
+    this.retryAfter = ms > 0 ? ms : 0
     this.position = problem.position
   }
 }

@@ -79,7 +79,7 @@ interface Segment {
   readonly fallback: boolean
 }
 
-const acquireTime = 30_000
+const acquireTime = 10_000
 const gap = 100 // for a lease that begins later, and is waited for
 
 /** Makes IDs that are larger than all that it made before. */

@@ -9,7 +9,7 @@ import {
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
 import { bad, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
-import { type Moment, Scope, add, backoff, endOf, moment, pause, sleepUntil, until } from './time.js'
+import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
 
 /** Settings of {@link Runs}. */
 export interface RunsOptions extends ServerOptions {
@@ -222,8 +222,7 @@ export class Runs {
         } catch (error) {
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) request_id = randomID()
           else if (isUnknown(error) || isRejected(error)) throw error
-          const hint = retryAfter(error)
-          if (late.signal.aborted || !(await pause(clock, Math.max(backoff(retry, 200, 5000), hint), late.signal))) throw error
+          if (late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
     } finally {
@@ -276,7 +275,7 @@ export class Runs {
             this.#id(got, g.run.id)
             return undefined
           } catch (e) {
-            if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pause(clock, backoff(retry, 200, 5000), late.signal))) return e
+            if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(e), late))) return e
           }
         }
       } finally {
@@ -333,7 +332,7 @@ export class Runs {
         if (isLost(error)) return term.lose(new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: error }))
         term.failed(error)
         this.#warn(error)
-        due = add(moment(clock), backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2))
+        due = add(moment(clock), Math.max(backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2), Math.min(retryAfter(error), term.left / 3)))
       }
     }
   }

@@ -80,10 +80,18 @@ export function pause(c: Clock, ms: number, signal: AbortSignal): Promise<boolea
 export const backoff = (retry: number, first: number, max: number, min = 0): number =>
   Math.max(min, Math.random() * Math.min(max, first * 2 ** Math.min(retry, 30)))
 
+/**
+ * Waits before a retry: a random time, or for as long as the server asks, but not for more than a third of the time that the scope has left, as the retry may
+ * come too late then. The result is false if the scope was aborted.
+ */
+export const pauseBefore = (c: Clock, retry: number, asks: number, scope: Scope): Promise<boolean> =>
+  pause(c, Math.max(backoff(retry, 200, 5000, 10), Math.min(asks, scope.left(c) / 3)), scope.signal)
+
 /** An AbortController that follows signals, and a time if there is one, until it is ended. */
 export class Scope {
   readonly #controller = new AbortController()
   readonly #ends: (() => void)[] = []
+  #end = Infinity
   readonly signal = this.#controller.signal
 
   constructor(...signals: (AbortSignal | undefined)[]) {
@@ -98,8 +106,14 @@ export class Scope {
 
   /** Aborts it after a time. */
   within(c: Clock, ms: number, reason: () => unknown): this {
+    this.#end = Math.min(this.#end, c.now() + ms)
     this.#ends.push(c.after(ms, () => this.abort(reason())))
     return this
+  }
+
+  /** How many milliseconds it has left; Infinity without {@link within}. */
+  left(c: Clock): number {
+    return Math.max(0, this.#end - c.now())
   }
 
   abort(reason: unknown): void {

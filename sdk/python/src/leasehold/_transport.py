@@ -119,6 +119,9 @@ class Transport:
                 connection.request(method, self._path + path, body=payload if payload is not None else (b"" if method == "POST" else None), headers=headers)
                 r = connection.getresponse()
                 content = r.read(most)
+                # http.client does not say that the connection ended before the body, or the head, did.
+                if r.length and len(content) < most or r.will_close and not content and not r.chunked and r.length is None:
+                    raise http.client.IncompleteRead(content, r.length)
                 keep = not r.will_close and r.isclosed()
             except (OSError, http.client.HTTPException, ValueError) as err:
                 raise TransportError(f"no response of {self.name}: {err or type(err).__name__}") from err

@@ -73,6 +73,11 @@ FEW_POLLS = 5  # how often a lock is asked for without a wait when the server ha
 WAITS = Backoff(0.2, 5.0, 0.01)
 
 
+def _pause(retry: int, err: BaseException | None, left: float) -> float:
+    """The wait before a retry: as long as the server asks for, but a third of the time that is left at most, as it may come too late then."""
+    return max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))
+
+
 class Event(NamedTuple):
     """What happened to a lock."""
 
@@ -464,7 +469,7 @@ class Locks:
             except (ApiError, TransportError, InvalidResponseError) as err:
                 if _outcome.gone(err):
                     return
-                pause = WAITS.delay(retry)
+                pause = _pause(retry, err, self._clock.now().until(end))
                 if _outcome.rejected(err) or self._clock.now().until(end) <= pause:
                     raise
             self._clock.sleep(pause)
@@ -502,7 +507,7 @@ class Locks:
                         continue
                 except Exception as err:
                     failed = None if _outcome.settles(err) and not token else err
-                pause = WAITS.delay(retry)
+                pause = _pause(retry, failed, self._clock.now().until(end))
                 if failed is None or _outcome.rejected(failed) or self._clock.now().until(end) <= pause:
                     self._abandoned(a.key, token, failed)
                     return
@@ -1126,7 +1131,8 @@ class _Base:
                 if _outcome.rejected(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
-            self._clock.sleep(max(0.0, min(WAITS.delay(retry), self._left())))
+            left = max(0.0, self._left())
+            self._clock.sleep(min(_pause(retry, last, left), left))
             retry += 1
 
 

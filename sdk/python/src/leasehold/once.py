@@ -441,11 +441,11 @@ class _Run:
                 got: Any = bounded(self.clock, seconds, functools.partial(do, seconds), cancel=cancel)
                 return got
             except (ApiError, TransportError, InvalidResponseError) as err:
-                pause = WAITS.delay(retry)
-                asks = _outcome.retry_after(err)
-                if final(err) or self.clock.monotonic() + max(pause, asks) >= end:
+                left = end - self.clock.monotonic()
+                pause = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))  # or the next try may come too late
+                if final(err) or pause >= left:
                     raise
-                self.clock.sleep(max(pause, asks), *([cancel] if cancel else []))
+                self.clock.sleep(pause, *([cancel] if cancel else []))
                 if cancel is not None and cancel.is_set():
                     raise Cancelled from None
                 retry += 1
