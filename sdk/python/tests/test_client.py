@@ -140,6 +140,40 @@ class OverTheWire(unittest.TestCase):
                 self.assertEqual(err.exception.request_id, "r")
                 self.assertIn(b"Accept-Encoding: identity", w.sent[0])
 
+    def test_only_200_is_yes(self) -> None:
+        for status in ("201 Created", "206 Partial Content", "409 Conflict"):
+            with self.subTest(status), self.assertRaises(leasehold.TransportError):
+                self.acquire(self.wire(http(LEASE, status)))
+
+    def test_null_is_as_good_as_missing(self) -> None:
+        w = self.wire(http(LEASE.replace(b'"metadata": {}', b'"metadata": null, "mode": null, "permit": null')))
+        self.assertEqual(self.acquire(w).token, 7)
+
+    def test_so_many_tries(self) -> None:
+        w = self.wire(*[b""] * 9)
+        with self.assertRaises(leasehold.UnknownOutcomeError):
+            self.acquire(w, tries=3)
+        self.assertEqual(len(w.sent), 3)
+
+    def test_what_may_have_been_carried_out_stays_unknown(self) -> None:
+        """An error of a later try says nothing of an earlier one, unless the lease was looked at."""
+        def problem(code: str, status: int) -> bytes:
+            return http(json.dumps({"code": code, "retryable": True}).encode(), f"{status} No", "application/problem+json")
+
+        with self.assertRaises(leasehold.UnknownOutcomeError) as err:
+            self.acquire(self.wire(b"", problem("RATE_LIMITED", 429)))
+        self.assertIsInstance(err.exception.__cause__, codes.RateLimited)
+        with self.assertRaises(leasehold.LockHeld):
+            self.acquire(self.wire(b"", problem("LOCK_HELD", 409)))
+
+    def test_a_child_of_a_fork_does_not_use_connections_of_its_parent(self) -> None:
+        w = self.wire(http(LEASE), http(LEASE), keep=True)
+        client = leasehold.Client(w.url, tries=1)
+        for want in (1, 2):
+            client.lock_api("acme").acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
+            self.assertEqual(w.connections, want)
+            client._transport.after_fork()
+
     def test_redirects_are_not_followed(self) -> None:
         """Above all the token does not go to another host."""
         for status in ("301 Moved", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent Redirect"):

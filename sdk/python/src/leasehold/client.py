@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from . import _outcome, codes
+from . import _check, _outcome, codes
 from ._call import Background, Cancelled, bounded
 from ._time import Backoff, Clock, Moment, Signal
 from ._transport import MAX_RESPONSE, Response, Token, Transport
@@ -77,13 +77,11 @@ class Client:
         self, server: str, *, token: Token = None, tries: int = 4, timeout: float = TRY_TIME, ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if tries < 1:
+        if _check.whole("tries", tries) < 1:
             raise InvalidSettingError("tries", f"is {tries}: must be at least 1")
-        if not timeout > 0:
-            raise InvalidSettingError("timeout", f"is {timeout}: must be more than 0 seconds")
         self._transport = Transport(server, token, ssl_context)
         self._tries = tries
-        self._timeout = timeout
+        self._timeout = _check.positive("timeout", timeout)
         self._clock = clock or Clock()
         self._background = Background()
 
@@ -247,12 +245,9 @@ def _retry_after(headers: Message) -> float:
     return max(0.0, min(ahead, MAX_RETRY_AFTER))
 
 
-def segment(text: str) -> str:
-    """A text as one segment of a path."""
-    try:
-        return quote(text, safe="")
-    except UnicodeEncodeError as err:
-        raise InvalidSettingError("name", f"{text!r}: must be UTF-8") from err
+def segment(text: str, name: str = "key") -> str:
+    """A text as one segment of a path. How long it may be, the server says."""
+    return quote(_check.text(name, text, 1 << 16), safe="")
 
 
 class HeldLease:
@@ -291,7 +286,7 @@ class LockAPI:
     def __init__(self, client: Client, tenant: str) -> None:
         self._client = client
         self.tenant = tenant
-        self._base = "/v1/tenants/" + segment(tenant)
+        self._base = "/v1/tenants/" + segment(tenant, "tenant")
 
     def _path(self, key: str, command: str = "") -> str:
         return f"{self._base}/locks/{segment(key)}{command}"
@@ -516,6 +511,6 @@ class Fences:
                 raise InvalidResponseError(f"it is about the fence of {got.get('resource')!r}, which was not asked for")
             _outcome.same_token(token, got.get("fencing_token", 0))
 
-        path = f"/v1/tenants/{segment(self.tenant)}/fences/{segment(resource)}/check"
+        path = f"/v1/tenants/{segment(self.tenant, 'tenant')}/fences/{segment(resource, 'resource')}/check"
         got, _ = self._client.call("POST", path, {"fencing_token": token}, FencePassed, valid, timeout=timeout)
         return cast(FencePassed, got)
