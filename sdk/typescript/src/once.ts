@@ -273,6 +273,7 @@ export class Runs {
           try {
             const got = await this.#post(`${path}/${what}`, { fencing_token, ...this.#keep, ...body }, tryTime, late.signal)
             this.#id(got, g.run.id)
+            if (what === 'finish') text(got['status'], 'status', (body as { status: string }).status)
             return undefined
           } catch (e) {
             if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(e), late))) return e

@@ -221,8 +221,8 @@ class _HTTPGate:
         status = "READY" if result is not None else "FAILED"
 
         def valid(got: dict[str, Any]) -> None:
-            if got.get("status") != status:
-                raise _outcome.missing()
+            self._same(held.run_id, got)
+            _outcome.in_state(status, got.get("status", ""))
 
         body = {"owner_id": held.owner, "fencing_token": held.token, "status": status, "result": result, "failure_reason": failed}
         self._send(held.run_id, "finish", body, self._kinds[3], valid, seconds, abort)
