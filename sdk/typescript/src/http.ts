@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { ConnectionError, InvalidResponseError, apiError, invalid, type Code } from './errors.js'
+import { ConnectionError, InvalidResponseError, apiError, type Code } from './errors.js'
+import { invalid } from './judge.js'
 import { type Clock, Scope, orAborted, systemClock } from './time.js'
 
 /** How a server is reached. */

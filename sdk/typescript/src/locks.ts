@@ -4,11 +4,11 @@
  * @module
  */
 import {
-  ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError,
-  LockQueueFullError, MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, invalid, isGone, isRejected, isSettled, isUnsettled,
-  apiError, retryAfter,
+  ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError, LockQueueFullError,
+  MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, isGone, apiError,
 } from './errors.js'
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
+import { invalid, isRejected, isSettled, isUnsettled, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkSet, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'

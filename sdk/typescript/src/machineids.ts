@@ -5,8 +5,9 @@
  *
  * @module
  */
-import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError, invalid, isRejected, retryAfter } from './errors.js'
+import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError } from './errors.js'
 import { Server, checkText, type ServerOptions } from './http.js'
+import { invalid, isRejected, retryAfter } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
 import { type Clock, Scope, pause, systemClock } from './time.js'
 

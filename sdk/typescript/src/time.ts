@@ -8,6 +8,8 @@
  * @module
  */
 
+import { invalid } from './judge.js'
+
 /** The clocks and timers that a client uses; tests set them. Times are in milliseconds. */
 export interface Clock {
   /** The monotonic clock. */
@@ -29,9 +31,31 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(ms, call) {
-    const timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1))
-    return () => clearTimeout(timer)
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let over = false
+    const set = () => {
+      if (!over) timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1))
+    }
+    if (globalThis.document?.hidden) outside(set)
+    else set()
+    return () => {
+      over = true
+      clearTimeout(timer)
+    }
   },
+}
+
+/**
+ * Calls a function outside of any timer. A timer that was set by a timer, and so on, also through promises, fires once a minute in a page that has been hidden for a
+ * while: a lease would not be renewed in time. Other timers fire once a second.
+ */
+function outside(call: () => void): void {
+  const { port1, port2 } = new MessageChannel()
+  port1.onmessage = () => {
+    port1.close()
+    call()
+  }
+  port2.postMessage(0)
 }
 
 /** Reads both clocks. */
@@ -97,6 +121,7 @@ export class Scope {
   constructor(...signals: (AbortSignal | undefined)[]) {
     for (const s of signals) {
       if (!s) continue
+      if (!('aborted' in s)) throw invalid('signal', 'must be an AbortSignal')
       const follow = () => this.abort(s.reason)
       if (s.aborted) follow()
       s.addEventListener('abort', follow)
