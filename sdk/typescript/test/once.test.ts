@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ApiError, InvalidArgumentError, LockLostError } from '../src/index.js'
 import { PermanentError, RunFailedError, RunLockedError, Runs, type RunsOptions } from '../src/once.js'
-import { FakeClock, FakeServer, json, problem, settle } from './world.js'
+import { FakeClock, FakeServer, type Sent, json, problem, settle } from './world.js'
 
 function world(o: Partial<RunsOptions> = {}) {
   const clock = new FakeClock()
@@ -14,7 +14,7 @@ function world(o: Partial<RunsOptions> = {}) {
   const granted = (more: object = {}) => () =>
     json({ [name]: 'pay', acquired: true, owner_id: 'w1', fencing_token: 7, runs: 1, failures: 0, remaining_ms: 300_000, ...more })
   const skipped = (more: object) => () => json({ [name]: 'pay', acquired: false, ...more })
-  const done = () => json({ [name]: 'pay', fencing_token: 7, remaining_ms: 300_000 })
+  const done = (r: Sent) => json({ [name]: 'pay', fencing_token: 7, remaining_ms: 300_000, ...(r.body['status'] !== undefined && { status: r.body['status'] }) })
   return { clock, server, runs, warnings, granted, skipped, done }
 }
 
