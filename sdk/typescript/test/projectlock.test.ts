@@ -505,7 +505,7 @@ describe('withProjectLock', () => {
 
 describe('events', () => {
   // PRJ-SUBSCRIBE
-  test('several listeners hear all, in order; unsubscribing twice is once; one that throws disturbs no other', async () => {
+  test('several listeners receive all, in order; unsubscribing twice is once; one that throws disturbs no other', async () => {
     const w = world()
     const heard: string[] = []
     const stop = w.project.subscribeLockEvents((e) => heard.push(e.type))
