@@ -7,6 +7,7 @@ import {
   type RetryPolicyConfig,
 } from '../src/projectlock.js'
 import * as module from '../src/projectlock.js'
+import { InvalidArgumentError } from '../src/index.js'
 import { FakeClock, FakeServer, json, problem, settle } from './world.js'
 
 // The requirement's types, word for word: each must be the same as the package's, or at least as wide.
@@ -202,9 +203,6 @@ describe('Web Locks', () => {
     await project.acquireProjectLock()
     await assert.rejects(clock.until(project.acquireProjectLock({ retry: { initialDelayMs: 10, multiplier: 3, maxDelayMs: 50, maxAttempts: 4 } })))
     assert.deepEqual(retries(events).map(([, ms]) => ms), [10, 30, 50])
-    await assert.rejects(project.acquireProjectLock({ retry: { multiplier: 0.5 } }), RangeError)
-    await assert.rejects(project.acquireProjectLock({ retry: { maxAttempts: 1.5 } }), RangeError)
-    await assert.rejects(project.acquireProjectLock({ scope: 'other' as never }), TypeError)
   })
 
   test('waits for another tab, and has the lock when that releases it', async () => {
@@ -590,4 +588,41 @@ describe('the service', () => {
     await assert.rejects(other.project.acquireProjectLock(), isError('lock-unavailable', false))
     assert.equal(other.server.sent.length, 1)
   })
+})
+
+// PRJ-API
+test('arguments that cannot work are errors that name the field, at once and without an event', async () => {
+  const { clock, locks, project, events, directory } = world()
+  const refused = (field: string, work: () => unknown) =>
+    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidArgumentError && !e.retryable && e.field === field, field)
+  const acquire = (options: unknown) => project.acquireProjectLock(options as never)
+  const retry = (retry: unknown) => acquire({ retry })
+  await refused('options', () => acquire(null))
+  await refused('options', () => acquire('autosave'))
+  for (const scope of ['other', '', null, 7]) await refused('scope', () => acquire({ scope }))
+  for (const signal of [{}, { aborted: false }, 'stop']) await refused('signal', () => acquire({ signal }))
+  for (const r of [null, 5]) await refused('retry', () => retry(r))
+  await refused('retry.attempts', () => retry({ attempts: 3 }))
+  await refused('retry.toString', () => retry({ toString: undefined }))
+  for (const k of ['initialDelayMs', 'maxDelayMs', 'multiplier', 'maxAttempts']) {
+    for (const v of [-1, NaN, Infinity, '500', null, 1n]) await refused(`retry.${k}`, () => retry({ [k]: v }))
+  }
+  for (const v of [0, 1.5]) await refused('retry.maxAttempts', () => retry({ maxAttempts: v }))
+  for (const v of [0, 0.5]) await refused('retry.multiplier', () => retry({ multiplier: v }))
+  for (const fn of [undefined, {}]) await refused('fn', () => project.withProjectLock(fn as never))
+  await refused('scope', () => project.withProjectLock(async () => 1, { scope: 'other' as never }))
+  for (const listener of [undefined, {}]) await refused('listener', () => project.subscribeLockEvents(listener as never))
+  for (const lease of [undefined, null, {}, { id: 'another' }, { ...(await world().project.acquireProjectLock()) }]) {
+    await refused('lease', () => project.renewProjectLock(lease as never))
+    await refused('lease', () => project.releaseProjectLock(lease as never))
+  }
+  for (const name of ['', '-project', 'x'.repeat(241), 'a\u0000', '\ud800', 7, null]) await refused('name', () => createProjectLock({ name: name as never }))
+  await refused('config', () => createProjectLock(null as never))
+  await refused('directory', () => createProjectLock({ directory: {} as never }))
+  await refused('locks.request', () => createProjectLock({ locks: {} as never }))
+  await refused('service', () => createProjectLock({ service: undefined as never }))
+  await refused('url', () => createProjectLock({ service: { url: 'locks.test', tenant: 'acme' } }))
+  await refused('tenant', () => createProjectLock({ service: { url: 'https://locks.test', tenant: '' } }))
+  await refused('name', () => createProjectLock({ name: '', service: { url: 'https://locks.test', tenant: 'acme' } }))
+  assert.deepEqual([locks.names, events, [...directory.touched], clock.timers], [[], [], [], 0])
 })
