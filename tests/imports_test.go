@@ -103,7 +103,7 @@ var imports = map[string][]string{
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
 
 	// What only tests import.
-	"internal/conformancetest": {"contracts", "internal/term"},
+	"internal/conformancetest": {"client", "contracts", "internal/term"},
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/suite":           {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},

@@ -36,7 +36,7 @@ export interface RetryPolicyConfig {
 /** What keeps the lock: the browser's Web Locks, or the file. */
 export type LockBackend = 'web' | 'fallback'
 
-/** How far a lease excludes others: the tabs and workers of this browser, whoever sees the file, or all callers of the server. */
+/** How far a lease excludes others: the tabs and workers of this browser, the programs that see the file, or all callers of the server. */
 export type LockReach = 'browser' | 'file' | 'service'
 
 /** A lease. It does not change: a renewal returns a new one. */

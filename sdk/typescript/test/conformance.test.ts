@@ -322,12 +322,12 @@ class Runner {
       if (s.stop !== undefined) this.repeats.delete(s.stop)
       await settle()
     }
-    const verdict = (await (await fetch(`${this.run}/end`, { method: 'POST', body: '{}' })).json()) as { passed: boolean; failures: string[] }
+    const outcome = (await (await fetch(`${this.run}/end`, { method: 'POST', body: '{}' })).json()) as { passed: boolean; failures: string[] }
     for (const c of this.calls.values()) {
       c.stop.abort()
       void c.ids?.close().catch(() => undefined)
     }
-    return verdict
+    return outcome
   }
 }
 
