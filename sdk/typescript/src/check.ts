@@ -12,19 +12,16 @@ export function invalid(field: string, detail: string): ApiError {
 
 /** Checks a text that is part of a request. */
 export function checkText(field: string, s: unknown, most: number): string {
-  if (typeof s !== 'string' || s === '') throw invalid(field, `must be a text of 1 to ${most} bytes`)
-  if (new TextEncoder().encode(s).length > most) throw invalid(field, `must have ${most} bytes at most`)
+  if (typeof s !== 'string' || s === '' || new TextEncoder().encode(s).length > most) throw invalid(field, `must be a text of 1 to ${most} bytes`)
   // eslint-disable-next-line no-control-regex
-  if (/[\u0000-\u001f\u007f-\u009f]/.test(s)) throw invalid(field, 'must not have control characters')
-  if (/[\ud800-\udfff]/u.test(s)) throw invalid(field, 'must be valid Unicode')
+  if (/[\u0000-\u001f\u007f-\u009f\ud800-\udfff]/u.test(s)) throw invalid(field, 'must be valid Unicode without control characters')
   return s
 }
 
 /** Checks a number that is to be a multiple of a unit, if there is one. */
 export function checkNumber(field: string, n: unknown, least: number, most: number, unit = 0): number {
   if (typeof n !== 'number' || !(n >= least && n <= most) || (unit > 0 && n % unit !== 0)) {
-    const range = most === Infinity ? `${least} or more` : `${least} to ${most}`
-    throw invalid(field, `is ${String(n)}: must be ${range}${unit === 1000 ? ', in whole seconds' : unit === 1 ? ', a whole number' : ''}`)
+    throw invalid(field, `is ${String(n)}: must be ${least} ${most === Infinity ? 'or more' : `to ${most}`}${unit ? `, in steps of ${unit}` : ''}`)
   }
   return n
 }

@@ -48,13 +48,22 @@ export interface Asked {
   readonly owner: string
 }
 
-/** Checks a lease that was granted or renewed. */
-export function checkLease(got: Json, a: Asked, key: string, r: AcquireRequest, of?: number): Lease {
+function checkState(got: Json, a: Asked, key: string, state: string, of?: number): void {
   text(got['tenant_id'], 'tenant_id', a.tenant)
   text(got['lock_key'], 'lock_key', key)
   owner(got['owner_id'], a.owner)
   token(got['fencing_token'], of)
-  text(got['state'], 'state', 'ACTIVE')
+  text(got['state'], 'state', state)
+}
+
+/** Checks a lease that was released. */
+export function checkReleased(got: Json, a: Asked, key: string, of: number): void {
+  checkState(got, a, key, 'RELEASED', of)
+}
+
+/** Checks a lease that was granted or renewed. */
+export function checkLease(got: Json, a: Asked, key: string, r: AcquireRequest, of?: number): Lease {
+  checkState(got, a, key, 'ACTIVE', of)
   text(got['lease_id'], 'lease_id')
   text(got['expires_at'], 'expires_at')
   count(got['remaining_ms'], 'remaining_ms', 1)
