@@ -21,7 +21,7 @@ export function checkText(field: string, s: unknown, most: number): string {
 /** Checks a number that is to be a multiple of a unit, if there is one. */
 export function checkNumber(field: string, n: unknown, least: number, most: number, unit = 0): number {
   if (typeof n !== 'number' || !(n >= least && n <= most) || (unit > 0 && n % unit !== 0)) {
-    throw invalid(field, `is ${String(n)}: must be ${least} ${most === Infinity ? 'or more' : `to ${most}`}${unit ? `, in steps of ${unit}` : ''}`)
+    throw invalid(field, `is ${typeof n === 'number' ? n : typeof n}: must be ${least} ${most === Infinity ? 'or more' : `to ${most}`}${unit ? `, in steps of ${unit}` : ''}`)
   }
   return n
 }
