@@ -34,6 +34,10 @@ bench: ## Run the benchmarks
 	go test ./... -run '^$$' -bench . -benchmem
 	go test -C tests/bench -run '^$$' -bench . -benchmem
 
+.PHONY: costs
+costs: ## Print what operations cost; make costs UPDATE=1 writes it into docs/costs.md
+	go test ./tests/cost -run 'TestCosts' -count=1 -v $(if $(UPDATE),-update)
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
