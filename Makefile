@@ -38,6 +38,10 @@ bench: ## Run the benchmarks
 costs: ## Print what operations cost; make costs UPDATE=1 writes it into docs/costs.md
 	go test ./tests/cost -run 'TestCosts' -count=1 -v $(if $(UPDATE),-update)
 
+.PHONY: peers
+peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/performance.md
+	go -C tests/peers run . -write ../../docs/performance.md
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
@@ -58,6 +62,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go vet ./...
 	go mod tidy -diff
 	go -C tests/bench mod tidy -diff
+	go -C tests/peers mod tidy -diff
 	go -C examples/fences mod tidy -diff
 
 .PHONY: ci
