@@ -1,4 +1,4 @@
-// Package cost says what Leasehold costs on stores that bill by use,.
+// Package cost says what Leasehold costs on stores that bill by use.
 //
 //	make costs
 //
@@ -6,5 +6,5 @@
 // the emulators of the services and counts requests, billed units and, where a machine is paid for, commands and commits. prices.go
 // has the dated list prices, the only file to change when they do.
 //
-// The tests compare the document with what the program makes of today's code, so that they cannot become stale; -update writes it.
+// The tests compare the document with what the program makes of today's code, so that it cannot become stale; -update writes it.
 package cost
