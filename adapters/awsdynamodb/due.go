@@ -71,19 +71,19 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	e := newExpressions()
+	e := newExpressions(instants{})
+	e.name(attrPartition).raw(" = ").str(partition(q.Kind, q.Tenant)).raw(" AND ").name(q.Field).raw(" <= ").str(string(q.Bound()))
 	in := &sdk.QueryInput{
 		TableName: aws.String(s.table), IndexName: aws.String(index),
-		KeyConditionExpression: aws.String(e.name(attrPartition) + " = " + e.value(docstore.String(partition(q.Kind, q.Tenant))) +
-			" AND " + e.name(q.Field) + " <= " + e.value(q.Bound())),
-		Limit: aws.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
+		KeyConditionExpression: aws.String(string(e.text)),
+		Limit:                  aws.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
 	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.attributeNames(), e.attributeValues()
 	if after.ID != "" {
 		in.ExclusiveStartKey = itemKey(docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: after.ID})
 		in.ExclusiveStartKey[q.Field] = &types.AttributeValueMemberS{Value: after.Value}
 	}
-	out, err := s.client.Query(ctx, in, s.attempts(true))
+	out, err := s.client.Query(ctx, in, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return docstore.Page{}, s.explain(ctx, "look for due documents in", err)

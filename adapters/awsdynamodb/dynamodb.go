@@ -97,6 +97,9 @@ type Store struct {
 	clock        *clock
 	warnings     []string
 	calls        driver.InFlight
+	shapes       shapes
+	endpoint     lastEndpoint
+	plain        bool // client is the SDK's own, which does what the options of a call say
 
 	looking sync.Mutex
 	indexes map[string]string // the name of the index on a field; nil until the table was looked at
@@ -131,6 +134,7 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		}
 		s.client = c
 	}
+	_, s.plain = s.client.(*sdk.Client)
 	if o.Lazy {
 		return s, nil
 	}

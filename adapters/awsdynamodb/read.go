@@ -70,7 +70,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 func (s *Store) getItem(ctx context.Context, begin reading, k docstore.Key) (map[string]types.AttributeValue, error) {
 	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{
 		TableName: aws.String(s.table), Key: itemKey(k), ConsistentRead: aws.Bool(true),
-	}, s.attempts(true))
+	}, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, s.explain(ctx, "read from", err)
@@ -89,7 +89,7 @@ func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([
 	for i, k := range keys {
 		in.TransactItems[i].Get = &types.Get{TableName: aws.String(s.table), Key: itemKey(k)}
 	}
-	out, err := s.client.TransactGetItems(ctx, in, s.attempts(true))
+	out, err := s.client.TransactGetItems(ctx, in, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, s.explain(ctx, "read from", err)
@@ -120,7 +120,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	in := s.query(q)
 	for in != nil {
 		in.Limit = aws.Int32(int32(q.Size() + 1 - len(page.Entries))) //nolint:gosec // at most MaxLimit+1
-		out, err := s.client.Query(ctx, in, s.attempts(true))
+		out, err := s.client.Query(ctx, in, s.attempts(always))
 		if err != nil {
 			s.learnFrom(begin, err)
 			return docstore.Page{}, s.explain(ctx, "list", err)
@@ -156,13 +156,13 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 
 // query is the request for a page; nil when no ID can be on it. The service rejects to start outside of the prefix.
 func (s *Store) query(q docstore.Query) *sdk.QueryInput {
-	e := newExpressions()
-	condition := e.name(attrPartition) + " = " + e.value(docstore.String(partition(q.Kind, q.Tenant)))
+	e := newExpressions(instants{})
+	e.name(attrPartition).raw(" = ").str(partition(q.Kind, q.Tenant))
 	if q.Prefix != "" {
-		condition += " AND begins_with(" + e.name(attrSort) + ", " + e.value(docstore.String(q.Prefix)) + ")"
+		e.raw(" AND begins_with(").name(attrSort).raw(", ").str(q.Prefix).raw(")")
 	}
 	in := &sdk.QueryInput{
-		TableName: aws.String(s.table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String(condition),
+		TableName: aws.String(s.table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String(string(e.text)),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.attributeValues(),
 	}
 	switch {
