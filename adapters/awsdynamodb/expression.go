@@ -18,8 +18,8 @@ type expressions struct {
 	names, values *mark // of placeholders
 
 	text   []byte
-	fields []string               // what the names' placeholders stand for
-	args   []types.AttributeValue // what the values' placeholders stand for
+	fields []string               // what the placeholders of names mean
+	args   []types.AttributeValue // what the placeholders of values mean
 	times  []timeArg
 	sorted []string // scratch
 }
