@@ -262,14 +262,20 @@ func start(w docstore.Write, field string, now time.Time) int64 {
 	return 0
 }
 
-// update writes the changes of a write; empty if there are none. With mark it creates a document that may have no field. All
+// beside is what a write stores beside the fields of its document.
+type beside struct {
+	mark bool   // creates a document that may have no field
+	due  string // the shard in which the document is to be found; empty leaves it as it is
+}
+
+// update writes the changes of a write; empty if there are none. All
 // operands are the item as it was before the update, so that one SET can shift a register.
-func (e *expressions) update(w docstore.Write, mark bool) *expressions {
+func (e *expressions) update(w docstore.Write, b beside) *expressions {
 	c := clause{e: e, begin: len(e.text)}
 	empty := -1 // the number of the value ""
 	for _, f := range sortedKeys(e, w.Set) {
 		c.next("SET ")
-		b, ok := w.Set[f].(docstore.Before)
+		copied, ok := w.Set[f].(docstore.Before)
 		if !ok {
 			e.name(f).raw(" = ").value(w.Set[f])
 			continue
@@ -277,11 +283,15 @@ func (e *expressions) update(w docstore.Write, mark bool) *expressions {
 		if empty < 0 {
 			empty = e.arg(emptyText)
 		}
-		e.name(f).raw(" = if_not_exists(").name(string(b)).raw(", ").placeholder(empty).raw(")")
+		e.name(f).raw(" = if_not_exists(").name(string(copied)).raw(", ").placeholder(empty).raw(")")
 	}
-	if mark {
+	if b.mark {
 		c.next("SET ")
 		e.name(attrMark).raw(" = ").placeholder(e.arg(marked))
+	}
+	if b.due != "" {
+		c.next("SET ")
+		e.name(attrDue).raw(" = ").str(b.due)
 	}
 	if w.Keep > 0 {
 		c.next("SET ")
@@ -348,7 +358,7 @@ type shapes struct {
 const maxShapes = 1024
 
 // compile returns the shape of a write, and its values.
-func (s *shapes) compile(w docstore.Write, mark bool, m instants) (*shape, map[string]types.AttributeValue) {
+func (s *shapes) compile(w docstore.Write, b beside, m instants) (*shape, map[string]types.AttributeValue) {
 	e, ok := s.pool.Get().(*expressions)
 	if !ok {
 		e = newExpressions(m)
@@ -357,7 +367,7 @@ func (s *shapes) compile(w docstore.Write, mark bool, m instants) (*shape, map[s
 	condition := len(e.conditions(w).text)
 	update := len(e.raw("\x00").text) // no expression and no name has such a byte
 	if !w.Delete {
-		e.update(w, mark)
+		e.update(w, b)
 	}
 	names := len(e.text)
 	for _, f := range e.fields {

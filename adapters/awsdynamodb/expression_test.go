@@ -212,7 +212,7 @@ func TestNewForms(t *testing.T) {
 	w.If = docstore.Has{Field: "b"}
 	e := at(noon)
 	condition := string(e.conditions(w).text)
-	update := string(e.update(w, false).text[len(condition):])
+	update := string(e.update(w, beside{}).text[len(condition):])
 	for _, c := range []struct{ name, got, want string }{
 		{"condition", condition, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1) AND " +
 			"(attribute_not_exists(#f2) OR attribute_type(#f2, :v2)) AND (attribute_not_exists(#f3) OR attribute_type(#f3, :v2))"},
@@ -245,7 +245,7 @@ func TestUpdateExpression(t *testing.T) {
 	e := at(noon)
 	got := string(e.update(docstore.Write{
 		Set: docstore.Doc{"b": docstore.Int(1), "a": docstore.String("x")}, Add: map[string]int64{"n": 1}, Unset: []string{"z", "y"},
-	}, false).text)
+	}, beside{}).text)
 	if want := "SET #f0 = :v0, #f1 = :v1 ADD #f2 :v2 REMOVE #f3, #f4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -463,7 +463,7 @@ func TestLazy(t *testing.T) {
 		control := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.FailBefore, Op: "DescribeTable"})
 		lazy := func(name string) *awsdynamodb.Store {
 			t.Helper()
-			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true})
+			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true, Due: []string{"until"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -488,7 +488,7 @@ func TestLazy(t *testing.T) {
 			t.Errorf("without the control plane, documents that are due: %v, %v", p, err)
 		}
 		control.Remove()
-		for i, want := range []map[string]int{{"DescribeTable": 1, "Query": 1}, {"Query": 1}} {
+		for i, want := range []map[string]int{{"DescribeTable": 1, "GetItem": 1, "Query": 8}, {"GetItem": 1, "Query": 8}} {
 			server.ResetCounts()
 			if p, err := s.Due(t.Context(), waiting(2)); err != nil || len(p.Entries) != 1 {
 				t.Errorf("due %d: %v, %v", i, p, err)

@@ -195,7 +195,7 @@ func (s *scanner) item() docstore.Doc {
 	s.object(func(name string) bool {
 		v := s.attribute()
 		switch name {
-		case attrPartition, attrSort, attrMark, attrKeep:
+		case attrPartition, attrSort, attrMark, attrKeep, attrDue:
 		default:
 			doc[name] = v
 		}

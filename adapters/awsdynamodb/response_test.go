@@ -143,9 +143,9 @@ func TestShapes(t *testing.T) {
 			Set: docstore.Doc{"owner": docstore.String(fmt.Sprint("o", i%7)), "until": docstore.Now}, Add: map[string]int64{"n": 1}, Unset: []string{"y", "x"},
 		}
 	}
-	first, _ := s.compile(write(0), false, m)
+	first, _ := s.compile(write(0), beside{}, m)
 	for i := range 100 {
-		again, values := s.compile(write(i), false, instants{now: m.now.Add(1e9)})
+		again, values := s.compile(write(i), beside{}, instants{now: m.now.Add(1e9)})
 		if again != first {
 			t.Fatalf("%+v and %+v", first, again)
 		}
@@ -162,12 +162,12 @@ func TestShapes(t *testing.T) {
 		"other number": {If: docstore.Has{Field: "b"}, Add: map[string]int64{"a": docstore.MaxInt}},
 	} {
 		known := len(s.known)
-		if shape, _ := s.compile(w, false, m); shape == first || name != "deleted" && len(s.known) != known+1 {
+		if shape, _ := s.compile(w, beside{}, m); shape == first || name != "deleted" && len(s.known) != known+1 {
 			t.Errorf("%s: %+v of %d", name, shape, len(s.known))
 		}
 	}
 	for i := range 3 * maxShapes {
-		s.compile(docstore.Write{Set: docstore.Doc{fmt.Sprint("f", i): docstore.Int(1)}}, false, m)
+		s.compile(docstore.Write{Set: docstore.Doc{fmt.Sprint("f", i): docstore.Int(1)}}, beside{}, m)
 		if len(s.known) > maxShapes {
 			t.Fatalf("%d shapes are remembered", len(s.known))
 		}

@@ -27,11 +27,24 @@ func (s *Store) openTable(ctx context.Context, o *Options) error {
 		return err
 	}
 	s.indexes = indexesOf(t)
+	for field, x := range s.indexes {
+		if x.sharded != "" {
+			s.due = append(s.due, field)
+		}
+	}
 	for _, field := range o.Indexes {
-		if s.indexes[field] == "" {
+		switch x := s.indexes[field]; {
+		case x == dueIndex{}:
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
 				"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
-				s.table, field, attrPartition, field))
+				s.table, field, attrDue, field))
+		case x.sharded == "":
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s has an index on %q that is one partition, which takes some 1000 write units a "+
+				"second: create one with the hash key %q, the range key %q and all attributes beside it, then start again",
+				s.table, field, attrDue, field))
+		case x.single != "":
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s has two indexes on %q, each of which costs a write: delete %s when all documents that "+
+				"wait were written by this version, which is after the longest lock", s.table, field, x.single))
 		}
 	}
 	s.warn(t)
@@ -60,10 +73,13 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 		KeySchema:            keys(attrPartition, attrSort),
 		AttributeDefinitions: []types.AttributeDefinition{text(attrPartition), text(attrSort)},
 	}
+	if len(indexes) > 0 {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, text(attrDue))
+	}
 	for _, field := range indexes {
 		in.AttributeDefinitions = append(in.AttributeDefinitions, text(field))
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
-			IndexName: aws.String(indexName(field)), KeySchema: keys(attrPartition, field),
+			IndexName: aws.String(indexName(field)), KeySchema: keys(attrDue, field),
 			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
 		})
 	}

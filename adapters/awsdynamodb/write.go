@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,6 +25,11 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
+	if s.shards > DefaultIndexShards && slices.ContainsFunc(writes, s.waits) {
+		if err := s.announce(ctx); err != nil {
+			return docstore.Result{}, err
+		}
+	}
 	var r docstore.Result
 	if len(writes) == 1 {
 		r, err = s.writeOne(ctx, begin, s.prepare(writes[0], begin.instants()))
@@ -50,10 +56,12 @@ type prepared struct {
 }
 
 func (s *Store) prepare(w docstore.Write, m instants) prepared {
-	// What only removes fields, or changes nothing, creates a document all the same where there is none.
-	mark := len(w.Set)+len(w.Add) == 0 && m.holds(w.If, nil)
+	b := beside{mark: len(w.Set)+len(w.Add) == 0 && m.holds(w.If, nil)} // creates the document where there is none
+	if s.waits(w) {
+		b.due = dueKey(shardOf(w.Key.ID, s.shards), w.Key.Kind, w.Key.Tenant)
+	}
 	p := prepared{Write: w, instants: m}
-	p.shape, p.values = s.shapes.compile(w, mark, m)
+	p.shape, p.values = s.shapes.compile(w, b, m)
 	return p
 }
 

@@ -82,7 +82,7 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, str
 }
 
 func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
-	o := awsdynamodb.Options{Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable}
+	o := awsdynamodb.Options{Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable, IndexShards: int(c.IndexShards)}
 	if c.CreateTable {
 		o.Indexes = []string{analysis.ExpiryField} // for the sweep
 	}

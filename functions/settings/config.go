@@ -34,6 +34,7 @@ type Config struct {
 	CreateTable             bool
 	Region, Endpoint        string
 	MaxSkew                 time.Duration
+	IndexShards             int64
 	RedisAddr, RedisUser    string
 	RedisPassword           string
 	RedisTLS                bool

@@ -171,6 +171,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.MaxSkew },
 	},
 	{
+		Env: "LEASEHOLD_INDEX_SHARDS", Group: groupDynamoDB, Type: Number, Default: "8", Min: "8", Max: "64", Placeholder: "N", Entries: onDynamoDB,
+		Help:  "Shards that analyses are spread over in the table's index. Each takes some 500 acquires a second.",
+		More:  "It can be raised at any time, in one process after the other; a sweep sends a request for each shard of the highest number that was ever used.",
+		field: func(c *Config) any { return &c.IndexShards },
+	},
+	{
 		Env: "LEASEHOLD_REDIS_ADDR", Group: groupRedis, Type: Text, Default: "127.0.0.1:6379", Placeholder: "HOST:PORT", Entries: onStores,
 		Help: "The server, or any member of a cluster. A URL works too: redis://user:password@host:6379/0, rediss:// for TLS. " +
 			"Set a URL with a password in the environment: other users can read command lines.",

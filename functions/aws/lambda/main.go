@@ -73,7 +73,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true})
+	store, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true})
+	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 // openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it must not
 // depend on the control plane. The sweep starts once in minutes and looks at the table.
 func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*awsdynamodb.Store, error) {
-	o.Region, o.Endpoint, o.MaxSkew = c.Region, c.Endpoint, c.MaxSkew
+	o.Region, o.Endpoint, o.MaxSkew, o.IndexShards = c.Region, c.Endpoint, c.MaxSkew, int(c.IndexShards)
 	store, err := awsdynamodb.Open(ctx, c.Table, o)
 	if err != nil {
 		return nil, err
