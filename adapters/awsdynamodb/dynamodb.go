@@ -115,6 +115,7 @@ type Store struct {
 	due       []string // fields
 	shards    int      // of the indexes, for what this store writes
 	announced atomic.Bool
+	single    atomic.Bool // the table is known to have no transactions
 
 	looking sync.Mutex
 	indexes map[string]dueIndex // by field; nil until the table was looked at

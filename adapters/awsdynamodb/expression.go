@@ -80,11 +80,12 @@ func (e *expressions) arg(v types.AttributeValue) int {
 func (e *expressions) placeholder(arg int) *expressions { return e.raw(e.values.at(arg)) }
 
 // value is a value that is written, or compared for equality.
-func (e *expressions) value(v docstore.Value) *expressions {
+func (e *expressions) value(v docstore.Value) {
 	if i, ok := v.(docstore.Instant); ok {
-		return e.time(i, e.now)
+		e.time(i, e.now)
+		return
 	}
-	return e.placeholder(e.arg(encode(v)))
+	e.placeholder(e.arg(encode(v)))
 }
 
 func (e *expressions) str(text string) *expressions {

@@ -85,6 +85,9 @@ func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([
 		item, err := s.getItem(ctx, begin, keys[0])
 		return []map[string]types.AttributeValue{item}, err
 	}
+	if s.single.Load() {
+		return nil, s.unsupported("read from")
+	}
 	in := &sdk.TransactGetItemsInput{TransactItems: make([]types.TransactGetItem, len(keys))}
 	for i, k := range keys {
 		in.TransactItems[i].Get = &types.Get{TableName: aws.String(s.table), Key: itemKey(k)}
@@ -92,6 +95,9 @@ func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([
 	out, err := s.client.TransactGetItems(ctx, in, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
+		if s.lacksTransactions(ctx, err) {
+			return nil, s.unsupported("read from")
+		}
 		return nil, s.explain(ctx, "read from", err)
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))

@@ -3,6 +3,7 @@ package awsdynamodb
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -72,9 +73,7 @@ func TestReadsAsTheSDKDoes(t *testing.T) {
 		item := map[string]types.AttributeValue{
 			attrPartition: &types.AttributeValueMemberS{Value: "k/t"}, attrSort: &types.AttributeValueMemberS{Value: "id"}, attrKeep: number(1), attrMark: marked,
 		}
-		for f, v := range rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "Message", "Item", "S", "日"}), value, 0, 6).Draw(rt, "fields") {
-			item[f] = v
-		}
+		maps.Copy(item, rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "Message", "Item", "S", "日"}), value, 0, 6).Draw(rt, "fields"))
 		want, body := decode(item), asJSON(t, item)
 		for what, read := range map[string]func() (docstore.Doc, bool){
 			"after a write": func() (docstore.Doc, bool) { return readUpdated(`{"Attributes":` + body + `}`) },

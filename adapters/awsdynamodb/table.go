@@ -59,6 +59,7 @@ func (s *Store) describe(ctx context.Context) (*types.TableDescription, error) {
 		return nil, err
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))
+	s.single.Store(out.Table.MultiRegionConsistency == types.MultiRegionConsistencyStrong)
 	if out.Table == nil {
 		return nil, errors.New("the response to DescribeTable has no table")
 	}
@@ -162,7 +163,7 @@ func (s *Store) warn(t *types.TableDescription) {
 	if len(t.Replicas) > 0 || t.GlobalTableVersion != nil {
 		if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions and no "+
-				"time to live, so that reading or writing several documents at once will fail and ended locks stay", s.table))
+				"time to live, so that several locks together, machine IDs and placement are refused, and ended locks stay", s.table))
 		} else {
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table: its regions copy changes later, so that two of them "+
 				"could grant the same lease with the same token: let all callers use one region", s.table))

@@ -195,6 +195,9 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, writes []docsto
 	for i := range ps {
 		in.TransactItems[i] = s.transactItem(&ps[i])
 	}
+	if s.single.Load() {
+		return docstore.Result{}, s.unsupported("write to")
+	}
 	out, err := s.client.TransactWriteItems(ctx, in, s.attempts(always))
 	r := docstore.Result{At: m.now, Docs: make([]docstore.Doc, len(ps))}
 	if err == nil {
@@ -204,6 +207,9 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, writes []docsto
 	}
 	s.learnFrom(begin, err)
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if s.lacksTransactions(ctx, err) {
+		return docstore.Result{}, s.unsupported("write to")
+	}
 	if !ok || isBusy(err) || len(canceled.CancellationReasons) != len(ps) {
 		return docstore.Result{}, s.explain(ctx, "write to", err)
 	}
