@@ -14,7 +14,7 @@ build: ## Build bin/leasehold, static, without cgo
 
 .PHONY: lambda
 lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles -trimpath -ldflags "-s -w" \
 	  -o bin/lambda/bootstrap ./functions/aws/lambda
 
 .PHONY: test

@@ -2,6 +2,7 @@ package awsdynamodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,28 @@ func (s *Store) begin(ctx context.Context) (reading, error) {
 	return r, nil
 }
 
+// beginRead is begin for a call that does not decide by the time. Where nothing is known of the clock, its response measures it: checkAfter then says
+// whether the clock may be relied on. So the first request of a process is the one that its caller wants.
+func (s *Store) beginRead(ctx context.Context) (r reading, measures bool, err error) {
+	if _, err := s.clock.look(); !errors.Is(err, errUnmeasured) {
+		r, err := s.begin(ctx)
+		return r, false, err
+	}
+	if err := s.calls.Begin(ctx); err != nil {
+		return reading{}, false, err
+	}
+	return s.clock.start(), true, nil
+}
+
+// checkAfter checks the clock at the end of a call that measured it.
+func (s *Store) checkAfter(ctx context.Context, measured bool) error {
+	if !measured {
+		return nil
+	}
+	_, err := s.now(ctx)
+	return err
+}
+
 // Get implements [docstore.Store]. One key is read with GetItem, several with TransactGetItems, so that their documents
 // are of one instant. Of more than 100 different keys each hundred is of an instant of its own: the service reads no
 // more in one step.
@@ -45,7 +68,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 			different = append(different, k)
 		}
 	}
-	begin, err := s.begin(ctx)
+	begin, measures, err := s.beginRead(ctx)
 	if err != nil {
 		return docstore.Snapshot{}, err
 	}
@@ -58,6 +81,9 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 		}
 		items = append(items, read...)
 		begin = s.clock.start()
+	}
+	if err := s.checkAfter(ctx, measures); err != nil {
+		return docstore.Snapshot{}, err
 	}
 	snap := docstore.Snapshot{Docs: make([]docstore.Doc, len(keys))}
 	for i, k := range keys {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/leasehold-dev/leasehold/adapters/internal/awsconfig"
+	"github.com/leasehold-dev/leasehold/internal/awsconfig"
 )
 
 // Client is what this package asks of the SDK; *sqs.Client of github.com/aws/aws-sdk-go-v2/service/sqs has it.
@@ -54,7 +55,9 @@ func connect(ctx context.Context, o Options) (*sdk.Client, error) {
 	}), nil
 }
 
-var regionName = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+var regionName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+})
 
 // at fills in what the URL of a queue says about where it is, such as
 // https://sqs.eu-north-1.amazonaws.com/123456789012/analyses.
@@ -71,7 +74,7 @@ func (o Options) at(queueURL string) (Options, error) {
 	}
 	if o.Region == "" && ofAWS {
 		for label := range strings.SplitSeq(host, ".") {
-			if regionName.MatchString(label) {
+			if regionName().MatchString(label) {
 				o.Region = label
 			}
 		}

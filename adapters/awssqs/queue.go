@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -144,11 +145,13 @@ func (q *Queue) Enqueue(ctx context.Context, id analysis.ID, name string) error 
 }
 
 // plainName is what a FIFO queue takes for the names of groups and messages.
-var plainName = regexp.MustCompile("^[0-9A-Za-z!-/:-@\\[-`{-~]{1,128}$")
+var plainName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[0-9A-Za-z!-/:-@\\[-`{-~]{1,128}$")
+})
 
 // fifoName is a name as a FIFO queue takes it. What does not fit is replaced by its hash.
 func fifoName(name string) string {
-	if plainName.MatchString(name) {
+	if plainName().MatchString(name) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))

@@ -6,7 +6,8 @@
 //	sweep    puts stale analyses back into their queue, and sweeps clusters, when a schedule calls it
 //
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are environment
-// variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets. The log is JSON on
+// variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a program that needs profiles, a CA bundle
+// or FIPS endpoints of the AWS SDK is built without the tag leasehold.noprofiles. The log is JSON on
 // standard error. For work that is a Go function, build a main like this one around aws.NewWorker.
 package main
 
