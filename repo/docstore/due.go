@@ -100,7 +100,7 @@ type place struct {
 }
 
 func (p place) compare(q place) int {
-	return cmp.Or(strings.Compare(p.kind, q.kind), strings.Compare(p.tenant, q.tenant), p.Cursor.Compare(q.Cursor))
+	return cmp.Or(strings.Compare(p.kind, q.kind), strings.Compare(p.tenant, q.tenant), p.Compare(q.Cursor))
 }
 
 // placeOf returns the place of a document, if it has text in the field.

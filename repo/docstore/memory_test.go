@@ -3,6 +3,7 @@ package docstore_test
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,15 +105,16 @@ func TestMemoryPrunesTheFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	left := func() (ids string) {
+	left := func() string {
 		p, err := m.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"})
 		if err != nil {
 			t.Fatal(err)
 		}
+		var ids strings.Builder
 		for _, e := range p.Entries {
-			ids += e.Key.ID
+			ids.WriteString(e.Key.ID)
 		}
-		return ids
+		return ids.String()
 	}
 	write("a", 3*time.Minute)
 	write("b", 2*time.Minute)

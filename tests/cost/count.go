@@ -31,8 +31,10 @@ const (
 	Finished    = "message about an analysis that has finished"
 	Running     = "message about an analysis that is running"
 	MachineIDs  = "lease of a machine ID"
+)
 
-	// These two are products: how often something is sent at most, and what it takes.
+// Products are counted as how often something is sent, at most, and what it takes.
+const (
 	WaitMinute    = "minute in which requests wait for a lock, on one server"
 	MachineIDHour = "hour of one generator of IDs"
 )
