@@ -12,6 +12,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/leasehold-dev/leasehold/internal/awsconfig"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
 // Client is what this package asks of the SDK; *sqs.Client of github.com/aws/aws-sdk-go-v2/service/sqs has it.
@@ -36,6 +37,21 @@ type Options struct {
 	// Endpoint is another server than the region's. The default is the server of the queue's URL if that is none of
 	// AWS': an emulator, for instance.
 	Endpoint string
+
+	// Tenant says whose an analysis is, such as [TenantBefore]; empty is no one's. A standard queue gets it as message group, which makes it a fair
+	// queue: while one tenant has many messages, those of the others are delivered first. nil, or a FIFO queue: nothing is said of tenants.
+	Tenant func(analysis.ID) string
+}
+
+// TenantBefore returns the part of an ID before the first separator: "acme" of "acme:report-7" with ":". An ID without it is no one's.
+func TenantBefore(separator string) func(analysis.ID) string {
+	return func(id analysis.ID) string {
+		tenant, _, found := strings.Cut(string(id), separator)
+		if !found {
+			return ""
+		}
+		return tenant
+	}
 }
 
 // attemptTimeout bounds one attempt of a request. It is longer than the longest poll.

@@ -58,6 +58,7 @@ type Config struct {
 	IDMaxLeasesPerSubject int64
 
 	QueueURL                                string
+	QueueTenantSeparator                    string
 	Concurrency                             int64
 	TargetURL                               string
 	TargetToken, TargetTokenFile            string

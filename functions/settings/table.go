@@ -330,6 +330,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.QueueURL },
 	},
 	{
+		Env: "LEASEHOLD_QUEUE_TENANT_SEPARATOR", Group: groupTasks, Type: Text, Placeholder: "TEXT", Entries: LambdaSweep,
+		Help: "What ends the tenant in the ID of an analysis, such as : in acme:report-7: the tenant becomes the message group, and a standard queue a fair " +
+			"one, which delivers the messages of quiet tenants first. The default is none.",
+		field: func(c *Config) any { return &c.QueueTenantSeparator },
+	},
+	{
 		Env: "LEASEHOLD_CONCURRENCY", Group: groupTasks, Type: Number, Default: "4", Min: "1", Placeholder: "N", Entries: Worker,
 		Help:  "Number of messages that are worked on at once.",
 		field: func(c *Config) any { return &c.Concurrency },

@@ -123,7 +123,11 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
 		return aws.NewSweeper(nil, analysis.Sweep{}, setup.Clusters(c, store), log)
 	}
-	queue, err := awssqs.Open(ctx, c.QueueURL, nil)
+	o := &awssqs.Options{}
+	if c.QueueTenantSeparator != "" {
+		o.Tenant = awssqs.TenantBefore(c.QueueTenantSeparator)
+	}
+	queue, err := awssqs.Open(ctx, c.QueueURL, o)
 	if err != nil {
 		return nil, err
 	}
