@@ -105,6 +105,7 @@ func call(t *testing.T, method, url, token, body string) (int, string) {
 func TestCloudFunctions(t *testing.T) {
 	t.Parallel()
 	emulator := firestoretest.Start(t, nil)
+	watchQueries(t, emulator)
 	binary := build(t, "functions/gcp/local")
 	env := []string{"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST=" + emulator.Addr()}
 
@@ -205,6 +206,7 @@ func TestFunctionStops(t *testing.T) {
 	}))
 	defer target.Close()
 	documents := firestoretest.Start(t, nil)
+	watchQueries(t, documents)
 	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
