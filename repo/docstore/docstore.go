@@ -438,9 +438,3 @@ func (w Write) before(found Doc, f string) (String, error) {
 	}
 	return text, nil
 }
-
-// TruncateMilli brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as
-// a store that keeps milliseconds does, so that two readings of one clock keep their order.
-func TruncateMilli(t time.Time) time.Time {
-	return t.Truncate(time.Millisecond).UTC()
-}
