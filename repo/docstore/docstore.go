@@ -365,8 +365,10 @@ func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 	if w.Delete {
 		return nil, nil //nolint:nilnil // no document is the result
 	}
-	after := make(Doc, len(found)+len(w.Set)+len(w.Add))
-	maps.Copy(after, found)
+	after := maps.Clone(found) // it has most of the fields already, but for the first write
+	if after == nil {
+		after = make(Doc, len(w.Set)+len(w.Add))
+	}
 	for _, f := range w.Unset {
 		delete(after, f)
 	}
