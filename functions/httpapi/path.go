@@ -27,16 +27,10 @@ const identitySegment = 8
 // elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
-		segments := strings.Split(r.URL.EscapedPath(), "/")
-		for i := 1; i < len(segments); i++ {
-			switch plain, _ := url.PathUnescape(segments[i]); plain { // the path is well formed
-			case "", ".", "..", "/":
-			default:
-				continue
-			}
-			if r.URL.Path == "/" {
-				continue
-			}
+		path := r.URL.EscapedPath()
+		i := missingSegment(path)
+		if i > 0 && r.URL.Path != "/" {
+			segments := strings.Split(path, "/")
 			name, ok := segmentNames[segments[i-1]]
 			if i == identitySegment && segments[4] == "clusters" {
 				name, ok = "id", true
@@ -49,6 +43,21 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// missingSegment returns which segment of an escaped path is empty, ".", ".." or "/": the first of them, counted from 1; 0 if none is.
+func missingSegment(path string) (i int) {
+	for segment := range strings.SplitSeq(path, "/") {
+		switch plain, _ := url.PathUnescape(segment); plain { // the path is well formed
+		case "", ".", "..", "/":
+			if i > 0 { // before the first "/" there is nothing
+				return i
+			}
+		default:
+		}
+		i++
+	}
+	return 0
 }
 
 // fromThisMachine protects a server in development mode: from web pages only, if it serves any host.
@@ -87,9 +96,11 @@ func FromThisMachine(r *http.Request) error {
 	return nil
 }
 
+var crossOrigin = http.NewCrossOriginProtection()
+
 // fromNoOtherSite rejects requests that a browser sends for a web page of another site.
 func fromNoOtherSite(r *http.Request) error {
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+	if err := crossOrigin.Check(r); err != nil {
 		return errors.New("takes no requests from web pages of other sites")
 	}
 	return nil
