@@ -68,3 +68,6 @@ func WaitEnded(ctx context.Context, taken, finished bool) error {
 	}
 	return c.wait(ctx, "leasehold.db")
 }
+
+// Remembered is how many documents the writer remembers. No write may be under way.
+func (s *Store) Remembered() int { return len(s.writer.memo.latest) + len(s.writer.memo.older) }

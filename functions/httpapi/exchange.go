@@ -99,8 +99,18 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		if n.err != nil {
 			line = append(line, slog.String("err", n.err.Error()))
 		}
-		f.log.LogAttrs(r.Context(), level, "request", line...)
+		f.write(r.Context(), level, "request", line...)
 	})
+}
+
+// write writes a line. It does not look for the source code that it comes from, as the methods of a logger do: it is always this.
+func (f *frame) write(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
+	if !f.log.Enabled(ctx, level) {
+		return
+	}
+	line := slog.NewRecord(time.Now(), level, message, 0)
+	line.AddAttrs(attrs...)
+	_ = f.log.Handler().Handle(ctx, line) // there is no other place to say that a log cannot be written
 }
 
 // statusWriter remembers the status that was sent.
