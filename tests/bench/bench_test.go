@@ -72,9 +72,7 @@ func clients(b *testing.B, n int, cycle func(client int) error) {
 	b.Helper()
 	b.ReportAllocs()
 	b.ResetTimer()
-	c := cpu()
 	took := spread(b, n, b.N, cycle)
-	b.ReportMetric(float64((cpu()-c).Microseconds())/float64(b.N), "cpu-us/cycle")
 	b.ReportMetric(float64(b.N)/took.Seconds(), "cycles/s")
 }
 
