@@ -223,24 +223,32 @@ func TestAnalysisCostsOnSQLite(t *testing.T) {
 	sweepCosts(t, store, clock.Advance, c, map[string]int{"transactions": 5, "applied": 5}, map[string]int{}, map[string]int{})
 }
 
-// TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it. A page of a sweep is two, one for the index and one for
+// TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it, once the server knows its script. A page of a sweep is two, one for the index and one for
 // the analyses.
 func TestAnalysisCostsOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		clock := suite.NewClock()
-		store := onRedis(t, server, clock.Now)
-		for range 2 { // the server gets to know the scripts
-			if _, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: everything{}}); err != nil {
-				t.Fatal(err)
+		for _, known := range []bool{false, true} { // the server gets to know the scripts
+			clock := suite.NewClock()
+			store := onRedis(t, server, clock.Now)
+			for range 2 { // an index is made
+				if _, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: everything{}}); err != nil {
+					t.Fatal(err)
+				}
+				makeAnalyses(t, store, "known")
 			}
-			makeAnalyses(t, store, "known")
+			c := counter{server.ResetCommands, func() map[string]int {
+				got := server.Commands()
+				if !known {
+					delete(got, "EVAL")
+				}
+				return got
+			}}
+			one := map[string]int{"EVALSHA": 1}
+			costs(t, store, clock.Advance, c, one, one)
+			// The time, a page of two requests for each of three pages, and the marks.
+			sweepCosts(t, store, clock.Advance, c, map[string]int{"EVALSHA": 1 + 6 + 5}, map[string]int{"EVALSHA": 1 + 6}, map[string]int{"EVALSHA": 1 + 1})
 		}
-		c := counter{server.ResetCommands, server.Commands}
-		one := map[string]int{"EVALSHA": 1}
-		costs(t, store, clock.Advance, c, one, one)
-		// The time, a page of two requests for each of three pages, and the marks.
-		sweepCosts(t, store, clock.Advance, c, map[string]int{"EVALSHA": 1 + 6 + 5}, map[string]int{"EVALSHA": 1 + 6}, map[string]int{"EVALSHA": 1 + 1})
 	})
 }
 

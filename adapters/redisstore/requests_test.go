@@ -64,7 +64,10 @@ func TestRequests(t *testing.T) {
 
 		expect("the first write, whose script the server does not know", unknown, write(true, several[0]))
 		expect("a write", one, write(true, several[0]))
-		expect("a refused write", one, write(false, docstore.Write{Key: keys[0], If: docstore.Absent{}}))
+		refused := docstore.Write{Key: keys[0], If: docstore.Absent{}}
+		expect("the first write of another shape", unknown, write(false, refused))
+		expect("a refused write", one, write(false, refused))
+		expect("the first of several writes", unknown, write(true, several...))
 		expect("a hundred writes", one, write(true, several...))
 		expect("a hundred refused writes", one, write(false, append(several[:len(several)-1:len(several)-1],
 			docstore.Write{Key: keys[99], If: docstore.Absent{}})...))
@@ -85,8 +88,8 @@ func TestRequests(t *testing.T) {
 		}
 		expect("a prune of nothing", one, prune(0))
 		ended := docstore.Write{Key: key("ended"), Keep: time.Millisecond}
-		expect("a write with an end", one, write(true, ended))
-		expect("a write that starts a counter", one, write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
+		expect("a write with an end", unknown, write(true, ended))
+		expect("a write that starts a counter", unknown, write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
 		expect("a deletion", one, write(true, docstore.Write{Key: keys[1], If: docstore.Has{Field: "n"}, Delete: true}))
 		for from := (time.Time{}); ; { // until a millisecond has passed
 			snap, err := s.Get(t.Context(), key("ended"))

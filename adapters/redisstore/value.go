@@ -119,9 +119,8 @@ func decodeDoc(reply any) (docstore.Doc, error) {
 
 // decodeTime reads a time as the scripts return it, in milliseconds since 1970.
 func decodeTime(reply any) (time.Time, error) {
-	text, ok := reply.(string)
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if !ok || err != nil {
+	ms, ok := whole(reply)
+	if !ok {
 		return time.Time{}, fmt.Errorf("the time is %v", reply)
 	}
 	return time.UnixMilli(ms).UTC(), nil
