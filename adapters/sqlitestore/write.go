@@ -142,7 +142,17 @@ func newWriter(s *Store, c *conn) *writer {
 }
 
 func (w *writer) prepare() (err error) {
-	for sql, st := range map[string]**stmt{
+	for sql, st := range w.statements() {
+		if *st, err = w.conn.prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statements are those of the writer, with where they are kept.
+func (w *writer) statements() map[string]**stmt {
+	return map[string]**stmt{
 		"BEGIN IMMEDIATE": &w.begin,
 		"COMMIT":          &w.commit,
 		"ROLLBACK":        &w.rollback,
@@ -154,12 +164,7 @@ func (w *writer) prepare() (err error) {
 		pruneSQL:    &w.prune,
 		floorSQL:    &w.floor,
 		setFloorSQL: &w.setFloor,
-	} {
-		if *st, err = w.conn.prepare(sql); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // loop serves the queue until stop.
