@@ -199,6 +199,21 @@ func TestAnalysisCostsOnFirestore(t *testing.T) {
 	}
 }
 
+// TestAnalysisCostsOnShardsOfFirestore: the same with shards, whose pages are a query of each of the 8 and one of the field's own index, more of those that have more
+// than their part; a sweep begins with a read for the time, and one for the number of shards.
+func TestAnalysisCostsOnShardsOfFirestore(t *testing.T) {
+	t.Parallel()
+	clock := suite.NewClock()
+	_, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
+	store := openFirestore(t, &gcpfirestore.Options{
+		Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions(), Due: []string{analysis.ExpiryField}, IndexShards: 8,
+	})
+	c := counter{server.ResetCounts, server.Counts}
+	costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1}, map[string]int{"BatchGetDocuments": 1})
+	sweepCosts(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 7, "Commit": 5, "RunQuery": 15},
+		map[string]int{"BatchGetDocuments": 2, "RunQuery": 15}, map[string]int{"BatchGetDocuments": 2, "RunQuery": 9})
+}
+
 // TestAnalysisCostsOnSQLite: one transaction for a command that writes, none to sync for one that does not.
 func TestAnalysisCostsOnSQLite(t *testing.T) {
 	t.Parallel()

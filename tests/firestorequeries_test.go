@@ -81,12 +81,15 @@ func needed(m proto.Message) (string, error) {
 func neededBy(q *pb.StructuredQuery) (string, error) {
 	var fields []string
 	if w := q.GetWhere(); w != nil {
-		f := w.GetFieldFilter()
-		if f == nil || f.GetOp() == pb.StructuredQuery_FieldFilter_EQUAL {
-			return "", fmt.Errorf("a filter of another kind: say here which index it needs: %v", w)
-		}
-		if f.GetField().GetFieldPath() != q.GetOrderBy()[0].GetField().GetFieldPath() {
-			return "", fmt.Errorf("the first order is not that of the filter: %v", q)
+		for _, w := range append(w.GetCompositeFilter().GetFilters(), w) {
+			f := w.GetFieldFilter()
+			switch {
+			case f == nil && w.GetCompositeFilter().GetOp() == pb.StructuredQuery_CompositeFilter_AND:
+			case f == nil || f.GetOp() == pb.StructuredQuery_FieldFilter_EQUAL:
+				return "", fmt.Errorf("a filter of another kind: say here which index it needs: %v", w)
+			case f.GetField().GetFieldPath() != q.GetOrderBy()[0].GetField().GetFieldPath():
+				return "", fmt.Errorf("the first order is not that of the filter: %v", q)
+			}
 		}
 	}
 	for _, o := range q.GetOrderBy() {

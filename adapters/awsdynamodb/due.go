@@ -1,18 +1,15 @@
 package awsdynamodb
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 var _ docstore.DueLister = (*Store)(nil)
@@ -86,207 +83,70 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	at, err := parseDuePlaces(q.After) // that of a store without an index is another
+	at := driver.BeginDue(0, index.single != "")
+	switch {
+	case q.After != "": // that of a store without an index is another
+		at, err = driver.ParseDuePlaces(q.After)
+	case index.sharded != "":
+		at.Shards, err = s.usedShards(ctx)
+		at = driver.BeginDue(at.Shards, at.Single)
+	}
 	if err != nil {
 		return docstore.Page{}, err
-	}
-	if q.After == "" {
-		if at, err = s.beginnings(ctx, index); err != nil {
-			return docstore.Page{}, err
-		}
 	}
 	if at.Single && index.single == "" || at.Shards > 0 && index.sharded == "" {
 		return docstore.Page{}, fmt.Errorf("%w: after %q is of a page from an index that table %s does not have any more", docstore.ErrInvalid, q.After, s.table)
 	}
-	streams := at.streams(q, index)
 	page := docstore.Page{}
-	for {
-		// The next document is known when none of the streams may have one that has not been read.
-		if err := s.fill(ctx, q, streams); err != nil {
-			return docstore.Page{}, err
+	page.Entries, page.Next, err = at.Page(ctx, q.Size(), func(ctx context.Context, shard int, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
+		x := dueShard{index.sharded, attrDue, dueKey(shard, q.Kind, q.Tenant), false}
+		if shard == at.Shards {
+			x = dueShard{index.single, attrPartition, partition(q.Kind, q.Tenant), shard > 0}
 		}
-		page.Entries = merge(page.Entries, streams, q.Size())
-		more := slices.ContainsFunc(streams, func(x *stream) bool { return len(x.read) > 0 })
-		ended := !slices.ContainsFunc(streams, func(x *stream) bool { return !x.ended || len(x.read) > 0 })
-		switch {
-		case ended:
-			page.At = s.clock.after()
-			return page, nil
-		case len(page.Entries) == q.Size() && more:
-			page.At, page.Next = s.clock.after(), at.after(streams)
-			return page, nil
-		}
-	}
-}
-
-// beginnings are the places at which a walk begins.
-func (s *Store) beginnings(ctx context.Context, index dueIndex) (duePlaces, error) {
-	at := duePlaces{Single: index.single != ""}
-	if index.sharded != "" {
-		var err error
-		if at.Shards, err = s.usedShards(ctx); err != nil {
-			return duePlaces{}, err
-		}
-	}
-	at.At = make([]duePlace, at.all())
-	return at, nil
-}
-
-// duePlaces is how far a walk has come: in each shard, and last in the index of earlier versions. Documents with equal values are in an order
-// that only the service knows, so that a place in one shard says nothing about another.
-type duePlaces struct {
-	Shards int        `json:"shards"`
-	Single bool       `json:"single,omitempty"`
-	At     []duePlace `json:"at"`
-}
-
-// duePlace is the value and the ID of the last document that was read; empty at the beginning, and a single text when there is no more.
-type duePlace []string
-
-func (p duePlaces) all() int {
-	if p.Single {
-		return p.Shards + 1
-	}
-	return p.Shards
-}
-
-func parseDuePlaces(after string) (duePlaces, error) {
-	var p duePlaces
-	if after == "" {
-		return p, nil
-	}
-	err := json.Unmarshal([]byte(after), &p)
-	if err != nil || p.Shards < 0 || p.Shards > MaxIndexShards || p.all() == 0 || len(p.At) != p.all() ||
-		slices.ContainsFunc(p.At, func(x duePlace) bool { return len(x) > 2 || len(x) == 2 && x[1] == "" }) {
-		return duePlaces{}, fmt.Errorf("%w: after %q is not one that a page gave", docstore.ErrInvalid, after)
-	}
-	return p, nil
-}
-
-// after is the place behind what was taken from the streams.
-func (p duePlaces) after(streams []*stream) string {
-	p.At = make([]duePlace, len(streams))
-	for i, x := range streams {
-		p.At[i] = x.place
-		if x.ended && len(x.read) == 0 {
-			p.At[i] = duePlace{""}
-		}
-	}
-	b, err := json.Marshal(p)
+		return s.readDue(ctx, q, x, after, most)
+	})
 	if err != nil {
-		panic(err) // texts have a JSON form
+		return docstore.Page{}, err
 	}
-	return string(b)
+	page.At = s.clock.after()
+	return page, nil
 }
 
-// stream is what one shard has, in the order of the field.
-type stream struct {
+// dueShard is a part of an index.
+type dueShard struct {
 	index, hashKey, hash string
-	old                  bool // the index of earlier versions: what has a shard is found there
-
-	place duePlace                        // behind which nothing was taken
-	start map[string]types.AttributeValue // from which to read on
-	read  []dueItem                       // and not taken
-	ended bool                            // nothing lies behind what was read
+	rest                 bool // what has a shard is found there
 }
 
-// dueItem is an item that was read.
-type dueItem struct {
-	entry docstore.Entry
-	value string // of the field
-	skip  bool   // another stream has it
-}
-
-func (p duePlaces) streams(q docstore.DueQuery, index dueIndex) []*stream {
-	all := make([]*stream, p.all())
-	for i := range all {
-		x := &stream{index: index.sharded, hashKey: attrDue, hash: dueKey(i, q.Kind, q.Tenant), place: p.At[i], ended: len(p.At[i]) == 1}
-		if i == p.Shards {
-			x.index, x.hashKey, x.hash, x.old = index.single, attrPartition, partition(q.Kind, q.Tenant), p.Shards > 0
-		}
-		if len(x.place) == 2 {
-			x.start = itemKey(docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: x.place[1]})
-			x.start[q.Field] = &types.AttributeValueMemberS{Value: x.place[0]}
-			x.start[x.hashKey] = &types.AttributeValueMemberS{Value: x.hash}
-		}
-		all[i] = x
-	}
-	return all
-}
-
-// fill reads on in all streams of which nothing is at hand, at once.
-func (s *Store) fill(ctx context.Context, q docstore.DueQuery, streams []*stream) error {
-	var dry []*stream
-	for _, x := range streams {
-		if !x.ended && len(x.read) == 0 {
-			dry = append(dry, x)
-		}
-	}
-	// A page is of one more than it has, so that the last can say that it is the last. Of several shards each has about its part.
-	limit := q.Size() + 1
-	if len(streams) > 1 {
-		limit = min(limit, q.Size()*3/(2*len(streams))+2)
-	}
-	errs := make([]error, len(dry))
-	var all sync.WaitGroup
-	for i, x := range dry {
-		all.Go(func() { errs[i] = s.readOn(ctx, q, x, limit) })
-	}
-	all.Wait()
-	return cmp.Or(errs...)
-}
-
-// readOn reads the next items of a stream. A page of large documents ends after a megabyte, before the limit.
-func (s *Store) readOn(ctx context.Context, q docstore.DueQuery, x *stream, limit int) error {
+// readDue reads the next items of a shard. A page of large documents ends after a megabyte, before it has most of them.
+func (s *Store) readDue(ctx context.Context, q docstore.DueQuery, x dueShard, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
 	e := newExpressions(instants{})
 	e.name(x.hashKey).raw(" = ").str(x.hash).raw(" AND ").name(q.Field).raw(" <= ").str(string(q.Bound()))
-	begin := s.clock.start()
-	out, err := s.client.Query(ctx, &sdk.QueryInput{
-		TableName: &s.table, IndexName: &x.index, KeyConditionExpression: aws.String(string(e.text)), ExclusiveStartKey: x.start,
+	in := &sdk.QueryInput{
+		TableName: &s.table, IndexName: &x.index, KeyConditionExpression: aws.String(string(e.text)),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.attributeValues(),
-		Limit: aws.Int32(int32(limit)), //nolint:gosec // at most MaxLimit+1
-	}, s.attempts(always))
+		Limit: aws.Int32(int32(most)), //nolint:gosec // at most MaxLimit+1
+	}
+	if after.ID != "" {
+		in.ExclusiveStartKey = itemKey(docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: after.ID})
+		in.ExclusiveStartKey[q.Field] = &types.AttributeValueMemberS{Value: after.Value}
+		in.ExclusiveStartKey[x.hashKey] = &types.AttributeValueMemberS{Value: x.hash}
+	}
+	begin := s.clock.start()
+	out, err := s.client.Query(ctx, in, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
-		return s.explain(ctx, "look for due documents in", err)
+		return nil, false, s.explain(ctx, "look for due documents in", err)
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))
-	for _, item := range out.Items {
+	items := make([]driver.DueItem, len(out.Items))
+	for i, item := range out.Items {
 		_, sharded := item[attrDue]
-		x.read = append(x.read, dueItem{
-			entry: docstore.Entry{Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: keyText(item, attrSort)}, Doc: decode(item)},
-			value: keyText(item, q.Field), skip: x.old && sharded,
-		})
-	}
-	x.start, x.ended = out.LastEvaluatedKey, len(out.LastEvaluatedKey) == 0
-	return nil
-}
-
-// merge takes documents in the order of the field, until there are size of them or one of the streams has nothing at hand that may have
-// more.
-func merge(entries []docstore.Entry, streams []*stream, size int) []docstore.Entry {
-	for {
-		var next *stream
-		for _, x := range streams {
-			for len(x.read) > 0 && x.read[0].skip {
-				x.take()
-			}
-			switch {
-			case len(x.read) == 0 && !x.ended:
-				return entries
-			case len(x.read) > 0 && (next == nil || x.read[0].value < next.read[0].value):
-				next = x
-			}
+		id := keyText(item, attrSort)
+		items[i] = driver.DueItem{
+			Entry: docstore.Entry{Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}, Doc: decode(item)},
+			At:    driver.DueCursor{Value: keyText(item, q.Field), ID: id}, Skip: x.rest && sharded,
 		}
-		if next == nil || len(entries) == size {
-			return entries
-		}
-		entries = append(entries, next.take().entry)
 	}
-}
-
-func (x *stream) take() dueItem {
-	first := x.read[0]
-	x.read, x.place = x.read[1:], duePlace{first.value, first.entry.Key.ID}
-	return first
+	return items, len(out.LastEvaluatedKey) == 0, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // An index has the documents of a kind and tenant in shards, because what has one hash key is one partition of the service, and what
@@ -21,8 +21,8 @@ import (
 
 // Bounds of [Options].IndexShards.
 const (
-	DefaultIndexShards = 8
-	MaxIndexShards     = 64
+	DefaultIndexShards = driver.DefaultDueShards
+	MaxIndexShards     = driver.MaxDueShards
 )
 
 // shardsKey is of no document: a partition key without a slash. Its item has attrShards.
@@ -32,12 +32,6 @@ var shardsKey = map[string]types.AttributeValue{
 }
 
 const attrShards = "shards" // N: the highest number of shards that was ever used
-
-func shardOf(id string, shards int) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id))             // never an error
-	return int(h.Sum32() % uint32(shards)) //nolint:gosec // from 8 to 64
-}
 
 // dueKey is the hash key of a shard of an index.
 func dueKey(shard int, kind, tenant string) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Write implements [docstore.Store]. One document is one UpdateItem or DeleteItem, several are one TransactWriteItems.
@@ -58,7 +59,7 @@ type prepared struct {
 func (s *Store) prepare(w docstore.Write, m instants) prepared {
 	b := beside{mark: len(w.Set)+len(w.Add) == 0 && m.holds(w.If, nil)} // creates the document where there is none
 	if s.waits(w) {
-		b.due = dueKey(shardOf(w.Key.ID, s.shards), w.Key.Kind, w.Key.Tenant)
+		b.due = dueKey(driver.DueShard(w.Key.ID, s.shards), w.Key.Kind, w.Key.Tenant)
 	}
 	p := prepared{Write: w, instants: m}
 	p.shape, p.values = s.shapes.compile(w, b, m)

@@ -35,6 +35,7 @@ type Config struct {
 	Region, Endpoint        string
 	MaxSkew                 time.Duration
 	IndexShards             int64
+	FirestoreIndexShards    int64
 	RedisAddr, RedisUser    string
 	RedisPassword           string
 	RedisTLS                bool

@@ -146,6 +146,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Root },
 	},
 	{
+		Env: "LEASEHOLD_FIRESTORE_INDEX_SHARDS", Group: groupFirestore, Type: Number, Default: "0", Min: "0", Max: "64", Placeholder: "N", Entries: onFirestore,
+		Help:  "Shards that analyses are spread over in the index of the sweep, from 8 to 64, or 0 for none: for more than some 500 writes a second.",
+		More:  "[stores.md](stores.md#firestore) says what else it takes. It can be raised at any time, in one process after the other.",
+		field: func(c *Config) any { return &c.FirestoreIndexShards },
+	},
+	{
 		Env: "LEASEHOLD_TABLE", Group: groupDynamoDB, Type: Text, Placeholder: "NAME", Entries: onDynamoDB, Required: lambdas,
 		Help:  "Name of the table.",
 		field: func(c *Config) any { return &c.Table },
