@@ -390,7 +390,7 @@ func (w *writer) get(k docstore.Key) (doc docstore.Doc, err error) {
 	err = w.read.each(func(row []sqldriver.Value) error {
 		end, _ = row[1].(int64) // the column has no other type, or nothing
 		text, isText := row[0].(string)
-		known := false
+		var known bool
 		if doc, known = w.memo.said(k, text); known && isText {
 			return nil
 		}
