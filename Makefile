@@ -35,8 +35,8 @@ bench: ## Run the benchmarks
 	go test -C tests/bench -run '^$$' -bench . -benchmem
 
 .PHONY: costs
-costs: ## Print what operations cost; make costs UPDATE=1 writes it into docs/costs.md
-	go test ./tests/cost -run 'TestCosts' -count=1 -v $(if $(UPDATE),-update)
+costs: ## Print what operations cost and what stores carry; make costs UPDATE=1 writes it into docs/
+	go test ./tests/cost -run 'TestCosts|TestScaling' -count=1 -v $(if $(UPDATE),-update)
 
 .PHONY: peers
 peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/performance.md

@@ -166,3 +166,66 @@ func BreakEvenTable(all []Counted) string {
 		"Cycles a day that cost as much as", "one " + SmallMachine.Name, "three", "three: cycles a second, all day",
 	}, rows)
 }
+
+// rate shows a rate in two digits: a simulation says no more.
+func rate(perSecond float64) string {
+	switch {
+	case math.IsInf(perSecond, 1):
+		return "–"
+	case perSecond < 10:
+		return number(math.Round(perSecond*10) / 10)
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(perSecond))-1)
+	return thousands(math.Round(perSecond/digit) * digit)
+}
+
+// LimitsTable is the highest load of cycles that each store carries.
+func LimitsTable(all []Counted) string {
+	head := []string{"Cycles a second"}
+	for _, l := range Loads {
+		head = append(head, l.Name)
+	}
+	head = append(head, Loads[1].Name+", after half an hour")
+	var rows [][]string
+	for _, c := range Stores {
+		cycle := find(all, c.Store).Of(Cycle)
+		row := []string{c.Store}
+		for _, l := range Loads {
+			row = append(row, rate(Limit(c, cycle, l, 0)))
+		}
+		rows = append(rows, append(row, rate(Limit(c, cycle, Loads[1], 30))))
+	}
+	return table(head, rows)
+}
+
+// SourcesTable is what the stores take, and who says so.
+func SourcesTable() string {
+	var rows [][]string
+	for _, c := range Stores {
+		shown := func(units float64) string {
+			if units == 0 {
+				return "–"
+			}
+			return thousands(units)
+		}
+		rows = append(rows, []string{c.Store, shown(c.Document), shown(c.Tenant), shown(c.Whole), number(c.Service) + " ms", c.From})
+	}
+	return table([]string{"Units a second", "a document", "a tenant", "all", "a cycle alone", "from"}, rows)
+}
+
+// EntriesPerShard are the write units a second that a partition of the index of the sweep takes on DynamoDB.
+const EntriesPerShard = 1000
+
+// SweepTable is how many runs a second the index of the sweep takes on DynamoDB, by its shards: what a run writes beyond its document goes to the index.
+func SweepTable(all []Counted) string {
+	db := find(all, DynamoDB.Name)
+	index := func(operation string, documents float64) float64 { return db.Of(operation).Writes - documents }
+	var rows [][]string
+	for _, shards := range []float64{1, 8, 64} {
+		take := shards * EntriesPerShard
+		rows = append(rows, []string{
+			number(shards), thousands(take / index(Run, 2)), thousands(take / (index(Run, 2) + 5*index(Refresh, 1))),
+		})
+	}
+	return table([]string{"Shards of the index", "runs a second, without heartbeats", "with five heartbeats each"}, rows)
+}
