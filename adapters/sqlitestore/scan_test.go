@@ -1,6 +1,7 @@
 package sqlitestore_test
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -16,38 +17,48 @@ func TestNoStatementScans(t *testing.T) {
 	open(t, path, nil)
 	db := dial(t, path)
 	searched := 0
-	for _, sql := range sqlitestore.Statements() {
-		if !strings.Contains(sql, "docs") && !strings.Contains(sql, "facts") {
+	for _, statement := range sqlitestore.Statements() {
+		if !strings.Contains(statement, "docs") && !strings.Contains(statement, "facts") {
 			continue // BEGIN, COMMIT, ROLLBACK
 		}
-		args := make([]any, strings.Count(sql, "?"))
+		args := make([]any, strings.Count(statement, "?"))
 		for i := range args {
 			args[i] = "1"
 		}
-		rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sql, args...)
-		if err != nil {
-			t.Fatal(sql, err)
-		}
-		for rows.Next() {
-			var id, parent, unused int
-			var step string
-			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-				t.Fatal(err)
-			}
+		for _, step := range plan(t, db, statement, args...) {
 			if strings.HasPrefix(step, "SCAN") || strings.Contains(step, "TEMP B-TREE") {
-				t.Errorf("%s\n%s", sql, step)
+				t.Errorf("%s\n%s", statement, step)
 			}
 			if strings.HasPrefix(step, "SEARCH") {
 				searched++
 			}
 		}
-		if err := rows.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if searched < 6 {
 		t.Errorf("%d searches: plans look different now, see what SQLite calls a scan", searched)
 	}
+}
+
+// plan is how SQLite carries a statement out.
+func plan(t *testing.T, db *sql.Conn, statement string, args ...any) (steps []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)
+	if err != nil {
+		t.Fatal(statement, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
 }
 
 // TestReadersDoNotHoldUpWriters: while a read transaction is open, such as that of a long page, writes are committed, and the page does not see them.

@@ -46,7 +46,7 @@ const (
 // false. A cycle uses units of its document, of its tenant and of the store, and begins when all have room for it. A service that rejects what is too
 // much is asked again, so that callers wait there as well. minutes is for how long the load has been there.
 func simulate(c Carries, cycle Usage, l Load, perSecond, minutes float64, wait func(seconds float64) bool) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same table each time
+	random := rand.New(rand.NewPCG(1, 2)) // the same table each time
 	whole := resource{rate: c.Whole}
 	tenants := make([]resource, l.Tenants)
 	documents := make([]resource, l.Tenants*l.Keys)
