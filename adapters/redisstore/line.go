@@ -9,7 +9,7 @@ import (
 
 // Bounds of a [line].
 const (
-	flights  = 2   // how many connections it uses at once: one flies while the next is filled
+	flights  = 8   // connections that it uses at once: fewer callers than that do not wait for each other while the server syncs
 	mostSent = 128 // requests in a flight
 )
 

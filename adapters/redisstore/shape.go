@@ -378,6 +378,20 @@ func (s *shaper) quote(name string) string {
 // headroom is how far the floor is set above a counter that passes it, so that it need not follow each grant.
 const headroom = "1000"
 
+// endsText sets the end of a document. One that is moved by each write would be a command more to store and to sync with each. So one that is
+// moved goes a little farther than it must, and stays while it is not too near nor much too far: a document is never removed too early by that.
+const endsText = `local member, ending = %s, now + %s
+local ends = listed and tonumber(call('ZSCORE', KEYS[2], member) or -1) or -1
+local farther = math.floor((ending - now) / %d)
+if ends < 0 then
+  call('ZADD', KEYS[2], ending, member)
+elseif ends < ending or ends > ending + 2 * farther then
+  call('ZADD', KEYS[2], ending + farther, member)
+end`
+
+// endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22 hours longer.
+const endSteps = 64
+
 // script is the script of a write's shape; nil if it would be too large.
 func (s *shaper) script(w docstore.Write) *script {
 	lua := shaper{lua: &text{fields: map[string]int{}}}
@@ -409,7 +423,7 @@ func (s *shaper) script(w docstore.Write) *script {
 		parts["MOMENT"] = "local moment = 's:' .. format(now)"
 	}
 	if c.keep != "" {
-		parts["ENDS"] = "call('ZADD', KEYS[2], now + " + c.keep + ", " + member + ")"
+		parts["ENDS"] = fmt.Sprintf(endsText, member, c.keep, endSteps)
 	}
 	if c.starts {
 		parts["COUNTED"] = "local started, reached, floor = false, 0, tonumber(own[3] or 0)"
