@@ -14,7 +14,7 @@ build: ## Build bin/leasehold, static, without cgo
 
 .PHONY: lambda
 lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles -trimpath -ldflags "-s -w" \
 	  -o bin/lambda/bootstrap ./functions/aws/lambda
 
 .PHONY: test
@@ -33,6 +33,14 @@ race: ## Run all tests under the race detector
 bench: ## Run the benchmarks
 	go test ./... -run '^$$' -bench . -benchmem
 	go test -C tests/bench -run '^$$' -bench . -benchmem
+
+.PHONY: costs
+costs: ## Print what operations cost and what stores carry; make costs UPDATE=1 writes it into docs/
+	go test ./tests/cost -run 'TestCosts|TestScaling' -count=1 -v $(if $(UPDATE),-update)
+
+.PHONY: peers
+peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/performance.md
+	go -C tests/peers run . -write ../../docs/performance.md
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
@@ -54,6 +62,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go vet ./...
 	go mod tidy -diff
 	go -C tests/bench mod tidy -diff
+	go -C tests/peers mod tidy -diff
 	go -C examples/fences mod tidy -diff
 
 .PHONY: ci

@@ -54,6 +54,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	spareCollections()
 	log := newLog(c.Log, s)
 	lifetime := context.WithoutCancel(ctx) // requests in flight at the end may still need keys and credentials
 	identity, err := setup.Identity(lifetime, c, httpapi.Development{})

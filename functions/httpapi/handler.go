@@ -137,10 +137,7 @@ func (a *api) routes() []Route {
 		activation = cluster + "/activations/{kind}/{id}"
 	)
 	return []Route{
-		{
-			Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Timeout: lock.MaxWaitSeconds*time.Second + a.timeout,
-			Do: a.known(ofTenant(a.acquire)),
-		},
+		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.known(ofTenant(a.acquire))},
 		{Method: "POST", Path: one + "/renew", Do: a.withCaller(a.renew)},
 		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -23,14 +22,11 @@ func lockID(r *http.Request) lock.ID {
 	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
 }
 
-// acquire works like other requests if it does not wait. One that waits takes a slot for each of its steps, see [lock.Options].Working: when
-// it is sent to the store.
+// acquire works like other requests if it does not wait. One that waits has more time, and takes a slot for each of its steps, see
+// [lock.Options].Working: when it is sent to the store.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var command lock.Acquire
 	err := a.working(func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 		body, err := acquireBody(w, r)
 		if err != nil {
 			return err
@@ -43,7 +39,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if command = wire.Acquire(lockID(r), owner, body); command.WaitSeconds != 0 {
 			return command.Validate()
 		}
-		o, err := a.locks.Acquire(ctx, command)
+		o, err := a.locks.Acquire(r.Context(), command)
 		return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 	})(w, r, c)
 	if err != nil || command.WaitSeconds == 0 {
@@ -53,8 +49,10 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		return err
 	}
 	defer a.lockWaiters.leave(command.Tenant)
-	most := a.longest(r.Context(), time.Duration(command.WaitSeconds)*time.Second)
-	o, err := a.locks.AcquireWithin(context.WithValue(r.Context(), payerKey{}, payer(r, c)), command, most)
+	ctx, cancel := noteOf(r).within(lock.MaxWaitSeconds*time.Second + a.timeout)
+	defer cancel()
+	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
+	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, payer(r, c)), command, most)
 	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 }
 
@@ -84,8 +82,16 @@ func acquireBody(w http.ResponseWriter, r *http.Request) (body contracts.Acquire
 	if err := parse(raw, &body); err != nil {
 		return body, err
 	}
-	given := sync.OnceValue(func() map[string]bool { return members(raw) })
-	has := func(name string) bool { return bytes.Contains(raw, []byte(name)) && given()[name] }
+	var given map[string]bool // made for the few bodies that need it
+	has := func(name string) bool {
+		if !bytes.Contains(raw, []byte(name)) {
+			return false
+		}
+		if given == nil {
+			given = members(raw)
+		}
+		return given[name]
+	}
 	if body.Mode == "" && has("mode") {
 		return body, field.Errorf("mode", "must be exclusive, shared, permits or rate")
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	CreateTable             bool
 	Region, Endpoint        string
 	MaxSkew                 time.Duration
+	IndexShards             int64
+	FirestoreIndexShards    int64
 	RedisAddr, RedisUser    string
 	RedisPassword           string
 	RedisTLS                bool
@@ -58,6 +60,7 @@ type Config struct {
 	IDMaxLeasesPerSubject int64
 
 	QueueURL                                string
+	QueueTenantSeparator                    string
 	Concurrency                             int64
 	TargetURL                               string
 	TargetToken, TargetTokenFile            string
