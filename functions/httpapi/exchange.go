@@ -38,6 +38,10 @@ type note struct {
 	caller Caller
 	action string      // Route.Audit
 	audit  []slog.Attr // of the audit event, beside those that all have
+
+	route   *Route           // nil: the path is that of no endpoint
+	tenant  string           // that the path names
+	problem *contracts.Error // that was sent
 }
 
 type noteKey struct{}
@@ -59,6 +63,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(s, r.WithContext(context.WithValue(r.Context(), noteKey{}, n)))
 
+		f.outcomes.remember(r, n, s.status, time.Since(begin), w.Header().Get(requestIDHeader))
 		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
 		level := slog.LevelInfo
 		switch {

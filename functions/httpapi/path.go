@@ -16,7 +16,7 @@ import (
 
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
-	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id",
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id", "spaces": "space",
 	"clusters": "cluster", "members": "member", "placements": "kind", "activations": "kind",
 }
 
@@ -34,7 +34,7 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 			default:
 				continue
 			}
-			if r.URL.Path == "/" {
+			if r.URL.Path == "/" || f.folders[r.URL.EscapedPath()] {
 				continue
 			}
 			name, ok := segmentNames[segments[i-1]]

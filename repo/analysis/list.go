@@ -60,7 +60,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	var p Page
-	next, cost, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	done, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
 		id := ID(e.Key.ID)
 		s, err := id.State(e.Doc)
 		if invalid := id.Validate(); invalid != nil {
@@ -75,7 +75,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	p.Next, p.Cost = next, cost
+	p.Next, p.Cost = done.Next, done.Cost
 	return p, nil
 }
 
