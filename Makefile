@@ -54,6 +54,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go vet ./...
 	go mod tidy -diff
 	go -C tests/bench mod tidy -diff
+	go -C tests/console mod tidy -diff
 	go -C examples/fences mod tidy -diff
 
 .PHONY: ci

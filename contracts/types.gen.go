@@ -1714,7 +1714,7 @@ type Outcome struct {
 	// OwnerID Whose lease it is, or was, as in the audit event.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// Path Escaped, cut after 1024 bytes, without the query.
+	// Path Escaped, cut after 1024 bytes, without the query. However it was sent, its escapes are those that are needed.
 	Path string `json:"path"`
 
 	// Problem What the response said, if the request was rejected or failed; without the activation, and with long texts cut.

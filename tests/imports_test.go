@@ -65,6 +65,8 @@ var imports = map[string][]string{
 	"adapters/redisstore":         {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
 	"adapters/sqlitestore":        {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore", "modernc.org/sqlite"},
 
+	"console": {},
+
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
 	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
@@ -77,7 +79,7 @@ var imports = map[string][]string{
 	"functions/httpapi":   {"repo", "contracts", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup":     {"functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/wire":      {"contracts", "repo"},
 	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
 

@@ -96,7 +96,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
-	o.Routes = []httpapi.Route{task, sweep}
+	o.Routes = append(o.Routes, task, sweep)
 	o.Stop = ctx.Done()
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,7 @@ func (o *outcomes) remember(r *http.Request, n *note, status int, took time.Dura
 		return
 	}
 	e := contracts.Outcome{
-		RequestID: requestID, Method: r.Method, Path: cut(r.URL.EscapedPath(), maxOutcomePath), TenantID: cut(n.tenant, maxOutcomeText),
+		RequestID: requestID, Method: r.Method, Path: cut(canonical(r.URL.EscapedPath()), maxOutcomePath), TenantID: cut(n.tenant, maxOutcomeText),
 		Status: status, TookMs: milliseconds(took), Action: cmp.Or(n.action, n.route.Audit), Subject: n.caller.Subject, CallerTenant: n.caller.Tenant,
 	}
 	for _, a := range n.audit {
@@ -105,6 +106,17 @@ func (o *outcomes) remember(r *http.Request, n *note, status int, took time.Dura
 	} else {
 		o.done.add(e)
 	}
+}
+
+// canonical is a path in which everything is escaped in one way, so that paths can be compared.
+func canonical(escaped string) string {
+	segments := strings.Split(escaped, "/")
+	for i, s := range segments {
+		if plain, err := url.PathUnescape(s); err == nil {
+			segments[i] = url.PathEscape(plain)
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // cut keeps a text short.
@@ -175,11 +187,11 @@ func (a *api) listOutcomes(w http.ResponseWriter, r *http.Request, c Caller) err
 	if err != nil {
 		return err
 	}
-	q := outcomeQuery{tenant: c.Tenant, requestID: given["request_id"], path: given["path"], before: math.MaxInt64, size: page.DefaultSize}
+	q := outcomeQuery{tenant: c.Tenant, requestID: given["request_id"], path: canonical(given["path"]), before: math.MaxInt64, size: page.DefaultSize}
 	if err := field.OptionalText("request_id", q.requestID, 128); err != nil {
 		return err
 	}
-	if err := field.OptionalText("path", q.path, maxOutcomePath); err != nil {
+	if err := field.OptionalText("path", given["path"], maxOutcomePath); err != nil {
 		return err
 	}
 	kind, asked := given["rejected"]

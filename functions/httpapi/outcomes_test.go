@@ -88,7 +88,8 @@ func TestOutcomes(t *testing.T) {
 	for query, want := range map[string]string{
 		"?request_id=q2": "2 409 LOCK_HELD", "?request_id=other": "", "?rejected=true": "3 404 NOT_FOUND, 2 409 LOCK_HELD",
 		"?rejected=false": "4 200 ok, 1 200 ok", "?after=2": "4 200 ok, 3 404 NOT_FOUND", "?path=" + deploy + "/acquire": "2 409 LOCK_HELD, 1 200 ok",
-		"?page_size=1&page_token=3": "2 409 LOCK_HELD",
+		"?page_size=1&page_token=3":                                "2 409 LOCK_HELD",
+		"?path=/v1/tenants/%2561cme/locks/deploy%252Dprod/acquire": "2 409 LOCK_HELD, 1 200 ok",
 	} {
 		if got := brief(d.outcomes(query)); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
