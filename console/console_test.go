@@ -119,7 +119,7 @@ func TestFilesAreOpen(t *testing.T) {
 	if page, api := ask(h, "GET", "/console/", nil), ask(h, "GET", "/v1/caller", nil); page.Code != 200 || api.Code != 401 {
 		t.Errorf("page %d, API %d", page.Code, api.Code)
 	}
-	rebound := httptest.NewRequest("GET", "http://evil.example/console/", nil)
+	rebound := httptest.NewRequest(http.MethodGet, "http://evil.example/console/", nil)
 	w := httptest.NewRecorder()
 	if serve(true, "", httpapi.Development{}).ServeHTTP(w, rebound); w.Code != 403 {
 		t.Errorf("development mode under another name: %d", w.Code)

@@ -113,7 +113,7 @@ function Shell() {
     </aside></div>
   <main id="main" tabindex="-1">${c ? html`
     <div class="title"><h1>${t('screen.' + screen.id)}</h1><${Live} screen=${screen} /></div>
-    ${S.error && html`<${Failure} error=${S.error} />`}
+    ${S.error && html`<${Failure} error=${S.error} />${!S.data && args.length > 0 && html`<p><a href=${link(screen.id)}>${t('back')}</a></p>`}`}
     ${S.data && S.hash === location.hash ? html`<${Guard} key=${screen.id + '\0' + S.tenant + '\0' + args.join('\0')} View=${screen.View} data=${S.data} args=${args} caller=${c} tenant=${S.tenant} again=${again} />`
       : !S.error && html`<p class="note" role="status">${t('loading')}</p>`}` : html`<${SignIn} />`}
   </main>`

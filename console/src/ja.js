@@ -1,7 +1,7 @@
 // 日本語の文言。キーは en.js と同じ。
 export default {
   'screen.now': '現在', 'screen.lock': 'ロック', 'screen.work': '処理', 'screen.ids': 'ID', 'screen.placement': '配置', 'screen.happened': '履歴',
-  nav: '画面', you: '利用者', skip: '本文へ移動', language: '言語', loading: '読み込み中…', tenant: 'テナント', go: '移動', find: '検索', filter: '絞り込み', cancel: 'キャンセル', explain: '説明',
+  nav: '画面', back: '最初から', you: '利用者', skip: '本文へ移動', language: '言語', loading: '読み込み中…', tenant: 'テナント', go: '移動', find: '検索', filter: '絞り込み', cancel: 'キャンセル', explain: '説明',
   reason: '理由', 'reason.note': '監査ログに記録され、関係者に表示されます。', development: '開発モード', 'may.change': '管理者', 'may.read': '閲覧のみ', signout: 'サインアウト',
   'live.live': '{every} ごとに更新', 'live.paused': '{at} で一時停止中', 'live.failing': '更新できません(最終取得 {at})', pause: '一時停止', resume: '再開',
   signin: 'サインイン', 'signin.why': 'このサーバーは呼び出し元を検証します。発行者のベアラートークンを貼り付けてください。表示と操作の範囲は、そのトークンの権限と同じです。', 'signin.token': 'ベアラートークン', 'signin.do': 'サインイン',
@@ -25,7 +25,7 @@ export default {
   'state.ACTIVE': '有効', 'state.RELEASED': '解放済み', 'state.EXPIRED': '期限切れ', 'state.RUNNING': '実行中', 'state.STALE': 'ワーカー喪失', 'state.PENDING': '待機中', 'state.READY': '完了', 'state.FAILED': '失敗', 'state.INTERRUPTED': '中断', 'state.FREE': '空き', 'state.LOCKED': '起動中', 'state.DRAINING': '移行中', 'state.LEFT': '退出', 'state.DEAD': '停止',
   'failures.one': '失敗 {n} 回', 'failures.many': '失敗 {n} 回', 'takeovers.one': '引き継ぎ {n} 回', 'takeovers.many': '引き継ぎ {n} 回',
   'work.prefix': 'ID の先頭', 'work.closed': '分析は表示できません', 'work.scope': '分析はテナントに属しません。ワーカーまたは管理者のスコープが必要です。', 'work.empty': '分析はありません', 'work.nomatch': 'この文字で始まる分析はありません', 'work.teach': '二重に実行してはならない処理がここに並びます。誰が実行しているか、何回失敗したか、停止したワーカーから何回引き継がれたかが分かります。お試しください:',
-  'work.result': '結果', 'work.finished': '終了', 'work.retried': '再試行:', 'work.retry': '再試行', 'work.retries': '分析 {id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.unreadable': '読めない文書', 'work.more': '先頭100件です。ほかは ID の先頭で絞り込んでください。',
+  'work.result': '結果', 'work.stale': '引き継ぎ待ち。期限切れになったロックの保持者:', 'work.finished': '終了', 'work.retried': '再試行:', 'work.retry': '再試行', 'work.retries': '分析 {id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.unreadable': '読めない文書', 'work.more': '先頭100件です。ほかは ID の先頭で絞り込んでください。',
   run: '名前で実行を探す', 'run.what': 'Idempotency-Key の付いた要求など、呼び出し元が名前を付けた実行です。しばらくすると削除されます。', 'run.name': '実行の名前', 'run.none': '実行 {id} はありません。',
 
   'ids.taken': '貸し出し中', 'ids.full': '枯渇', 'ids.now': '枯渇中', 'ids.no': '見込みなし', 'ids.next': '次に空くまで', 'ids.map': '名前空間', 'ids.picture': 'マシン ID {units} 個のうち {leased} 個が貸し出し中', 'ids.legend.free': '空き', 'ids.legend.leased': '貸し出し中: 短い・長い、最大 {time}', 'ids.look': '番号を調べる', 'ids.free': '{n} 番は空いています。', 'ids.leased': '{n} 番は、更新されなければ最大 {time} 貸し出し中です。',

@@ -28,6 +28,7 @@ class Terms extends Component {
 const Item = ({ a, id, retry }) => html`<li class="work"><div class="row"><${Text} v=${id} mono cut /><span class="tags">${a.failures > 0 && html`<span class="tag hot">${plural('failures', a.failures)}</span>`}${takeovers(a) > 0 && html`<span class="tag warm">${plural('takeovers', takeovers(a))}</span>`}</span>
     ${retry && html`<button class="quiet" onClick=${() => retry(a)}>${t('work.retry')}<span class="unseen"> ${visible(id)}</span></button>`}</div>
   ${a.locked && a.expires_at && html`<${Terms} a=${a} />`}
+  ${stateOf(a) === 'STALE' && html`<p class="note">${t('work.stale')} <${Text} v=${a.owner_id} />${a.expires_at && html`, <${Time} at=${a.expires_at} />`}</p>`}
   ${a.failure_reason && html`<p class="note why"><${Text} v=${a.failure_reason} /></p>`}
   ${a.result && html`<details><summary>${t('work.result')}</summary><pre tabindex="0"><${Text} v=${a.result.slice(0, 2000)} /></pre></details>`}
   ${a.finished_at && html`<p class="note">${t('work.finished')} <${Time} at=${a.finished_at} /></p>`}

@@ -265,7 +265,7 @@ func TestPathsThatEndInASlash(t *testing.T) {
 		"/healthz/": 404, "/healthz": 200, "/%63onsole/": 404, "/v1/analyses/": 400,
 	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1:8080"+path, nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil))
 		if w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}

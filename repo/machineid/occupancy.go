@@ -66,7 +66,7 @@ func (s *Service) Map(ctx context.Context, name string) (m Map, ok bool, err err
 		digits := make([]byte, 0, seen.g.slots)
 		for unit := range slices.Chunk(p.notBefore, 1<<p.split) {
 			left := max(0, slices.Max(unit)-seen.at)
-			digits = append(digits, '0'+byte(min(9, (9*left+longest-1)/longest)))
+			digits = append(digits, "0123456789"[min(9, (9*left+longest-1)/longest)])
 		}
 		m.Pages[index] = string(digits)
 	}

@@ -77,6 +77,7 @@ func (p *tab) accessible(axe, where string) {
 func TestScreens(t *testing.T) {
 	w := open(t, httpapi.Development{}, "")
 	w.busy("acme")
+	w.line("acme")
 	p, source := w.visit("#/now", look{before: of("acme")}), axe(t)
 	var leases []string
 	all, err := w.c.Locks().List(t.Context(), "acme", client.LockQuery{})
@@ -167,8 +168,8 @@ func TestHostileNames(t *testing.T) {
 	p.check("This process")
 	p.goes("#/happened/code/%3Cimg%20src=x%20onerror=pwned=1%3E", "<img src=x")
 	p.check("does not know the code")
-	p.goes("#/placement/%2e%2e%2f%2e%2e", "Cluster")
-	p.check("cluster")
+	p.goes("#/placement/%2e%2e%2f%2e%2e", "INVALID_ARGUMENT")
+	p.check("Begin again")
 	p.clean()
 	p.local(w)
 }
@@ -275,7 +276,7 @@ func TestAdministrator(t *testing.T) {
 	p.goes("#/lock/other", "End this lease")
 	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).click(); undefined`))
 	p.until(`document.querySelector('dialog')?.open`, "a question")
-	w.force2("t0ken-of-root", "other")
+	w.evict("t0ken-of-root", "other")
 	w.acquire("acme", "other", "", 300, nil)
 	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "too late"))
 	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
@@ -301,7 +302,7 @@ func TestAdministrator(t *testing.T) {
 	if a, err := w.c.Analyses().Get(ctx, "a-1"); err != nil || a.Status != "PENDING" || a.Retry == nil || a.Retry.Reason != "the bucket is back" {
 		t.Errorf("%+v, %v", a, err)
 	}
-	p.goes("#/happened", "force-release")
+	p.goes("#/happened", "force release")
 	for _, reason := range []string{"the runner is gone", "a token of the test system", "the bucket is back"} {
 		if !says[bool](p, fmt.Sprintf(`document.body.textContent.includes(%q)`, reason)) {
 			t.Errorf("what happened does not say %q", reason)
@@ -321,8 +322,8 @@ func (w *world) send(token, path, body string) string {
 	return w.sent(r)
 }
 
-// force2 ends the lease of a lock of acme.
-func (w *world) force2(token, key string) {
+// evict ends the lease of a lock of acme.
+func (w *world) evict(token, key string) {
 	w.t.Helper()
 	w.send(token, "/v1/tenants/acme/locks/"+key+"/force-release", `{"request_id":"f9","reason":"test"}`)
 }
@@ -552,6 +553,7 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	p := w.visit("#/now", look{before: of("acme")})
+	w.line("acme")
 	p.sees("2 waiting")
 	shoot(p, "now")
 	for _, x := range screens {

@@ -194,7 +194,7 @@ func (w *world) busy(tenant string) {
 		ttl        int64
 	}{
 		{"invoices/2026-11", "billing-7f4c", 240}, {"nightly-report", "reporter-1", 900}, {"migrate-users", "migrator", 120}, {"leader/scheduler", "scheduler-b", 45},
-		{"cache-warmup", "web-3", 90}, {"import:customers", "etl-2", 300},
+		{"cache-warmup", "web-3", 34}, {"import:customers", "etl-2", 300},
 	} {
 		w.acquire(tenant, x.key, x.owner, x.ttl, nil)
 	}
@@ -208,9 +208,6 @@ func (w *world) busy(tenant string) {
 	if status, text := w.post("POST", "/v1/tenants/"+tenant+"/locks/orders-db/acquire", `{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
 		t.Fatal(text)
 	}
-	var waiting sync.WaitGroup
-	stop, end := context.WithCancel(context.Background())
-	t.Cleanup(func() { end(); waiting.Wait() })
 	if _, err := w.c.Fences().Check(ctx, tenant, "orders-db", 1767229200000007); err != nil {
 		t.Fatal(err)
 	}
@@ -265,9 +262,16 @@ func (w *world) busy(tenant string) {
 	refused("deploy-prod", "ci-42")
 	refused("deploy-prod", "ci-43")
 	refused("deploy-prod", "ci-42")
+}
+
+// line has two callers wait for the lock orders-db, for twenty seconds.
+func (w *world) line(tenant string) {
+	var waiting sync.WaitGroup
+	stop, end := context.WithCancel(context.Background())
+	w.t.Cleanup(func() { end(); waiting.Wait() })
 	for i := range 2 {
 		waiting.Go(func() {
-			_, _ = locks.Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1), TTLSeconds: 60, WaitSeconds: 20, Fair: true})
+			_, _ = w.c.Locks().Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1), TTLSeconds: 60, WaitSeconds: 20, Fair: true})
 		})
 	}
 }
@@ -397,7 +401,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 // sees waits until the page shows a text.
 func (p *tab) sees(text string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`document.body.innerText.includes(%q)`, text), "the text "+text)
+	p.until(fmt.Sprintf(`document.body.innerText.replace(/[\u2068\u2069]/g, '').includes(%q)`, text), "the text "+text) // without the marks around names
 }
 
 // until waits until an expression holds. It asks from outside, because tests take the page's timers away.
