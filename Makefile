@@ -43,8 +43,8 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Regenerate files after a change of contracts/openapi.yaml, of IDs, of settings or of commands
-	go generate ./contracts/...
+generate: ## Regenerate files after a change of contracts/openapi.yaml, of the console, of IDs, of settings or of commands
+	go generate ./contracts/... ./console
 	go test ./functions/settings ./cmd/leasehold -run TestDocumentation -update
 
 .PHONY: verify

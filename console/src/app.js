@@ -1,6 +1,7 @@
 // The shell: who calls, which screen, when it is read again. A screen is { id, icon, every, load, View }: load reads its data, View shows them.
 import { render } from './vendor/preact.js'
 import { get, setToken, hasToken, server, now, Problem } from './api.js'
+import { tenants } from './now.js'
 import { html, t, Component, lang, setLang, tables, Text, Failure, Find, clock, duration } from './ui.js'
 import locks from './now.js'
 import lock from './lock.js'
@@ -69,10 +70,13 @@ async function identify() {
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     S.refused = error
-    if (error.status !== 401) setTimeout(identify, 5000)
+    if (!mayHelp(error)) setTimeout(identify, 5000)
     draw()
   }
 }
+// mayHelp reports whether another token may help.
+const mayHelp = (error) => error.status === 401 || (error.status === 403 && hasToken())
+
 function signOut(error) {
   run++
   control?.abort()
@@ -130,7 +134,7 @@ class Guard extends Component {
 }
 
 const Who = ({ c }) => html`
-  ${c.development ? html`<${Find} id="tenant" label=${t('tenant')} value=${S.tenant} find=${choose} does=${t('go')} />`
+  ${c.development ? html`<${Find} id="tenant" label=${t('tenant')} value=${S.tenant} find=${choose} does=${t('go')} list=${[...tenants].sort()} />`
     : html`<p><span class="note">${t('tenant')}</span> <${Text} v=${c.tenant_id} /></p>`}
   <p>${c.subject ? html`<${Text} v=${c.subject} />` : t('development')}</p>
   <p class="note">${t(c.administrator ? 'may.change' : 'may.read')}</p>
@@ -144,7 +148,7 @@ function Live({ screen }) {
 
 function SignIn() {
   if (!S.refused) return html`<p class="note" role="status">${t('loading')}</p>`
-  if (S.refused.status !== 401) return html`<h1>${t('signin.cannot')}</h1><${Failure} error=${S.refused} />`
+  if (!mayHelp(S.refused)) return html`<h1>${t('signin.cannot')}</h1><${Failure} error=${S.refused} />`
   return html`<div class="signin"><h1>${t('signin')}</h1><p>${t('signin.why')}</p>
     ${S.refused.problem.detail && html`<p class="failure" role="alert"><${Text} v=${S.refused.problem.detail} /></p>`}
     <form onSubmit=${signIn}><label for="token">${t('signin.token')}</label>

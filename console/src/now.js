@@ -4,6 +4,9 @@ import { html, t, Text, Bar, Fact, Find, Empty, Command, duration, left, plural,
 
 const recently = 60_000 // how long a refusal counts
 
+// tenants are those that the page has seen requests for. Where there is authentication they are one.
+export const tenants = new Set()
+
 // refusals are the rejected requests that this process knows of, if the caller may see them.
 export async function refusals(caller, parameters, signal) {
   if (!caller.administrator) return null
@@ -25,6 +28,7 @@ async function load({ tenant, caller, args, signal, before }) {
     refusals(caller, { rejected: true, page_size: 200, after }, signal),
   ])
   store.add(locks.body.at, locks.sent, locks.got)
+  for (const o of outcomes?.outcomes || []) if (o.tenant_id) tenants.add(o.tenant_id)
   const fresh = (outcomes?.outcomes || []).filter((o) => o.tenant_id === tenant && lockOf(o.path) !== null)
   const refused = [...fresh, ...(before?.refused || [])].filter((o) => now() - Date.parse(o.at) < recently)
   return { locks: locks.body.locks, more: !!locks.body.next_page_token, refused, watched: !!outcomes, last: outcomes?.outcomes[0]?.number ?? after }

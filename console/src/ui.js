@@ -157,9 +157,10 @@ export const State = ({ v }) => html`<span class=${'state s-' + String(v).toLowe
 export const plural = (key, n) => t(key + (n === 1 ? '.one' : '.many'), { n: number(n) })
 
 // Find is a form of one field, or two.
-export const Find = ({ id, label, value, find, does, hint, second, type }) => html`<form class="find" role="search" onSubmit=${(e) => {
+export const Find = ({ id, label, value, find, does, second, list }) => html`<form class="find" role="search" onSubmit=${(e) => {
   e.preventDefault()
   find(...Array.from(e.target.querySelectorAll('input'), (i) => i.value.trim()))
-}}><div class="field"><label for=${id}>${label}</label><input id=${id} key=${value} defaultValue=${value ?? ''} type=${type || 'text'} autocomplete="off" autocapitalize="off" spellcheck="false" placeholder=${hint} /></div>
+}}><div class="field"><label for=${id}>${label}</label><input id=${id} key=${value} defaultValue=${value ?? ''} autocomplete="off" autocapitalize="off" spellcheck="false" list=${list && id + 's'} /></div>
+  ${list && html`<datalist id=${id + 's'}>${list.map((v) => html`<option key=${v} value=${v} />`)}</datalist>`}
   ${second && html`<div class="field"><label for=${id + '2'}>${second.label}</label><input id=${id + '2'} key=${second.value} defaultValue=${second.value ?? ''} autocomplete="off" autocapitalize="off" spellcheck="false" /></div>`}
   <button>${does || t('find')}</button></form>`

@@ -108,8 +108,14 @@ func (o *outcomes) remember(r *http.Request, n *note, status int, took time.Dura
 	}
 }
 
+// plain are the characters that no one escapes in a path.
+const plain = "/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
+
 // canonical is a path in which everything is escaped in one way, so that paths can be compared.
 func canonical(escaped string) string {
+	if !strings.ContainsFunc(escaped, func(r rune) bool { return strings.IndexByte(plain, byte(min(r, 0x7f))) < 0 }) {
+		return escaped // as nearly all are
+	}
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
 		if plain, err := url.PathUnescape(s); err == nil {

@@ -459,6 +459,57 @@ func TestFailures(t *testing.T) {
 	}
 	p.until(`!document.querySelector('.failure')`, "the end of the failure")
 	p.clean()
+
+	// What the page does not expect keeps one screen from being shown, and says so.
+	p.do(chromedp.Evaluate[chromedp.Void](`window.fetch = async (u, o) => String(u).includes('/locks') ? new Response('{"at":"2026-01-01T00:00:00.000Z","locks":[null]}') : window.real(u, o); undefined`))
+	poll(p)
+	p.sees("The page itself failed")
+	p.goes("#/ids", "Decode an ID")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.problems) == 0 || !strings.Contains(p.problems[0], "TypeError") {
+		t.Errorf("the browser's console has %q", p.problems)
+	}
+}
+
+// TestAnotherToken: who is known and not admitted can sign in with another token.
+func TestAnotherToken(t *testing.T) {
+	w := open(t, admitted{people}, "t0ken-of-root")
+	p := w.visit("#/now", look{})
+	p.signIn("t0ken-of-ann")
+	p.sees("ann is not admitted")
+	p.signIn("t0ken-of-root")
+	p.sees("No lock is held")
+	p.clean()
+}
+
+// admitted are people without ann.
+type admitted struct{ bearers }
+
+func (a admitted) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, err := a.bearers.Identify(r)
+	if c.Subject == "ann" {
+		return httpapi.Caller{}, fmt.Errorf("%w: ann is not admitted", httpapi.ErrForbidden)
+	}
+	return c, err
+}
+
+// TestMoves: a page that is open when the members change shows which partitions went where.
+func TestMoves(t *testing.T) {
+	w := open(t, httpapi.Development{}, "")
+	join := func(member string) contracts.MemberState {
+		s, err := w.c.Placements("acme", "rooms").Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, TTLSeconds: 600, Partitions: 64})
+		return must(t, s, err)
+	}
+	join("left")
+	p := w.visit("#/placement", look{before: of("acme") + timers})
+	p.sees("is shown for epochs that begin while this page is open")
+	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
+	join("right")
+	poll(p)
+	p.sees("32 left → right")
+	p.sees("32 partitions changed hands")
+	p.clean()
 }
 
 // TestKeyboard: everything can be reached and done with the keyboard alone, and what has the focus is seen.
@@ -564,7 +615,7 @@ func TestPictures(t *testing.T) {
 		switch x.name {
 		case "placement":
 			p.do(chromedp.SendKeys(chromedp.CSS("#kind"), "room"), chromedp.SendKeys(chromedp.CSS("#kind2"), "lobby\r"))
-			p.sees("Active on")
+			p.sees("Would be placed on")
 		case "happened":
 			p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('.outcomes summary')].find((s) => s.innerText.includes('LOCK_HELD')).click(); undefined`))
 			p.sees("Held by")

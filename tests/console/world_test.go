@@ -349,6 +349,13 @@ func (w *world) visit(hash string, l look) *tab {
 			p.problems = append(p.problems, e.Entry.Text)
 		}
 	})
+	watch(p, runtime.ConsoleAPICalled, func(e runtime.EventConsoleAPICalled) {
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			for _, a := range e.Args {
+				p.problems = append(p.problems, string(e.Type)+" "+a.Description+string(a.Value))
+			}
+		}
+	})
 	scheme := map[bool]string{false: "light", true: "dark"}[l.dark]
 	scale := map[bool]float64{false: 1, true: 2}[l.phone]
 	if l.width == 0 {
