@@ -15,7 +15,7 @@ const remembered = (name) => { try { return sessionStorage.getItem(name) } catch
 
 // S is all that the page knows. caller is null until the server has said who calls; tenant is chosen in development mode only; data is that of
 // the screen that the hash named when it was read.
-const S = { caller: null, refused: null, tenant: 'default', hash: '', data: null, error: null, at: 0, paused: false }
+const S = { caller: null, refused: null, tenant: 'default', hash: '', data: null, error: null, at: 0, paused: false, tried: false }
 
 // Where: #/screen/argument/argument
 const where = () => {
@@ -81,7 +81,7 @@ function signOut(error) {
   run++
   control?.abort()
   setToken('')
-  Object.assign(S, { caller: null, refused: error || new Problem({ code: 'UNAUTHENTICATED' }, 401, ''), data: null, error: null })
+  Object.assign(S, { caller: null, tried: !!error, refused: error || new Problem({ code: 'UNAUTHENTICATED' }, 401, ''), data: null, error: null })
   draw()
 }
 
@@ -89,6 +89,7 @@ function signIn(e) {
   e.preventDefault()
   const field = e.target.elements.token
   setToken(field.value.trim())
+  S.tried = true
   field.value = ''
   identify()
 }
@@ -150,7 +151,7 @@ function SignIn() {
   if (!S.refused) return html`<p class="note" role="status">${t('loading')}</p>`
   if (!mayHelp(S.refused)) return html`<h1>${t('signin.cannot')}</h1><${Failure} error=${S.refused} />`
   return html`<div class="signin"><h1>${t('signin')}</h1><p>${t('signin.why')}</p>
-    ${S.refused.problem.detail && html`<p class="failure" role="alert"><${Text} v=${S.refused.problem.detail} /></p>`}
+    ${S.tried && S.refused.problem.detail && html`<p class="failure" role="alert"><${Text} v=${S.refused.problem.detail} /></p>`}
     <form onSubmit=${signIn}><label for="token">${t('signin.token')}</label>
     <input id="token" name="token" type="password" autocomplete="off" spellcheck="false" required /><button>${t('signin.do')}</button></form>
     <p class="note">${t('signin.kept')}</p></div>`

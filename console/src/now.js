@@ -64,7 +64,7 @@ function View({ data, args, tenant }) {
     <${Fact} name=${t('now.contended')} level=${contended.length ? 'low' : ''}>${number(contended.length)}<//>
     <${Fact} name=${t('now.next')}>${next === undefined ? '—' : duration(next)}<//><${Clocks} /></dl>
   <${Find} id="prefix" label=${t('now.prefix')} value=${args[0]} find=${(p) => { location.hash = '#/now' + (p ? '/' + encodeURIComponent(p) : '') }} does=${t('filter')} />
-  ${locks.length === 0 ? (args[0] ? html`<${Empty} title=${t('now.none')} />` : html`<${Empty} title=${t('now.empty')}><p>${t('now.teach')}</p><${Command}>leasehold lock run my-lock -- sleep 30<//><p class="note">${t('now.tenant', { tenant })}</p><//>`)
+  ${locks.length === 0 ? (args[0] ? html`<${Empty} title=${t('now.none')} />` : html`<${Empty} title=${t('now.empty')}><p>${t('now.teach')}</p><${Command}>leasehold lock run my-lock ${tenant === 'default' ? '' : /^[\w.-]+$/.test(tenant) ? `--tenant ${tenant} ` : '--tenant … '}-- sleep 30<//><p class="note">${t('now.tenant', { tenant })}</p><//>`)
     : html`${group('contended', t('now.contended'), contended)}${group('held', t('now.held'), rest)}`}
   ${more && html`<p class="note">${t('now.more')}</p>`}
   ${!data.watched && html`<p class="note">${t('now.unwatched')}</p>`}`

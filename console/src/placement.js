@@ -59,11 +59,11 @@ class View extends Component {
       this.setState({ placed: (await get(path('tenants', tenant, 'clusters', data.cluster, 'placements', kind, id))).body })
     } catch (error) { this.setState({ error }) }
   }
-  render({ data, args }, { placed, error }) {
+  render({ data, args, tenant }, { placed, error }) {
     const { clusters, cluster, topology, events, moved } = data
     const choose = html`<${Find} id="cluster" label=${t('place.cluster')} value=${args[0] || cluster} find=${(c) => { location.hash = '#/placement' + (c ? '/' + encodeURIComponent(c) : '') }} does=${t('go')} />
       ${clusters.length > 1 && html`<p class="choices">${clusters.map((c) => html`<a key=${c} class="tag" href=${'#/placement/' + encodeURIComponent(c)} aria-current=${c === cluster ? 'true' : null}>${c}</a>`)}</p>`}`
-    if (!cluster || topology.epoch === 0) return html`${cluster && choose}<${Empty} title=${t(cluster ? 'place.noepoch' : 'place.empty')}><p>${t('place.teach')}</p><${Command}>leasehold placement demo<//><//>`
+    if (!cluster || topology.epoch === 0) return html`${cluster && choose}<${Empty} title=${t(cluster ? 'place.noepoch' : 'place.empty')}><p>${t('place.teach')}</p><${Command}>${`curl ${new URL('../' + path('tenants', tenant, 'clusters', cluster || 'rooms', 'members', 'worker-1', 'join'), document.baseURI)} -d '{"request_id":"r1","kinds":["room"],"ttl_seconds":60}'`}<//><//>`
     const count = topology.members.map(() => 0)
     for (const m of topology.table) if (m >= 0) count[m]++
     const most = Math.max(1, ...count), began = events.find((e) => !e.kind && e.epoch === topology.epoch && e.moved)

@@ -18,10 +18,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// of makes a tab begin with a tenant.
-func of(tenant string) string {
-	return fmt.Sprintf(`sessionStorage.setItem('leasehold.tenant', %q)`, tenant)
-}
+// ofAcme makes a tab begin with the tenant acme.
+const ofAcme = `sessionStorage.setItem('leasehold.tenant', 'acme')`
 
 // screens are all screens with what each shows of a busy tenant.
 var screens = []struct{ name, hash, shows string }{
@@ -78,7 +76,7 @@ func TestScreens(t *testing.T) {
 	w := open(t, httpapi.Development{}, "")
 	w.busy("acme")
 	w.line("acme")
-	p, source := w.visit("#/now", look{before: of("acme")}), axe(t)
+	p, source := w.visit("#/now", look{before: ofAcme}), axe(t)
 	var leases []string
 	all, err := w.c.Locks().List(t.Context(), "acme", client.LockQuery{})
 	if err != nil || len(all.Locks) < 8 {
@@ -148,17 +146,17 @@ func TestHostileNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	status, text := w.post("POST", "/v1/analyses/a-1/lock", `{"owner_id":"w","request_id":"r","ttl_seconds":60}`)
+	status, text := w.post("/v1/analyses/a-1/lock", `{"owner_id":"w","request_id":"r","ttl_seconds":60}`)
 	var g contracts.AnalysisGranted
 	if err := json.Unmarshal([]byte(text), &g); err != nil || status != 200 {
 		t.Fatal(text, err)
 	}
 	failed, _ := json.Marshal(script + bidi + emoji)
-	if status, text := w.post("POST", "/v1/analyses/a-1/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":%s}`, g.FencingToken, failed)); status != 200 {
+	if status, text := w.post("/v1/analyses/a-1/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%d,"status":"FAILED","failure_reason":%s}`, g.FencingToken, failed)); status != 200 {
 		t.Fatal(text)
 	}
-	escaped := says[string](w.visit("#/now", look{before: of("acme"), width: 320, height: 700, phone: true}).check(`onload=pwned`), fmt.Sprintf(`encodeURIComponent(%q)`, key))
-	p := w.visit("#/lock/"+escaped, look{before: of("acme"), width: 320, height: 700, phone: true})
+	escaped := says[string](w.visit("#/now", look{before: ofAcme, width: 320, height: 700, phone: true}).check(`onload=pwned`), fmt.Sprintf(`encodeURIComponent(%q)`, key))
+	p := w.visit("#/lock/"+escaped, look{before: ofAcme, width: 320, height: 700, phone: true})
 	p.check(`onerror="window.pwned=1"`).check("safe⟨202E⟩gnp.exe⟨2066⟩⟨200B⟩").check(emoji)
 	p.goes("#/work", "onerror")
 	p.check("javascript:pwned=1")
@@ -168,6 +166,8 @@ func TestHostileNames(t *testing.T) {
 	p.check("This process")
 	p.goes("#/happened/code/%3Cimg%20src=x%20onerror=pwned=1%3E", "<img src=x")
 	p.check("does not know the code")
+	p.goes("#/placement", "No process has joined")
+	p.check("/v1/tenants/acme/clusters/rooms/members/worker-1/join")
 	p.goes("#/placement/%2e%2e%2f%2e%2e", "INVALID_ARGUMENT")
 	p.check("Begin again")
 	p.clean()
@@ -344,7 +344,7 @@ func TestTenants(t *testing.T) {
 	w.acquire("acme", "lock-of-acme", "ann", 300, nil)
 	w.acquire("other", "lock-of-other", "bob", 300, nil)
 	// What is asked about acme is answered late: after the page has moved on.
-	p := w.visit("#/now", look{before: of("acme") + `
+	p := w.visit("#/now", look{before: ofAcme + `
 		const send = window.fetch
 		window.held = []
 		window.fetch = (u, o) => String(u).includes('/acme/locks') && window.hold ? new Promise((r) => window.held.push(() => r(send(u, { ...o, signal: undefined })))) : send(u, o)`})
@@ -366,7 +366,11 @@ func TestTenants(t *testing.T) {
 	if err := v.client("t0ken-of-eve"); err == nil {
 		t.Fatal("no client")
 	}
-	q := v.visit("#/now", look{before: of("acme")})
+	q := v.visit("#/now", look{before: ofAcme})
+	q.sees("Bearer token")
+	if says[bool](q, `!!document.querySelector('.failure')`) {
+		t.Error("who has not tried a token is told that it is wrong")
+	}
 	q.signIn("t0ken-of-eve")
 	q.sees("No lock is held")
 	q.goes("#/happened", "Nothing yet")
@@ -396,7 +400,7 @@ func TestStoreRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := w.visit("#/now", look{before: of("acme") + timers})
+	p := w.visit("#/now", look{before: ofAcme + timers})
 	for _, x := range []struct {
 		hash, shows, row string
 		every            int
@@ -441,7 +445,7 @@ func poll(p *tab) int {
 func TestFailures(t *testing.T) {
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "deploy-prod", "ann", 300, nil)
-	p := w.visit("#/now", look{before: of("acme") + timers})
+	p := w.visit("#/now", look{before: ofAcme + timers})
 	p.sees("deploy-prod")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
 	p.do(chromedp.Evaluate[chromedp.Void](`window.real = window.fetch; window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); undefined`))
@@ -497,12 +501,14 @@ func (a admitted) Identify(r *http.Request) (httpapi.Caller, error) {
 // TestMoves: a page that is open when the members change shows which partitions went where.
 func TestMoves(t *testing.T) {
 	w := open(t, httpapi.Development{}, "")
-	join := func(member string) contracts.MemberState {
-		s, err := w.c.Placements("acme", "rooms").Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, TTLSeconds: 600, Partitions: 64})
-		return must(t, s, err)
+	join := func(member string) {
+		_, err := w.c.Placements("acme", "rooms").Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, TTLSeconds: 600, Partitions: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	join("left")
-	p := w.visit("#/placement", look{before: of("acme") + timers})
+	p := w.visit("#/placement", look{before: ofAcme + timers})
 	p.sees("is shown for epochs that begin while this page is open")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
 	join("right")
@@ -516,7 +522,7 @@ func TestMoves(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "deploy-prod", "ann", 300, nil)
-	p := w.visit("#/now", look{before: of("acme")})
+	p := w.visit("#/now", look{before: ofAcme})
 	p.sees("deploy-prod")
 	const focus = `(() => { const e = document.activeElement, s = getComputedStyle(e)
 		return (e.innerText || e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.tagName).trim() + (s.outlineStyle === 'none' ? ' (unseen)' : '') })()`
@@ -544,7 +550,7 @@ func TestKeyboard(t *testing.T) {
 func TestLanguages(t *testing.T) {
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "deploy-prod", "ann", 300, nil)
-	p := w.visit("#/now", look{lang: "ja-JP", before: of("acme")})
+	p := w.visit("#/now", look{lang: "ja-JP", before: ofAcme})
 	p.sees("保持中")
 	for _, x := range []struct{ hash, shows string }{
 		{"#/lock/deploy-prod", "このリースを終了"}, {"#/work", "分析はありません"}, {"#/ids", "解読"}, {"#/placement", "参加したプロセスはありません"}, {"#/happened", "監査ログ"}, {"#/happened/code/LOCK_HELD", "別の所有者"},
@@ -603,7 +609,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := w.visit("#/now", look{before: of("acme")})
+	p := w.visit("#/now", look{before: ofAcme})
 	w.line("acme")
 	p.sees("2 waiting")
 	shoot(p, "now")

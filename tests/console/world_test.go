@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,9 +112,9 @@ func must[T any](t *testing.T, got T, err error) T {
 }
 
 // post sends a body of JSON, and returns what came back.
-func (w *world) post(method, path, body string) (int, string) {
+func (w *world) post(path, body string) (int, string) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func (w *world) busy(tenant string) {
 	}
 	for i, owner := range []string{"ci-38", "ci-39", "ci-40", "ci-41"} {
 		w.ago(time.Duration(17-5*i) * time.Minute)
-		l := w.acquire(tenant, "deploy-prod", owner, 600, contracts.Metadata{"build": fmt.Sprint(987 + i)})
+		l := w.acquire(tenant, "deploy-prod", owner, 600, contracts.Metadata{"build": strconv.Itoa(987 + i)})
 		w.ago(time.Duration(14-5*i) * time.Minute)
 		switch i {
 		case 1:
@@ -199,13 +200,13 @@ func (w *world) busy(tenant string) {
 		w.acquire(tenant, x.key, x.owner, x.ttl, nil)
 	}
 	for i := range 3 {
-		status, text := w.post("POST", "/v1/tenants/"+tenant+"/locks/gpu-pool/acquire",
+		status, text := w.post("/v1/tenants/"+tenant+"/locks/gpu-pool/acquire",
 			fmt.Sprintf(`{"request_id":"p%d","owner_id":"trainer-%d","ttl_seconds":%d,"mode":"permits","limit":3}`, i, i+1, 200+90*i))
 		if status != 200 {
 			t.Fatal(text)
 		}
 	}
-	if status, text := w.post("POST", "/v1/tenants/"+tenant+"/locks/orders-db/acquire", `{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
+	if status, text := w.post("/v1/tenants/"+tenant+"/locks/orders-db/acquire", `{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
 		t.Fatal(text)
 	}
 	if _, err := w.c.Fences().Check(ctx, tenant, "orders-db", 1767229200000007); err != nil {
@@ -219,7 +220,7 @@ func (w *world) busy(tenant string) {
 		}
 	}
 	run := func(id, owner string) string {
-		status, text := w.post("POST", "/v1/analyses/"+id+"/lock", fmt.Sprintf(`{"owner_id":%q,"request_id":"r-%s-%s","ttl_seconds":300}`, owner, id, owner))
+		status, text := w.post("/v1/analyses/"+id+"/lock", fmt.Sprintf(`{"owner_id":%q,"request_id":"r-%s-%s","ttl_seconds":300}`, owner, id, owner))
 		var g contracts.AnalysisGranted
 		if err := json.Unmarshal([]byte(text), &g); err != nil || status != 200 || g.FencingToken == 0 {
 			t.Fatal(status, text, err)
@@ -227,7 +228,7 @@ func (w *world) busy(tenant string) {
 		return fmt.Sprintf(`"owner_id":%q,"fencing_token":%d`, owner, g.FencingToken)
 	}
 	send := func(path, body string) {
-		if status, text := w.post("POST", path, body); status != 200 {
+		if status, text := w.post(path, body); status != 200 {
 			t.Fatal(path, text)
 		}
 	}
@@ -253,7 +254,7 @@ func (w *world) busy(tenant string) {
 		}
 	}
 	for _, room := range []string{"lobby", "north", "south"} {
-		if status, text := w.post("POST", "/v1/tenants/"+tenant+"/clusters/rooms/activations/room/"+room+"/claim", `{"request_id":"c-`+room+`"}`); status != 200 {
+		if status, text := w.post("/v1/tenants/"+tenant+"/clusters/rooms/activations/room/"+room+"/claim", `{"request_id":"c-`+room+`"}`); status != 200 {
 			t.Fatal(text)
 		}
 	}
@@ -279,7 +280,7 @@ func (w *world) line(tenant string) {
 // force ends a lease as an administrator does.
 func (w *world) force(tenant, key, by, reason string) {
 	w.t.Helper()
-	status, text := w.post("POST", "/v1/tenants/"+tenant+"/locks/"+key+"/force-release", fmt.Sprintf(`{"request_id":"f1","owner_id":%q,"reason":%q}`, by, reason))
+	status, text := w.post("/v1/tenants/"+tenant+"/locks/"+key+"/force-release", fmt.Sprintf(`{"request_id":"f1","owner_id":%q,"reason":%q}`, by, reason))
 	if status != http.StatusOK {
 		w.t.Fatal(text)
 	}
@@ -306,7 +307,7 @@ var errNoBrowser = errors.New("no Chromium is installed: apt-get install chromiu
 // tab is a page in a profile of its own.
 type tab struct {
 	t   *testing.T
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // the tab itself, as chromedp has it
 
 	mu       sync.Mutex
 	requests []string // that the tab sent
@@ -334,7 +335,7 @@ func (w *world) visit(hash string, l look) *tab {
 	ctx, cancel := chromedp.NewContext(b, chromedp.WithNewBrowserContext())
 	w.t.Cleanup(cancel)
 	p := &tab{t: w.t, ctx: ctx}
-	p.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) { return chromedp.Void{}, nil })
+	p.do() // opens it
 	call(p, network.Enable, network.EnableParams{})
 	call(p, runtime.Enable, cdp.Empty{})
 	call(p, log.Enable, cdp.Empty{})
