@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -54,6 +56,16 @@ func TestOperations(t *testing.T) {
 		if err != nil || !slices.Equal(got, x.want) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, x.want)
 		}
+	}
+
+	if o, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order/1", Owner: "w", RequestID: "r1", TTL: time.Minute}); err == nil {
+		t.Fatalf("a name with a slash: %+v", o)
+	}
+	if _, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order-1", Owner: "w", RequestID: "r1", TTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := c.Runs("acme").List(ctx, "order", 10, ""); err != nil || len(p.Runs) != 1 || !p.Runs[0].Locked {
+		t.Errorf("runs %+v, %v", p, err)
 	}
 
 	fences := c.Fences()

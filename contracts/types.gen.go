@@ -2063,6 +2063,16 @@ type RunLock struct {
 	RunID        string       `json:"run_id"`
 }
 
+// RunPage defines model for RunPage.
+type RunPage struct {
+	// NextPageToken `page_token` of the next page; missing on the last.
+	NextPageToken string `json:"next_page_token,omitempty"`
+
+	// Runs Without their results.
+	Runs       []Run           `json:"runs"`
+	Unreadable []UnreadableRun `json:"unreadable,omitempty"`
+}
+
 // RunRefreshRequest defines model for RunRefreshRequest.
 type RunRefreshRequest struct {
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
@@ -2181,6 +2191,13 @@ type UnreadableAnalysis struct {
 
 	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name.
 	Code Code `json:"code"`
+}
+
+// UnreadableRun A document that is no run which the server can judge. The server's log says what is wrong with it.
+type UnreadableRun struct {
+	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot.
+	Code  Code   `json:"code"`
+	RunID string `json:"run_id"`
 }
 
 // Weight The member's share of the partitions, relative to the other members; 0 means 1.

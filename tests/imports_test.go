@@ -55,7 +55,7 @@ var imports = map[string][]string{
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
 	"repo/rule":                  {"repo/docstore"},
-	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field"},
+	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field", "repo/page"},
 
 	"adapters/internal/awsconfig": {"github.com/aws"},
 	"adapters/awsdynamodb":        {"adapters/internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},

@@ -26,7 +26,7 @@ export default {
   'failures.one': '失敗 {n} 回', 'failures.many': '失敗 {n} 回', 'takeovers.one': '引き継ぎ {n} 回', 'takeovers.many': '引き継ぎ {n} 回',
   'work.prefix': 'ID の先頭', 'work.closed': '分析は表示できません', 'work.scope': '分析はテナントに属しません。ワーカーまたは管理者のスコープが必要です。', 'work.empty': '分析はありません', 'work.nomatch': 'この文字で始まる分析はありません', 'work.teach': '二重に実行してはならない処理がここに並びます。誰が実行しているか、何回失敗したか、停止したワーカーから何回引き継がれたかが分かります。お試しください:',
   'work.result': '結果', 'work.stale': '引き継ぎ待ち。期限切れになったロックの保持者:', 'work.finished': '終了', 'work.retried': '再試行:', 'work.retry': '再試行', 'work.retries': '分析 {id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.unreadable': '読めない文書', 'work.more': '先頭100件です。ほかは ID の先頭で絞り込んでください。',
-  run: '名前で実行を探す', 'run.what': 'Idempotency-Key の付いた要求など、呼び出し元が名前を付けた実行です。しばらくすると削除されます。', 'run.name': '実行の名前', 'run.none': '実行 {id} はありません。',
+  runs: '名前付きの実行', 'run.more': '先頭50件です。ほかは名前の先頭で絞り込んでください。', 'run.what': 'Idempotency-Key の付いた要求など、呼び出し元が名前を付けた実行です。しばらくすると削除されます。', 'run.name': '実行の名前 (結果を表示)', 'run.none': '実行 {id} はありません。',
 
   'ids.taken': '貸し出し中', 'ids.full': '枯渇', 'ids.now': '枯渇中', 'ids.no': '見込みなし', 'ids.next': '次に空くまで', 'ids.map': '名前空間', 'ids.picture': 'マシン ID {units} 個のうち {leased} 個が貸し出し中', 'ids.legend.free': '空き', 'ids.legend.leased': '貸し出し中: 短い・長い、最大 {time}', 'ids.look': '番号を調べる', 'ids.free': '{n} 番は空いています。', 'ids.leased': '{n} 番は、更新されなければ最大 {time} 貸し出し中です。',
   'ids.teach': 'ID を作るプロセスはそれぞれマシン ID を借り、同じ ID が二度作られないようにします。いま借りているプロセスはありません。', 'ids.services': 'サービス別のリース', id: 'ID を解読', 'id.label': 'ID (数値)', 'id.do': '解読', 'id.digits': 'ID は20桁以内の数値です。', 'id.reserve': 'この名前空間の ID ではありません。最上位のビットが 0 ではありません。', 'id.at': '作成時刻', 'id.machine': 'マシン ID', 'id.sequence': '連番', 'id.leased': 'リースあり', 'id.fallback': 'リースなしで作成',

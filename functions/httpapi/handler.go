@@ -170,6 +170,7 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: named + "/release", Do: a.withCaller(a.releaseRun)},
 		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(a.finishRun)},
 		{Method: "GET", Path: named, Do: a.withCaller(a.getRun)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Do: a.known(ofTenant(a.listRuns))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},

@@ -70,7 +70,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		if kept {
 			p.Analyses = append(p.Analyses, Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
 		}
-		return page.Entry{Kept: kept, Bytes: size(e)}, nil
+		return page.Entry{Kept: kept, Bytes: Size(e)}, nil
 	})
 	if err != nil {
 		return Page{}, err
@@ -79,8 +79,8 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 	return p, nil
 }
 
-// size is about how many bytes a document takes.
-func size(e docstore.Entry) int {
+// Size is about how many bytes a document takes.
+func Size(e docstore.Entry) int {
 	n := 256 + len(e.Key.ID)
 	for f, v := range e.Doc {
 		n += len(f) + 8

@@ -406,7 +406,7 @@ func TestStoreRequests(t *testing.T) {
 		every            int
 		requests         int64
 	}{
-		{"#/now", "deploy-prod", "Now", 3000, 1}, {"#/lock/deploy-prod", "Earlier leases", "One lock", 3000, 1}, {"#/work", "a-1022", "Work", 5000, 1},
+		{"#/now", "deploy-prod", "Now", 3000, 1}, {"#/lock/deploy-prod", "Earlier leases", "One lock", 3000, 1}, {"#/work", "a-1022", "Work", 5000, 2},
 		{"#/ids", "Decode", "IDs", 15000, 1}, {"#/placement/rooms", "worker-4", "Placement", 5000, 2}, {"#/happened", "LOCK_HELD", "What happened", 3000, 0},
 	} {
 		if row := fmt.Sprintf("| *%s* | %d s | %d |", x.row, x.every/1000, x.requests); !strings.Contains(string(documented), row) {

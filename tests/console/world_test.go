@@ -244,6 +244,10 @@ func (w *world) busy(tenant string) {
 	run("a-1024", "worker-4")
 	send("/v1/analyses/a-1025/release", "{"+run("a-1025", "worker-5")+`,"failure_reason":"the bucket does not respond"}`)
 
+	for _, id := range []string{"order-1024", "order-1025", "refund-88"} {
+		send("/v1/tenants/"+tenant+"/runs/"+id+"/begin", `{"owner_id":"web-2","request_id":"r1","ttl_seconds":300}`)
+	}
+
 	w.ago(4 * time.Minute)
 	for i, zone := range []string{"a", "b", "c", "a"} {
 		_, err := w.c.Placements(tenant, "rooms").Join(ctx, fmt.Sprint("worker-", i+1), contracts.MemberJoinRequest{

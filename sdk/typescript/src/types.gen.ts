@@ -1339,6 +1339,30 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1/tenants/{tenant_id}/runs": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * List a tenant's runs
+         * @description By ascending bytes of the name, without results. A page ends at `page_size` or at about 750 kB. Documents that the server cannot read are
+         *     in `unreadable`.
+         */
+        readonly get: operations["listRuns"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/v1/tenants/{tenant_id}/runs/{run_id}": {
         readonly parameters: {
             readonly query?: never;
@@ -1946,6 +1970,19 @@ export interface components {
             readonly failure_reason?: string;
             /** @description When it became READY or FAILED. */
             readonly finished_at?: components["schemas"]["Time"];
+        };
+        /** @description A document that is no run which the server can judge. The server's log says what is wrong with it. */
+        readonly UnreadableRun: {
+            readonly run_id: string;
+            /** @description `DOCUMENT_DAMAGED`: a field holds what it cannot. */
+            readonly code: components["schemas"]["Code"];
+        };
+        readonly RunPage: {
+            /** @description Without their results. */
+            readonly runs: readonly components["schemas"]["Run"][];
+            readonly unreadable?: readonly components["schemas"]["UnreadableRun"][];
+            /** @description `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
         };
         /** @description A lease, as its holder sees it. */
         readonly Lease: {
@@ -6454,6 +6491,58 @@ export interface operations {
             readonly 404: components["responses"]["NoSuchRun"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listRuns: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Only runs whose name begins with this. */
+                readonly prefix?: string;
+                readonly page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description A page of runs. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "runs": [
+                     *         {
+                     *           "run_id": "order-1024",
+                     *           "status": "READY",
+                     *           "finished": true,
+                     *           "locked": false,
+                     *           "runs": 0,
+                     *           "failures": 0,
+                     *           "finished_at": "2026-01-01T00:00:02.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];
