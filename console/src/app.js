@@ -143,7 +143,7 @@ const Who = ({ c }) => html`
 
 function Live({ screen }) {
   const state = S.error ? 'failing' : S.paused ? 'paused' : 'live'
-  return html`<div class=${'live ' + state}><span class="dot"></span><span>${t('live.' + state, { every: duration(screen.every), at: S.at ? clock(S.at) : '—' })}</span>
+  return html`<div class=${'live ' + state}><span class="dot" key=${S.at}></span><span>${t('live.' + state, { every: duration(screen.every), at: S.at ? clock(S.at) : '—' })}</span>
     <button class="quiet" aria-pressed=${String(S.paused)} onClick=${() => { S.paused = !S.paused; again() }}>${t(S.paused ? 'resume' : 'pause')}</button></div>`
 }
 

@@ -53,11 +53,15 @@ export const left = (iso) => Math.max(0, Date.parse(iso) - now())
 // level says how much of a lease is left: a holder that renews in time never comes below a third.
 export const level = (ms, ttl) => (ms <= 0 ? 'gone' : ms < ttl / 3 ? 'low' : 'good')
 
-// Bar is a lease that runs out: as wide as what is left of it. The browser moves it, so that it is smooth and costs nothing.
+// smooth is the longest lease, in seconds, that the browser moves on every frame. A longer one moves by less than a few pixels a second: it is moved then,
+// so that a page that is open all day draws nothing in between.
+const smooth = 60
+
+// Bar is a lease that runs out: as wide as what is left of it.
 export class Bar extends Component {
   el = createRef()
   componentDidMount() { this.run() }
-  componentDidUpdate() { if (this.props.expires !== this.ran) this.run(this.shown()) }
+  componentDidUpdate() { if (this.props.expires !== this.ran || !this.animation) this.run(this.shown()) }
   componentWillUnmount() { this.animation?.cancel() }
   shown() {
     const m = this.el.current && new DOMMatrixReadOnly(getComputedStyle(this.el.current).transform)
@@ -69,12 +73,11 @@ export class Bar extends Component {
     this.animation?.cancel()
     const ms = left(expires), full = Math.min(1, ms / (ttl * 1000))
     const at = (part) => ({ transform: `translateX(${(part - 1) * 100}%)` })
-    if (ms <= 0) { this.el.current.style.transform = at(0).transform; return }
-    const still = matchMedia('(prefers-reduced-motion: reduce)').matches
+    this.animation = null
+    if (ttl > smooth || ms <= 0 || matchMedia('(prefers-reduced-motion: reduce)').matches) { this.el.current.style.transform = at(full).transform; return }
     const rise = Math.min(350, ms / 2) // a renewal is seen
     this.animation = this.el.current.animate(
-      from === undefined || still ? [{ ...at(full), easing: still ? 'steps(20)' : 'linear' }, at(0)]
-        : [{ ...at(from), easing: 'ease-out' }, { ...at(full * (1 - rise / ms)), offset: rise / ms }, at(0)],
+      from === undefined ? [at(full), at(0)] : [{ ...at(from), easing: 'ease-out' }, { ...at(full * (1 - rise / ms)), offset: rise / ms }, at(0)],
       { duration: ms, fill: 'forwards' })
   }
   render({ expires, ttl, label }) {
