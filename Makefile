@@ -51,8 +51,8 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Regenerate files after a change of contracts/openapi.yaml, of IDs, of settings or of commands
-	go generate ./contracts/...
+generate: ## Regenerate files after a change of contracts/openapi.yaml, of the console, of IDs, of settings or of commands
+	go generate ./contracts/... ./console
 	go test ./functions/settings ./cmd/leasehold -run TestDocumentation -update
 
 .PHONY: verify
@@ -63,6 +63,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go mod tidy -diff
 	go -C tests/bench mod tidy -diff
 	go -C tests/peers mod tidy -diff
+	go -C tests/console mod tidy -diff
 	go -C examples/fences mod tidy -diff
 
 .PHONY: ci

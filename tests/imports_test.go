@@ -56,7 +56,7 @@ var imports = map[string][]string{
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
 	"repo/rule":                  {"repo/docstore"},
-	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field"},
+	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field", "repo/page"},
 
 	"adapters/awsdynamodb":   {"internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
 	"adapters/awssqs":        {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
@@ -64,6 +64,8 @@ var imports = map[string][]string{
 	"adapters/gcpfirestore":  {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
 	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
 	"adapters/sqlitestore":   {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore", "modernc.org/sqlite"},
+
+	"console": {},
 
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
@@ -77,7 +79,7 @@ var imports = map[string][]string{
 	"functions/httpapi":   {"repo", "contracts", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup":     {"functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/wire":      {"contracts", "repo"},
 	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
 

@@ -47,6 +47,10 @@ type note struct {
 	caller Caller
 	action string      // Route.Audit
 	audit  []slog.Attr // of the audit event, beside those that all have
+
+	route   *Route           // nil: the path is that of no endpoint
+	tenant  string           // that the path names
+	problem *contracts.Error // that was sent
 }
 
 // within is the context of a request that may take longer than others: so long, from when it began.
@@ -73,6 +77,8 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(s, r.WithContext(n.ctx))
 
+		took := time.Since(n.begin)
+		f.outcomes.remember(r, n, s.status, took, w.Header().Get(requestIDHeader))
 		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
 		level := slog.LevelInfo
 		switch {
@@ -87,7 +93,7 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		}
 		line := append(make([]slog.Attr, 0, 12),
 			slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", s.status),
-			slog.Float64("took_ms", milliseconds(time.Since(n.begin))), slog.String("request", w.Header().Get(requestIDHeader)),
+			slog.Float64("took_ms", milliseconds(took)), slog.String("request", w.Header().Get(requestIDHeader)),
 		)
 		if n.code != "" {
 			line = append(line, slog.String("code", string(n.code)))

@@ -199,8 +199,31 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	}
 	return sendList(a, w, r, "locks", wire.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
-		return p.Locks, nextPage{p.Next}, p.Cost, err
+		return p.Locks, pageOfLocks{wire.Time(p.At), nextPage{p.Next}}, p.Cost, err
 	})
+}
+
+// pageOfLocks is what follows the locks of a page.
+type pageOfLocks struct {
+	At contracts.Time `json:"at"`
+	nextPage
+}
+
+func (a *api) getFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	body := contracts.Fence{TenantID: r.PathValue("tenant_id"), Resource: r.PathValue("resource")}
+	highest, err := a.guard.Highest(r.Context(), body.TenantID, body.Resource)
+	switch {
+	case err != nil:
+		return err
+	case highest == 0:
+		return noFence()
+	}
+	body.HighestToken = highest
+	return send(w, body)
+}
+
+func noFence() error {
+	return contracts.Errorf(contracts.CodeNotFound, "no token of this resource is remembered")
 }
 
 func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -244,7 +267,7 @@ func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error
 			TenantID: command.Tenant, Resource: command.Resource, ResetToken: command.Highest, Replayed: o.Replayed,
 		})
 	case o.Highest == 0:
-		return contracts.Errorf(contracts.CodeNotFound, "no token of this resource is remembered")
+		return noFence()
 	default:
 		e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before resetting the fence")
 		e.HighestToken = o.Highest

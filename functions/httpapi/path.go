@@ -16,7 +16,7 @@ import (
 
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
-	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id",
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id", "spaces": "space",
 	"clusters": "cluster", "members": "member", "placements": "kind", "activations": "kind",
 }
 
@@ -29,7 +29,7 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
 		path := r.URL.EscapedPath()
 		i := missingSegment(path)
-		if i > 0 && r.URL.Path != "/" {
+		if i > 0 && r.URL.Path != "/" && !f.folders[path] {
 			segments := strings.Split(path, "/")
 			name, ok := segmentNames[segments[i-1]]
 			if i == identitySegment && segments[4] == "clusters" {

@@ -110,7 +110,7 @@ func WriteProblem(w http.ResponseWriter, e *contracts.Error) error {
 func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := problemOf(err)
 	n := noteOf(r)
-	n.code, n.detail, n.err = e.Code, e.Detail, e.Cause
+	n.code, n.detail, n.err, n.problem = e.Code, e.Detail, e.Cause, e
 	if id, ok := errors.AsType[*identityError](err); ok && id.challenge != "" && e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", id.challenge)
 	}

@@ -16,6 +16,7 @@ type Config struct {
 	Listen                          string
 	InsecureListenAnywhere          bool
 	BasePath                        string
+	Console                         bool
 	FrontDoor                       []string
 	CORSOrigins                     []string
 	RequestTimeout, ShutdownTimeout time.Duration

@@ -45,6 +45,14 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.BasePath },
 	},
 	{
+		Env: "LEASEHOLD_CONSOLE", Group: groupServer, Type: Switch, Default: "true", Entries: apis,
+		Help: "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the " +
+			"process ended.",
+		More:     "[console.md](console.md) says who may do what there, and what it costs.",
+		Variants: []Variant{{Entries: FunctionAPI | LambdaAPI, Default: "false"}},
+		field:    func(c *Config) any { return &c.Console },
+	},
+	{
 		Env: "LEASEHOLD_FRONT_DOOR", Group: groupServer, Type: List, Choices: []string{"url", "http-api", "rest-api", "alb"}, Entries: LambdaAPI, NotEmpty: true,
 		Help: "What hands requests to the function: a function URL, an HTTP API, a REST API, an Application Load Balancer, or several. Events of other " +
 			"kinds are rejected. Required without {AUTH_ISSUER}, because the function then believes what events say about callers. With it the default is all.",
