@@ -19,11 +19,11 @@ lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda,
 
 .PHONY: release
 release: ## Make the files of a release in dist/: make release VERSION=v1.2.3; DIRTY=1 builds changes that are in no commit
-	go run -C release . $(if $(DIRTY),-dirty) $(VERSION)
+	go run -C release . $(if $(DIRTY),-dirty) "$(VERSION)"
 
 .PHONY: verify-release
 verify-release: ## Make them again and compare: make verify-release VERSION=v1.2.3 SUMS=FILE, a list of checksums of a download
-	go run -C release . $(if $(DIRTY),-dirty) -verify $(or $(SUMS),dist/$(VERSION)/SHA256SUMS) $(VERSION)
+	go run -C release . $(if $(DIRTY),-dirty) -verify $(or $(SUMS),dist/$(VERSION)/SHA256SUMS) "$(VERSION)"
 
 .PHONY: test
 test: ## Run all tests

@@ -280,7 +280,7 @@ func (b *builder) goCommand(ctx context.Context, target platform, args ...string
 	c.Dir = b.source.dir
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
-		if !slices.Contains(unset, name) && !strings.HasPrefix(name, "GIT_") {
+		if !slices.Contains(unset, name) && !slices.Contains(whichRepository, name) {
 			c.Env = append(c.Env, kv)
 		}
 	}

@@ -37,6 +37,9 @@ func TestImageRuns(t *testing.T) {
 			break
 		}
 	}
+	if err := os.Chmod(filepath.Join(root, "tmp"), 0o555); err != nil { //nolint:gosec // a container may be read-only but for its data
+		t.Fatal(err)
+	}
 	inImage := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), entrypoint[0], args...)
 		c.Dir = "/"

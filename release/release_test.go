@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -27,6 +28,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -745,6 +747,26 @@ func TestLicensesAreRead(t *testing.T) {
 	m := &linked{path: "example.com/m", version: "v1.0.0", files: []file{{name: "COPYING", content: []byte(asksForMore)}}}
 	if err := m.classify(); err == nil || !strings.Contains(err.Error(), "is not one of those that are accepted") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSummary: with -json, scripts read what was made.
+func TestSummary(t *testing.T) {
+	b := &builder{label: "v1.0.0", goVersion: "go1.26.8", source: &source{commit: "4be5", time: time.Unix(1_800_000_000, 0).UTC()}}
+	var out bytes.Buffer
+	if err := b.summary([]file{{name: "a", content: []byte("1")}}).write(&out); err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(`{"version":"v1.0.0","commit":"4be5","date":"2027-01-15T08:00:00Z","dirty":false,"go_version":"go1.26.8",
+		"files":[{"name":"a","size":1,"sha256":"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"}]}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s", &out)
 	}
 }
 

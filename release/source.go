@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,12 +136,18 @@ func (s *source) functions(ctx context.Context) ([]file, error) {
 	return files, nil
 }
 
+// whichRepository are variables that name another repository than the one in the folder. A hook has them.
+var whichRepository = []string{
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX",
+	"GIT_SHALLOW_FILE",
+}
+
 // git runs git and returns what it prints.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "git", args...)
 	c.Dir = dir
 	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "GIT_") { // a hook sets where its repository is
+		if name, _, _ := strings.Cut(kv, "="); !slices.Contains(whichRepository, name) {
 			c.Env = append(c.Env, kv)
 		}
 	}
