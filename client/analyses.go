@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -89,7 +90,9 @@ func (a *Analyses) Finish(ctx context.Context, l once.Lock, r once.Result) error
 	}
 	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/finish", contracts.AnalysisFinishRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: r.Result, FailureReason: r.Reason,
-	}, complete(func(f contracts.AnalysisFinished) bool { return f.Status == status }))
+	}, func(f contracts.AnalysisFinished) error {
+		return errors.Join(sameAnalysis(l.AnalysisID, f.AnalysisID), sameEnd(status, f.Status))
+	})
 	return err
 }
 

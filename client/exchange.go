@@ -166,8 +166,8 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 			c.name, w.Status)
 	default:
 		// A proxy in between, or another server altogether.
-		text := fmt.Sprintf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)
-		return w.StatusCode >= http.StatusInternalServerError, &foreign{text, retryAfter(w.Header)}
+		err := fmt.Errorf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)
+		return w.StatusCode >= http.StatusInternalServerError, later{err, retryAfter(w.Header)}
 	}
 }
 
@@ -188,22 +188,23 @@ func (c *Client) problem(w *http.Response, content []byte) error {
 	return e
 }
 
-// foreign is a response of something else than a Leasehold server.
-type foreign struct {
-	text  string
+// later is an error with the time after which the same request may succeed.
+type later struct {
+	error
 	after time.Duration
 }
 
-func (e *foreign) Error() string { return e.text }
+// RetryAfter is for [contracts.RetryAfter], and for [kazahana.Generator].
+func (e later) RetryAfter() time.Duration { return e.after }
 
-// RetryAfter is for [contracts.RetryAfter].
-func (e *foreign) RetryAfter() time.Duration { return e.after }
+// Unwrap is the error without the time.
+func (e later) Unwrap() error { return e.error }
 
 // retryAfter is the time of the header Retry-After, a day at most: seconds, or a date, which is compared with the response's own. 0 is none.
 func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return min(most, time.Duration(seconds)*time.Second)
 	}
 	at, err := http.ParseTime(text)

@@ -517,6 +517,7 @@ func TestRetryAfter(t *testing.T) {
 		{"at the bound", "10", -1, 10 * time.Second, 4},
 		{"beyond the bound", "11", -1, 11 * time.Second, 1},
 		{"far beyond", "2147483647", -1, day, 1},
+		{"more than a number holds", "99999999999999999999", -1, day, 1},
 		{"a date", "Tue, 01 Jan 2030 00:00:05 GMT", -1, 5 * time.Second, 4},
 		{"a date that has passed", "Mon, 31 Dec 2029 00:00:05 GMT", -1, 0, 4},
 		{"a date far ahead", "Tue, 01 Jan 2130 00:00:05 GMT", -1, day, 1},

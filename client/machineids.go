@@ -77,6 +77,9 @@ func (m *MachineIDs) send(ctx context.Context, method, path string, body any) ([
 		return content, nil
 	}
 	_, err = m.client.rejection(w, content)
+	if after := contracts.RetryAfter(err); after > 0 {
+		err = later{err, after}
+	}
 	switch w.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests: // later it may be another response
 		return nil, err

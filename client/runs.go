@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -100,7 +101,9 @@ func (r *Runs) Finish(ctx context.Context, l once.Lock, result once.Result) erro
 	}
 	_, err := call(ctx, r.client, http.MethodPost, r.path(l.AnalysisID)+"/finish", contracts.RunFinishRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: result.Result, FailureReason: result.Reason, KeepSeconds: r.keep(),
-	}, complete(func(f contracts.RunFinished) bool { return f.Status == status }))
+	}, func(f contracts.RunFinished) error {
+		return errors.Join(sameRun(l.AnalysisID, f.RunID), sameEnd(status, f.Status))
+	})
 	return err
 }
 
@@ -138,6 +141,13 @@ func isBegun(a once.Acquire) func(begun) error {
 		}
 		return cmp.Or(sameRun(a.AnalysisID, b.RunID), lease.SameOwner(a.Owner, b.OwnerID))
 	}
+}
+
+func sameEnd(asked, got contracts.AnalysisEnd) error {
+	if got != asked {
+		return fmt.Errorf("it ended as %q, not as %q", got, asked)
+	}
+	return nil
 }
 
 func sameRun(asked, got string) error {

@@ -28,8 +28,7 @@ func TestConformanceCanFail(t *testing.T) {
 // TestConformanceCatches: clients that do what none may do fail.
 func TestConformanceCatches(t *testing.T) {
 	conformancetest.Catch(t, conformance.IDs, openConformance,
-		"each request is sent twice", "no credentials",
-		"the clocks are not looked at")
+		"no one is asked to wait", "redirects are followed", "each request is sent twice", "no credentials", "the clocks are not looked at")
 }
 
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {

@@ -17,7 +17,8 @@ import (
 type LeaseProvider interface {
 	// Acquire leases as many machine IDs as the throughput needs, in one step. If some are free, but fewer, it leases
 	// one. If none is free the error is [ErrExhausted] and, if the time of the next free one is known, an
-	// [ExhaustedError].
+	// [ExhaustedError]. After any other error with a method RetryAfter() time.Duration it is not called again before that time, or
+	// before [Options.AcquireRetryMaxInterval] if that is less.
 	Acquire(ctx context.Context, o AcquireOptions) (AcquireResponse, error)
 
 	// Release ends a lease before it expires. After an error the lease expires by itself. Releasing a lease that no

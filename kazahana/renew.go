@@ -198,7 +198,15 @@ func (g *Generator) retryDelay(err error) time.Duration {
 		// No machine ID becomes free before, unless one is released; the largest interval allows for that.
 		return min(full.RetryAfter+rand.N(g.set.AcquireRetryInterval), g.set.AcquireRetryMaxInterval)
 	}
-	return backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval, EqualJitter: true}.Delay(g.failures - 1)
+	delay := backoff.Policy{First: g.set.AcquireRetryInterval, Max: g.set.AcquireRetryMaxInterval, EqualJitter: true}.Delay(g.failures - 1)
+	asking, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err)
+	if !ok {
+		return delay
+	}
+	return max(delay, min(asking.RetryAfter(), g.set.AcquireRetryMaxInterval))
 }
 
 // pause is how long to wait after a success: leases that have nearly expired when they arrive must not cause a busy

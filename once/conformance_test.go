@@ -27,7 +27,7 @@ func TestConformanceCanFail(t *testing.T) {
 // TestConformanceCatches: clients that do what none may do fail.
 func TestConformanceCatches(t *testing.T) {
 	conformancetest.Catch(t, conformance.Once, openConformance,
-		"each try has another request_id", "all commands have one request_id", "no one is asked to wait", "each request is sent twice", "no credentials",
+		"each try has another request_id", "all commands have one request_id", "no one is asked to wait", "redirects are followed", "each request is sent twice", "no credentials",
 		"the clocks are not looked at")
 }
 

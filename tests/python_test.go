@@ -9,7 +9,7 @@ import (
 )
 
 // TestPythonClient: the client in Python passes the conformance scripts and the test vectors, and its generated files are up to date. .ci/sdk/python has
-// more: types, a server that is killed and frozen, the examples.
+// more: types, a server that is killed and frozen, the examples; what needs a server is skipped here.
 func TestPythonClient(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -25,11 +25,11 @@ func TestPythonClient(t *testing.T) {
 	}
 	sdk := filepath.Join("..", "sdk", "python")
 	for _, args := range []string{
-		"tools/generate.py --check", "tools/docs.py --check", "-m unittest discover -s tests -p test_[cluv]*.py",
+		"tools/generate.py --check", "tools/docs.py --check", "-m unittest discover -s tests",
 	} {
 		run := exec.CommandContext(t.Context(), python, strings.Fields(args)...)
 		run.Dir = sdk
-		run.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1", "LEASEHOLD_PLAYER="+player)
+		run.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1", "LEASEHOLD_BIN=", "LEASEHOLD_PLAYER="+player)
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("python3 %s: %v\n%s", args, err, out)
 		}

@@ -39,6 +39,7 @@ type frame struct {
 	log     *slog.Logger
 	timeout time.Duration
 	anyHost bool // see Options.InsecureAnyHost
+	origins []string
 }
 
 func newFrame(o *Options) *frame {
@@ -49,7 +50,9 @@ func newFrame(o *Options) *frame {
 	if o != nil && o.Timeout > 0 {
 		f.timeout = o.Timeout
 	}
-	f.anyHost = o != nil && o.InsecureAnyHost
+	if o != nil {
+		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
+	}
 	return f
 }
 
@@ -58,7 +61,7 @@ func (f *frame) handler(routes []Route, unverified bool) http.Handler {
 	if unverified {
 		h = f.fromThisMachine(h)
 	}
-	return withRequestID(f.withLog(f.recoverPanics(h)))
+	return withRequestID(f.withLog(f.recoverPanics(f.withOrigins(h))))
 }
 
 // mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND.

@@ -39,6 +39,9 @@ type Options struct {
 	// has its own name pointed at this machine.
 	InsecureAnyHost bool
 
+	// Origins are those whose web pages may call the API, beside pages of the server's own origin; none if empty. Each must pass [CheckOrigin].
+	Origins []string
+
 	Limits Limits // for verified callers
 
 	// MaxTakeovers ends an analysis whose workers die again and again; 0 means analysis.DefaultMaxTakeovers.

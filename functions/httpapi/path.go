@@ -51,14 +51,18 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	})
 }
 
-// fromThisMachine protects a server in development mode: from web pages only, if it serves any host.
+// fromThisMachine protects a server in development mode: from web pages only, if it serves any host. Pages of Options.Origins are no others.
 func (f *frame) fromThisMachine(next http.Handler) http.Handler {
+	sites := http.NewCrossOriginProtection()
+	for _, origin := range f.origins {
+		_ = sites.AddTrustedOrigin(origin) // what is no origin trusts none
+	}
+	check := fromHere
+	if f.anyHost {
+		check = fromNoOtherSite
+	}
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
-		check := FromThisMachine
-		if f.anyHost {
-			check = fromNoOtherSite
-		}
-		if err := check(r); err != nil {
+		if err := check(r, sites); err != nil {
 			return contracts.Errorf(contracts.CodePermissionDenied, "a server in development mode %v", err)
 		}
 		next.ServeHTTP(w, r)
@@ -72,11 +76,13 @@ var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "Cf-Connecting-Ip",
 // FromThisMachine rejects requests that may not come from this machine, for servers that do not authenticate callers: requests to
 // another host (a page that had its own name pointed at this machine), requests of web pages of other sites, and requests that a
 // proxy passed on. The error continues a sentence about the server.
-func FromThisMachine(r *http.Request) error {
+func FromThisMachine(r *http.Request) error { return fromHere(r, http.NewCrossOriginProtection()) }
+
+func fromHere(r *http.Request, sites *http.CrossOriginProtection) error {
 	if !Loopback(r.Host) {
 		return fmt.Errorf("accepts requests to localhost only, not to %q; configure authentication to serve others", r.Host)
 	}
-	if err := fromNoOtherSite(r); err != nil {
+	if err := fromNoOtherSite(r, sites); err != nil {
 		return err
 	}
 	for name := range r.Header {
@@ -88,8 +94,8 @@ func FromThisMachine(r *http.Request) error {
 }
 
 // fromNoOtherSite rejects requests that a browser sends for a web page of another site.
-func fromNoOtherSite(r *http.Request) error {
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+func fromNoOtherSite(r *http.Request, sites *http.CrossOriginProtection) error {
+	if err := sites.Check(r); err != nil {
 		return errors.New("takes no requests from web pages of other sites")
 	}
 	return nil

@@ -17,6 +17,7 @@ type Config struct {
 	InsecureListenAnywhere          bool
 	BasePath                        string
 	FrontDoor                       []string
+	CORSOrigins                     []string
 	RequestTimeout, ShutdownTimeout time.Duration
 	MaxConcurrent                   int64
 	TenantRate, SubjectRate         int64

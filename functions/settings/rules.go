@@ -89,7 +89,7 @@ func (c *Config) checkRules() error {
 func (c *Config) check(env map[string]string) error {
 	c.CloudRun = env["K_SERVICE"] != ""
 	for _, check := range []func(map[string]string) error{
-		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkFrontDoor, c.checkBasePath, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
+		c.checkListen, c.checkDevelopment, c.checkTenant, c.checkFrontDoor, c.checkBasePath, c.checkOrigins, c.checkStore, c.checkTarget, c.checkTimes, c.checkTaskCallers,
 	} {
 		if err := check(env); err != nil {
 			return err
@@ -195,6 +195,15 @@ func (c *Config) checkBasePath(map[string]string) error {
 	if first, _, _ := strings.Cut(strings.TrimPrefix(c.BasePath, "/"), "/"); first == "v1" || first == "internal" {
 		return fmt.Errorf("%s is %q: paths of the API begin with /%s, with and without a base path: choose another one",
 			c.Name("LEASEHOLD_BASE_PATH"), c.BasePath, first)
+	}
+	return nil
+}
+
+func (c *Config) checkOrigins(map[string]string) error {
+	for _, origin := range c.CORSOrigins {
+		if err := httpapi.CheckOrigin(origin); err != nil {
+			return fmt.Errorf("%s: the origin %q %w", c.Name("LEASEHOLD_CORS_ORIGINS"), origin, err)
+		}
 	}
 	return nil
 }

@@ -51,6 +51,13 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.FrontDoor },
 	},
 	{
+		Env: "LEASEHOLD_CORS_ORIGINS", Group: groupServer, Type: List, Placeholder: "ORIGIN,...", Entries: apis,
+		Help: "Origins whose web pages may call the API, such as https://app.example.com. Without it only pages of the server's own origin may.",
+		More: "Each as browsers send it, without a path; there are no wildcards. Callers still need a token where the server authenticates. Leave it out where " +
+			"something before the server, such as an API Gateway, answers for it: a browser accepts one answer only.",
+		field: func(c *Config) any { return &c.CORSOrigins },
+	},
+	{
 		Env: "LEASEHOLD_REQUEST_TIMEOUT", Group: groupServer, Type: Duration, Default: "10s", Entries: apis,
 		Help:  "Time limit of one request.",
 		field: func(c *Config) any { return &c.RequestTimeout },

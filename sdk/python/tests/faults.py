@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-FAULTS = ("request lost", "answer lost", "duplicate", "garbage", "unavailable", "redirect")
+FAULTS = ("request lost", "answer lost", "answer cut", "duplicate", "late duplicate", "delay", "garbage", "unavailable", "redirect")
 
 
 class Proxy:
@@ -21,6 +21,7 @@ class Proxy:
 
     def __init__(self, target: int, seed: int, share: float) -> None:
         self.random, self.share, self.faults = random.Random(seed), share, dict.fromkeys(FAULTS, 0)
+        self.deck: list[str] = []
         self.mutex = threading.Lock()
         proxy = self
 
@@ -51,7 +52,7 @@ class Proxy:
             def handle_one(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 fault = proxy.draw()
-                self.close_connection = fault in ("request lost", "answer lost")
+                self.close_connection = fault in ("request lost", "answer lost", "answer cut")
                 if fault == "request lost":
                     return
                 if fault == "redirect":
@@ -60,10 +61,20 @@ class Proxy:
                     status, kind, content = self.pass_on(body)
                     if fault == "duplicate":
                         status, kind, content = self.pass_on(body)
+                    if fault == "late duplicate":  # it arrives when other requests have been carried out
+                        later = threading.Timer(0.2, self.pass_on, (body,))
+                        later.daemon = True
+                        later.start()
+                    if fault == "delay":
+                        time.sleep(0.1)
                 except (OSError, http.client.HTTPException):  # the server is away
                     self.close_connection = True
                     return
                 if fault == "answer lost":
+                    return
+                if fault == "answer cut":
+                    self.wfile.write(
+                        f"HTTP/1.1 {status} \r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content[: len(content) // 2])
                     return
                 if fault == "garbage":
                     content = content[: len(content) // 2]
@@ -88,7 +99,9 @@ class Proxy:
         with self.mutex:
             if self.random.random() >= self.share:
                 return ""
-            fault = self.random.choice(FAULTS)
+            if not self.deck:  # each of them comes once before one comes again
+                self.deck = self.random.sample(FAULTS, len(FAULTS))
+            fault = self.deck.pop()
             self.faults[fault] += 1
             return fault
 

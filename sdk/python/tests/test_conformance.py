@@ -30,6 +30,8 @@ from virtual import STUCK, VirtualClock
 
 Step = dict[str, Any]
 
+PLAYER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
 
 class WorkError(Exception):
     """The failure of a work, as the script says."""
@@ -38,7 +40,7 @@ class WorkError(Exception):
 def exchange(method: str, url: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=2 * STUCK) as r:
+    with PLAYER.open(request, timeout=2 * STUCK) as r:
         return json.loads(r.read())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import leasehold
-from leasehold import codes
+from leasehold import _outcome, codes
 from leasehold._time import Signal
 from leasehold._transport import loopback
 
@@ -85,6 +85,15 @@ class Program(threading.Thread):
             self.error = err
 
 
+def raises(lock: leasehold.Lock) -> bool:
+    """Whether check says that the lock is lost."""
+    try:
+        lock.check()
+    except leasehold.LockLost:
+        return True
+    return False
+
+
 class LocksTest(unittest.TestCase):
     def setUp(self) -> None:
         self.clock = VirtualClock()
@@ -133,18 +142,32 @@ class LocksTest(unittest.TestCase):
     def test_two_clocks(self) -> None:
         for name, monotonic, wall in (("the machine slept", 0.0, 28.0), ("the time was set", 28.0, 0.0), ("both", 28.0, 28.0)):
             with self.subTest(name):
-                lock = self.held()
-                self.clock.move(monotonic, wall, due=False)  # no thread has run yet
-                self.assertTrue(lock.lost.is_set())
-                with self.assertRaises(leasehold.LockLost):
-                    lock.check()
-                self.clock.move(0)
-                self.clock.settle()
+                looks: tuple[Callable[[leasehold.Lock], bool], ...] = (
+                    lambda lock: lock.lost.is_set(), lambda lock: lock.lost.wait(0), lambda lock: lock.remaining == 0, lambda lock: lock.lost_cause is not None, raises)
+                for look in looks:  # each by itself, on a lock of its own
+                    lock = self.held()
+                    self.assertFalse(look(lock))
+                    self.clock.move(monotonic, wall, due=False)  # no thread has run yet
+                    self.assertTrue(look(lock))
+                    self.clock.move(0)
+                    self.clock.settle()
+
+    def test_a_renewal_that_comes_after_the_end_extends_nothing(self) -> None:
+        def slow(body: dict[str, Any]) -> dict[str, Any]:
+            self.clock.move(20, due=False)
+            return body
+
+        lock = self.held()
+        self.server.answers["renew"] = [slow]
+        self.clock.run(11)
+        self.assertTrue(raises(lock))
+        self.clock.run(5)
+        self.assertTrue(raises(lock))
 
     def test_another_answer_is_no_lease(self) -> None:
         wrong: tuple[dict[str, Any], ...] = (
             {"owner_id": "another"}, {"lock_key": "another"}, {"fencing_token": 0}, {"fencing_token": -1}, {"state": "RELEASED"}, {"remaining_ms": 0},
-            {"lease_id": ""}, {"expires_at": ""}, {"mode": "shared"}, {"permit": 1},
+            {"lease_id": ""}, {"expires_at": ""}, {"mode": "shared"}, {"permit": 1}, {"owner_id": "notme"}, {"owner_id": "#me#x"},
         )
         for members in wrong:
             with self.subTest(str(members)):
@@ -158,6 +181,23 @@ class LocksTest(unittest.TestCase):
                 self.assertEqual(asked[0]["request_id"], asked[1]["request_id"])
                 Program(p.value.release)
                 self.clock.settle()
+
+    def test_a_permit_that_cannot_be(self) -> None:
+        for permit in (0, 4, -1):
+            with self.subTest(permit):
+                before = len(self.sent("acquire"))
+                self.server.answers["acquire"] = [but(mode="permits", permit=permit), but(mode="permits", permit=3)]
+                p = Program(lambda: self.locks.acquire("k", permits=3).hold())
+                self.clock.run(1)
+                self.assertEqual((p.value.permit, len(self.sent("acquire")) - before), (3, 2), p.error)
+                Program(p.value.release)
+                self.clock.settle()
+
+    def test_a_wait_of_the_server_that_cannot_be(self) -> None:
+        """The lease begins no later than its response arrived, whatever the server says of its wait."""
+        for said, took, want in ((3_600_000, 5.0, 5.0), (-5000, 5.0, 0.0), (3000, 5.0, 3.0)):
+            self.assertEqual(_outcome.waited({"wait_seconds": 20}, {"waited_ms": said}, took), want)
+        self.assertEqual(_outcome.waited({}, {"waited_ms": 3000}, 5.0), 0.0)
 
     def test_a_late_answer_is_released(self) -> None:
         def slow(body: dict[str, Any]) -> dict[str, Any]:
@@ -349,6 +389,29 @@ class Async(unittest.TestCase):
         p = self.run_task(main)
         self.clock.run(1)
         self.assertEqual(p.value, "lost", p.error)
+
+    @unittest.skipUnless(hasattr(asyncio.Task, "uncancel"), "Python 3.10 does not count cancellations")
+    def test_a_cancellation_beside_a_loss_stays_one(self) -> None:
+        async def use() -> None:
+            async with self.locks.acquire("k") as lock:
+                lock._lose(leasehold.LockLost("now"))
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                await asyncio.get_running_loop().create_future()
+
+        async def main() -> str:
+            try:
+                await asyncio.ensure_future(use())
+            except asyncio.CancelledError:
+                return "cancelled"
+            except leasehold.LockLost:
+                return "lost"
+            return "held"
+
+        p = self.run_task(main)
+        self.clock.run(1)
+        self.assertEqual(p.value, "cancelled", p.error)
 
     def test_a_cancellation_from_outside_stays_one(self) -> None:
         async def use() -> None:

@@ -6,6 +6,8 @@ LEASEHOLD_BIN is the path of the server's binary; without it the tests are skipp
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import queue
 import signal
@@ -21,8 +23,8 @@ from typing import Any
 
 import leasehold
 from leasehold.codes import NotFound
-from leasehold.machineids import Generator
-from leasehold.once import once
+from leasehold.machineids import ConfigurationError, Generator, LeaseAcquisitionError
+from leasehold.once import Permanent, RunFailedBefore, RunLocked, once, run
 
 from faults import Proxy, Server
 
@@ -33,9 +35,9 @@ LONG = 120.0  # seconds after which a test gives up
 class Child:
     """A program of its own, whose lines are read as they come."""
 
-    def __init__(self, text: str, *args: str) -> None:
+    def __init__(self, text: str, *args: str, stdin: int | None = None) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", textwrap.dedent(text), *args], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": SOURCE})
+            [sys.executable, "-u", "-c", textwrap.dedent(text), *args], stdin=stdin, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": SOURCE})
         self.lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -283,6 +285,40 @@ class Faults(WithServer):
         self.assertEqual(len(got), 10)
         self.assertEqual({g["month"] for g in got}, {"may", "june"})
 
+    def test_ids_through_faults(self) -> None:
+        """No two IDs are equal among generators whose leases, renewals and releases are lost, repeated and delayed."""
+        log = logging.getLogger("leasehold.machineids")
+        self.addCleanup(log.setLevel, log.level)
+        log.setLevel(logging.CRITICAL)
+        proxy = Proxy(self.server.port, seed=7, share=0.4)
+        made: list[int] = []
+        ascending: list[bool] = []
+        mutex = threading.Lock()
+
+        def worker() -> None:
+            for _ in range(6):
+                with Generator(leasehold.Client(proxy.url).machine_ids(), fallback=False, retry_interval=0.05) as ids:
+                    while True:
+                        try:
+                            mine = ids.next_ids(300, timeout=LONG)
+                            break
+                        except (ConfigurationError, LeaseAcquisitionError):
+                            time.sleep(0.02)  # the last attempt failed: the generator makes another
+                    with mutex:
+                        made.extend(mine)
+                        ascending.append(mine == sorted(set(mine)))
+
+        threads = [threading.Thread(target=worker) for _ in range(5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(LONG)
+        proxy.close()
+        self.assertEqual(len(made), 5 * 6 * 300)
+        self.assertEqual(len(set(made)), len(made))
+        self.assertTrue(all(ascending))
+        self.assertTrue(all(proxy.faults.values()), proxy.faults)
+
     def test_a_killed_worker_is_followed(self) -> None:
         child = Child("""
             import sys, time, leasehold
@@ -303,6 +339,73 @@ class Faults(WithServer):
             return "done"
 
         self.assertEqual(job(), "done")
+
+
+class AnalysesTest(WithServer):
+    """The gate of analyses, whose documents their producers make."""
+
+    def setUp(self) -> None:
+        self.client = leasehold.Client(self.server.url)
+
+    def create(self, analysis: str) -> None:
+        self.assertEqual(self.client.once("PUT", f"/v1/analyses/{analysis}", None, seconds=LONG).status, 200)
+
+    def document(self, analysis: str) -> dict[str, Any]:
+        got: dict[str, Any] = json.loads(self.client.once("GET", f"/v1/analyses/{analysis}", None, seconds=LONG).content)
+        return got
+
+    def test_without_a_document(self) -> None:
+        got = run(self.client.analyses(), "nowhere", lambda lock: self.fail("it runs"))
+        self.assertEqual((got.status, type(got.error)), ("unknown_analysis", NotFound))
+
+        @once(self.client.analyses(), key="nowhere")
+        def job() -> None:
+            self.fail("it runs")
+
+        with self.assertRaises(NotFound) as err:
+            job()
+        self.assertEqual(err.exception.field, "analysis_id")
+
+    def test_it_runs_once(self) -> None:
+        self.create("a-1")
+        others: list[str] = []
+
+        def work(lock: Any) -> str:
+            lock.check()
+            self.assertTrue(self.document("a-1")["locked"])
+            others.append(run(self.client.analyses(), "a-1", lambda _: self.fail("it runs twice"), owner="another").status)
+            return "done"
+
+        got = run(self.client.analyses(), "a-1", work, owner="worker-1", ttl=60)
+        self.assertEqual((got.status, others), ("ready", ["locked"]), got.error)
+        self.assertEqual(self.document("a-1")["status"], "READY")
+        self.assertEqual(run(self.client.analyses(), "a-1", lambda _: self.fail("it runs again")).status, "already_finished")
+
+    def test_failures_are_counted(self) -> None:
+        self.create("a-2")
+
+        def fail(_: Any) -> str:
+            raise ConnectionError("the bank does not answer")
+
+        for want in ("attempt_failed", "failed", "already_failed"):
+            got = run(self.client.analyses(), "a-2", fail, max_failures=2)
+            self.assertEqual(got.status, want, got.error)
+        self.assertEqual(self.document("a-2")["status"], "FAILED")
+        self.assertIn("the bank does not answer", self.document("a-2")["failure_reason"])
+
+    def test_the_decorator_on_a_coroutine(self) -> None:
+        self.create("a-3")
+
+        @once(self.client.analyses(), key="{analysis}")
+        async def job(analysis: str) -> None:
+            await asyncio.sleep(0)
+            raise Permanent("there is no data")
+
+        with self.assertRaises(Permanent):
+            asyncio.run(job("a-3"))
+        with self.assertRaises(RunFailedBefore) as err:
+            asyncio.run(job("a-3"))
+        self.assertIn("there is no data", str(err.exception))
 
 
 class Frozen(WithServer):
@@ -360,6 +463,43 @@ class Frozen(WithServer):
         with self.locks().acquire("task", wait=LONG):
             child.process.send_signal(signal.SIGCONT)
             child.until("lost")
+        child.end()
+
+    def test_a_frozen_worker_stores_nothing(self) -> None:
+        """Another takes over; the first learns that at its next check, and what it returns does not count."""
+        child = Child("""
+            import sys, leasehold
+            from leasehold.once import once, current
+
+            @once(leasehold.Client(sys.argv[1]).runs("shop"), key="frozen-job", ttl=2)
+            def job():
+                print("runs")
+                sys.stdin.readline()  # until the process goes on, and is told
+                try:
+                    current().check()
+                except leasehold.LockLost:
+                    print("told")
+                return "of the first"
+
+            try:
+                print("returned", job())
+            except leasehold.LockLost as err:
+                print("lost", err)
+        """, self.server.url, stdin=subprocess.PIPE)
+        child.until("runs")
+        child.process.send_signal(signal.SIGSTOP)
+
+        @once(leasehold.Client(self.server.url).runs("shop"), key="frozen-job", ttl=60, wait=LONG)
+        def job() -> str:
+            return "of the second"
+
+        self.assertEqual(job(), "of the second")
+        assert child.process.stdin is not None
+        child.process.stdin.write("go on\n")
+        child.process.stdin.close()
+        child.process.send_signal(signal.SIGCONT)
+        self.assertEqual([line.split()[0] for line in child.until("lost")], ["told", "lost"])
+        self.assertEqual(job(), "of the second")
         child.end()
 
     def test_a_frozen_server(self) -> None:

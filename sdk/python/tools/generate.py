@@ -67,11 +67,11 @@ class Types:
 
     def of(self, s: dict[str, Any]) -> str:
         if "$ref" in s:
-            name = s["$ref"].rsplit("/", 1)[1]
+            name = str(s["$ref"]).rsplit("/", 1)[1]
             target = self.schemas[name]
             if target.get("type") == "object" and "properties" in target:
                 self.add(name)
-                return f'"{name}"'
+                return name  # not quoted: Python 3.10 does not resolve a name in quotes within list[...]
             return self.of(target)
         if "allOf" in s:
             return self.of(s["allOf"][0])

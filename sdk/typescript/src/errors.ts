@@ -99,7 +99,8 @@ export class ApiError extends LeaseholdError {
     this.field = problem.field
     this.owner = problem.owner_id
     this.expiresAt = problem.expires_at
-    this.retryAfter = problem.retry_after_ms ?? retryAfter
+    const ms = Number(problem.retry_after_ms ?? retryAfter)
+    this.retryAfter = ms > 0 ? ms : 0
     this.position = problem.position
   }
 }
@@ -275,34 +276,7 @@ export function apiError(problem: Partial<Problem> & { readonly code: Code }, re
   return new (Object.hasOwn(classes, problem.code) ? classes[problem.code] : ApiError)(problem, retryAfter)
 }
 
-/** An argument that cannot work, before anything is sent. */
-export function invalid(field: string, detail: string): ApiError {
-  return new InvalidArgumentError({ code: 'INVALID_ARGUMENT', status: 400, retryable: false, field, detail: `${field} ${detail}` })
-}
-
-/** How long an error asks to wait, in milliseconds; 0 if it does not. */
-export function retryAfter(e: unknown): number {
-  return e instanceof ApiError || e instanceof InvalidResponseError ? e.retryAfter : 0
-}
-
 /** Whether an error says that a lease is the caller's no more. */
 export function isGone(e: unknown): boolean {
   return e instanceof LeaseLostError || e instanceof LeaseExpiredError || e instanceof LeaseReleasedError || e instanceof NotOwnerError
-}
-
-/** Whether the same request would be rejected again. */
-export function isRejected(e: unknown): boolean {
-  return e instanceof ApiError &&
-    ((!e.retryable && e.status < 500) || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
-}
-
-/** Whether a request that failed may have been carried out, or may still be. */
-export function isUnsettled(e: unknown): boolean {
-  if (!(e instanceof ApiError)) return true
-  return e.status >= 500 && !(e instanceof OverloadedError || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
-}
-
-/** Whether an error says what became of earlier tries of the same request: the lease was looked at. */
-export function isSettled(e: unknown): boolean {
-  return e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429
 }

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { ConnectionError, InvalidResponseError, apiError, invalid, type Code } from './errors.js'
+import { ConnectionError, InvalidResponseError, apiError, type Code } from './errors.js'
+import { invalid } from './judge.js'
 import { type Clock, Scope, orAborted, systemClock } from './time.js'
 
 /** How a server is reached. */
@@ -165,9 +166,9 @@ async function read(response: Response): Promise<string> {
   }
 }
 
-/** The Retry-After of a response in milliseconds, 0 without one. It may be a date. */
+/** The Retry-After of a response in milliseconds, 0 without one. It may be a date, which counts from that of the response if that can be read. */
 function retryAfter(response: Response, clock: Clock): number {
   const value = response.headers.get('retry-after') ?? ''
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - clock.wall()
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - (Date.parse(response.headers.get('date') ?? '') || clock.wall())
   return ms > 0 ? ms : 0
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { invalid } from './errors.js'
+import { invalid } from './judge.js'
 
 /** Where the parts of an ID are, from the highest bit: reserve (0), milliseconds since the epoch, fallback (1 bit), rest of the machine ID, sequence. */
 export interface Layout {

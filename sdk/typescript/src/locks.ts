@@ -4,14 +4,14 @@
  * @module
  */
 import {
-  ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError,
-  LockQueueFullError, MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, invalid, isGone, isRejected, isSettled, isUnsettled,
-  apiError, retryAfter,
+  ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError, LockQueueFullError,
+  MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, isGone, apiError,
 } from './errors.js'
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
+import { invalid, isRejected, isSettled, isUnsettled, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkSet, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
-import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, pause, sleepUntil, until } from './time.js'
+import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
 import type { components } from './types.gen.js'
 
 /** A lock, as every caller of its tenant may see it. */
@@ -509,7 +509,7 @@ export class Locks {
         return await subject.release(granted, id, tryTime)
       } catch (error) {
         if (isGone(error)) return
-        if (isRejected(error) || !(await pause(this.#server.clock, backoff(retry, 200, 5000, 10), scope.signal))) throw error
+        if (isRejected(error) || !(await pauseBefore(this.#server.clock, retry, retryAfter(error), scope))) throw error
       }
     }
   }
@@ -538,7 +538,7 @@ export class Locks {
           }
           if (!isSettled(e)) error = e // otherwise another has it, or the lease has ended
         }
-        if (error === undefined || isRejected(error) || !(await pause(clock, backoff(retry, 200, 5000, 10), scope.signal))) break
+        if (error === undefined || isRejected(error) || !(await pauseBefore(clock, retry, retryAfter(error), scope))) break
       }
       scope.end()
       this.#emit({ type: 'abandoned', key: subject.name, ...(error !== undefined && { error }) })
@@ -811,7 +811,8 @@ export class Lock {
           this.#host.emit({ type: 'release-failed', key: this.key, token: this.token, error })
           throw new NotReleasedError(`lock ${this.key} was not released`, { cause: error })
         }
-        await pause(this.#clock, Math.min(backoff(retry, 200, 5000, 10), Math.max(until(this.#clock, this.#end), 0)), new AbortController().signal)
+        const rest = Math.max(until(this.#clock, this.#end), 0)
+        await pause(this.#clock, Math.min(Math.max(backoff(retry, 200, 5000, 10), Math.min(retryAfter(error), rest / 3)), rest), new AbortController().signal)
       }
     } finally {
       if (!this.#working) this.#finish()

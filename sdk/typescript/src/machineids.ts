@@ -5,8 +5,9 @@
  *
  * @module
  */
-import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError, invalid, isRejected, retryAfter } from './errors.js'
+import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError } from './errors.js'
 import { Server, checkText, type ServerOptions } from './http.js'
+import { invalid, isRejected, retryAfter } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
 import { type Clock, Scope, pause, systemClock } from './time.js'
 
@@ -79,7 +80,7 @@ interface Segment {
   readonly fallback: boolean
 }
 
-const acquireTime = 30_000
+const acquireTime = 10_000
 const gap = 100 // for a lease that begins later, and is waited for
 
 /** Makes IDs that are larger than all that it made before. */

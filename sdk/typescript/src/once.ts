@@ -3,13 +3,12 @@
  *
  * @module
  */
-import {
-  AlreadyFinishedError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, invalid, isGone, isRejected, retryAfter,
-} from './errors.js'
+import { AlreadyFinishedError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, isGone } from './errors.js'
 import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
+import { invalid, isRejected, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
-import { type Moment, Scope, add, backoff, endOf, moment, pause, sleepUntil, until } from './time.js'
+import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
 
 /** Settings of {@link Runs}. */
 export interface RunsOptions extends ServerOptions {
@@ -116,6 +115,7 @@ export class Runs {
    * @throws the error of the work, a {@link RunLockedError}, {@link RunFailedError}, {@link LockLostError}, an ApiError, or the reason of the signal
    */
   async once<T>(id: string, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
+    checkWork(work)
     const o = await this.run(id, async (run) => JSON.stringify(await work(run)), options)
     switch (o.status) {
       case 'ready':
@@ -135,7 +135,7 @@ export class Runs {
 
   /** Runs the work unless it was done before, and says what came of it. Its result is text of 32 KiB at most. */
   async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: RunOptions = {}): Promise<Outcome> {
-    if (typeof work !== 'function') throw invalid('work', 'must be a function')
+    checkWork(work)
     const ttl = options.ttl ?? 300_000
     const ttl_seconds = seconds('ttl', ttl, 1000, 86_400_000)
     const heartbeat = options.heartbeat ?? ttl / 5
@@ -143,7 +143,7 @@ export class Runs {
     if (options.wait !== undefined && !(options.wait >= 0)) throw invalid('wait', 'must not be negative')
     if (options.maxFailures !== undefined && !(Number.isInteger(options.maxFailures) && options.maxFailures >= 0)) throw invalid('maxFailures', 'must be a whole number, not negative')
     if (options.fingerprint !== undefined) checkText('fingerprint', options.fingerprint, 128)
-    if (id.includes('/')) throw invalid('id', 'must not have "/"')
+    if (typeof id === 'string' && id.includes('/')) throw invalid('id', 'must not have "/"')
     const path = this.#o.analyses ? `/v1/analyses/${segment('id', id, 256)}` : `${this.#server.tenant}/runs/${segment('id', id, 256)}`
     const { signal } = options
     if (signal?.aborted) return { status: 'stopped', error: signal.reason }
@@ -222,8 +222,7 @@ export class Runs {
         } catch (error) {
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) request_id = randomID()
           else if (isUnknown(error) || isRejected(error)) throw error
-          const hint = retryAfter(error)
-          if (late.signal.aborted || !(await pause(clock, Math.max(backoff(retry, 200, 5000), hint), late.signal))) throw error
+          if (late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
     } finally {
@@ -274,9 +273,10 @@ export class Runs {
           try {
             const got = await this.#post(`${path}/${what}`, { fencing_token, ...this.#keep, ...body }, tryTime, late.signal)
             this.#id(got, g.run.id)
+            if (what === 'finish') text(got['status'], 'status', (body as { status: string }).status)
             return undefined
           } catch (e) {
-            if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pause(clock, backoff(retry, 200, 5000), late.signal))) return e
+            if (isLost(e) || isRejected(e) || late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(e), late))) return e
           }
         }
       } finally {
@@ -333,10 +333,14 @@ export class Runs {
         if (isLost(error)) return term.lose(new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: error }))
         term.failed(error)
         this.#warn(error)
-        due = add(moment(clock), backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2))
+        due = add(moment(clock), Math.max(backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2), Math.min(retryAfter(error), term.left / 3)))
       }
     }
   }
+}
+
+function checkWork(work: unknown): void {
+  if (typeof work !== 'function') throw invalid('work', 'must be a function')
 }
 
 /** NOT_FOUND of the run, not of the path: the server is another one then, or an older one. */

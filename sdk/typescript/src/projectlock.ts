@@ -4,8 +4,9 @@
  *
  * @module
  */
-import { LeaseholdError, LockHeldError, isGone, isRejected, isSettled, isUnsettled } from './errors.js'
+import { LeaseholdError, LockHeldError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
+import { isRejected, isSettled, isUnsettled } from './judge.js'
 import { checkLease, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { LeaseholdError, invalid } from './errors.js'
+import { LeaseholdError } from './errors.js'
+import { invalid } from './judge.js'
 import { type Layout, defaultLayout } from './layout.js'
 
 /** A text that cannot be a public ID of the converter. */

@@ -8,6 +8,8 @@
  * @module
  */
 
+import { invalid } from './judge.js'
+
 /** The clocks and timers that a client uses; tests set them. Times are in milliseconds. */
 export interface Clock {
   /** The monotonic clock. */
@@ -29,9 +31,31 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(ms, call) {
-    const timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1))
-    return () => clearTimeout(timer)
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let over = false
+    const set = () => {
+      if (!over) timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1))
+    }
+    if (globalThis.document?.hidden) outside(set)
+    else set()
+    return () => {
+      over = true
+      clearTimeout(timer)
+    }
   },
+}
+
+/**
+ * Calls a function outside of any timer. A timer that was set by a timer, and so on, also through promises, fires once a minute in a page that has been hidden for a
+ * while: a lease would not be renewed in time. Other timers fire once a second.
+ */
+function outside(call: () => void): void {
+  const { port1, port2 } = new MessageChannel()
+  port1.onmessage = () => {
+    port1.close()
+    call()
+  }
+  port2.postMessage(0)
 }
 
 /** Reads both clocks. */
@@ -80,15 +104,24 @@ export function pause(c: Clock, ms: number, signal: AbortSignal): Promise<boolea
 export const backoff = (retry: number, first: number, max: number, min = 0): number =>
   Math.max(min, Math.random() * Math.min(max, first * 2 ** Math.min(retry, 30)))
 
+/**
+ * Waits before a retry: a random time, or for as long as the server asks, but not for more than a third of the time that the scope has left, as the retry may
+ * come too late then. The result is false if the scope was aborted.
+ */
+export const pauseBefore = (c: Clock, retry: number, asks: number, scope: Scope): Promise<boolean> =>
+  pause(c, Math.max(backoff(retry, 200, 5000, 10), Math.min(asks, scope.left(c) / 3)), scope.signal)
+
 /** An AbortController that follows signals, and a time if there is one, until it is ended. */
 export class Scope {
   readonly #controller = new AbortController()
   readonly #ends: (() => void)[] = []
+  #end = Infinity
   readonly signal = this.#controller.signal
 
   constructor(...signals: (AbortSignal | undefined)[]) {
     for (const s of signals) {
       if (!s) continue
+      if (!('aborted' in s)) throw invalid('signal', 'must be an AbortSignal')
       const follow = () => this.abort(s.reason)
       if (s.aborted) follow()
       s.addEventListener('abort', follow)
@@ -98,8 +131,14 @@ export class Scope {
 
   /** Aborts it after a time. */
   within(c: Clock, ms: number, reason: () => unknown): this {
+    this.#end = Math.min(this.#end, c.now() + ms)
     this.#ends.push(c.after(ms, () => this.abort(reason())))
     return this
+  }
+
+  /** How many milliseconds it has left; Infinity without {@link within}. */
+  left(c: Clock): number {
+    return Math.max(0, this.#end - c.now())
   }
 
   abort(reason: unknown): void {

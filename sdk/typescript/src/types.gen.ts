@@ -6,9 +6,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -17,7 +17,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Acquire the lock
-         * @description Grants the lock if no one holds it, with the next fencing token. If it is held, the response is `LOCK_HELD` with the holder and
+         * Grants the lock if no one holds it, with the next fencing token. If it is held, the response is `LOCK_HELD` with the holder and
          *     the expiry of its lease. A retry returns the same lease while it lasts; after that it is rejected: nothing is acquired twice.
          *
          *     With `mode` the lock is for readers and a writer, has several permits, or a rate. All who ask for a lock must name the same mode, limit and window.
@@ -38,9 +38,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -49,7 +49,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Extend the lease
-         * @description Moves the expiry to now + `ttl_seconds`. Only the holder can renew, with its current token and before the lease expires. If a
+         * Moves the expiry to now + `ttl_seconds`. Only the holder can renew, with its current token and before the lease expires. If a
          *     renewal is rejected, but with `LEASE_CHANGED`, stop the work.
          *
          *     Name the `expires_at` that you know. The lease is then renewed only while it expires at that time, and a delivery that was delayed
@@ -67,9 +67,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -78,7 +78,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Release the lock
-         * @description Ends the lease that has this token. A retry with the same `request_id` returns 200 and never affects a later lease. The last 8
+         * Ends the lease that has this token. A retry with the same `request_id` returns 200 and never affects a later lease. The last 8
          *     releases of a lock are remembered for that.
          */
         readonly post: operations["releaseLock"];
@@ -93,9 +93,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -104,7 +104,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End another owner's lease (administrators)
-         * @description For a holder that hangs. It needs the administrator's scope. The reason is stored until the lock is acquired again, and shown to the
+         * For a holder that hangs. It needs the administrator's scope. The reason is stored until the lock is acquired again, and shown to the
          *     holder at its next renewal. With `lease_id` only that lease is ended, never a later one. A retry never ends a later lease.
          *
          *     Of a lock with several holders all leases are ended, unless `lease_id` names one. Who waits in line gets the lock then.
@@ -121,16 +121,16 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
         };
         /**
          * Read a lock
-         * @description The response never has the fencing token of a lease that lasts: reading gives no right to write.
+         * The response never has the fencing token of a lease that lasts: reading gives no right to write.
          */
         readonly get: operations["getLock"];
         readonly put?: never;
@@ -146,7 +146,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
@@ -155,7 +155,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Acquire several locks
-         * @description Grants up to 20 locks of the tenant in one step, all or none, each with the next fencing token of its key. Each becomes an ordinary exclusive
+         * Grants up to 20 locks of the tenant in one step, all or none, each with the next fencing token of its key. Each becomes an ordinary exclusive
          *     lease. If one of them is held, nothing is changed, and the response names it. No caller waits with some of its locks held, so that callers whose
          *     keys overlap cannot block each other for good; who waits asks again. A retry returns the same leases while all of them last.
          */
@@ -171,7 +171,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
@@ -180,7 +180,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Extend several leases
-         * @description Moves the expiry of all of the leases to now + `ttl_seconds`, or of none. If that is rejected, but with `LEASE_CHANGED`, one of them is lost:
+         * Moves the expiry of all of the leases to now + `ttl_seconds`, or of none. If that is rejected, but with `LEASE_CHANGED`, one of them is lost:
          *     stop the work.
          */
         readonly post: operations["renewLocks"];
@@ -195,7 +195,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
@@ -204,7 +204,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Release several locks
-         * @description Ends those of the leases that are still held, in one step. If others are not, the response names one of them; the rest are released all the same.
+         * Ends those of the leases that are still held, in one step. If others are not, the response names one of them; the rest are released all the same.
          *     A retry with the same `request_id` has the same response and never affects a later lease.
          */
         readonly post: operations["releaseLocks"];
@@ -219,14 +219,14 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
         };
         /**
          * List a tenant's locks
-         * @description By ascending bytes of the key. A page ends at `page_size` or at about 750 kB. One that is filtered by state can be shorter, even
+         * By ascending bytes of the key. A page ends at `page_size` or at about 750 kB. One that is filtered by state can be shorter, even
          *     empty, and still have a `next_page_token`.
          */
         readonly get: operations["listLocks"];
@@ -243,9 +243,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description What is protected, 1 to 256 bytes without control characters. */
+                /** What is protected, 1 to 256 bytes without control characters. */
                 readonly resource: components["parameters"]["Resource"];
             };
             readonly cookie?: never;
@@ -254,7 +254,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Check a fencing token
-         * @description Remembers the highest token that was seen for the resource and rejects every lower one. Where the resource can compare tokens in
+         * Remembers the highest token that was seen for the resource and rejects every lower one. Where the resource can compare tokens in
          *     the same atomic step as the change itself, do that instead.
          *
          *     A token that lies more than an hour of microseconds ahead of the server's clock is an invalid field: no lock has given it.
@@ -271,9 +271,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description What is protected, 1 to 256 bytes without control characters. */
+                /** What is protected, 1 to 256 bytes without control characters. */
                 readonly resource: components["parameters"]["Resource"];
             };
             readonly cookie?: never;
@@ -282,7 +282,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Forget the highest token of a resource (administrators)
-         * @description For a fence that a wrong token has closed. It needs the administrator's scope. `highest_token` is the one that a `STALE_TOKEN`
+         * For a fence that a wrong token has closed. It needs the administrator's scope. `highest_token` is the one that a `STALE_TOKEN`
          *     showed: the fence is reset only while it is that one, so that a retry resets nothing that came after. Until a current token has been
          *     checked again, old ones pass.
          */
@@ -298,12 +298,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -314,7 +314,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Join the cluster, as a new incarnation
-         * @description Makes a member whose lease lasts from now for `ttl_seconds`: send heartbeats to extend it. The first member of a cluster makes the
+         * Makes a member whose lease lasts from now for `ttl_seconds`: send heartbeats to extend it. The first member of a cluster makes the
          *     cluster, with this number of partitions. While an incarnation of this name lives, the join is rejected: give each process a name of
          *     its own. One whose lease has ended is evicted by the join.
          *
@@ -332,12 +332,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -348,7 +348,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Join the cluster in the place of another member
-         * @description For rolling deployments: the new member takes over the partitions of the other, all and no others, in one epoch, and the other drains
+         * For rolling deployments: the new member takes over the partitions of the other, all and no others, in one epoch, and the other drains
          *     from then on. Otherwise it is a join. Both members belong to the subject that calls.
          */
         readonly post: operations["replaceMember"];
@@ -363,12 +363,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -379,7 +379,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Extend a member's lease
-         * @description The lease lasts from now for `ttl_seconds`. `seq` is 1 for the first heartbeat of an incarnation and one more for each: one that arrives
+         * The lease lasts from now for `ttl_seconds`. `seq` is 1 for the first heartbeat of an incarnation and one more for each: one that arrives
          *     after a later one changes nothing. A member stops what it serves when its lease has ended, counted from before it sent the heartbeat.
          *     After `STALE_INCARNATION` it stops at once, and joins again. While `status` is `DRAINING` it hands over what it serves.
          */
@@ -395,12 +395,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -411,7 +411,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Give a member no new activations
-         * @description Its partitions go to the others, in a new epoch. It keeps the activations that it has, until it ends or transfers them: its next
+         * Its partitions go to the others, in a new epoch. It keeps the activations that it has, until it ends or transfers them: its next
          *     heartbeat tells it to. Repeating it changes nothing.
          */
         readonly post: operations["drainMember"];
@@ -426,12 +426,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -442,7 +442,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End a member
-         * @description Its activations are free for others from then on, so a member leaves when it serves nothing any more. Repeating it changes nothing.
+         * Its activations are free for others from then on, so a member leaves when it serves nothing any more. Repeating it changes nothing.
          */
         readonly post: operations["leaveCluster"];
         readonly delete?: never;
@@ -456,12 +456,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -472,7 +472,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End another's member (administrators)
-         * @description For a member that hangs and still sends heartbeats. It needs the administrator's scope. Members whose leases have ended are evicted
+         * For a member that hangs and still sends heartbeats. It needs the administrator's scope. Members whose leases have ended are evicted
          *     without it. The member learns of it with its next heartbeat; what it writes in between is fenced by the tokens. Repeating it changes
          *     nothing.
          */
@@ -488,12 +488,12 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -504,7 +504,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Change what a member offers
-         * @description Kinds, labels, weight, and whether it is full, from a new epoch on. What is left out is not offered any more, but for the address, which
+         * Kinds, labels, weight, and whether it is full, from a new epoch on. What is left out is not offered any more, but for the address, which
          *     stays as it is.
          */
         readonly post: operations["changeOffer"];
@@ -519,16 +519,16 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         /**
          * The members of the current epoch
-         * @description In the order of their names. A cluster that never had a member has none. A member whose lease has just ended is shown until someone
+         * In the order of their names. A cluster that never had a member has none. A member whose lease has just ended is shown until someone
          *     needs to know: a claim, a lookup or a sweep evicts it.
          */
         readonly get: operations["listMembers"];
@@ -545,16 +545,16 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         /**
          * The current epoch, with its members and which partition is whose
-         * @description With it a caller places identities without further requests: the partition of an identity is given by its hash, whose version is
+         * With it a caller places identities without further requests: the partition of an identity is given by its hash, whose version is
          *     `hash_version`, and `table` names the member of each partition by its index in `members`, -1 for none. It can be read in every state; while
          *     `status` is `UNDETERMINED`, nothing can be placed.
          *
@@ -574,20 +574,20 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
         };
         /**
          * Where an identity is, or would be
-         * @description `owner` is the member that has the activation: go there. Without it, a claim makes `placed` the owner. It is read from the store, and a
+         * `owner` is the member that has the activation: go there. Without it, a claim makes `placed` the owner. It is read from the store, and a
          *     member on which the result depends and whose lease has ended is evicted on the way.
          */
         readonly get: operations["lookupPlacement"];
@@ -604,13 +604,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -619,7 +619,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask for the activation of an identity
-         * @description Without `member`, the member on which the identity is placed becomes the owner, `LOCKED`, and is to activate it within `lock_ttl_seconds`;
+         * Without `member`, the member on which the identity is placed becomes the owner, `LOCKED`, and is to activate it within `lock_ttl_seconds`;
          *     anyone may ask. With `member` and `incarnation` a member claims for itself, and gets the activation if the identity is placed on it: `ACTIVE` at
          *     once, or with `lock_ttl_seconds` `LOCKED` first.
          *
@@ -638,13 +638,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -653,7 +653,7 @@ export interface paths {
         readonly put?: never;
         /**
          * The owner serves the identity from now on
-         * @description Ends the lock phase, also when it has expired, as long as no other claim was granted. Repeating it changes nothing.
+         * Ends the lock phase, also when it has expired, as long as no other claim was granted. Repeating it changes nothing.
          */
         readonly post: operations["activated"];
         readonly delete?: never;
@@ -667,13 +667,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -682,7 +682,7 @@ export interface paths {
         readonly put?: never;
         /**
          * The owner could not activate the identity
-         * @description Ends the lock phase: the identity is free, and the reason stays for those who ask. Repeating it changes nothing.
+         * Ends the lock phase: the identity is free, and the reason stays for those who ask. Repeating it changes nothing.
          */
         readonly post: operations["activationFailed"];
         readonly delete?: never;
@@ -696,13 +696,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -711,7 +711,7 @@ export interface paths {
         readonly put?: never;
         /**
          * The owner is about to give the identity away
-         * @description For a hand-over that others can see: the owner serves what it has, and then ends or transfers the activation. Repeating it changes
+         * For a hand-over that others can see: the owner serves what it has, and then ends or transfers the activation. Repeating it changes
          *     nothing.
          */
         readonly post: operations["drainActivation"];
@@ -726,13 +726,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -741,7 +741,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End an activation
-         * @description The identity is free and keeps its state. Repeating it changes nothing.
+         * The identity is free and keeps its state. Repeating it changes nothing.
          */
         readonly post: operations["deactivate"];
         readonly delete?: never;
@@ -755,13 +755,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -770,7 +770,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Replace the state of an activation
-         * @description 32 KiB at most, in the same step that makes sure of the owner: a process that lost the identity cannot write any more. `state_version` is
+         * 32 KiB at most, in the same step that makes sure of the owner: a process that lost the identity cannot write any more. `state_version` is
          *     that of the state which this one replaces, 0 if there is none. The state survives failures, takeovers and transfers.
          */
         readonly post: operations["writeState"];
@@ -785,13 +785,13 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -800,7 +800,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Give an activation to another member
-         * @description The owner hands it over in one step: `to`, or the member on which the identity is placed, becomes the owner, `LOCKED`, with a higher token,
+         * The owner hands it over in one step: `to`, or the member on which the identity is placed, becomes the owner, `LOCKED`, with a higher token,
          *     and is to activate it. Without `labels` and `prefer`, those of the claim count.
          */
         readonly post: operations["transferActivation"];
@@ -815,20 +815,20 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
         };
         /**
          * Read an activation
-         * @description In every state of the cluster, with the state that its owners stored. A member that is told of a claim, by the claimant or by an event,
+         * In every state of the cluster, with the state that its owners stored. A member that is told of a claim, by the claimant or by an event,
          *     finds its token here.
          */
         readonly get: operations["getActivation"];
@@ -845,16 +845,16 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         /**
          * List the activations of a cluster
-         * @description In the order of kind and ID, without their states. Together with the status and the epoch of the cluster, in every state of it.
+         * In the order of kind and ID, without their states. Together with the status and the epoch of the cluster, in every state of it.
          */
         readonly get: operations["listActivations"];
         readonly put?: never;
@@ -870,16 +870,16 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         /**
          * Follow what changes in a cluster
-         * @description Every change of a member or an activation has an event, which is kept for a day. Send `next` of the response as `after` of the next
+         * Every change of a member or an activation has an event, which is kept for a day. Send `next` of the response as `after` of the next
          *     request. Events of the last ten seconds can be shown again, because others may still appear before them: leave out every `event_id` that
          *     you have seen, and you miss none.
          *
@@ -905,7 +905,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Lease machine IDs
-         * @description Leases as many machine IDs as the throughput needs, in one step. A lease is the right to make IDs of its machine ID with the
+         * Leases as many machine IDs as the throughput needs, in one step. A lease is the right to make IDs of its machine ID with the
          *     timestamps from `created` up to, and without, `expired`, whatever any clock says. There is no renewal: request a new lease before
          *     this one expires. Callers that authenticate need the scope for machine IDs (`leasehold:ids` unless the server is set up otherwise).
          *
@@ -924,7 +924,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The machine ID, a whole number in decimal. */
+                /** The machine ID, a whole number in decimal. */
                 readonly id: number;
             };
             readonly cookie?: never;
@@ -934,7 +934,7 @@ export interface paths {
         readonly post?: never;
         /**
          * Release a machine ID before its lease expires
-         * @description The signature is HMAC-SHA256 under the lease's secret of `id:timestamp`, both in decimal, as hexadecimal digits. The timestamp must
+         * The signature is HMAC-SHA256 under the lease's secret of `id:timestamp`, both in decimal, as hexadecimal digits. The timestamp must
          *     be within 30 s of the server's time, and the holder makes no ID after it. A retry, or the release of an expired lease, is 204 too;
          *     `BAD_SIGNATURE` if another process has leased the machine ID since.
          */
@@ -955,7 +955,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End leases whose holders are gone (administrators)
-         * @description Ends the leases of a service, or those of a range of its machine IDs. They become free after 30 seconds, or when they expire, whichever is
+         * Ends the leases of a service, or those of a range of its machine IDs. They become free after 30 seconds, or when they expire, whichever is
          *     earlier: the clock of a holder may have been ahead. Stop the holders first: one that goes on makes IDs that may equal those of
          *     the next holder. It needs the administrator's scope. Retries are idempotent. The reason is written to the server's log.
          */
@@ -975,7 +975,7 @@ export interface paths {
         };
         /**
          * Read how many machine IDs are leased
-         * @description It reads all pages of every namespace, and shows no holder and no secret.
+         * It reads all pages of every namespace, and shows no holder and no secret.
          */
         readonly get: operations["machineIDOccupancy"];
         readonly put?: never;
@@ -991,7 +991,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -1000,7 +1000,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Request the run of an analysis
-         * @description Grants the run of an unfinished analysis that no worker runs, or whose lock has expired, with the next token. A run that is not
+         * Grants the run of an unfinished analysis that no worker runs, or whose lock has expired, with the next token. A run that is not
          *     granted is no error: the response is 200 with `"acquired": false` and a `reason`. A retry with the same `owner_id` and
          *     `request_id` returns the same lock as long as that lasts; afterwards, and with another `ttl_seconds`, it is `REQUEST_ID_REUSED`
          *     as long as the analysis remembers it (its last four locks). Instead of a run beyond the bound on takeovers, or on `max_failures`,
@@ -1019,7 +1019,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -1028,7 +1028,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Extend the lock of a run
-         * @description Moves the lock's expiry to now + `ttl_seconds`. Send it every 60 to 120 seconds of a lock of 300. If it is rejected, stop the work.
+         * Moves the lock's expiry to now + `ttl_seconds`. Send it every 60 to 120 seconds of a lock of 300. If it is rejected, stop the work.
          */
         readonly post: operations["refreshAnalysis"];
         readonly delete?: never;
@@ -1042,7 +1042,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -1051,7 +1051,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End a run without finishing the analysis
-         * @description Leaves the analysis unfinished and free for the next run. With `failure_reason` the run counts as failed. A retry returns 200 and
+         * Leaves the analysis unfinished and free for the next run. With `failure_reason` the run counts as failed. A retry returns 200 and
          *     counts once; one with another reason is not counted, and is `LEASE_RELEASED` or `ALREADY_FINISHED`. If the release fails, the lock expires: worth a warning, nothing more.
          */
         readonly post: operations["releaseAnalysis"];
@@ -1066,7 +1066,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -1075,7 +1075,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Finish the analysis
-         * @description Writes READY or FAILED and removes the lock in the same step, only while owner and token are those of the current lock. A worker
+         * Writes READY or FAILED and removes the lock in the same step, only while owner and token are those of the current lock. A worker
          *     that lost the lock can neither finish nor fail another worker's run. A retry returns 200; one with another result is
          *     `ALREADY_FINISHED`, and the first result stays.
          */
@@ -1091,7 +1091,7 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -1100,7 +1100,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Let a FAILED analysis run again (administrators)
-         * @description For when the cause of the failures is gone. It needs the administrator's scope. The analysis becomes PENDING, its failures and
+         * For when the cause of the failures is gone. It needs the administrator's scope. The analysis becomes PENDING, its failures and
          *     takeovers are counted from 0 again, and its fencing token increases, so that nothing of an earlier run is accepted any more. A
          *     sweep queues it. The last four retries of an analysis are remembered: one that arrives again returns 200 with `replayed`
          *     and has no second effect, also after the analysis has failed again. With `finished_at` that holds however late it arrives.
@@ -1121,7 +1121,7 @@ export interface paths {
         };
         /**
          * List analyses
-         * @description By ascending bytes of the ID. A page ends at `page_size` or at about 0.75 MB of documents. It can be shorter, even empty, and
+         * By ascending bytes of the ID. A page ends at `page_size` or at about 0.75 MB of documents. It can be shorter, even empty, and
          *     still have a `next_page_token`: ask until there is none. Documents that cannot be read are listed by themselves, in `unreadable`,
          *     whatever `status` says; they do not count as errors of the page.
          */
@@ -1139,19 +1139,19 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
         };
         /**
          * Read an analysis
-         * @description The response never has the token: reading gives no right to write.
+         * The response never has the token: reading gives no right to write.
          */
         readonly get: operations["getAnalysis"];
         /**
          * Create the document of an analysis if it does not exist
-         * @description For callers that keep no such documents themselves. A new document has the status PENDING; an existing one is not changed. A retry
+         * For callers that keep no such documents themselves. A new document has the status PENDING; an existing one is not changed. A retry
          *     changes nothing. The request has no body.
          */
         readonly put: operations["createAnalysis"];
@@ -1167,9 +1167,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -1178,7 +1178,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin a run, or get the result of an earlier one
-         * @description Grants the run to one caller, until it finishes it, releases it or its lock expires. A run that is not known is made: no one has to
+         * Grants the run to one caller, until it finishes it, releases it or its lock expires. A run that is not known is made: no one has to
          *     create it before. A run that is not granted is no error: the response is 200 with `"acquired": false` and a `reason`, and with
          *     `already_finished` the `result` that the earlier run stored. With a `fingerprint`, the ID cannot be used for something else:
          *     `RUN_DIFFERS`. A retry with the same `owner_id` and `request_id` returns the same lock as long as that lasts. The record is
@@ -1196,9 +1196,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -1207,7 +1207,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Extend the lock of a run
-         * @description Moves the lock's expiry to now + `ttl_seconds`. Send it every fifth of the lock's time. If it is rejected, stop the work.
+         * Moves the lock's expiry to now + `ttl_seconds`. Send it every fifth of the lock's time. If it is rejected, stop the work.
          */
         readonly post: operations["refreshRun"];
         readonly delete?: never;
@@ -1221,9 +1221,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -1232,7 +1232,7 @@ export interface paths {
         readonly put?: never;
         /**
          * End a run without a result
-         * @description Leaves the run free for the next caller that begins it, with the same `fingerprint`. With `failure_reason` it counts as failed.
+         * Leaves the run free for the next caller that begins it, with the same `fingerprint`. With `failure_reason` it counts as failed.
          */
         readonly post: operations["releaseRun"];
         readonly delete?: never;
@@ -1246,9 +1246,9 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -1257,7 +1257,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Finish a run, with its result
-         * @description Writes READY or FAILED and removes the lock in the same step, only while owner and token are those of the current lock. A caller that begins
+         * Writes READY or FAILED and removes the lock in the same step, only while owner and token are those of the current lock. A caller that begins
          *     the run later gets the `result`. A retry returns 200; one with another result is `ALREADY_FINISHED`, and the first result stays.
          */
         readonly post: operations["finishRun"];
@@ -1272,16 +1272,16 @@ export interface paths {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
         };
         /**
          * Read a run
-         * @description The response never has the token: reading gives no right to write.
+         * The response never has the token: reading gives no right to write.
          */
         readonly get: operations["getRun"];
         readonly put?: never;
@@ -1318,7 +1318,7 @@ export interface paths {
         };
         /**
          * Can the server serve, that is, can it write to the store?
-         * @description Writes a small document to the store. Requests within two seconds share one result. While writes fail, as on a full disk, the
+         * Writes a small document to the store. Requests within two seconds share one result. While writes fail, as on a full disk, the
          *     response is `UNAVAILABLE` with the kind of failure in `detail`; the server's log has the rest.
          */
         readonly get: operations["readyz"];
@@ -1368,79 +1368,79 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description The caller's name for this command, the same for every retry. */
+        /** The caller's name for this command, the same for every retry. */
         readonly RequestID: string;
         /**
-         * @description Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
+         * Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
          *     here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
          *     "subject#suffix".
          */
         readonly OwnerID: string;
         /**
          * Format: int64
-         * @description How long the lease lasts from now, in whole seconds.
+         * How long the lease lasts from now, in whole seconds.
          */
         readonly TTLSeconds: number;
         /**
          * Format: int64
-         * @description Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
+         * Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
          *     microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
          */
         readonly FencingToken: number;
-        /** @description ISO 8601, UTC, milliseconds. */
+        /** ISO 8601, UTC, milliseconds. */
         readonly Time: string;
-        /** @description Labels for people; keys of 1 to 64 bytes, values of up to 512. */
+        /** Labels for people; keys of 1 to 64 bytes, values of up to 512. */
         readonly Metadata: {
             readonly [key: string]: string;
         };
         /**
-         * @description A lease is ACTIVE while now < expires_at and it was not released.
-         * @enum {string}
+         * A lease is ACTIVE while now < expires_at and it was not released.
+         * 
          */
         readonly State: "ACTIVE" | "RELEASED" | "EXPIRED";
         readonly AcquireRequest: {
             readonly request_id: components["schemas"]["RequestID"];
             readonly owner_id?: components["schemas"]["OwnerID"];
-            /** @description How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none. */
+            /** How long the lease lasts from now, in whole seconds. Required, but for the mode `rate`, which has none. */
             readonly ttl_seconds?: components["schemas"]["TTLSeconds"];
             readonly metadata?: components["schemas"]["Metadata"];
             readonly mode?: components["schemas"]["LockMode"];
             /**
              * Format: int64
-             * @description Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
+             * Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
              */
             readonly limit?: number;
             /**
              * Format: int64
-             * @description Required with `rate`: the length of the window, in whole seconds. Not with other modes.
+             * Required with `rate`: the length of the window, in whole seconds. Not with other modes.
              */
             readonly window_seconds?: number;
             /**
              * Format: int64
-             * @description How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it responds at once. Send the same
+             * How long the server waits for a lock that is held before it responds, in whole seconds. Left out, 0: it responds at once. Send the same
              *     request again to wait on: one that waits in line keeps its place for 10 seconds after the response. Let the timeout of your client be some seconds
              *     longer.
              */
             readonly wait_seconds?: number;
             /**
-             * @description Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the
+             * Wait in line: first come, first served. Left out, false; the modes `shared`, `permits` and `rate` always do. Without `wait_seconds` the
              *     request only tries, and gives up the place that it has.
              */
             readonly fair?: boolean;
             /**
              * Format: int64
-             * @description How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs `fair`, or a mode
+             * How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs `fair`, or a mode
              *     with a line.
              */
             readonly max_waiting?: number;
             /**
-             * @description Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
+             * Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
              *     mode `exclusive` only.
              */
             readonly replace?: boolean;
             /**
              * Format: int64
-             * @description How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once. Not with the
+             * How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once. Not with the
              *     mode `rate`.
              */
             readonly lock_delay_seconds?: number;
@@ -1448,7 +1448,7 @@ export interface components {
         readonly LockSetAcquireRequest: {
             readonly request_id: components["schemas"]["RequestID"];
             readonly owner_id?: components["schemas"]["OwnerID"];
-            /** @description Which locks, each once. Their order has no meaning. */
+            /** Which locks, each once. Their order has no meaning. */
             readonly lock_keys: readonly string[];
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
             readonly metadata?: components["schemas"]["Metadata"];
@@ -1458,7 +1458,7 @@ export interface components {
             readonly owner_id?: components["schemas"]["OwnerID"];
             readonly leases: components["schemas"]["LockSetTokens"];
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
-            /** @description When the leases expire as far as the caller knows. They are renewed only while that is so of all of them. */
+            /** When the leases expire as far as the caller knows. They are renewed only while that is so of all of them. */
             readonly expires_at?: components["schemas"]["Time"];
         };
         readonly LockSetReleaseRequest: {
@@ -1466,17 +1466,17 @@ export interface components {
             readonly owner_id?: components["schemas"]["OwnerID"];
             readonly leases: components["schemas"]["LockSetTokens"];
         };
-        /** @description Which leases; each lock once. */
+        /** Which leases; each lock once. */
         readonly LockSetTokens: readonly components["schemas"]["LockSetToken"][];
         readonly LockSetToken: {
             readonly lock_key: string;
             readonly fencing_token: components["schemas"]["FencingToken"];
         };
         /**
-         * @description `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
+         * `exclusive` (if left out): one holder. `shared`: up to 100 holders, and none beside an exclusive one; a further one gets `LOCK_HELD`. `permits`: `limit` holders at a time.
          *     `rate`: `limit` grants in any window of `window_seconds`; they are not held, renewed or released. A lock that is held or waited for keeps its mode,
          *     `exclusive` and `shared` being one, and its limit: another is `LOCK_MODE_DIFFERS`.
-         * @enum {string}
+         * 
          */
         readonly LockMode: "exclusive" | "shared" | "permits" | "rate";
         readonly RenewRequest: {
@@ -1484,7 +1484,7 @@ export interface components {
             readonly owner_id?: components["schemas"]["OwnerID"];
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
-            /** @description When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while that is so. */
+            /** When the lease expires as far as the caller knows, as the lease showed it. The lease is renewed only while that is so. */
             readonly expires_at?: components["schemas"]["Time"];
         };
         readonly ReleaseRequest: {
@@ -1495,34 +1495,34 @@ export interface components {
         readonly ForceReleaseRequest: {
             readonly request_id: components["schemas"]["RequestID"];
             readonly owner_id?: components["schemas"]["OwnerID"];
-            /** @description For the holder; shown until the lock is acquired again. */
+            /** For the holder; shown until the lock is acquired again. */
             readonly reason: string;
-            /** @description End only this lease, as seen in the lock's `lease_id`. */
+            /** End only this lease, as seen in the lock's `lease_id`. */
             readonly lease_id?: string;
         };
         readonly FenceResetRequest: {
             readonly owner_id?: components["schemas"]["OwnerID"];
-            /** @description The highest token of the resource, as a `STALE_TOKEN` showed it. */
+            /** The highest token of the resource, as a `STALE_TOKEN` showed it. */
             readonly highest_token: components["schemas"]["FencingToken"];
-            /** @description For later; it stays in the fence's record. */
+            /** For later; it stays in the fence's record. */
             readonly reason: string;
         };
         readonly FenceRequest: {
             readonly fencing_token: components["schemas"]["FencingToken"];
         };
         /**
-         * @description Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
+         * Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is
          *     a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
          *     that whole name as a grant returned it.
          */
         readonly AnalysisOwnerID: string;
         /**
          * Format: int64
-         * @description How long the lock lasts from now, in whole seconds.
+         * How long the lock lasts from now, in whole seconds.
          * @default 300
          */
         readonly AnalysisTTLSeconds: number;
-        /** @description Why the run failed, in up to 1024 bytes. Stored in the document. */
+        /** Why the run failed, in up to 1024 bytes. Stored in the document. */
         readonly FailureReason: string;
         readonly AnalysisLockRequest: {
             readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
@@ -1530,11 +1530,11 @@ export interface components {
             readonly ttl_seconds?: components["schemas"]["AnalysisTTLSeconds"];
             /**
              * Format: int64
-             * @description An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
+             * An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
              */
             readonly max_failures?: number;
             /**
-             * @description What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
+             * What the analysis is about, such as a hash of its input. The first lock that says so stores it in the document, and another one is
              *     `RUN_DIFFERS`. Left out, nothing is compared.
              */
             readonly fingerprint?: string;
@@ -1553,71 +1553,69 @@ export interface components {
             readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly status: components["schemas"]["AnalysisEnd"];
-            /** @description With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed. */
+            /** With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed. */
             readonly result?: string;
             readonly failure_reason?: components["schemas"]["FailureReason"];
         };
         /**
-         * @description How an analysis ended. Any other status, or none, is unfinished.
-         * @enum {string}
+         * How an analysis ended. Any other status, or none, is unfinished.
+         * 
          */
         readonly AnalysisEnd: "READY" | "FAILED";
         /**
-         * @description Why a run was not granted.
-         * @enum {string}
+         * Why a run was not granted.
+         * 
          */
         readonly AnalysisSkip: "already_finished" | "locked";
         /** Format: int64 */
         readonly Milliseconds: number;
         /** Format: int64 */
         readonly Count: number;
-        /** @description The response to a request for a run; `acquired` tells the two shapes apart. */
+        /** The response to a request for a run; `acquired` tells the two shapes apart. */
         readonly AnalysisGrant: components["schemas"]["AnalysisGranted"] | components["schemas"]["AnalysisSkipped"];
-        /** @description The run is the caller's until `expires_at`. */
+        /** The run is the caller's until `expires_at`. */
         readonly AnalysisGranted: {
             readonly analysis_id: string;
-            /** @constant */
             readonly acquired: true;
-            /** @description Of the analysis, if it has one. */
+            /** Of the analysis, if it has one. */
             readonly status?: string;
             readonly owner_id: string;
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly expires_at: components["schemas"]["Time"];
             /**
-             * @description How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+             * How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
              *     server need not agree.
              */
             readonly remaining_ms: components["schemas"]["Milliseconds"];
             /**
              * Format: int64
-             * @description How often to refresh; missing for a lock of a second.
+             * How often to refresh; missing for a lock of a second.
              */
             readonly heartbeat_seconds?: number;
-            /** @description Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover. */
+            /** Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover. */
             readonly runs: components["schemas"]["Count"];
-            /** @description Runs that failed before. */
+            /** Runs that failed before. */
             readonly failures: components["schemas"]["Count"];
-            /** @description The same request_id had this lock already. */
+            /** The same request_id had this lock already. */
             readonly replayed: boolean;
         };
-        /** @description The run was not granted. With `locked`, `owner_id` runs the analysis until `expires_at` at least. */
+        /** The run was not granted. With `locked`, `owner_id` runs the analysis until `expires_at` at least. */
         readonly AnalysisSkipped: {
             readonly analysis_id: string;
-            /** @constant */
             readonly acquired: false;
             readonly reason: components["schemas"]["AnalysisSkip"];
-            /** @description Of the analysis, if it has one. */
+            /** Of the analysis, if it has one. */
             readonly status?: string;
-            /** @description With READY: the document's result, if it has one. */
+            /** With READY: the document's result, if it has one. */
             readonly result?: string;
-            /** @description With FAILED: why, if the document says it. */
+            /** With FAILED: why, if the document says it. */
             readonly failure_reason?: string;
             readonly owner_id?: string;
             readonly expires_at?: components["schemas"]["Time"];
-            /** @description With `locked`: until the lock expires, unless its holder refreshes it. */
+            /** With `locked`: until the lock expires, unless its holder refreshes it. */
             readonly retry_after_ms?: components["schemas"]["Milliseconds"];
         };
-        /** @description The lock of a run, as its holder sees it. */
+        /** The lock of a run, as its holder sees it. */
         readonly AnalysisLock: {
             readonly analysis_id: string;
             readonly owner_id: string;
@@ -1632,9 +1630,9 @@ export interface components {
         };
         readonly AnalysisCreated: {
             readonly analysis_id: string;
-            /** @description As in the document; missing if it has none. */
+            /** As in the document; missing if it has none. */
             readonly status?: string;
-            /** @description The document was created by this request. */
+            /** The document was created by this request. */
             readonly created: boolean;
         };
         readonly AnalysisFinished: {
@@ -1642,28 +1640,28 @@ export interface components {
             readonly status: components["schemas"]["AnalysisEnd"];
             readonly replayed: boolean;
         };
-        /** @description An analysis, as every worker may see it. */
+        /** An analysis, as every worker may see it. */
         readonly Analysis: {
             readonly analysis_id: string;
-            /** @description As in the document; missing if it has none. */
+            /** As in the document; missing if it has none. */
             readonly status?: string;
-            /** @description The status is READY or FAILED. */
+            /** The status is READY or FAILED. */
             readonly finished: boolean;
-            /** @description A worker runs it now. */
+            /** A worker runs it now. */
             readonly locked: boolean;
-            /** @description Who runs it, or ran it until the lock expired. */
+            /** Who runs it, or ran it until the lock expired. */
             readonly owner_id?: string;
             readonly expires_at?: components["schemas"]["Time"];
             readonly runs: components["schemas"]["Count"];
             readonly failures: components["schemas"]["Count"];
             readonly result?: string;
-            /** @description Of the last failed run. */
+            /** Of the last failed run. */
             readonly failure_reason?: string;
-            /** @description When the server made it READY or FAILED; missing if another program did. */
+            /** When the server made it READY or FAILED; missing if another program did. */
             readonly finished_at?: components["schemas"]["Time"];
             readonly retry?: components["schemas"]["AnalysisRetry"];
         };
-        /** @description How an administrator let the FAILED analysis run again, the last time. */
+        /** How an administrator let the FAILED analysis run again, the last time. */
         readonly AnalysisRetry: {
             readonly by: string;
             readonly reason: string;
@@ -1671,43 +1669,43 @@ export interface components {
         };
         readonly AnalysisRetryRequest: {
             readonly request_id: components["schemas"]["RequestID"];
-            /** @description The administrator. In development mode it is required. With authentication it is the token's subject, and a value here a suffix to it. */
+            /** The administrator. In development mode it is required. With authentication it is the token's subject, and a value here a suffix to it. */
             readonly owner_id?: components["schemas"]["OwnerID"];
-            /** @description For later; it stays in the document until the next retry. */
+            /** For later; it stays in the document until the next retry. */
             readonly reason: string;
-            /** @description When the analysis failed, as it showed it. It is retried only while that is so, so that no delivery of this request, however late, lets a later failure run again. */
+            /** When the analysis failed, as it showed it. It is retried only while that is so, so that no delivery of this request, however late, lets a later failure run again. */
             readonly finished_at?: components["schemas"]["Time"];
         };
-        /** @description The analysis after a retry; after a repeated one, as it is now. */
+        /** The analysis after a retry; after a repeated one, as it is now. */
         readonly AnalysisRetried: {
             readonly analysis_id: string;
-            /** @description As in the document; missing if it has none. */
+            /** As in the document; missing if it has none. */
             readonly status?: string;
             readonly retry?: components["schemas"]["AnalysisRetry"];
-            /** @description This request_id retried the analysis before; nothing was changed now. */
+            /** This request_id retried the analysis before; nothing was changed now. */
             readonly replayed: boolean;
         };
         readonly AnalysisPage: {
             readonly analyses: readonly components["schemas"]["Analysis"][];
             readonly unreadable?: readonly components["schemas"]["UnreadableAnalysis"][];
-            /** @description `page_token` of the next page; missing on the last. */
+            /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
         };
-        /** @description A document that is no analysis which the server can judge. The server's log says what is wrong with it. */
+        /** A document that is no analysis which the server can judge. The server's log says what is wrong with it. */
         readonly UnreadableAnalysis: {
             readonly analysis_id: string;
-            /** @description `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name. */
+            /** `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name. */
             readonly code: components["schemas"]["Code"];
         };
         /**
          * Format: int64
-         * @description How long the lock lasts from now, in whole seconds.
+         * How long the lock lasts from now, in whole seconds.
          * @default 30
          */
         readonly RunTTLSeconds: number;
         /**
          * Format: int64
-         * @description How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
+         * How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. The
          *     store may keep it longer. The last request of the holder counts.
          * @default 86400
          */
@@ -1717,13 +1715,13 @@ export interface components {
             readonly request_id: components["schemas"]["RequestID"];
             readonly ttl_seconds?: components["schemas"]["RunTTLSeconds"];
             /**
-             * @description What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is `RUN_DIFFERS`. Left out,
+             * What the run is about, such as a hash of its input. The first run of an ID stores it, and another one is `RUN_DIFFERS`. Left out,
              *     nothing is compared.
              */
             readonly fingerprint?: string;
             /**
              * Format: int64
-             * @description A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
+             * A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound.
              */
             readonly max_failures?: number;
             readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
@@ -1744,56 +1742,54 @@ export interface components {
             readonly owner_id?: components["schemas"]["AnalysisOwnerID"];
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly status: components["schemas"]["AnalysisEnd"];
-            /** @description With READY, the result, in up to 32 KiB. Callers that begin the run later get it. */
+            /** With READY, the result, in up to 32 KiB. Callers that begin the run later get it. */
             readonly result?: string;
             readonly failure_reason?: components["schemas"]["FailureReason"];
             readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];
         };
-        /** @description The response to a request for a run; `acquired` tells the two shapes apart. */
+        /** The response to a request for a run; `acquired` tells the two shapes apart. */
         readonly RunGrant: components["schemas"]["RunGranted"] | components["schemas"]["RunSkipped"];
-        /** @description The run is the caller's until `expires_at`. */
+        /** The run is the caller's until `expires_at`. */
         readonly RunGranted: {
             readonly run_id: string;
-            /** @constant */
             readonly acquired: true;
             readonly owner_id: string;
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly expires_at: components["schemas"]["Time"];
             /**
-             * @description How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+             * How long the lock lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
              *     server need not agree.
              */
             readonly remaining_ms: components["schemas"]["Milliseconds"];
             /**
              * Format: int64
-             * @description How often to refresh; missing for a lock of a second.
+             * How often to refresh; missing for a lock of a second.
              */
             readonly heartbeat_seconds?: number;
-            /** @description Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover. */
+            /** Runs begun since the last one that ended by itself, including this one; above 1 it is a takeover. */
             readonly runs: components["schemas"]["Count"];
-            /** @description Runs that failed before. */
+            /** Runs that failed before. */
             readonly failures: components["schemas"]["Count"];
-            /** @description The same request_id had this lock already. */
+            /** The same request_id had this lock already. */
             readonly replayed: boolean;
         };
-        /** @description The run was not granted. With `locked`, `owner_id` runs it until `expires_at` at least. */
+        /** The run was not granted. With `locked`, `owner_id` runs it until `expires_at` at least. */
         readonly RunSkipped: {
             readonly run_id: string;
-            /** @constant */
             readonly acquired: false;
             readonly reason: components["schemas"]["AnalysisSkip"];
-            /** @description With `already_finished`: how it ended. */
+            /** With `already_finished`: how it ended. */
             readonly status?: components["schemas"]["AnalysisEnd"];
-            /** @description With READY: what was stored; missing if nothing was. */
+            /** With READY: what was stored; missing if nothing was. */
             readonly result?: string;
-            /** @description With FAILED: why. */
+            /** With FAILED: why. */
             readonly failure_reason?: string;
             readonly owner_id?: string;
             readonly expires_at?: components["schemas"]["Time"];
-            /** @description With `locked`: until the lock expires, unless its holder refreshes it. */
+            /** With `locked`: until the lock expires, unless its holder refreshes it. */
             readonly retry_after_ms?: components["schemas"]["Milliseconds"];
         };
-        /** @description The lock of a run, as its holder sees it. */
+        /** The lock of a run, as its holder sees it. */
         readonly RunLock: {
             readonly run_id: string;
             readonly owner_id: string;
@@ -1811,31 +1807,31 @@ export interface components {
             readonly status: components["schemas"]["AnalysisEnd"];
             readonly replayed: boolean;
         };
-        /** @description A run, as every caller of its tenant may see it. */
+        /** A run, as every caller of its tenant may see it. */
         readonly Run: {
             readonly run_id: string;
-            /** @description How it ended; missing if it has not. */
+            /** How it ended; missing if it has not. */
             readonly status?: components["schemas"]["AnalysisEnd"];
-            /** @description The status is READY or FAILED. */
+            /** The status is READY or FAILED. */
             readonly finished: boolean;
-            /** @description A caller runs it now. */
+            /** A caller runs it now. */
             readonly locked: boolean;
-            /** @description Who runs it, or ran it until the lock expired. */
+            /** Who runs it, or ran it until the lock expired. */
             readonly owner_id?: string;
             readonly expires_at?: components["schemas"]["Time"];
             readonly runs: components["schemas"]["Count"];
             readonly failures: components["schemas"]["Count"];
             readonly result?: string;
-            /** @description Of the last failed run. */
+            /** Of the last failed run. */
             readonly failure_reason?: string;
-            /** @description When it became READY or FAILED. */
+            /** When it became READY or FAILED. */
             readonly finished_at?: components["schemas"]["Time"];
         };
-        /** @description A lease, as its holder sees it. */
+        /** A lease, as its holder sees it. */
         readonly Lease: {
             readonly tenant_id: string;
             readonly lock_key: string;
-            /** @description Names this one lease. It gives no rights. */
+            /** Names this one lease. It gives no rights. */
             readonly lease_id: string;
             readonly owner_id: string;
             readonly fencing_token: components["schemas"]["FencingToken"];
@@ -1843,56 +1839,56 @@ export interface components {
             readonly acquired_at: components["schemas"]["Time"];
             readonly expires_at: components["schemas"]["Time"];
             /**
-             * @description How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
+             * How long the lease lasts from the server's decision. Count it from before the request was sent: then the clocks of client and
              *     server need not agree.
              */
             readonly remaining_ms: components["schemas"]["Milliseconds"];
             /**
-             * @description With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much more,
+             * With `wait_seconds`: how long the request waited, at least, before the server decided. The lease lasts for remaining_ms and so much more,
              *     counted from before the request was sent.
              */
             readonly waited_ms?: components["schemas"]["Milliseconds"];
-            /** @description Of the latest acquire or renewal. With `rate`: the length of the window. */
+            /** Of the latest acquire or renewal. With `rate`: the length of the window. */
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
             readonly metadata: components["schemas"]["Metadata"];
-            /** @description Left out for `exclusive`. */
+            /** Left out for `exclusive`. */
             readonly mode?: components["schemas"]["LockMode"];
             /**
              * Format: int64
-             * @description With `permits`: which one, from 1 to the limit. Tokens of one permit only ever increase.
+             * With `permits`: which one, from 1 to the limit. Tokens of one permit only ever increase.
              */
             readonly permit?: number;
-            /** @description This request_id was carried out before; nothing was changed now. */
+            /** This request_id was carried out before; nothing was changed now. */
             readonly replayed: boolean;
         };
-        /** @description Several leases of one owner, as their holder sees them. */
+        /** Several leases of one owner, as their holder sees them. */
         readonly LockSet: {
             readonly tenant_id: string;
             readonly owner_id: string;
             readonly state: components["schemas"]["State"];
-            /** @description By the bytes of their keys. */
+            /** By the bytes of their keys. */
             readonly leases: readonly components["schemas"]["LockSetLease"][];
-            /** @description After an acquire. */
+            /** After an acquire. */
             readonly acquired_at?: components["schemas"]["Time"];
-            /** @description When the first of them expires. Leases that are renewed together expire together. */
+            /** When the first of them expires. Leases that are renewed together expire together. */
             readonly expires_at: components["schemas"]["Time"];
             /**
-             * @description How long all of them last from the server's decision. Count it from before the request was sent: then the clocks of client and
+             * How long all of them last from the server's decision. Count it from before the request was sent: then the clocks of client and
              *     server need not agree.
              */
             readonly remaining_ms: components["schemas"]["Milliseconds"];
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
             readonly metadata?: components["schemas"]["Metadata"];
-            /** @description This request_id was carried out before; nothing was changed now. */
+            /** This request_id was carried out before; nothing was changed now. */
             readonly replayed: boolean;
         };
         readonly LockSetLease: {
             readonly lock_key: string;
-            /** @description After an acquire. Names this one lease. It gives no rights. */
+            /** After an acquire. Names this one lease. It gives no rights. */
             readonly lease_id?: string;
             readonly fencing_token: components["schemas"]["FencingToken"];
         };
-        /** @description Several leases that were released. */
+        /** Several leases that were released. */
         readonly LockSetReleased: {
             readonly tenant_id: string;
             readonly owner_id: string;
@@ -1900,7 +1896,7 @@ export interface components {
             readonly leases: readonly components["schemas"]["LockSetLease"][];
             readonly replayed: boolean;
         };
-        /** @description A lease that was released. If a release is repeated after the lock had later leases, only the required fields are still known. */
+        /** A lease that was released. If a release is repeated after the lock had later leases, only the required fields are still known. */
         readonly EndedLease: {
             readonly tenant_id: string;
             readonly lock_key: string;
@@ -1916,7 +1912,7 @@ export interface components {
             readonly replayed: boolean;
         };
         /**
-         * @description A lease that an administrator ended. If a force-release is repeated after the lock had later leases, only the required fields are
+         * A lease that an administrator ended. If a force-release is repeated after the lock had later leases, only the required fields are
          *     still known.
          */
         readonly ForceReleased: {
@@ -1933,13 +1929,13 @@ export interface components {
             readonly force_release?: components["schemas"]["ForcedRelease"];
             readonly replayed: boolean;
         };
-        /** @description How an administrator ended the lease. */
+        /** How an administrator ended the lease. */
         readonly ForcedRelease: {
             readonly by: string;
             readonly reason: string;
             readonly at: components["schemas"]["Time"];
         };
-        /** @description A lock, as every caller of its tenant may see it. */
+        /** A lock, as every caller of its tenant may see it. */
         readonly Lock: {
             readonly tenant_id: string;
             readonly lock_key: string;
@@ -1949,99 +1945,99 @@ export interface components {
             readonly acquired_at: components["schemas"]["Time"];
             readonly expires_at: components["schemas"]["Time"];
             readonly released_at?: components["schemas"]["Time"];
-            /** @description Of the latest acquire or renewal. With `rate`: the length of the window. */
+            /** Of the latest acquire or renewal. With `rate`: the length of the window. */
             readonly ttl_seconds: components["schemas"]["TTLSeconds"];
             readonly metadata: components["schemas"]["Metadata"];
             readonly force_release?: components["schemas"]["ForcedRelease"];
-            /** @description Left out for `exclusive`. */
+            /** Left out for `exclusive`. */
             readonly mode?: components["schemas"]["LockMode"];
             /**
              * Format: int64
-             * @description With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have.
+             * With `permits`: how many may hold the lock at a time. With `rate`: how many grants a window may have.
              */
             readonly limit?: number;
             /**
              * Format: int64
-             * @description With `rate`: the length of the window, in seconds.
+             * With `rate`: the length of the window, in seconds.
              */
             readonly window_seconds?: number;
             /**
-             * @description Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are used up: when the
+             * Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are used up: when the
              *     next one is possible.
              */
             readonly free_at?: components["schemas"]["Time"];
             /**
-             * @description The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left out for one lease
+             * The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left out for one lease
              *     without a line, and with `rate`.
              */
             readonly holders?: readonly components["schemas"]["LockHolder"][];
-            /** @description Who waits in line, the next one first, 100 at most. Left out if no one does. */
+            /** Who waits in line, the next one first, 100 at most. Left out if no one does. */
             readonly waiting?: readonly components["schemas"]["LockWaiter"][];
-            /** @description The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are not in it. */
+            /** The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are not in it. */
             readonly history?: readonly components["schemas"]["PastLease"][];
             readonly refused?: components["schemas"]["LockRefusal"];
         };
-        /** @description One lease of a lock that can have several. */
+        /** One lease of a lock that can have several. */
         readonly LockHolder: {
-            /** @description Names this one lease, such as for a force-release. It gives no rights. */
+            /** Names this one lease, such as for a force-release. It gives no rights. */
             readonly lease_id: string;
-            /** @description Who holds it. */
+            /** Who holds it. */
             readonly owner_id: string;
-            /** @description `exclusive` for a writer, `shared` for a reader, otherwise that of the lock. */
+            /** `exclusive` for a writer, `shared` for a reader, otherwise that of the lock. */
             readonly mode: components["schemas"]["LockMode"];
             /**
              * Format: int64
-             * @description With `permits`: which one, from 1 to the limit.
+             * With `permits`: which one, from 1 to the limit.
              */
             readonly permit?: number;
-            /** @description When it was granted. */
+            /** When it was granted. */
             readonly acquired_at: components["schemas"]["Time"];
-            /** @description When it ends, unless it is renewed. */
+            /** When it ends, unless it is renewed. */
             readonly expires_at: components["schemas"]["Time"];
             /**
              * Format: int64
-             * @description Of the latest acquire or renewal, in seconds.
+             * Of the latest acquire or renewal, in seconds.
              */
             readonly ttl_seconds: number;
             readonly metadata?: components["schemas"]["Metadata"];
         };
-        /** @description A request that waits in line. */
+        /** A request that waits in line. */
         readonly LockWaiter: {
-            /** @description Who waits. */
+            /** Who waits. */
             readonly owner_id: string;
-            /** @description In which mode it is to hold the lock. */
+            /** In which mode it is to hold the lock. */
             readonly mode: components["schemas"]["LockMode"];
-            /** @description When it got its place. */
+            /** When it got its place. */
             readonly since: components["schemas"]["Time"];
-            /** @description When the place is given up, unless the request is sent again. */
+            /** When the place is given up, unless the request is sent again. */
             readonly until: components["schemas"]["Time"];
         };
-        /** @description A lease that has ended. */
+        /** A lease that has ended. */
         readonly PastLease: {
-            /** @description Who held it, cut to 32 bytes. */
+            /** Who held it, cut to 32 bytes. */
             readonly owner_id: string;
-            /** @description Of the lease that has ended; with it nothing can be changed. */
+            /** Of the lease that has ended; with it nothing can be changed. */
             readonly fencing_token: components["schemas"]["FencingToken"];
-            /** @description When it was granted. */
+            /** When it was granted. */
             readonly acquired_at: components["schemas"]["Time"];
-            /** @description When it was released, ended by force or replaced, or its expiry. */
+            /** When it was released, ended by force or replaced, or its expiry. */
             readonly ended_at: components["schemas"]["Time"];
             /**
-             * @description `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
-             * @enum {string}
+             * `released` by its holder; `expired`; `forced`: ended by an administrator; `replaced` by an acquire with `replace`.
+             * 
              */
             readonly ended: "released" | "expired" | "forced" | "replaced";
-            /** @description With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes. */
+            /** With `forced`: the administrator; with `replaced`: who replaced it. Cut to 32 bytes. */
             readonly ended_by?: string;
         };
-        /** @description Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists. */
+        /** Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists. */
         readonly LockRefusal: {
             readonly owner_id: string;
             readonly at: components["schemas"]["Time"];
         };
         readonly LockPage: {
             readonly locks: readonly components["schemas"]["Lock"][];
-            /** @description `page_token` of the next page; missing on the last. */
+            /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
         };
         readonly FencePassed: {
@@ -2052,63 +2048,63 @@ export interface components {
         readonly FenceReset: {
             readonly tenant_id: string;
             readonly resource: string;
-            /** @description The token that was forgotten. */
+            /** The token that was forgotten. */
             readonly reset_token: components["schemas"]["FencingToken"];
             readonly replayed: boolean;
         };
-        /** @description Keys of 1 to 64 bytes, values of up to 128. */
+        /** Keys of 1 to 64 bytes, values of up to 128. */
         readonly Labels: {
             readonly [key: string]: string;
         };
-        /** @description The kinds of identities that the member hosts; none if it is empty. */
+        /** The kinds of identities that the member hosts; none if it is empty. */
         readonly Kinds: readonly string[];
         /**
          * Format: int64
-         * @description The member's share of the partitions, relative to the other members; 0 means 1.
+         * The member's share of the partitions, relative to the other members; 0 means 1.
          */
         readonly Weight: number;
         /**
          * Format: int64
-         * @description One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
+         * One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
          */
         readonly IncarnationNumber: number;
         /**
          * Format: int64
-         * @description Each change of the members begins a new one.
+         * Each change of the members begins a new one.
          */
         readonly Epoch: number;
         /**
          * Format: int64
-         * @description How long the member's lease lasts from now, in whole seconds.
+         * How long the member's lease lasts from now, in whole seconds.
          * @default 10
          */
         readonly MemberTTLSeconds: number;
         /**
          * Format: int64
-         * @description How long the owner has to activate the identity, in whole seconds.
+         * How long the owner has to activate the identity, in whole seconds.
          * @default 10
          */
         readonly LockTTLSeconds: number;
-        /** @description Where the member is reached, for its clients. */
+        /** Where the member is reached, for its clients. */
         readonly Address: string;
         /**
-         * @description An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
-         * @enum {string}
+         * An ACTIVE member is given activations, a DRAINING one keeps those that it has. LEFT and DEAD are for ever.
+         * 
          */
         readonly MemberStatus: "ACTIVE" | "DRAINING" | "LEFT" | "DEAD";
         /**
-         * @description FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
-         * @enum {string}
+         * FREE: no one's. LOCKED: its owner alone may activate it. ACTIVE: its owner serves it. DRAINING: its owner is about to give it away.
+         * 
          */
         readonly Phase: "FREE" | "LOCKED" | "ACTIVE" | "DRAINING";
         /**
-         * @description A cluster is READY while it has an active member.
-         * @enum {string}
+         * A cluster is READY while it has an active member.
+         * 
          */
         readonly ClusterStatus: "READY" | "UNDETERMINED";
         /**
-         * @description For MEMBER_INELIGIBLE: why the member may not host the identity.
-         * @enum {string}
+         * For MEMBER_INELIGIBLE: why the member may not host the identity.
+         * 
          */
         readonly Ineligible: "NOT_A_MEMBER" | "DRAINING" | "FULL" | "LACKS_KIND" | "LACKS_LABELS" | "PLACED_ON_OTHER";
         readonly Incarnation: {
@@ -2120,13 +2116,13 @@ export interface components {
             readonly kinds: components["schemas"]["Kinds"];
             readonly labels?: components["schemas"]["Labels"];
             readonly weight?: components["schemas"]["Weight"];
-            /** @description It hosts what it has and is given no new activations. */
+            /** It hosts what it has and is given no new activations. */
             readonly full?: boolean;
             readonly address?: components["schemas"]["Address"];
             readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
             /**
              * Format: int64
-             * @description A power of two, 16 at least. It can never change, and a member that asks for another number is rejected. 0 asks for none: 4096 if
+             * A power of two, 16 at least. It can never change, and a member that asks for another number is rejected. 0 asks for none: 4096 if
              *     it is the first member.
              */
             readonly partitions?: number;
@@ -2137,7 +2133,7 @@ export interface components {
             readonly kinds: components["schemas"]["Kinds"];
             readonly labels?: components["schemas"]["Labels"];
             readonly weight?: components["schemas"]["Weight"];
-            /** @description It hosts what it has and is given no new activations. */
+            /** It hosts what it has and is given no new activations. */
             readonly full?: boolean;
             readonly address?: components["schemas"]["Address"];
             readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
@@ -2146,7 +2142,7 @@ export interface components {
             readonly incarnation: components["schemas"]["IncarnationNumber"];
             /**
              * Format: int64
-             * @description 1 for the first heartbeat of the incarnation, and one more for each.
+             * 1 for the first heartbeat of the incarnation, and one more for each.
              */
             readonly seq: number;
             readonly ttl_seconds?: components["schemas"]["MemberTTLSeconds"];
@@ -2156,7 +2152,7 @@ export interface components {
         };
         readonly MemberEvictRequest: {
             readonly incarnation: components["schemas"]["IncarnationNumber"];
-            /** @description For later; it stays in the event. */
+            /** For later; it stays in the event. */
             readonly reason: string;
         };
         readonly MemberOfferRequest: {
@@ -2165,37 +2161,37 @@ export interface components {
             readonly kinds: components["schemas"]["Kinds"];
             readonly labels?: components["schemas"]["Labels"];
             readonly weight?: components["schemas"]["Weight"];
-            /** @description It hosts what it has and is given no new activations. */
+            /** It hosts what it has and is given no new activations. */
             readonly full?: boolean;
-            /** @description Where the member is reached from now on. Without it the address stays as it is. */
+            /** Where the member is reached from now on. Without it the address stays as it is. */
             readonly address?: components["schemas"]["Address"];
         };
-        /** @description A member after a command. */
+        /** A member after a command. */
         readonly MemberState: {
             readonly member: string;
             readonly incarnation: components["schemas"]["IncarnationNumber"];
-            /** @description After a heartbeat, DRAINING tells the member to hand over what it serves. */
+            /** After a heartbeat, DRAINING tells the member to hand over what it serves. */
             readonly status?: components["schemas"]["MemberStatus"];
             /**
              * Format: int64
-             * @description That the command began, or the current one; missing after a heartbeat.
+             * That the command began, or the current one; missing after a heartbeat.
              */
             readonly epoch?: number;
             /**
              * Format: int64
-             * @description Partitions that changed hands with the epoch.
+             * Partitions that changed hands with the epoch.
              */
             readonly moved?: number;
             readonly expires_at?: components["schemas"]["Time"];
             /**
              * Format: int64
-             * @description Of its lease.
+             * Of its lease.
              */
             readonly remaining_ms?: number;
-            /** @description The command was carried out before; nothing was changed now. */
+            /** The command was carried out before; nothing was changed now. */
             readonly replayed: boolean;
         };
-        /** @description A member as an epoch has it. */
+        /** A member as an epoch has it. */
         readonly ClusterMember: {
             readonly member: string;
             readonly incarnation: components["schemas"]["IncarnationNumber"];
@@ -2207,10 +2203,10 @@ export interface components {
             readonly address?: components["schemas"]["Address"];
             /**
              * Format: int64
-             * @description The epoch of its latest change.
+             * The epoch of its latest change.
              */
             readonly since: number;
-            /** @description The time of that change. */
+            /** The time of that change. */
             readonly at?: components["schemas"]["Time"];
         };
         readonly MemberList: {
@@ -2218,58 +2214,58 @@ export interface components {
             readonly cluster: string;
             readonly status: components["schemas"]["ClusterStatus"];
             readonly epoch: components["schemas"]["Epoch"];
-            /** @description When the epoch began; missing if there was none. */
+            /** When the epoch began; missing if there was none. */
             readonly changed_at?: components["schemas"]["Time"];
         };
         readonly Topology: {
-            /** @description By ascending name. */
+            /** By ascending name. */
             readonly members: readonly components["schemas"]["ClusterMember"][];
             readonly cluster: string;
             readonly status: components["schemas"]["ClusterStatus"];
             readonly epoch: components["schemas"]["Epoch"];
-            /** @description When the epoch began; missing if there was none. */
+            /** When the epoch began; missing if there was none. */
             readonly changed_at?: components["schemas"]["Time"];
-            /** @description What began the epoch, for people. */
+            /** What began the epoch, for people. */
             readonly cause?: string;
             /** Format: int64 */
             readonly hash_version: number;
             /** Format: int64 */
             readonly partitions: number;
-            /** @description For each partition, the index of its member in `members`; -1 if no member is active. */
+            /** For each partition, the index of its member in `members`; -1 if no member is active. */
             readonly table: readonly number[];
         };
-        /** @description The one activation that an identity can have. After a command of its owner, what the command says and changes. */
+        /** The one activation that an identity can have. After a command of its owner, what the command says and changes. */
         readonly Activation: {
             readonly kind: string;
             readonly id: string;
             readonly phase: components["schemas"]["Phase"];
             readonly fencing_token?: components["schemas"]["FencingToken"];
-            /** @description The owner by the latest claim or transfer, also when it is FREE again. */
+            /** The owner by the latest claim or transfer, also when it is FREE again. */
             readonly member?: string;
             readonly incarnation?: components["schemas"]["IncarnationNumber"];
             readonly address?: components["schemas"]["Address"];
             /**
              * Format: int64
-             * @description By which it was placed.
+             * By which it was placed.
              */
             readonly epoch?: number;
-            /** @description While LOCKED, when another claim may have it. */
+            /** While LOCKED, when another claim may have it. */
             readonly lock_until?: components["schemas"]["Time"];
             readonly claimed_at?: components["schemas"]["Time"];
             readonly activated_at?: components["schemas"]["Time"];
             readonly changed_at?: components["schemas"]["Time"];
-            /** @description FREE because its activation failed. */
+            /** FREE because its activation failed. */
             readonly failed?: boolean;
-            /** @description Why it failed or was ended. */
+            /** Why it failed or was ended. */
             readonly reason?: string;
             /**
              * Format: int64
-             * @description How often its state was stored.
+             * How often its state was stored.
              */
             readonly state_version?: number;
             /**
              * Format: byte
-             * @description What its owners stored, in base64.
+             * What its owners stored, in base64.
              */
             readonly state?: string;
         };
@@ -2277,22 +2273,22 @@ export interface components {
             readonly activation: components["schemas"]["Activation"];
             /**
              * Format: int64
-             * @description The current epoch, after a claim or transfer.
+             * The current epoch, after a claim or transfer.
              */
             readonly epoch?: number;
             /**
              * Format: int64
-             * @description Of the lock phase.
+             * Of the lock phase.
              */
             readonly remaining_ms?: number;
-            /** @description The command was carried out before; nothing was changed now. */
+            /** The command was carried out before; nothing was changed now. */
             readonly replayed: boolean;
         };
         readonly ActivationPage: {
             readonly activations: readonly components["schemas"]["Activation"][];
             readonly status: components["schemas"]["ClusterStatus"];
             readonly epoch: components["schemas"]["Epoch"];
-            /** @description `page_token` of the next page; missing on the last. */
+            /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
         };
         readonly Placement: {
@@ -2301,32 +2297,32 @@ export interface components {
             readonly epoch: components["schemas"]["Epoch"];
             /** Format: int64 */
             readonly partition: number;
-            /** @description On which the epoch places the identity; missing if no member is eligible. */
+            /** On which the epoch places the identity; missing if no member is eligible. */
             readonly placed?: components["schemas"]["ClusterMember"];
-            /** @description That has the activation; missing if it is free, or if its owner is not a member any more. */
+            /** That has the activation; missing if it is free, or if its owner is not a member any more. */
             readonly owner?: components["schemas"]["ClusterMember"];
-            /** @description Missing if the identity was never claimed. */
+            /** Missing if the identity was never claimed. */
             readonly activation?: components["schemas"]["Activation"];
         };
         readonly ActivationClaimRequest: {
             readonly request_id: components["schemas"]["RequestID"];
-            /** @description The member that claims for itself; without it anyone may ask. */
+            /** The member that claims for itself; without it anyone may ask. */
             readonly member?: string;
             /**
              * Format: int64
-             * @description Of `member`, if there is one.
+             * Of `member`, if there is one.
              */
             readonly incarnation?: number;
             readonly labels?: components["schemas"]["Labels"];
             readonly prefer?: components["schemas"]["Labels"];
             /**
              * Format: int64
-             * @description How long the owner has to activate the identity, in whole seconds. 0 is 10, and with `member` no time: it is `ACTIVE` at once.
+             * How long the owner has to activate the identity, in whole seconds. 0 is 10, and with `member` no time: it is `ACTIVE` at once.
              */
             readonly lock_ttl_seconds?: number;
             readonly epoch?: components["schemas"]["Epoch"];
         };
-        /** @description What the owner of an activation names it by. */
+        /** What the owner of an activation names it by. */
         readonly ActivationHoldRequest: {
             readonly member: string;
             readonly incarnation: components["schemas"]["IncarnationNumber"];
@@ -2353,7 +2349,7 @@ export interface components {
             readonly state_version: number;
             /**
              * Format: byte
-             * @description 32 KiB at most, in base64; empty is a state, too.
+             * 32 KiB at most, in base64; empty is a state, too.
              */
             readonly state: string;
         };
@@ -2362,55 +2358,55 @@ export interface components {
             readonly incarnation: components["schemas"]["IncarnationNumber"];
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly request_id: components["schemas"]["RequestID"];
-            /** @description The member to transfer it to, as the topology names it; without it, the one on which the identity is placed. */
+            /** The member to transfer it to, as the topology names it; without it, the one on which the identity is placed. */
             readonly to?: string;
             readonly labels?: components["schemas"]["Labels"];
             readonly prefer?: components["schemas"]["Labels"];
             readonly lock_ttl_seconds?: components["schemas"]["LockTTLSeconds"];
         };
-        /** @description A change of a member, or of an activation if there is a `kind`. */
+        /** A change of a member, or of an activation if there is a `kind`. */
         readonly PlacementEvent: {
-            /** @description Unique, and in the order of time but for the last ten seconds. */
+            /** Unique, and in the order of time but for the last ten seconds. */
             readonly event_id: string;
             readonly at: components["schemas"]["Time"];
-            /** @description The member, or the owner of the activation. */
+            /** The member, or the owner of the activation. */
             readonly member: string;
             readonly incarnation: components["schemas"]["IncarnationNumber"];
             readonly kind?: string;
             readonly id?: string;
-            /** @description A status or phase; missing where the change does not depend on it. */
+            /** A status or phase; missing where the change does not depend on it. */
             readonly from?: string;
-            /** @description A status or phase. */
+            /** A status or phase. */
             readonly to: string;
             /**
              * Format: int64
-             * @description That the change began, or by which it was decided.
+             * That the change began, or by which it was decided.
              */
             readonly epoch?: number;
             readonly fencing_token?: components["schemas"]["FencingToken"];
             /**
              * Format: int64
-             * @description Partitions that changed hands with the epoch.
+             * Partitions that changed hands with the epoch.
              */
             readonly moved?: number;
             readonly reason?: string;
         };
         readonly EventPage: {
             readonly events: readonly components["schemas"]["PlacementEvent"][];
-            /** @description What to send as `after` the next time. */
+            /** What to send as `after` the next time. */
             readonly next: string;
         };
-        /** @description Names the layout and the namespace. Left out or empty, the service "default". */
+        /** Names the layout and the namespace. Left out or empty, the service "default". */
         readonly ServiceID: string;
         /**
          * Format: int64
-         * @description A time in Unix milliseconds.
+         * A time in Unix milliseconds.
          */
         readonly UnixMilliseconds: number;
         readonly MachineIDLeaseRequest: {
             readonly serviceId?: components["schemas"]["ServiceID"];
             /**
-             * @description Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the server's
+             * Who leases, for people: host name, process ID. Keys of 1 to 64 bytes, values of up to 512. It is written to the server's
              *     log, beside the machine IDs, and stored nowhere.
              */
             readonly meta?: {
@@ -2418,93 +2414,93 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up
+             * IDs to make in a millisecond. Left out, one lease. A server bounds the leases of one request, to 64 unless it is set up
              *     otherwise, which make 16384 IDs in the default layout.
              */
             readonly throughputPerMs?: number;
         };
-        /** @description The lease of a machine ID, with all that is needed to make IDs under it. */
+        /** The lease of a machine ID, with all that is needed to make IDs under it. */
         readonly MachineIDLease: {
             /**
              * Format: int64
-             * @description The machine ID.
+             * The machine ID.
              */
             readonly id: number;
             /**
              * Format: int64
-             * @description The first timestamp of the lease, Unix milliseconds.
+             * The first timestamp of the lease, Unix milliseconds.
              */
             readonly created: number;
             /**
              * Format: int64
-             * @description The first timestamp that is no longer the lease's, Unix milliseconds.
+             * The first timestamp that is no longer the lease's, Unix milliseconds.
              */
             readonly expired: number;
-            /** @description Signs the release. Keep it out of logs. */
+            /** Signs the release. Keep it out of logs. */
             readonly secret: string;
             /**
              * Format: int64
-             * @description The time of the timestamp 0, Unix milliseconds. Never changes.
+             * The time of the timestamp 0, Unix milliseconds. Never changes.
              */
             readonly customEpoch: number;
-            /** @description Zero bits at the top of an ID. Never changes. */
+            /** Zero bits at the top of an ID. Never changes. */
             readonly bitReserve: number;
-            /** @description Bits of the timestamp. Never changes. */
+            /** Bits of the timestamp. Never changes. */
             readonly bitTs: number;
-            /** @description Bits of the machine ID. The highest is 0 in IDs made under a lease. */
+            /** Bits of the machine ID. The highest is 0 in IDs made under a lease. */
             readonly bitId: number;
-            /** @description Bits of the sequence. Leases of one caller may differ. */
+            /** Bits of the sequence. Leases of one caller may differ. */
             readonly bitSeq: number;
         };
         readonly MachineIDLeases: {
             readonly leases: readonly components["schemas"]["MachineIDLease"][];
         };
         readonly MachineIDReleaseRequest: {
-            /** @description HMAC-SHA256 of `id:timestamp`, hexadecimal. */
+            /** HMAC-SHA256 of `id:timestamp`, hexadecimal. */
             readonly signature: string;
             readonly timestamp: components["schemas"]["UnixMilliseconds"];
-            /** @description The service that leased it. Left out, the signature tells. */
+            /** The service that leased it. Left out, the signature tells. */
             readonly serviceId?: string;
         };
         readonly MachineIDForceReleaseRequest: {
             readonly serviceId?: components["schemas"]["ServiceID"];
             /**
              * Format: int64
-             * @description The smallest machine ID, 0 if left out.
+             * The smallest machine ID, 0 if left out.
              */
             readonly first?: number;
             /**
              * Format: int64
-             * @description The largest machine ID. Left out, there is no bound.
+             * The largest machine ID. Left out, there is no bound.
              */
             readonly last?: number;
-            /** @description For the log. */
+            /** For the log. */
             readonly reason: string;
         };
         readonly MachineIDForceRelease: {
-            /** @description The namespace of the service. */
+            /** The namespace of the service. */
             readonly space: string;
-            /** @description Leases that were ended. */
+            /** Leases that were ended. */
             readonly leases: number;
             /**
              * Format: int64
-             * @description From when on their machine IDs can be leased again, at the latest; Unix milliseconds.
+             * From when on their machine IDs can be leased again, at the latest; Unix milliseconds.
              */
             readonly free: number;
         };
         readonly MachineIDSpace: {
             readonly space: string;
-            /** @description Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist of. */
+            /** Machine IDs, if all services of the namespace have the same layout; otherwise the units that leases consist of. */
             readonly units: number;
-            /** @description Units that cannot be leased now. */
+            /** Units that cannot be leased now. */
             readonly leased: number;
             readonly free: number;
             /**
              * Format: int64
-             * @description When the next leased unit becomes free, Unix milliseconds; missing if none is leased.
+             * When the next leased unit becomes free, Unix milliseconds; missing if none is leased.
              */
             readonly next_free?: number;
-            /** @description Current leases, by service. */
+            /** Current leases, by service. */
             readonly leases: {
                 readonly [key: string]: number;
             };
@@ -2513,64 +2509,63 @@ export interface components {
             readonly spaces: readonly components["schemas"]["MachineIDSpace"][];
         };
         readonly Health: {
-            /** @constant */
             readonly status: "ok";
         };
         /**
-         * @description What happened, for programs.
-         * @enum {string}
+         * What happened, for programs.
+         * 
          */
         readonly Code: "INVALID_ARGUMENT" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "RUN_DIFFERS" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS";
-        /** @description A request that was rejected or failed (RFC 9457). */
+        /** A request that was rejected or failed (RFC 9457). */
         readonly Problem: {
-            /** @description Where the code is explained. */
+            /** Where the code is explained. */
             readonly type: string;
-            /** @description The code in words. */
+            /** The code in words. */
             readonly title: string;
             readonly status: number;
             readonly code: components["schemas"]["Code"];
-            /** @description Whether the same request may succeed later. */
+            /** Whether the same request may succeed later. */
             readonly retryable: boolean;
-            /** @description What is wrong in this case, and what is allowed. */
+            /** What is wrong in this case, and what is allowed. */
             readonly detail?: string;
-            /** @description `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it. */
+            /** `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it. */
             readonly instance?: string;
-            /** @description For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`. */
+            /** For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`. */
             readonly field?: string;
-            /** @description For commands on several locks: because of which one. */
+            /** For commands on several locks: because of which one. */
             readonly lock_key?: string;
-            /** @description For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant. */
+            /** For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant. */
             readonly owner_id?: string;
             /**
              * Format: int64
-             * @description For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
+             * For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
              */
             readonly position?: number;
-            /** @description For rejections of commands on an activation: the activation as it is, as far as it is known, without its state. */
+            /** For rejections of commands on an activation: the activation as it is, as far as it is known, without its state. */
             readonly activation?: components["schemas"]["Activation"];
             /**
              * Format: int64
-             * @description For rejections of placement: the current epoch, if it was read.
+             * For rejections of placement: the current epoch, if it was read.
              */
             readonly epoch?: number;
             /**
              * Format: int64
-             * @description For MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member.
+             * For MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member.
              */
             readonly incarnation?: number;
             readonly ineligible?: components["schemas"]["Ineligible"];
-            /** @description For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no lease lasts. */
+            /** For LOCK_HELD, LEASE_CHANGED and MEMBER_EXISTS: when the lease expires. Not with the mode `rate`, where no lease lasts. */
             readonly expires_at?: components["schemas"]["Time"];
             /**
              * Format: int64
-             * @description In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
+             * In milliseconds. For LOCK_HELD, LOCK_QUEUE_FULL, ANALYSIS_LOCKED, MEMBER_EXISTS, MACHINE_IDS_EXHAUSTED and MACHINE_ID_LIMIT: until the next lease expires, unless its holder extends it; with the mode `rate`, until the next grant is possible. For LOCK_DELAYED: until the lock opens. For ACTIVATION_LOCKED: until the lock phase ends at the latest. For LOCK_LIMIT and PLACEMENT_LIMIT: until the server counts again what there is. For RATE_LIMITED and OVERLOADED: when to send the request again.
              */
             readonly retry_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
         };
     };
     responses: {
-        /** @description `INVALID_ARGUMENT`: `field` names the invalid field, `detail` says what is allowed. Nothing was changed. */
+        /** `INVALID_ARGUMENT`: `field` names the invalid field, `detail` says what is allowed. Nothing was changed. */
         readonly BadRequest: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2580,10 +2575,10 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `UNAUTHENTICATED`: no token, or one that this server does not accept. */
+        /** `UNAUTHENTICATED`: no token, or one that this server does not accept. */
         readonly Unauthenticated: {
             headers: {
-                /** @description What the server accepts. */
+                /** What the server accepts. */
                 readonly "WWW-Authenticate"?: string;
                 readonly "X-Request-Id": components["headers"]["RequestID"];
                 readonly [name: string]: unknown;
@@ -2592,7 +2587,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `PERMISSION_DENIED`: another tenant, or the administrator's or worker's scope is missing. `NOT_OWNER`: the lease belongs to another owner. */
+        /** `PERMISSION_DENIED`: another tenant, or the administrator's or worker's scope is missing. `NOT_OWNER`: the lease belongs to another owner. */
         readonly Forbidden: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2602,7 +2597,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `PAYLOAD_TOO_LARGE`: the body has more than 64 KiB; that of a finish, more than 256 KiB. */
+        /** `PAYLOAD_TOO_LARGE`: the body has more than 64 KiB; that of a finish, more than 256 KiB. */
         readonly TooLarge: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2613,7 +2608,7 @@ export interface components {
             };
         };
         /**
-         * @description The caller no longer holds the lease: `LEASE_LOST` (a later one was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (released, or
+         * The caller no longer holds the lease: `LEASE_LOST` (a later one was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (released, or
          *     ended by an administrator). Stop the work that it protected.
          */
         readonly LeaseGone: {
@@ -2626,7 +2621,7 @@ export interface components {
             };
         };
         /**
-         * @description `LEASE_CHANGED`: the lease does not expire at the `expires_at` that was named, because another renewal was carried out; it is still
+         * `LEASE_CHANGED`: the lease does not expire at the `expires_at` that was named, because another renewal was carried out; it is still
          *     held, until the `expires_at` of this response. Send the renewal again with that time.
          *
          *     Otherwise the caller no longer holds the lease: `LEASE_LOST` (a later one was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED`
@@ -2642,7 +2637,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `NOT_FOUND` with the field `analysis_id`: there is no document of this analysis. Leasehold never creates it on its own; the producer does. */
+        /** `NOT_FOUND` with the field `analysis_id`: there is no document of this analysis. Leasehold never creates it on its own; the producer does. */
         readonly NoSuchAnalysis: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2652,7 +2647,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `NOT_FOUND` with the field `run_id`: no one has begun this run, or its record has been removed. */
+        /** `NOT_FOUND` with the field `run_id`: no one has begun this run, or its record has been removed. */
         readonly NoSuchRun: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2663,7 +2658,7 @@ export interface components {
             };
         };
         /**
-         * @description The caller no longer holds the lock: `LEASE_LOST` (another worker took over), `LEASE_EXPIRED`, `LEASE_RELEASED`, or
+         * The caller no longer holds the lock: `LEASE_LOST` (another worker took over), `LEASE_EXPIRED`, `LEASE_RELEASED`, or
          *     `ALREADY_FINISHED`. Stop the work.
          */
         readonly AnalysisLockGone: {
@@ -2675,7 +2670,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `REQUEST_ID_REUSED`: this `request_id` was used with other parameters, or the lease that it obtained has ended. */
+        /** `REQUEST_ID_REUSED`: this `request_id` was used with other parameters, or the lease that it obtained has ended. */
         readonly RequestIDReused: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2685,7 +2680,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `UNKNOWN_SERVICE`: the `serviceId` is not configured on this server, which serves configured services only. */
+        /** `UNKNOWN_SERVICE`: the `serviceId` is not configured on this server, which serves configured services only. */
         readonly UnknownService: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2695,7 +2690,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `INTERNAL`: a fault of the server. `DOCUMENT_DAMAGED`: a stored document cannot be read. The log has the details under the request's ID. */
+        /** `INTERNAL`: a fault of the server. `DOCUMENT_DAMAGED`: a stored document cannot be read. The log has the details under the request's ID. */
         readonly Internal: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2705,7 +2700,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again. */
+        /** `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again. */
         readonly RateLimited: {
             headers: {
                 readonly "Retry-After": components["headers"]["RetryAfter"];
@@ -2717,7 +2712,7 @@ export interface components {
             };
         };
         /**
-         * @description `LOCK_LIMIT`: the tenant has as many locks, or fences, as this server allows; this one would be another. Nothing was done.
+         * `LOCK_LIMIT`: the tenant has as many locks, or fences, as this server allows; this one would be another. Nothing was done.
          *     `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again.
          */
         readonly TooManyLocks: {
@@ -2731,7 +2726,7 @@ export interface components {
             };
         };
         /**
-         * @description `PLACEMENT_LIMIT`: the tenant has as many clusters, or the cluster as many identities, as this server allows; this one would be another. Nothing was
+         * `PLACEMENT_LIMIT`: the tenant has as many clusters, or the cluster as many identities, as this server allows; this one would be another. Nothing was
          *     done. `RATE_LIMITED`: the caller's tenant or subject sends too many requests. Nothing was done; `retry_after_ms` says when to try again.
          */
         readonly TooManyPlaced: {
@@ -2745,7 +2740,7 @@ export interface components {
             };
         };
         /**
-         * @description `UNAVAILABLE`: the store did not respond. The command may have been carried out: send it again with the same `request_id`.
+         * `UNAVAILABLE`: the store did not respond. The command may have been carried out: send it again with the same `request_id`.
          *     `CLOCK_SKEW`: the server's clock is too far off to decide about leases; nothing was changed. `OVERLOADED`: the server works on as many
          *     requests as it may, or sends as many pages; nothing was done.
          */
@@ -2759,7 +2754,7 @@ export interface components {
                 readonly "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `DEADLINE_EXCEEDED`: the store took too long. The command may have been carried out: send it again with the same `request_id`. */
+        /** `DEADLINE_EXCEEDED`: the store took too long. The command may have been carried out: send it again with the same `request_id`. */
         readonly Timeout: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2771,37 +2766,37 @@ export interface components {
         };
     };
     parameters: {
-        /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+        /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
         readonly TenantID: string;
-        /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+        /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
         readonly LockKey: string;
-        /** @description What is protected, 1 to 256 bytes without control characters. */
+        /** What is protected, 1 to 256 bytes without control characters. */
         readonly Resource: string;
-        /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+        /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
         readonly Cluster: string;
         /**
-         * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+         * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
          *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
          */
         readonly Member: string;
-        /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+        /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
         readonly Kind: string;
-        /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+        /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
         readonly IdentityID: string;
-        /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+        /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
         readonly AnalysisID: string;
-        /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+        /** The name of the run, 1 to 256 bytes without control characters and "/". */
         readonly RunID: string;
     };
     requestBodies: never;
     headers: {
-        /** @description Names this exchange in the server's log. It is the request's, or a random one. */
+        /** Names this exchange in the server's log. It is the request's, or a random one. */
         readonly RequestID: string;
-        /** @description Whole seconds until a retry makes sense. */
+        /** Whole seconds until a retry makes sense. */
         readonly RetryAfter: number;
-        /** @description Names the epoch, for `If-None-Match`. */
+        /** Names the epoch, for `If-None-Match`. */
         readonly ETag: string;
-        /** @description `private, no-cache`: it may be kept, and is asked for again with `If-None-Match`. */
+        /** `private, no-cache`: it may be kept, and is asked for again with `If-None-Match`. */
         readonly CacheControl: string;
     };
     pathItems: never;
@@ -2813,9 +2808,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -2826,7 +2821,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The caller holds the lock until `expires_at`. With the mode `rate`, it may do what it asked for once. */
+            /** The caller holds the lock until `expires_at`. With the mode `rate`, it may do what it asked for once. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2840,7 +2835,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
+             * `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
              *     says when it is free if its holder does nothing, `position` the caller's place in line, if it has one. `LOCK_MODE_DIFFERS`: the lock is held or
              *     waited for in another mode, or with another limit or window. `LOCK_QUEUE_FULL`: as many wait as `max_waiting` allows. `LOCK_DELAYED`: the last
              *     lease was lost, and the lock stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the store responded.
@@ -2868,9 +2863,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -2890,7 +2885,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lease with its new expiry. */
+            /** The lease with its new expiry. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2935,9 +2930,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -2955,7 +2950,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lease has ended. */
+            /** The lease has ended. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -2999,9 +2994,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
@@ -3019,7 +3014,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lease has ended. */
+            /** The lease has ended. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3054,7 +3049,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `LOCK_NOT_HELD`: there is no lease to end. `LEASE_LOST`: the lock is held under another `lease_id`. */
+            /** `LOCK_NOT_HELD`: there is no lease to end. `LEASE_LOST`: the lock is held under another `lease_id`. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3077,16 +3072,16 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** Which lock, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly lock_key: components["parameters"]["LockKey"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The lock. */
+            /** The lock. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3099,7 +3094,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `NOT_FOUND`: there is no record of this lock. It was never held, or its record was removed after it had been free for long. */
+            /** `NOT_FOUND`: there is no record of this lock. It was never held, or its record was removed after it had been free for long. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3120,7 +3115,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
@@ -3145,7 +3140,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The caller holds all of the locks until `expires_at`. */
+            /** The caller holds all of the locks until `expires_at`. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3186,7 +3181,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `LOCK_HELD`: the lock `lock_key` is held; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`: it is held or waited for in
+             * `LOCK_HELD`: the lock `lock_key` is held; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`: it is held or waited for in
              *     another mode. `LOCK_DELAYED`: its last lease was lost, and it stays closed for its lock delay. `LEASE_EXPIRED`: the ttl passed before the
              *     store responded. No lock was acquired.
              */
@@ -3213,7 +3208,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
@@ -3242,7 +3237,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The leases with their new expiry. */
+            /** The leases with their new expiry. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3277,7 +3272,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `LEASE_CHANGED`: the lease of `lock_key` does not expire at the `expires_at` that was named; all are still held. Send the renewal again with
+             * `LEASE_CHANGED`: the lease of `lock_key` does not expire at the `expires_at` that was named; all are still held. Send the renewal again with
              *     the time of this response.
              *
              *     Otherwise the caller no longer holds `lock_key`: `LEASE_LOST` (a later lease was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED`. None was
@@ -3305,7 +3300,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
@@ -3332,7 +3327,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description All of the leases have ended. */
+            /** All of the leases have ended. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3364,7 +3359,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description The caller did not hold `lock_key` any more: `LEASE_LOST` (a later lease was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (under another
+             * The caller did not hold `lock_key` any more: `LEASE_LOST` (a later lease was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (under another
              *     `request_id`, or ended by an administrator). Those that it held are released.
              */
             readonly 409: {
@@ -3386,24 +3381,24 @@ export interface operations {
     readonly listLocks: {
         readonly parameters: {
             readonly query?: {
-                /** @description Only locks whose key begins with this. */
+                /** Only locks whose key begins with this. */
                 readonly prefix?: string;
-                /** @description Only locks in this state. */
+                /** Only locks in this state. */
                 readonly state?: components["schemas"]["State"];
                 readonly page_size?: number;
-                /** @description `next_page_token` of the page before. */
+                /** `next_page_token` of the page before. */
                 readonly page_token?: string;
             };
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A page of locks. */
+            /** A page of locks. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3447,9 +3442,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description What is protected, 1 to 256 bytes without control characters. */
+                /** What is protected, 1 to 256 bytes without control characters. */
                 readonly resource: components["parameters"]["Resource"];
             };
             readonly cookie?: never;
@@ -3465,7 +3460,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The token is not stale. */
+            /** The token is not stale. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3485,7 +3480,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `STALE_TOKEN`: a higher token was seen. The sender of this one has lost the lock. */
+            /** `STALE_TOKEN`: a higher token was seen. The sender of this one has lost the lock. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3507,9 +3502,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description What is protected, 1 to 256 bytes without control characters. */
+                /** What is protected, 1 to 256 bytes without control characters. */
                 readonly resource: components["parameters"]["Resource"];
             };
             readonly cookie?: never;
@@ -3527,7 +3522,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The fence has forgotten the token. */
+            /** The fence has forgotten the token. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3548,7 +3543,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `NOT_FOUND`: no token of this resource is remembered. */
+            /** `NOT_FOUND`: no token of this resource is remembered. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3558,7 +3553,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `STALE_TOKEN`: another token is the highest by now, `highest_token`. Nothing was changed. */
+            /** `STALE_TOKEN`: another token is the highest by now, `highest_token`. Nothing was changed. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3579,12 +3574,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -3610,7 +3605,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The member has joined. */
+            /** The member has joined. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3636,7 +3631,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
+             * `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
              *     `CLUSTER_DIFFERS`: the cluster has another number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can.
              *     `LEASE_EXPIRED`: the time to live passed before the store responded. Nothing was changed.
              */
@@ -3663,12 +3658,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -3695,7 +3690,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The member has joined, and the other drains. */
+            /** The member has joined, and the other drains. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3720,7 +3715,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            /** `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3731,7 +3726,7 @@ export interface operations {
                 };
             };
             /**
-             * @description `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
+             * `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
              *     `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_DIFFERS`: the cluster has another
              *     number of partitions. `CLUSTER_FULL`: the cluster has as many members as it can. `LEASE_EXPIRED`: the time to live passed before
              *     the store responded. Nothing was changed.
@@ -3759,12 +3754,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -3784,7 +3779,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lease goes on. */
+            /** The lease goes on. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3807,7 +3802,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            /** `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3818,7 +3813,7 @@ export interface operations {
                 };
             };
             /**
-             * @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `LEASE_EXPIRED`: the time to live passed
+             * `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `LEASE_EXPIRED`: the time to live passed
              *     before the store responded. Nothing was changed.
              */
             readonly 409: {
@@ -3842,12 +3837,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -3865,7 +3860,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The member drains. */
+            /** The member drains. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3888,7 +3883,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            /** `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3898,7 +3893,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
+            /** `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3920,12 +3915,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -3943,7 +3938,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The member has left. */
+            /** The member has left. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3966,7 +3961,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            /** `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3976,7 +3971,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
+            /** `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -3998,12 +3993,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -4022,7 +4017,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The member is evicted. */
+            /** The member is evicted. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4045,7 +4040,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            /** `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4055,7 +4050,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
+            /** `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4077,12 +4072,12 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
                 /**
-                 * @description The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
+                 * The name of the member, 1 to 128 bytes without control characters. With authentication it is 1 to 64 letters, digits, ".", "_" and
                  *     "-" after the token's subject, giving "subject#name", or that whole name, with "#" as `%23`.
                  */
                 readonly member: components["parameters"]["Member"];
@@ -4108,7 +4103,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The member offers this. */
+            /** The member offers this. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4130,7 +4125,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
+            /** `MEMBER_UNKNOWN`: there is no member of this name. Nothing was changed. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4141,7 +4136,7 @@ export interface operations {
                 };
             };
             /**
-             * @description `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_FULL`: the cluster has as many
+             * `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_FULL`: the cluster has as many
              *     members as it can. Nothing was changed.
              */
             readonly 409: {
@@ -4166,16 +4161,16 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The members. */
+            /** The members. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4222,20 +4217,20 @@ export interface operations {
         readonly parameters: {
             readonly query?: never;
             readonly header?: {
-                /** @description The `ETag` of the epoch that the caller has. */
+                /** The `ETag` of the epoch that the caller has. */
                 readonly "If-None-Match"?: string;
             };
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The current epoch. */
+            /** The current epoch. */
             readonly 200: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4292,7 +4287,7 @@ export interface operations {
                     readonly "application/json": components["schemas"]["Topology"];
                 };
             };
-            /** @description The epoch that `If-None-Match` names is the current one. The response has no body. */
+            /** The epoch that `If-None-Match` names is the current one. The response has no body. */
             readonly 304: {
                 headers: {
                     readonly ETag: components["headers"]["ETag"];
@@ -4314,29 +4309,29 @@ export interface operations {
     readonly lookupPlacement: {
         readonly parameters: {
             readonly query?: {
-                /** @description Labels that the member must have, as a JSON object: `{"zone":"a"}`, escaped as in a URL. */
+                /** Labels that the member must have, as a JSON object: `{"zone":"a"}`, escaped as in a URL. */
                 readonly labels?: string;
-                /** @description Labels by which eligible members are preferred, as a JSON object. */
+                /** Labels by which eligible members are preferred, as a JSON object. */
                 readonly prefer?: string;
-                /** @description By which the caller placed the identity. If it is over, the response is `STALE_EPOCH`. */
+                /** By which the caller placed the identity. If it is over, the response is `STALE_EPOCH`. */
                 readonly epoch?: number;
             };
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Where the identity is. */
+            /** Where the identity is. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4401,7 +4396,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no member may host the identity. `STALE_EPOCH`:
+             * `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no member may host the identity. `STALE_EPOCH`:
              *     the caller placed by an epoch that is over; `epoch` is the current one. Nothing was changed.
              */
             readonly 409: {
@@ -4424,13 +4419,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4450,7 +4445,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The identity has an owner. */
+            /** The identity has an owner. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4484,7 +4479,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `ACTIVATION_EXISTS`: the identity is active; `activation` says where. `ACTIVATION_LOCKED`: another claim is being carried out;
+             * `ACTIVATION_EXISTS`: the identity is active; `activation` says where. `ACTIVATION_LOCKED`: another claim is being carried out;
              *     `retry_after_ms` says until when at most. `ACTIVATION_FAILED`: the activation that this claim began failed; `activation` has the
              *     reason. `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no member may host the identity.
              *     `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. `STALE_EPOCH`: the caller placed by an epoch that is
@@ -4513,13 +4508,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4537,7 +4532,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The activation is `ACTIVE`. */
+            /** The activation is `ACTIVE`. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4566,7 +4561,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. Nothing was
              *     changed.
              */
@@ -4591,13 +4586,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4616,7 +4611,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The identity is free. */
+            /** The identity is free. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4646,7 +4641,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. Nothing was changed.
              */
             readonly 409: {
@@ -4670,13 +4665,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4694,7 +4689,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The activation is `DRAINING`. */
+            /** The activation is `DRAINING`. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4722,7 +4717,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. Nothing was changed.
              */
             readonly 409: {
@@ -4746,13 +4741,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4771,7 +4766,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The identity is free. */
+            /** The identity is free. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4800,7 +4795,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. Nothing was changed.
              */
             readonly 409: {
@@ -4824,13 +4819,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4851,7 +4846,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The state is stored. */
+            /** The state is stored. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4879,7 +4874,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. `STATE_CHANGED`: the state has another version. Nothing was changed.
              */
             readonly 409: {
@@ -4904,13 +4899,13 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
@@ -4930,7 +4925,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The identity has another owner. */
+            /** The identity has another owner. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -4964,7 +4959,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             /**
-             * @description `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
+             * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. `TOPOLOGY_UNDETERMINED`: the cluster has no active member. `NO_ELIGIBLE_MEMBER`: no
              *     member may host the identity. `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. `LEASE_EXPIRED`: the time
              *     to live passed before the store responded. Nothing was changed.
@@ -4991,20 +4986,20 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
-                /** @description The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
+                /** The kind of the identity: 1 to 64 letters, digits, ".", "_" and "-". */
                 readonly kind: components["parameters"]["Kind"];
-                /** @description The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
+                /** The ID of the identity, 1 to 256 bytes without control characters. "/" is sent as `%2F` and has no meaning of its own. */
                 readonly id: components["parameters"]["IdentityID"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The activation. */
+            /** The activation. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5034,7 +5029,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `NOT_FOUND`: the identity was never claimed, or has been free for long. */
+            /** `NOT_FOUND`: the identity was never claimed, or has been free for long. */
             readonly 404: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5053,24 +5048,24 @@ export interface operations {
     readonly listActivations: {
         readonly parameters: {
             readonly query?: {
-                /** @description Only identities of this kind. */
+                /** Only identities of this kind. */
                 readonly kind?: string;
                 readonly page_size?: number;
-                /** @description `next_page_token` of the page before. */
+                /** `next_page_token` of the page before. */
                 readonly page_token?: string;
             };
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A page of activations. */
+            /** A page of activations. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5115,24 +5110,24 @@ export interface operations {
     readonly listEvents: {
         readonly parameters: {
             readonly query?: {
-                /** @description `next` of the response before, or a time like `2026-01-01T00:00:00.000Z`; without it, the oldest events. */
+                /** `next` of the response before, or a time like `2026-01-01T00:00:00.000Z`; without it, the oldest events. */
                 readonly after?: string;
-                /** @description How long to wait for something new. */
+                /** How long to wait for something new. */
                 readonly wait_seconds?: number;
                 readonly page_size?: number;
             };
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
+                /** Which cluster: 1 to 63 letters, digits, ".", "_" and "-". */
                 readonly cluster: components["parameters"]["Cluster"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The events after `after`, the oldest first. */
+            /** The events after `after`, the oldest first. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5192,7 +5187,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The leases, at least one. */
+            /** The leases, at least one. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5224,7 +5219,7 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["UnknownService"];
             readonly 413: components["responses"]["TooLarge"];
-            /** @description `MACHINE_ID_LIMIT`: the caller's subject has as many leases as this server grants to one; `retry_after_ms` says when the next one expires. `RATE_LIMITED`: its tenant or subject sends too many requests. */
+            /** `MACHINE_ID_LIMIT`: the caller's subject has as many leases as this server grants to one; `retry_after_ms` says when the next one expires. `RATE_LIMITED`: its tenant or subject sends too many requests. */
             readonly 429: {
                 headers: {
                     readonly "Retry-After": components["headers"]["RetryAfter"];
@@ -5237,7 +5232,7 @@ export interface operations {
             };
             readonly 500: components["responses"]["Internal"];
             /**
-             * @description `MACHINE_IDS_EXHAUSTED`: all machine IDs of the service's namespace are leased; `retry_after_ms` says when the next one
+             * `MACHINE_IDS_EXHAUSTED`: all machine IDs of the service's namespace are leased; `retry_after_ms` says when the next one
              *     becomes free. `UNAVAILABLE`: the store did not respond. `CLOCK_SKEW`: the server's clock is too far off.
              */
             readonly 503: {
@@ -5258,7 +5253,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The machine ID, a whole number in decimal. */
+                /** The machine ID, a whole number in decimal. */
                 readonly id: number;
             };
             readonly cookie?: never;
@@ -5275,7 +5270,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lease has ended. */
+            /** The lease has ended. */
             readonly 204: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5285,7 +5280,7 @@ export interface operations {
             };
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
-            /** @description `BAD_SIGNATURE`: not signed with the secret of the current lease; nothing was changed. `PERMISSION_DENIED`: this caller is not admitted. */
+            /** `BAD_SIGNATURE`: not signed with the secret of the current lease; nothing was changed. `PERMISSION_DENIED`: this caller is not admitted. */
             readonly 403: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5324,7 +5319,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description What was ended. */
+            /** What was ended. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5361,7 +5356,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Every namespace, by name. */
+            /** Every namespace, by name. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5400,7 +5395,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -5418,7 +5413,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lock, which lasts until `expires_at`, or the reason why it was not granted. */
+            /** The lock, which lasts until `expires_at`, or the reason why it was not granted. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5433,7 +5428,7 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
             /**
-             * @description `LEASE_EXPIRED`: the lock expired before the store responded. `LOCK_UNREADABLE`: the document's `lockExpiresAt` does not say
+             * `LEASE_EXPIRED`: the lock expired before the store responded. `LOCK_UNREADABLE`: the document's `lockExpiresAt` does not say
              *     whether the lock has ended; correct it.
              */
             readonly 409: {
@@ -5447,7 +5442,7 @@ export interface operations {
             };
             readonly 413: components["responses"]["TooLarge"];
             /**
-             * @description `REQUEST_ID_REUSED`: this `request_id` was used with another `ttl_seconds`, or the lock that it obtained has ended. `RUN_DIFFERS`: the
+             * `REQUEST_ID_REUSED`: this `request_id` was used with another `ttl_seconds`, or the lock that it obtained has ended. `RUN_DIFFERS`: the
              *     analysis was locked before with another `fingerprint`.
              */
             readonly 422: {
@@ -5470,7 +5465,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -5488,7 +5483,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lock with its new expiry. */
+            /** The lock with its new expiry. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5524,7 +5519,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -5542,7 +5537,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The analysis is free. */
+            /** The analysis is free. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5576,7 +5571,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -5595,7 +5590,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The analysis is finished. */
+            /** The analysis is finished. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5629,7 +5624,7 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
@@ -5648,7 +5643,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The analysis waits to run, or this request retried it before. */
+            /** The analysis waits to run, or this request retried it before. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5674,7 +5669,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
-            /** @description `ANALYSIS_NOT_FAILED`: it waits to run, a worker runs it, or it is READY. `ANALYSIS_CHANGED`: it did not fail at this `finished_at`. Nothing was changed. */
+            /** `ANALYSIS_NOT_FAILED`: it waits to run, a worker runs it, or it is READY. `ANALYSIS_CHANGED`: it did not fail at this `finished_at`. Nothing was changed. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5695,12 +5690,12 @@ export interface operations {
     readonly listAnalyses: {
         readonly parameters: {
             readonly query?: {
-                /** @description Only analyses whose ID begins with this. */
+                /** Only analyses whose ID begins with this. */
                 readonly prefix?: string;
-                /** @description Only analyses with exactly this status, such as `FAILED`. */
+                /** Only analyses with exactly this status, such as `FAILED`. */
                 readonly status?: string;
                 readonly page_size?: number;
-                /** @description `next_page_token` of the page before. */
+                /** `next_page_token` of the page before. */
                 readonly page_token?: string;
             };
             readonly header?: never;
@@ -5709,7 +5704,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description A page of analyses. */
+            /** A page of analyses. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5756,14 +5751,14 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The analysis. */
+            /** The analysis. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5800,14 +5795,14 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
+                /** The ID of the analysis' document, 1 to 256 bytes without control characters and "/". */
                 readonly analysis_id: components["parameters"]["AnalysisID"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The document exists. */
+            /** The document exists. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5838,9 +5833,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -5859,7 +5854,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lock, which lasts until `expires_at`, or the reason why it was not granted. */
+            /** The lock, which lasts until `expires_at`, or the reason why it was not granted. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5872,7 +5867,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
-            /** @description `LEASE_EXPIRED`: the lock expired before the store responded. Begin again with another `request_id`. */
+            /** `LEASE_EXPIRED`: the lock expired before the store responded. Begin again with another `request_id`. */
             readonly 409: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5884,7 +5879,7 @@ export interface operations {
             };
             readonly 413: components["responses"]["TooLarge"];
             /**
-             * @description `RUN_DIFFERS`: the ID was used before with another `fingerprint`. `REQUEST_ID_REUSED`: this `request_id` obtained the run before, and
+             * `RUN_DIFFERS`: the ID was used before with another `fingerprint`. `REQUEST_ID_REUSED`: this `request_id` obtained the run before, and
              *     that lock has ended, or it had another `ttl_seconds`.
              */
             readonly 422: {
@@ -5907,9 +5902,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -5927,7 +5922,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The lock with its new expiry. */
+            /** The lock with its new expiry. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -5963,9 +5958,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -5983,7 +5978,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The run is free. */
+            /** The run is free. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -6017,9 +6012,9 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
@@ -6038,7 +6033,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description The run is finished. */
+            /** The run is finished. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -6072,16 +6067,16 @@ export interface operations {
             readonly query?: never;
             readonly header?: never;
             readonly path: {
-                /** @description Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
                 readonly tenant_id: components["parameters"]["TenantID"];
-                /** @description The name of the run, 1 to 256 bytes without control characters and "/". */
+                /** The name of the run, 1 to 256 bytes without control characters and "/". */
                 readonly run_id: components["parameters"]["RunID"];
             };
             readonly cookie?: never;
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The run. */
+            /** The run. */
             readonly 200: {
                 headers: {
                     readonly "X-Request-Id": components["headers"]["RequestID"];
@@ -6122,7 +6117,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description It is. */
+            /** It is. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -6149,7 +6144,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description It can. */
+            /** It can. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -6178,7 +6173,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The document. */
+            /** The document. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -6205,7 +6200,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The document. */
+            /** The document. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;

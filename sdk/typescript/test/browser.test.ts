@@ -1,98 +1,15 @@
-// The package in real headless Chromium: two tabs of one browser, Web Locks, the private file system, tabs that are closed and frozen. What real time passes here
+// The package in real headless Chromium: two tabs of one browser, Web Locks, the private file system, tabs that are closed. What real time passes here
 // is that of the browser; no result depends on how fast the machine is.
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { type Server, createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { mkdtempSync, rmSync } from 'node:fs'
+import type { Server } from 'node:http'
 import { tmpdir } from 'node:os'
-import { join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { chromium, type BrowserContext, type Page } from 'playwright-core'
-import { build, start, withoutGo } from './player.js'
+import { chromium, type BrowserContext } from 'playwright-core'
+import { type Kept, acquire, launch, once, release, site, skip, tab, types } from './site.js'
 
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((p) => existsSync(p))
-const skip = executablePath ? false : 'needs Chromium: apt-get install chromium'
-
-const launch = {
-  ...(executablePath && { executablePath }), headless: true,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-}
-
-/** Serves the compiled package, and passes /v1 on to a server of Leasehold, so that a page needs no other origin. */
-async function site(leasehold: string | undefined): Promise<{ url: string; server: Server }> {
-  const src = fileURLToPath(new URL('../src/', import.meta.url))
-  const server = createServer((request, response) => {
-    const path = (request.url ?? '/').split('?')[0] ?? '/'
-    if (path.startsWith('/v1/') && leasehold) {
-      const chunks: Buffer[] = []
-      request.on('data', (c: Buffer) => chunks.push(c))
-      request.on('end', () => {
-        void fetch(leasehold + (request.url ?? ''), { method: request.method ?? 'GET', headers: { 'content-type': 'application/json' }, body: Buffer.concat(chunks) }).then(
-          async (r) => {
-            response.writeHead(r.status, { 'content-type': r.headers.get('content-type') ?? '' })
-            response.end(await r.text())
-          },
-          () => response.destroy(),
-        )
-      })
-      return
-    }
-    if (path === '/') return void response.setHeader('content-type', 'text/html').end('<!doctype html><title>test</title>')
-    const file = join(src, normalize(path))
-    if (!file.startsWith(src) || !existsSync(file)) return void response.writeHead(404).end()
-    // A page in a sandbox has no origin: it may read the modules all the same.
-    response.writeHead(200, { 'content-type': 'text/javascript', 'access-control-allow-origin': '*' }).end(readFileSync(file))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
-}
-
-// What runs in the page. The module is /projectlock.js; `lock` is its project lock, `events` what it announced.
-interface Held { id: string; backend: string; reach: string; ttlExpiresAt: number }
-interface Kept { lock: import('../src/projectlock.js').ProjectLock; events: Record<string, unknown>[]; leases: Record<string, never>; lost?: string; module: typeof import('../src/projectlock.js') }
 declare const kept: Kept
-
-/** Prepares a tab: with `refused`, Web Locks are refused as the browser does, with `ahead` its clock is ahead. */
-async function tab(context: BrowserContext, url: string, o: { refused?: string; ahead?: number } = {}): Promise<Page> {
-  const page = await context.newPage()
-  await page.goto(url)
-  await page.evaluate(async ({ refused, ahead }) => {
-    if (refused) navigator.locks.request = () => Promise.reject(new DOMException('refused', refused)) as never
-    const path = '/projectlock.js'
-    const module = (await import(path)) as typeof import('../src/projectlock.js')
-    const clock = {
-      now: () => performance.now(),
-      wall: () => Date.now() + (ahead ?? 0),
-      after: (ms: number, call: () => void) => {
-        const timer = setTimeout(call, ms)
-        return () => clearTimeout(timer)
-      },
-    }
-    // Without a clock of its own the tab uses the module's five functions.
-    const lock = ahead ? module.createProjectLock({ clock }) : (module as Kept['lock'])
-    const events: Record<string, unknown>[] = []
-    lock.subscribeLockEvents((e) => events.push({ ...e, ...('error' in e && { error: { code: e.error.code, retryable: e.error.retryable } }) }))
-    Object.assign(globalThis, { kept: { lock, events, leases: {}, module } })
-  }, o)
-  return page
-}
-
-const acquire = (page: Page, options: object = {}) =>
-  page.evaluate(async (options) => {
-    try {
-      const lease = await kept.lock.acquireProjectLock(options)
-      kept.leases[lease.id] = lease as never
-      return { lease: lease as Held }
-    } catch (e) {
-      const { code, retryable, message } = e as { code: string; retryable: boolean; message: string }
-      return { error: { code, retryable, message } }
-    }
-  }, options)
-
-const release = (page: Page, id: string) => page.evaluate((id) => kept.lock.releaseProjectLock(kept.leases[id] as never), id)
-const types = (page: Page) => page.evaluate(() => kept.events.map((e) => e['type']))
-const once = { retry: { maxAttempts: 1 } }
 
 describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
   let context: BrowserContext
@@ -269,98 +186,5 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
       return answer
     }, url)
     assert.ok(got === 'lock-unavailable false' || got === 'web-lock-unsupported false', String(got))
-  })
-})
-
-/** A browser of its own with two tabs, the processes of which are known: the first one can be stopped. */
-async function twoTabs(prepare: (context: BrowserContext) => Promise<Page>) {
-  const browser = await chromium.launch(launch) // with a profile of its own
-  const context = await browser.newContext()
-  const devtools = await browser.newBrowserCDPSession()
-  const a = await prepare(context)
-  const b = await prepare(context)
-  // Which process is the first tab's: the one that uses the processor while that tab counts for a second.
-  const times = async () =>
-    new Map((await devtools.send('SystemInfo.getProcessInfo')).processInfo.filter((p) => p.type === 'renderer').map((p) => [p.id, p.cpuTime]))
-  const busiest = async (page: Page) => {
-    const before = await times()
-    await page.evaluate(() => {
-      const end = performance.now() + 1000
-      while (performance.now() < end);
-    })
-    const after = [...(await times())].map(([id, used]) => ({ id, used: used - (before.get(id) ?? 0) }))
-    return after.sort((x, y) => y.used - x.used)[0]?.id ?? 0
-  }
-  const [own, other] = [await busiest(a), await busiest(b)]
-  assert.ok(own > 0 && own !== other, 'both tabs are in one process')
-  const close = async () => {
-    await browser.close()
-  }
-  return { a, b, close, stop: () => process.kill(own, 'SIGSTOP'), go: () => process.kill(own, 'SIGCONT') }
-}
-
-describe('a tab that is stopped (SIGSTOP) for longer than its lease, in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
-  test('the file: it knows before its next step, and leaves the next one\'s file alone', async () => {
-    const { url, server } = await site(undefined)
-    const { a, b, stop, go, close } = await twoTabs((context) => tab(context, url, { refused: 'SecurityError' }))
-    await a.evaluate(() => {
-      void kept.lock.withProjectLock(async (_, signal) => {
-        // Work in small steps: what it does last before it looks is counted.
-        while (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, 50))
-        Object.assign(kept, { lost: String(Date.now()) })
-        throw signal.reason
-      }).catch((e: { code: string }) => Object.assign(kept, { code: e.code }))
-    })
-    await a.waitForFunction(() => kept.events.length === 1)
-    stop()
-    const got = await acquire(b, { retry: { initialDelayMs: 1000, maxDelayMs: 1000, maxAttempts: 120 } })
-    assert.equal(got.lease?.backend, 'fallback')
-    go()
-    await a.waitForFunction(() => 'code' in kept)
-    assert.equal(await a.evaluate(() => (kept as unknown as { code: string }).code), 'lock-renewal-failed')
-    assert.deepEqual(await types(a), ['lock:acquired', 'lock:cleanup-warning']) // the next one's file was left alone
-    await release(b, got.lease?.id ?? '')
-    assert.equal((await types(b)).at(-1), 'lock:released')
-    await close()
-    server.close()
-  })
-
-  test('locks of a server: two tabs of which one is stopped', { skip: withoutGo }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'leasehold-serve-'))
-    const leasehold = await start(build('./cmd/leasehold', join(folder, 'leasehold')), ['serve', '--listen', '127.0.0.1:0', '--data', join(folder, 'data')])
-    const web = await site(leasehold.url)
-    const { a, b, stop, go, close } = await twoTabs(async (context) => {
-      const page = await context.newPage()
-      await page.goto(web.url)
-      await page.evaluate(async () => {
-        const path = '/index.js'
-        const { Locks } = (await import(path)) as typeof import('../src/index.js')
-        Object.assign(globalThis, { locks: new Locks({ url: location.origin, tenant: 'acme', ttl: 2000 }) })
-      })
-      return page
-    })
-    await a.evaluate(async () => {
-      const { locks } = globalThis as unknown as { locks: import('../src/index.js').Locks }
-      const lock = await locks.acquire('page')
-      Object.assign(globalThis, { lock, token: lock.token })
-    })
-    await a.waitForTimeout(3000) // it is renewed
-    assert.equal(await a.evaluate(() => (globalThis as unknown as { lock: import('../src/index.js').Lock }).lock.held), true)
-    const busy = await b.evaluate(async () => (await (globalThis as unknown as { locks: import('../src/index.js').Locks }).locks.acquire('page', { ifAvailable: true })) === null)
-    assert.equal(busy, true)
-    stop()
-    const token = await b.evaluate(async () => (await (globalThis as unknown as { locks: import('../src/index.js').Locks }).locks.acquire('page')).token)
-    go()
-    const seen = await a.evaluate(() => {
-      const { lock, token } = globalThis as unknown as { lock: import('../src/index.js').Lock; token: number }
-      return { held: lock.held, name: (lock.signal.reason as Error).name, token }
-    })
-    assert.equal(seen.held, false)
-    assert.equal(seen.name, 'LockLostError')
-    assert.ok(token > seen.token)
-    await close()
-    web.server.close()
-    leasehold.process.kill()
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
 })

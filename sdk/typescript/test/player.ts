@@ -1,21 +1,18 @@
-// The player of the conformance scripts, as a process of its own. It ends with this one.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+// The programs of the repository that the tests run: scripts/programs.mjs builds them before.
+import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** The root of the repository, from build/test. */
-export const root = fileURLToPath(new URL('../../../../', import.meta.url))
+const built = (name: string) => fileURLToPath(new URL(`../bin/${name}`, import.meta.url))
 
-/** Why what is built with Go cannot be tested; false if it can. */
-export const withoutGo: string | false =
-  !existsSync(`${root}/go.mod`) ? 'needs the repository' : spawnSync('go', ['version']).status !== 0 ? 'needs go in the PATH' : false
+/** The player of the conformance scripts. */
+export const player = process.env['LEASEHOLD_PLAYER'] ?? built('player')
 
-/** Builds a program of the repository. */
-export function build(pkg: string, to: string): string {
-  const got = spawnSync('go', ['build', '-buildvcs=false', '-o', to, pkg], { cwd: root, encoding: 'utf8' })
-  if (got.status !== 0) throw new Error(`go build ${pkg}: ${got.stderr}`)
-  return to
-}
+/** The server. */
+export const leasehold = built('leasehold')
+
+/** Why what needs the server cannot be tested; false if it can. */
+export const withoutGo: string | false = existsSync(leasehold) ? false : 'needs the repository, and go in the PATH'
 
 /** Starts a program and waits for the URL in its output. */
 export async function start(program: string, args: string[]): Promise<{ url: string; process: ChildProcess }> {

@@ -10,7 +10,7 @@ import { after, before, describe, test } from 'node:test'
 import { LockHeldError, LockLostError, Locks, type LockEvent } from '../src/index.js'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { Runs } from '../src/once.js'
-import { build, start, withoutGo } from './player.js'
+import { leasehold, start, withoutGo } from './player.js'
 
 /** A proxy. Each request takes the next of the faults: `request` is lost, `answer` is carried out and lost, `twice` is sent twice, `garbage` gets one. */
 class FaultProxy {
@@ -51,10 +51,9 @@ class FaultProxy {
 
 describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'leasehold-serve-'))
-  const program = join(folder, 'leasehold')
   let server: { url: string; process: ChildProcess }
   const proxies: FaultProxy[] = []
-  const serve = (listen = '127.0.0.1:0') => start(program, ['serve', '--listen', listen, '--data', join(folder, 'data')])
+  const serve = (listen = '127.0.0.1:0') => start(leasehold, ['serve', '--listen', listen, '--data', join(folder, 'data')])
   const proxied = async () => {
     const proxy = new FaultProxy()
     proxies.push(proxy)
@@ -63,7 +62,6 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
   }
 
   before(async () => {
-    build('./cmd/leasehold', program)
     server = await serve()
   })
   after(() => {
@@ -245,6 +243,44 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     const again = await runs.run('pay-3', (run) => String(run.failures))
     assert.equal(again.result, '1')
     await assert.rejects(runs.once('pay-4', pay, { fingerprint: 'a' }).then(() => runs.once('pay-4', pay, { fingerprint: 'b' })), { name: 'RunDiffersError' })
+  })
+
+  test('analyses: each answer lost, the server killed, and stopped for longer than the ttl', async () => {
+    const { proxy, url } = await proxied()
+    const create = async (id: string) => assert.equal((await fetch(`${server.url}/v1/analyses/${id}`, { method: 'PUT' })).status, 200)
+    await create('a-1')
+    const runs = new Runs({ url, tenant: 'acme', owner: 'w1', analyses: true })
+    assert.equal((await runs.run('a-0', () => assert.fail('it ran'))).status, 'unknown')
+    let ran = 0
+    proxy.faults.push('answer', 'pass', 'answer')
+    assert.deepEqual(await runs.once('a-1', () => ({ times: ++ran })), { times: 1 })
+    assert.deepEqual(await new Runs({ url, tenant: 'acme', analyses: true }).once('a-1', () => ({ times: ++ran })), { times: 1 })
+
+    // Killed while the work runs: the run lives on.
+    await create('a-2')
+    const killed = await runs.once('a-2', async (run) => {
+      server.process.kill('SIGKILL')
+      await new Promise((resolve) => server.process.once('exit', resolve))
+      server = await serve()
+      proxy.target = server.url
+      return { times: ++ran, aborted: run.signal.aborted }
+    })
+    assert.deepEqual(killed, { times: 2, aborted: false })
+
+    // Stopped for longer than the ttl: the signal is aborted meanwhile, another worker takes over, and the late result is not stored.
+    await create('a-3')
+    let token = 0
+    const late = await runs.run('a-3', async (run) => {
+      token = run.token
+      server.process.kill('SIGSTOP')
+      await new Promise((resolve) => run.signal.addEventListener('abort', resolve))
+      server.process.kill('SIGCONT')
+      return 'late'
+    }, { ttl: 2000 })
+    assert.equal(late.status, 'lock_lost')
+    assert.ok(late.error instanceof LockLostError)
+    const next = await new Runs({ url, tenant: 'acme', owner: 'w2', analyses: true }).run('a-3', (run) => String(run.token > token), { wait: 60_000 })
+    assert.deepEqual([next.status, next.result], ['ready', 'true'])
   })
 
   test('IDs of two processes differ', async () => {

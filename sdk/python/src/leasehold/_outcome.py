@@ -81,7 +81,7 @@ def _fits(value: object, hint: Any) -> bool:
     if hint is Any:
         return True
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
     if hint in (str, bool, float):
         return isinstance(value, hint)
     return isinstance(value, dict) and check_shape(value, hint) is not None

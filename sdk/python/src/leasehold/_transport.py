@@ -104,6 +104,7 @@ class Transport:
         connection = self._connection(seconds)
         stop = abort.subscribe(lambda: _shut(connection)) if abort is not None else lambda: None
         keep = False
+        r: http.client.HTTPResponse | None = None
         try:
             if connection.sock is None:
                 try:
@@ -119,12 +120,17 @@ class Transport:
                 connection.request(method, self._path + path, body=payload if payload is not None else (b"" if method == "POST" else None), headers=headers)
                 r = connection.getresponse()
                 content = r.read(most)
+                # http.client does not say that the connection ended before the body, or the head, did.
+                if r.length and len(content) < most or r.will_close and not content and not r.chunked and r.length is None:
+                    raise http.client.IncompleteRead(content, r.length)
                 keep = not r.will_close and r.isclosed()
             except (OSError, http.client.HTTPException, ValueError) as err:
                 raise TransportError(f"no response of {self.name}: {err or type(err).__name__}") from err
             return Response(r.status, r.reason, r.headers, content)
         finally:
             stop()
+            if r is not None and not keep:
+                r.close()  # it has the socket if the server ends the connection after it
             if keep and (abort is None or not abort.is_set()):
                 self._keep(connection)
             else:
@@ -138,7 +144,7 @@ class Transport:
             except Exception as err:
                 raise TransportError(f"get a token: {err}", sent=False, retry=False) from err
         if token is not None:
-            if not token or any(c <= " " or c > "~" for c in token):
+            if not isinstance(token, str) or not token or any(c <= " " or c > "~" for c in token):
                 raise InvalidSettingError("token", "must be one word of printable ASCII")
             return "Bearer " + token
         u = self._url
@@ -191,6 +197,8 @@ def _readable(sock: socket.socket) -> bool:
 
 
 def _parse(base_url: str) -> SplitResult:
+    if not isinstance(base_url, str):
+        raise InvalidSettingError("server", "must be a str with a URL like http://127.0.0.1:8080")
     try:
         u = urlsplit(base_url)
         _ = u.port

@@ -15,10 +15,12 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from email.message import Message
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
-from . import _outcome, codes
+from . import _check, _outcome, codes
 from ._call import Background, Cancelled, bounded
 from ._time import Backoff, Clock, Moment, Signal
 from ._transport import MAX_RESPONSE, Response, Token, Transport
@@ -43,6 +45,9 @@ TRY_TIME = 15.0
 ABANDON_TIME = 10.0
 """Seconds for the attempt to release what an acquire that was given up may have obtained."""
 
+MAX_RETRY_AFTER = 86_400.0
+"""Seconds that a server can ask to wait: a longer time is as good as none."""
+
 WAITS = Backoff(0.2, 10.0)
 
 
@@ -61,7 +66,7 @@ class Client:
         machine's own. None sends none, which a server in development mode accepts.
     tries
         How often a request is sent at most while no response arrives. Before a retry the client waits a random time of up to 200 ms, 400 ms,
-        800 ms and so on, 10 s at most, or as long as the server asks if that is not more than 10 s.
+        800 ms and so on, 10 s at most, or for as long as the server asks; if that is more than 10 s, the request is not sent again.
     timeout
         Seconds for one try, beside what the server is to wait.
     ssl_context
@@ -72,13 +77,11 @@ class Client:
         self, server: str, *, token: Token = None, tries: int = 4, timeout: float = TRY_TIME, ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if tries < 1:
+        if _check.whole("tries", tries) < 1:
             raise InvalidSettingError("tries", f"is {tries}: must be at least 1")
-        if not timeout > 0:
-            raise InvalidSettingError("timeout", f"is {timeout}: must be more than 0 seconds")
         self._transport = Transport(server, token, ssl_context)
         self._tries = tries
-        self._timeout = timeout
+        self._timeout = _check.positive("timeout", timeout)
         self._clock = clock or Clock()
         self._background = Background()
 
@@ -163,7 +166,7 @@ class Client:
 
     def rejection(self, r: Response) -> LeaseholdError:
         """The error of a response that does not say OK."""
-        wait = _seconds(r.headers.get("Retry-After"))
+        wait = _retry_after(r.headers)
         if r.media_type == "application/problem+json":
             try:
                 p = json.loads(r.content)
@@ -200,9 +203,10 @@ class Client:
                 maybe = late or (err.retry if isinstance(err, TransportError) else err.retryable and err.status >= 500)
                 never = isinstance(err, codes.Overloaded) or isinstance(err, TransportError) and not err.sent
                 unknown = maybe and not never or unknown and not _outcome.settles(err)
-                pause = max(WAITS.delay(retry), min(_outcome.retry_after(err), WAITS.most))
+                asks = _outcome.retry_after(err)
+                pause = max(WAITS.delay(retry), asks)
                 retry += 1
-                done = not maybe or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
+                done = not maybe or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err
@@ -229,16 +233,21 @@ def encode(body: Mapping[str, Any] | None) -> bytes | None:
         raise InvalidSettingError("body", f"cannot be written as JSON in UTF-8: {err}") from err
 
 
-def _seconds(header: str | None) -> float:
-    return min(float(header), 86_400.0) if header and header.isascii() and header.isdigit() else 0.0
-
-
-def segment(text: str) -> str:
-    """A text as one segment of a path."""
+def _retry_after(headers: Message) -> float:
+    """The seconds of Retry-After, a day at most; 0 is none. It may be a date, which is compared with the response's own."""
+    text = headers.get("Retry-After") or ""
+    if text.isascii() and text.isdigit():
+        return MAX_RETRY_AFTER if len(text) > 9 else min(float(text), MAX_RETRY_AFTER)
     try:
-        return quote(text, safe="")
-    except UnicodeEncodeError as err:
-        raise InvalidSettingError("name", f"{text!r}: must be UTF-8") from err
+        ahead = (parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("Date") or "")).total_seconds()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0.0
+    return max(0.0, min(ahead, MAX_RETRY_AFTER))
+
+
+def segment(text: str, name: str = "key") -> str:
+    """A text as one segment of a path. How long it may be, the server says."""
+    return quote(_check.text(name, text, 1 << 16), safe="")
 
 
 class HeldLease:
@@ -277,7 +286,7 @@ class LockAPI:
     def __init__(self, client: Client, tenant: str) -> None:
         self._client = client
         self.tenant = tenant
-        self._base = "/v1/tenants/" + segment(tenant)
+        self._base = "/v1/tenants/" + segment(tenant, "tenant")
 
     def _path(self, key: str, command: str = "") -> str:
         return f"{self._base}/locks/{segment(key)}{command}"
@@ -502,6 +511,6 @@ class Fences:
                 raise InvalidResponseError(f"it is about the fence of {got.get('resource')!r}, which was not asked for")
             _outcome.same_token(token, got.get("fencing_token", 0))
 
-        path = f"/v1/tenants/{segment(self.tenant)}/fences/{segment(resource)}/check"
+        path = f"/v1/tenants/{segment(self.tenant, 'tenant')}/fences/{segment(resource, 'resource')}/check"
         got, _ = self._client.call("POST", path, {"fencing_token": token}, FencePassed, valid, timeout=timeout)
         return cast(FencePassed, got)

@@ -130,7 +130,7 @@ def _text(p: dict[str, Any], name: str) -> str:
 
 def _number(p: dict[str, Any], name: str) -> float:
     value = p.get(name)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**63) <= value < 2**63 else 0
 
 
 def parse_time(text: str) -> datetime | None:

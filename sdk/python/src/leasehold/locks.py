@@ -34,15 +34,15 @@ import secrets
 import socket
 import sys
 import threading
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from . import _outcome, codes
+from . import _check, _outcome, codes
 from ._call import Background, Cancelled, bounded, on_fork, spawn
+from ._check import MAX_TTL
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, new_request_id
 from .errors import (
@@ -57,7 +57,6 @@ __all__ = [
 ]
 
 DEFAULT_TTL = 30.0
-MAX_TTL = 24 * 3600.0
 MAX_PERMITS = 100
 MAX_WAITING = 100
 MAX_LOCK_DELAY = 3600.0
@@ -71,6 +70,11 @@ SHORT_PAUSE = 0.1
 PLACED_PAUSE = 2.0  # seconds between two requests of one that waits in line, whose place is kept for some seconds
 FEW_POLLS = 5  # how often a lock is asked for without a wait when the server has no room for those who wait
 WAITS = Backoff(0.2, 5.0, 0.01)
+
+
+def _pause(retry: int, err: BaseException | None, left: float) -> float:
+    """The wait before a retry: as long as the server asks for, but a third of the time that is left at most, as it may come too late then."""
+    return max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))
 
 
 class Event(NamedTuple):
@@ -139,40 +143,6 @@ class _Options:
         return r
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-        raise InvalidSettingError(name, f"is {value!r}: must be a number")
-    return float(value)
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidSettingError(name, f"is {value!r}: must be a whole number")
-    return value
-
-
-def check_text(name: str, text: object, most: int) -> str:
-    """A name of 1 to most bytes of UTF-8 without control characters."""
-    if not isinstance(text, str):
-        raise InvalidSettingError(name, f"is {text!r}: must be a str")
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidSettingError(name, f"{text!r}: must be UTF-8 without control characters") from None
-    if not 1 <= size <= most:
-        raise InvalidSettingError(name, f"has {size} bytes: must have 1 to {most}")
-    if any(unicodedata.category(c) == "Cc" for c in text):
-        raise InvalidSettingError(name, f"{text!r}: must be UTF-8 without control characters")
-    return text
-
-
-def check_ttl(name: str, ttl: object) -> float:
-    seconds = _number(name, ttl)
-    if not 1 <= seconds <= MAX_TTL or seconds != int(seconds):
-        raise InvalidSettingError(name, f"is {ttl}: must be whole seconds from 1 to {MAX_TTL:.0f}")
-    return seconds
-
-
 def process_name(suffix: str) -> str:
     """A name of this process, "host-suffix", of characters that a server takes as the suffix of a verified name."""
     host = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname() or "host")
@@ -201,12 +171,12 @@ class Locks:
         observe: Callable[[Event], None] | None = None, clock: Clock | None = None,
     ) -> None:
         self._own_name = not owner
-        self._owner = check_text("owner", owner or process_name(secrets.token_hex(6)), 256)
-        self._ttl = check_ttl("ttl", ttl)
-        self._retry_for = _number("retry_for", retry_for)
+        self._owner = _check.text("owner", owner or process_name(secrets.token_hex(6)), 256)
+        self._ttl = _check.ttl("ttl", ttl)
+        self._retry_for = _check.number("retry_for", retry_for)
         if self._retry_for < 0:
             raise InvalidSettingError("retry_for", f"is {retry_for}: must not be negative")
-        self._release_timeout = _positive("release_timeout", release_timeout)
+        self._release_timeout = _check.positive("release_timeout", release_timeout)
         self._provider = provider
         self._clock = clock or Clock()
         self._queues = _Queues(self._clock)
@@ -271,7 +241,7 @@ class Locks:
         o = self._options(
             wait=wait, ttl=ttl, shared=shared, permits=permits, fair=fair, max_waiting=max_waiting, replace=replace, lock_delay=lock_delay, poll=poll,
             max_hold=max_hold, margin=margin, release_timeout=release_timeout, metadata=metadata)
-        check_text("key", key, 256)
+        _check.text("key", key, 256)
         return Acquisition(self, lambda working, cancel: self._hold(key, o, working, cancel))
 
     def try_acquire(
@@ -295,9 +265,9 @@ class Locks:
         lost, all are.
         """
         o = self._options(wait=wait, ttl=ttl, poll=poll, max_hold=max_hold, margin=margin, release_timeout=release_timeout, metadata=metadata)
-        if isinstance(keys, str) or not 1 <= len(keys) <= MAX_KEYS:
+        if isinstance(keys, (str, bytes)) or not isinstance(keys, Sequence) or not 1 <= len(keys) <= MAX_KEYS:
             raise InvalidSettingError("keys", f"must be a sequence of 1 to {MAX_KEYS} keys")
-        ordered = sorted((check_text("key", k, 256) for k in keys), key=lambda k: k.encode())
+        ordered = sorted((_check.text("key", k, 256) for k in keys), key=lambda k: k.encode())
         for a, b in zip(ordered, ordered[1:]):
             if a == b:
                 raise InvalidSettingError("keys", f"the key {a!r} is given twice")
@@ -324,7 +294,7 @@ class Locks:
 
     def get(self, key: str) -> LockRecord:
         """Read a lock: who holds it. NotFound means that there is no record of it."""
-        check_text("key", key, 256)
+        _check.text("key", key, 256)
         got = bounded(self._clock, TRY_TIME, lambda abort: self._provider.send_get(key, TRY_TIME, abort))
         return cast(LockRecord, got)
 
@@ -373,19 +343,19 @@ class Locks:
         metadata: Mapping[str, str] | None, shared: bool = False, permits: int = 0, fair: bool = False, max_waiting: int = 0, replace: bool = False,
         lock_delay: float = 0.0,
     ) -> _Options:
-        seconds = self._ttl if ttl is None else check_ttl("ttl", ttl)
-        before = seconds / 10 if margin is None else _number("margin", margin)
-        if wait is not None and _number("wait", wait) < 0:
+        seconds = self._ttl if ttl is None else _check.ttl("ttl", ttl)
+        before = seconds / 10 if margin is None else _check.number("margin", margin)
+        if wait is not None and _check.number("wait", wait, endless=True) < 0:
             raise InvalidSettingError("wait", f"is {wait}: must not be negative; None waits for as long as it takes, 0 does not wait")
-        if _number("poll", poll) < SHORT_PAUSE:
+        if _check.number("poll", poll) < SHORT_PAUSE:
             raise InvalidSettingError("poll", f"is {poll}: must be {SHORT_PAUSE} at least")
-        if not 0 <= _whole("max_waiting", max_waiting) <= MAX_WAITING:
+        if not 0 <= _check.whole("max_waiting", max_waiting) <= MAX_WAITING:
             raise InvalidSettingError("max_waiting", f"is {max_waiting}: must be 1 to {MAX_WAITING}, or 0 for no bound")
-        if max_hold is not None and _number("max_hold", max_hold) <= 0:
+        if max_hold is not None and _check.number("max_hold", max_hold) <= 0:
             raise InvalidSettingError("max_hold", f"is {max_hold}: must be more than 0; None is no bound")
         if not 0 <= before < seconds / 2:
             raise InvalidSettingError("margin", f"is {margin}: must be less than half of the ttl, which is {seconds}")
-        if not 0 <= _whole("permits", permits) <= MAX_PERMITS:
+        if not 0 <= _check.whole("permits", permits) <= MAX_PERMITS:
             raise InvalidSettingError("permits", f"is {permits}: must be 1 to {MAX_PERMITS}, or 0 for a lock with one holder")
         if shared and permits:
             raise InvalidSettingError("permits", "is set beside shared: a lock is either for readers and a writer, or has permits")
@@ -393,22 +363,22 @@ class Locks:
             raise InvalidSettingError("replace", "is set: a lock that is shared or has permits has no one holder to replace")
         if max_waiting and not (fair or shared or permits):
             raise InvalidSettingError("max_waiting", "is set: it needs a line, so set fair, shared or permits as well")
-        delay = _number("lock_delay", lock_delay)
+        delay = _check.number("lock_delay", lock_delay)
         if not 0 <= delay <= MAX_LOCK_DELAY or delay != int(delay):
             raise InvalidSettingError("lock_delay", f"is {lock_delay}: must be whole seconds up to {MAX_LOCK_DELAY:.0f}")
         return _Options(
             ttl=seconds, shared=shared, permits=permits, fair=fair, max_waiting=max_waiting, replace=replace, lock_delay=delay, wait=wait,
             poll=float(poll), max_hold=max_hold, margin=before,
-            release_timeout=self._release_timeout if release_timeout is None else _positive("release_timeout", release_timeout),
-            metadata=dict(metadata or {}))
+            release_timeout=self._release_timeout if release_timeout is None else _check.positive("release_timeout", release_timeout),
+            metadata=_check.labels("metadata", metadata))
 
     def _rate(
         self, key: str, limit: int, window: float, wait: float | None, poll: float, max_waiting: int, metadata: Mapping[str, str] | None,
     ) -> _Acquire:
-        check_text("key", key, 256)
-        if not 1 <= _whole("limit", limit) <= MAX_RATE:
+        _check.text("key", key, 256)
+        if not 1 <= _check.whole("limit", limit) <= MAX_RATE:
             raise InvalidSettingError("limit", f"is {limit}: must be 1 to {MAX_RATE}")
-        seconds = _number("window", window)
+        seconds = _check.number("window", window)
         if not 1 <= seconds <= MAX_WINDOW or seconds != int(seconds):
             raise InvalidSettingError("window", f"is {window}: must be whole seconds from 1 to {MAX_WINDOW:.0f}")
         o = self._options(
@@ -464,7 +434,7 @@ class Locks:
             except (ApiError, TransportError, InvalidResponseError) as err:
                 if _outcome.gone(err):
                     return
-                pause = WAITS.delay(retry)
+                pause = _pause(retry, err, self._clock.now().until(end))
                 if _outcome.rejected(err) or self._clock.now().until(end) <= pause:
                     raise
             self._clock.sleep(pause)
@@ -502,7 +472,7 @@ class Locks:
                         continue
                 except Exception as err:
                     failed = None if _outcome.settles(err) and not token else err
-                pause = WAITS.delay(retry)
+                pause = _pause(retry, failed, self._clock.now().until(end))
                 if failed is None or _outcome.rejected(failed) or self._clock.now().until(end) <= pause:
                     self._abandoned(a.key, token, failed)
                     return
@@ -516,13 +486,6 @@ class Locks:
         if err is not None and self._closed.is_set():
             with self._mutex:
                 self._failed.append(NotReleasedError(f"lock {key!r}, which an acquire that was given up may have obtained: {err}"))
-
-
-def _positive(name: str, value: object) -> float:
-    seconds = _number(name, value)
-    if seconds <= 0:
-        raise InvalidSettingError(name, f"is {value}: must be more than 0 seconds")
-    return seconds
 
 
 class _Several:
@@ -1126,7 +1089,8 @@ class _Base:
                 if _outcome.rejected(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
-            self._clock.sleep(max(0.0, min(WAITS.delay(retry), self._left())))
+            left = max(0.0, self._left())
+            self._clock.sleep(min(_pause(retry, last, left), left))
             retry += 1
 
 

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from . import _outcome, codes
+from . import _check, _outcome, codes
 from ._call import bounded, on_fork, spawn
 from ._time import Backoff, Clock, Signal
 from .client import Client
@@ -281,15 +281,18 @@ class Generator:
         retry_max_interval: float = 60.0, max_backward_ms: int = 5000, epoch: int = 0, bit_ts: int = 0, burst_window: float = 0.0, max_skew: float = 5.0,
         meta: Mapping[str, str] | None = None, clock: Clock | None = None,
     ) -> None:
-        if throughput_per_ms < 1:
+        if _check.whole("throughput_per_ms", throughput_per_ms) < 1:
             raise InvalidSettingError("throughput_per_ms", f"is {throughput_per_ms}: must be at least 1")
-        if not 0 < retry_interval <= retry_max_interval:
+        if not 0 < _check.number("retry_interval", retry_interval) <= _check.number("retry_max_interval", retry_max_interval):
             raise InvalidSettingError("retry_interval", f"is {retry_interval}: must be more than 0 and at most retry_max_interval, {retry_max_interval}")
-        if not 0 <= burst_window <= 60:
+        if not 0 <= _check.number("burst_window", burst_window) <= 60:
             raise InvalidSettingError("burst_window", f"is {burst_window}: must be from 0 to 60 seconds")
-        if not max_skew > 0:
-            raise InvalidSettingError("max_skew", f"is {max_skew}: must be more than 0 seconds")
-        if bit_ts and not 32 <= bit_ts <= 60:
+        _check.positive("max_skew", max_skew)
+        _check.whole("max_backward_ms", max_backward_ms)
+        _check.whole("epoch", epoch)
+        if not isinstance(service, str):
+            raise InvalidSettingError("service", "must be a str")
+        if _check.whole("bit_ts", bit_ts) and not 32 <= bit_ts <= 60:
             raise InvalidSettingError("bit_ts", f"is {bit_ts}: must be from 32 to 60")
         if provider is None and not fallback:
             raise InvalidSettingError("provider", "is None and fallback is turned off: no ID could ever be made")
@@ -304,7 +307,7 @@ class Generator:
         self._provider, self._service, self._throughput, self._fallback = provider, service, throughput_per_ms, fallback
         self._retry, self._retry_max = retry_interval, retry_max_interval
         self._backward, self._skew, self._window = max_backward_ms, int(max_skew * 1000), int(burst_window * 1000)
-        self._meta = dict(meta) if meta is not None else {"pid": str(os.getpid()), "host": socket.gethostname()}
+        self._meta = _check.labels("meta", meta) if meta is not None else {"pid": str(os.getpid()), "host": socket.gethostname()}
         self._clock = clock or Clock()
         self._layout = layout
         self._stats = Stats()
@@ -352,7 +355,7 @@ class Generator:
 
     def next_ids(self, count: int, timeout: float | None = None) -> list[int]:
         """So many IDs in ascending order. IDs of other callers may lie between them."""
-        if count < 1:
+        if _check.whole("count", count) < 1:
             raise InvalidSettingError("count", f"is {count}: must be at least 1")
         end = None if timeout is None else self._clock.monotonic() + timeout
         self._start()

@@ -32,12 +32,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from . import _outcome, codes
+from . import _check, _outcome, codes
 from ._call import Background, Cancelled, bounded, spawn
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, Client, new_request_id, segment
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
-from .locks import _in_thread, _LostEvent, check_text, check_ttl, process_name
+from .locks import _in_thread, _LostEvent, process_name
 from .types import (
     AnalysisFinished, AnalysisGranted, AnalysisLock, AnalysisReleased, Run, RunFinished, RunGranted, RunLock as RunLockBody, RunReleased,
 )
@@ -221,8 +221,8 @@ class _HTTPGate:
         status = "READY" if result is not None else "FAILED"
 
         def valid(got: dict[str, Any]) -> None:
-            if got.get("status") != status:
-                raise _outcome.missing()
+            self._same(held.run_id, got)
+            _outcome.in_state(status, got.get("status", ""))
 
         body = {"owner_id": held.owner, "fencing_token": held.token, "status": status, "result": result, "failure_reason": failed}
         self._send(held.run_id, "finish", body, self._kinds[3], valid, seconds, abort)
@@ -246,14 +246,15 @@ class Runs(_HTTPGate):
 
     def __init__(self, client: Client, tenant: str = "default", *, keep: float | None = None) -> None:
         super().__init__(client)
+        segment(tenant, "tenant")
         self.tenant = tenant
         if keep is not None:
-            if keep != int(keep) or not 60 <= keep <= 30 * 86400:
+            if not 60 <= _check.number("keep", keep) <= 30 * 86400 or keep != int(keep):
                 raise InvalidSettingError("keep", f"is {keep}: must be whole seconds from 60 to {30 * 86400}")
             self._extra["keep_seconds"] = int(keep)
 
     def _path(self, run_id: str) -> str:
-        return f"/v1/tenants/{segment(self.tenant)}/runs/{segment(run_id)}"
+        return f"/v1/tenants/{segment(self.tenant, 'tenant')}/runs/{segment(run_id, 'run_id')}"
 
     def get(self, run_id: str, *, timeout: float | None = None) -> Run:
         """Read a run. If there is none, the error is NotFound with the field "run_id"."""
@@ -269,7 +270,7 @@ class Analyses(_HTTPGate):
     _kinds = (AnalysisGranted, AnalysisLock, AnalysisReleased, AnalysisFinished)
 
     def _path(self, run_id: str) -> str:
-        return f"/v1/analyses/{segment(run_id)}"
+        return f"/v1/analyses/{segment(run_id, 'run_id')}"
 
 
 @dataclass(frozen=True)
@@ -405,20 +406,20 @@ class _Run:
         self.gate = gate
         if isinstance(run_id, str) and ("/" in run_id or run_id in (".", "..")):
             raise InvalidSettingError("run_id", f"cannot be {run_id!r}: it is one name, without \"/\"")
-        self.run_id = check_text("run_id", run_id, 256)
-        self.ttl = check_ttl("ttl", ttl)
-        self.heartbeat = self.ttl / 5 if heartbeat is None else float(heartbeat)
+        self.run_id = _check.text("run_id", run_id, 256)
+        self.ttl = _check.ttl("ttl", ttl)
+        self.heartbeat = self.ttl / 5 if heartbeat is None else _check.number("heartbeat", heartbeat)
         if not MIN_HEARTBEAT <= self.heartbeat < self.ttl:
             raise InvalidSettingError(
                 "heartbeat", f"is {heartbeat}: must be from {MIN_HEARTBEAT} and less than ttl, {ttl}; a fifth of ttl leaves time for refreshes that fail")
-        if not wait >= 0:
+        if _check.number("wait", wait, endless=True) < 0:
             raise InvalidSettingError("wait", f"is {wait}: must not be negative; 0 does not wait")
-        if isinstance(max_failures, bool) or not isinstance(max_failures, int) or max_failures < 0:
+        if _check.whole("max_failures", max_failures) < 0:
             raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
-        self.owner = check_text("owner", owner or process_name(str(os.getpid())), 256)
+        self.owner = _check.text("owner", owner or process_name(str(os.getpid())), 256)
         self.made_up = not request_id
-        self.request_id = check_text("request_id", request_id or new_request_id(), 128)
-        self.fingerprint = check_text("fingerprint", fingerprint, 128) if fingerprint else ""
+        self.request_id = _check.text("request_id", request_id or new_request_id(), 128)
+        self.fingerprint = _check.text("fingerprint", fingerprint, 128) if fingerprint else ""
         self.wait, self.max_failures = wait, max_failures
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or Clock()
@@ -441,11 +442,11 @@ class _Run:
                 got: Any = bounded(self.clock, seconds, functools.partial(do, seconds), cancel=cancel)
                 return got
             except (ApiError, TransportError, InvalidResponseError) as err:
-                pause = WAITS.delay(retry)
-                asks = _outcome.retry_after(err)
-                if final(err) or self.clock.monotonic() + max(pause, asks) >= end:
+                left = end - self.clock.monotonic()
+                pause = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))  # or the next try may come too late
+                if final(err) or pause >= left:
                     raise
-                self.clock.sleep(max(pause, asks), *([cancel] if cancel else []))
+                self.clock.sleep(pause, *([cancel] if cancel else []))
                 if cancel is not None and cancel.is_set():
                     raise Cancelled from None
                 retry += 1

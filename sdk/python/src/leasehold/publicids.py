@@ -91,9 +91,9 @@ class Converter:
         self, keys: Sequence[Key], *, entity: str = "", layout: Layout = DEFAULT_LAYOUT, any_id: bool = False, now_ms: Callable[[], int] | None = None,
     ) -> None:
         layout.validate()
-        if len(entity) > MAX_ENTITY_BYTES or any(not " " < c <= "~" for c in entity):
+        if not isinstance(entity, str) or len(entity) > MAX_ENTITY_BYTES or any(not " " < c <= "~" for c in entity):
             raise InvalidSettingError("entity", f"must be at most {MAX_ENTITY_BYTES} bytes of printable ASCII without spaces")
-        if not keys:
+        if not isinstance(keys, Sequence) or not keys or not all(isinstance(k, Key) for k in keys):
             raise InvalidSettingError("keys", 'give at least one; Key(mode="unkeyed") is the one without a secret')
         self._permutations: dict[int, _FF1 | _Mixer] = {}
         secrets: list[bytes] = []
@@ -109,6 +109,8 @@ class Converter:
                 continue
             if key.mode not in ("ff1-aes256", "ff1-aes128"):
                 raise InvalidSettingError("mode", f"is {key.mode!r}: must be ff1-aes256, ff1-aes128 or unkeyed")
+            if not isinstance(key.secret, bytes):
+                raise InvalidSettingError("secret", "must be bytes")
             if len(key.secret) < MIN_SECRET_BYTES:
                 raise InvalidSettingError("secret", f"has {len(key.secret)} bytes: must have at least {MIN_SECRET_BYTES} random ones")
             if key.secret in secrets:

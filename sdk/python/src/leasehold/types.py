@@ -261,7 +261,7 @@ class ForceReleased(_ForceReleased, total=False):
     """How long the lease lasts from now, in whole seconds."""
     metadata: dict[str, str]
     """Labels for people; keys of 1 to 64 bytes, values of up to 512."""
-    force_release: "ForcedRelease"
+    force_release: ForcedRelease
     """How an administrator ended the lease."""
 
 
@@ -358,7 +358,7 @@ class Lock(_Lock, total=False):
 
     released_at: str
     """ISO 8601, UTC, milliseconds."""
-    force_release: "ForcedRelease"
+    force_release: ForcedRelease
     """How an administrator ended the lease."""
     mode: Literal["exclusive", "shared", "permits", "rate"]
     """Left out for `exclusive`."""
@@ -369,22 +369,22 @@ class Lock(_Lock, total=False):
     free_at: str
     """Until then the lock stays closed after a lease that expired or was ended by force: its lock delay. With `rate`, if the grants are
     used up: when the next one is possible."""
-    holders: list["LockHolder"]
+    holders: list[LockHolder]
     """The leases that last, by token, if the lock has a line or a mode with several holders. The members above are of the latest one. Left
     out for one lease without a line, and with `rate`."""
-    waiting: list["LockWaiter"]
+    waiting: list[LockWaiter]
     """Who waits in line, the next one first, 100 at most. Left out if no one does."""
-    history: list["PastLease"]
+    history: list[PastLease]
     """The last leases that have ended, the latest first: as many as the lock's document has room for. Not in lists. Grants of a rate are
     not in it."""
-    refused: "LockRefusal"
+    refused: LockRefusal
     """Who was refused last, if the server records that (`LEASEHOLD_RECORD_REFUSALS`). Not in lists."""
 
 
 class _LockPage(TypedDict):
     """What it always has."""
 
-    locks: list["Lock"]
+    locks: list[Lock]
 
 
 class LockPage(_LockPage, total=False):
@@ -429,7 +429,7 @@ class _LockSetRenewRequest(TypedDict):
 
     request_id: str
     """The caller's name for this command, the same for every retry."""
-    leases: list["LockSetToken"]
+    leases: list[LockSetToken]
     """Which leases; each lock once."""
     ttl_seconds: int
     """How long the lease lasts from now, in whole seconds."""
@@ -450,7 +450,7 @@ class _LockSetReleaseRequest(TypedDict):
 
     request_id: str
     """The caller's name for this command, the same for every retry."""
-    leases: list["LockSetToken"]
+    leases: list[LockSetToken]
     """Which leases; each lock once."""
 
 
@@ -485,7 +485,7 @@ class _LockSet(TypedDict):
     owner_id: str
     state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
     """A lease is ACTIVE while now < expires_at and it was not released."""
-    leases: list["LockSetLease"]
+    leases: list[LockSetLease]
     """By the bytes of their keys."""
     expires_at: str
     """When the first of them expires. Leases that are renewed together expire together."""
@@ -514,7 +514,7 @@ class LockSetReleased(TypedDict):
     owner_id: str
     state: Literal["ACTIVE", "RELEASED", "EXPIRED"]
     """A lease is ACTIVE while now < expires_at and it was not released."""
-    leases: list["LockSetLease"]
+    leases: list[LockSetLease]
     replayed: bool
 
 
@@ -935,7 +935,7 @@ class MachineIDLease(TypedDict):
 class MachineIDLeases(TypedDict):
     """See the contract: MachineIDLeases."""
 
-    leases: list["MachineIDLease"]
+    leases: list[MachineIDLease]
 
 
 class _MachineIDReleaseRequest(TypedDict):

@@ -1,0 +1,197 @@
+"""Generators of IDs on a provider that the test writes, by a clock that the test moves."""
+
+from __future__ import annotations
+
+import logging
+import unittest
+from collections.abc import Mapping
+from typing import Any
+
+import leasehold
+from leasehold.ids import DEFAULT_LAYOUT
+from leasehold.machineids import ClockBackwardError, Generator, Lease, LeaseAcquisitionError, sign
+
+from test_locks import Program
+from virtual import VirtualClock
+
+
+class Provider:
+    """Grants what the test says, one answer for each request, and then nothing."""
+
+    def __init__(self, clock: VirtualClock, *answers: list[Lease]) -> None:
+        self.clock, self.answers = clock, list(answers)
+        self.asked: list[int] = []
+        self.released: list[tuple[int, str, int]] = []
+
+    def acquire(self, service: str, throughput_per_ms: int, meta: Mapping[str, str]) -> list[Lease]:
+        self.asked.append(throughput_per_ms)
+        if not self.answers:
+            raise leasehold.TransportError("no")
+        return self.answers.pop(0)
+
+    def release(self, service: str, machine_id: int, signature: str, timestamp: int) -> None:
+        self.released.append((machine_id, signature, timestamp))
+
+
+class Machines(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = VirtualClock()
+        self.now = int(self.clock.wall() * 1000)
+        log = logging.getLogger("leasehold.machineids")
+        self.addCleanup(log.setLevel, log.level)
+        log.setLevel(logging.CRITICAL)
+
+    def lease(self, machine: int = 5, begin: int = 0, end: int = 600_000) -> Lease:
+        """From begin to end, in milliseconds from now."""
+        return Lease(machine, self.now + begin, self.now + end, f"secret {machine}", DEFAULT_LAYOUT)
+
+    def generator(self, *answers: list[Lease], **settings: Any) -> tuple[Generator, Provider]:
+        p = Provider(self.clock, *answers)
+        given: dict[str, Any] = {"fallback": False, **settings}
+        made = Program(lambda: Generator(p, clock=self.clock, **given))
+        self.clock.settle()
+        assert isinstance(made.value, Generator), made.error
+        g = made.value
+        self.addCleanup(self.clock.settle)
+        self.addCleanup(g._stopped.set)
+        return g, p
+
+    def take(self, g: Generator, count: int = 1, seconds: float = 0.1) -> list[int]:
+        p = Program(lambda: g.next_ids(count))
+        self.clock.run(seconds)
+        if p.error is not None:
+            raise p.error
+        return list(p.value)
+
+    def test_no_id_has_a_time_outside_of_the_lease(self) -> None:
+        """To the millisecond: the next lease of the machine ID begins where this one ends."""
+        g, _ = self.generator([self.lease(begin=-3, end=40)])
+        times: list[int] = []
+        with self.assertRaises(LeaseAcquisitionError):
+            for _ in range(1000):
+                times += [g.layout.decode(i).unix_ms for i in self.take(g, 3, 0.001)]
+        self.assertEqual((min(times), max(times)), (self.now, self.now + 39))
+
+    def test_a_lease_that_begins_later_is_waited_for(self) -> None:
+        g, _ = self.generator([self.lease(begin=80)])
+        p = Program(lambda: g.next_id())
+        self.clock.run(0.079)
+        self.assertTrue(p.is_alive())
+        self.clock.run(0.002)
+        self.assertEqual(g.layout.decode(p.value).unix_ms, self.now + 80)
+
+    def test_leases_that_cannot_be_right_are_given_back(self) -> None:
+        cases: dict[str, tuple[int, int, int]] = {
+            "of the past": (5, -5002, 600_000), "of the future": (5, 5002, 600_000), "that is over": (5, -4000, 0), "of no time": (5, 0, -1),
+            "of a machine ID that there is not": (1 << 14, 0, 600_000), "of a negative one": (-1, 0, 600_000),
+        }
+        for name, (machine, begin, end) in cases.items():
+            with self.subTest(name):
+                self.now = int(self.clock.wall() * 1000)
+                g, p = self.generator([self.lease(machine, begin, end)])
+                with self.assertRaises(LeaseAcquisitionError):
+                    self.take(g)
+                self.assertEqual(g.stats().leases_rejected, 1)
+                self.assertEqual([r[0] for r in p.released], [] if end <= 0 else [machine])
+        for begin in (-4998, 4998):  # the time is cut to whole milliseconds
+            self.now = int(self.clock.wall() * 1000)
+            g, p = self.generator([self.lease(begin=begin)])
+            self.take(g, seconds=6)
+            self.assertEqual(p.released, [])
+
+    def test_two_leases_that_could_make_the_same_ids(self) -> None:
+        g, p = self.generator([self.lease(5), Lease(5, self.now, self.now + 600_000, "another secret", DEFAULT_LAYOUT)], throughput_per_ms=512)
+        made = self.take(g, 300)
+        self.assertEqual(len(set(made)), 300)
+        self.assertEqual(g.stats().leases_rejected, 1)
+        self.assertEqual([r[0] for r in p.released], [5])
+        self.assertEqual(p.released[0][1], sign("another secret", 5, p.released[0][2]))
+
+    def test_an_answer_that_comes_twice(self) -> None:
+        """The lease that is held is not given back because its duplicate is of no use."""
+        g, p = self.generator([self.lease()], [self.lease()], throughput_per_ms=512)
+        self.take(g, 1, 5)
+        self.assertEqual(p.released, [])
+
+    def test_several_leases(self) -> None:
+        g, _ = self.generator([self.lease(5), self.lease(9)], throughput_per_ms=512)
+        made = self.take(g, 512)
+        self.assertEqual({g.layout.decode(i).machine_id for i in made}, {5, 9})
+        self.assertEqual(made, sorted(set(made)))
+        self.assertEqual(len({g.layout.decode(i).unix_ms for i in made}), 1)
+
+    def test_a_release_says_the_last_time(self) -> None:
+        """The next lease begins after it: so it is no earlier than the last ID, also if the clock was set back."""
+        for back in (0.0, -3.0):
+            with self.subTest(back):
+                self.now = int(self.clock.wall() * 1000)
+                g, p = self.generator([self.lease(begin=-4000)])
+                last = g.layout.decode(self.take(g, 1)[0]).unix_ms
+                self.clock.move(0.0, back)
+                closing = Program(g.close)
+                self.clock.run(1)
+                self.assertIsNone(closing.error)
+                [(machine, signature, at)] = p.released
+                self.assertEqual((machine, signature), (5, sign("secret 5", 5, at)))
+                self.assertGreaterEqual(at, last)
+                with self.assertRaises(leasehold.ClosedError):
+                    g.next_id()
+                self.clock.move(0.0, -back)
+
+    def test_replaced_before_it_ends(self) -> None:
+        g, p = self.generator([self.lease(5, end=10_000)], [self.lease(6, begin=9_000, end=20_000)])
+        self.take(g)
+        self.clock.run(8.3)
+        self.assertEqual(len(p.asked), 1)
+        self.clock.run(1.3)
+        self.assertEqual(len(p.asked), 2)
+        self.clock.run(1)
+        [made] = self.take(g)
+        self.assertEqual(g.layout.decode(made).machine_id, 6)
+
+    def test_a_clock_that_jumps_forward(self) -> None:
+        """Its lease may be wrong as well: another one is asked for."""
+        g, p = self.generator([self.lease(5)], [self.lease(6, begin=2000)])
+        self.take(g)
+        self.clock.run(3)
+        self.assertEqual(len(p.asked), 1)
+        self.clock.move(0.0, 2.0)
+        self.take(g)
+        self.clock.run(12)
+        self.assertEqual((len(p.asked), g.stats().clock_forward), (2, 1))
+
+    def test_a_clock_that_is_set_back(self) -> None:
+        g, _ = self.generator([self.lease(5, begin=-4000)], max_backward_ms=1000)
+        [before] = self.take(g)
+        self.clock.move(0.0, -3.0)
+        self.clock.run(1.1)  # it is sampled once a second
+        with self.assertRaises(ClockBackwardError) as err:
+            self.take(g)
+        self.assertTrue(1000 < err.exception.backward_ms <= 3000)
+        self.clock.run(3)
+        [after] = self.take(g)
+        self.assertGreater(after, before)
+
+    def test_fallback_ids_are_marked_and_told(self) -> None:
+        logging.getLogger("leasehold.machineids").setLevel(logging.WARNING)
+        with self.assertLogs("leasehold.machineids", logging.WARNING) as told:
+            g, p = self.generator(fallback=True)
+            made = self.take(g, 50)
+            self.clock.run(30)
+            made += self.take(g, 50)
+            self.assertEqual(len(told.output), 1, told.output)
+            self.assertTrue(all(g.layout.decode(i).fallback for i in made))
+            self.assertTrue(g.stats().fallback)
+            p.answers.append([self.lease(5, begin=30_000)])
+            for _ in range(70):  # a lease that began long ago would be none
+                p.answers[:] = [[self.lease(5, begin=int((self.clock.wall() * 1000)) - self.now)]] if p.answers else []
+                self.clock.run(1)
+            leased = self.take(g, 50)
+            self.assertEqual(len(told.output), 2, told.output)
+        self.assertFalse(any(g.layout.decode(i).fallback for i in leased))
+        self.assertEqual(made + leased, sorted(set(made + leased)))
+        self.assertEqual(g.stats().fallback_ids, 100)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,599 @@
+"""Work that runs once, on a gate that the test writes, by a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import unittest
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import leasehold
+from leasehold import codes
+from leasehold._time import Signal
+from leasehold.once import (
+    MAX_RESULT_BYTES, Ask, Grant, Held, Permanent, RunFailedBefore, RunLock, RunLocked, RunNotStored, Uncounted, current, once, run, run_async,
+)
+
+from test_locks import Program
+from virtual import VirtualClock
+
+
+@dataclass
+class Stored:
+    holder: int = 0  # the token of the run that holds it; 0 is none
+    end: float = 0.0
+    failures: int = 0
+    status: str = ""
+    result: str = ""
+    reason: str = ""
+    fingerprint: str = ""
+
+
+@dataclass
+class Memory:
+    """A gate in memory. An error in trouble is raised by the next request of its kind, which has no effect."""
+
+    clock: VirtualClock
+    runs: dict[str, Stored] = field(default_factory=dict)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    trouble: dict[str, list[BaseException]] = field(default_factory=dict)
+    token: int = 0
+    slow: float = 0.0  # how long the answer of the next refresh takes
+
+    def _begin(self, what: str, detail: Any) -> None:
+        self.asked.append((what, detail))
+        if self.trouble.get(what):
+            raise self.trouble[what].pop(0)
+
+    def sent(self, what: str) -> list[Any]:
+        return [detail for kind, detail in self.asked if kind == what]
+
+    def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant:
+        self._begin("acquire", ask)
+        r = self.runs.setdefault(ask.run_id, Stored(fingerprint=ask.fingerprint))
+        if r.fingerprint != ask.fingerprint:
+            raise codes.RunDiffers()
+        if r.status:
+            return Grant(None, reason="already_finished", failed=r.status == "FAILED", result=r.result, failure_reason=r.reason)
+        if r.holder and r.end > self.clock.wall():
+            return Grant(None, reason="locked", retry_after=r.end - self.clock.wall())
+        self.token += 1
+        r.holder, r.end = self.token, self.clock.wall() + ask.ttl
+        return Grant(Held(ask.run_id, ask.owner, self.token), remaining=ask.ttl, runs=1, failures=r.failures)
+
+    def _held(self, held: Held) -> Stored:
+        r = self.runs[held.run_id]
+        if r.holder != held.token:
+            raise codes.LeaseLost()
+        return r
+
+    def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None:
+        self._begin("refresh", held)
+        self._held(held).end = self.clock.wall() + ttl
+        took, self.slow = self.slow, 0.0
+        self.clock.move(took, due=False)
+
+    def release(self, held: Held, failed: str, seconds: float, abort: Signal) -> None:
+        self._begin("release", failed)
+        r = self._held(held)
+        r.holder, r.failures = 0, r.failures + bool(failed)
+
+    def finish(self, held: Held, result: str | None, failed: str, seconds: float, abort: Signal) -> None:
+        self._begin("finish", (result, failed))
+        r = self._held(held)
+        r.status, r.result, r.reason = ("FAILED", "", failed) if result is None else ("READY", result, "")
+
+
+class Context:
+    """What AWS Lambda gives a handler beside the event."""
+
+    function_name, function_version, memory_limit_in_mb = "invoices", "$LATEST", "128"
+    invoked_function_arn = "arn:aws:lambda:eu-central-1:123456789012:function:invoices"
+    aws_request_id = "5f9b3f3e-8f1d-4d3c-9a53-1f4a3b2f1c00"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 3000
+
+
+SQS_EVENT = {
+    "Records": [{
+        "messageId": "059f36b4-87a3-44ab-83d2-661975830a7d", "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a", "body": json.dumps({"order": 42}),
+        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1545082649183", "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+                       "ApproximateFirstReceiveTimestamp": "1545082649185"},
+        "messageAttributes": {}, "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3", "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:invoices", "awsRegion": "eu-central-1",
+    }],
+}
+
+
+class OnceTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = VirtualClock()
+        self.gate = Memory(self.clock)
+
+    def tearDown(self) -> None:
+        self.clock.run(3600)  # what goes on in the background ends
+
+    def once(self, **settings: Any) -> Callable[[Any], Any]:
+        given: dict[str, Any] = {"key": "job", "ttl": 30, "owner": "me", **settings}
+        return once(self.gate, clock=self.clock, **given)
+
+    def call(self, do: Callable[[], Any], seconds: float = 0) -> Program:
+        p = Program(do)
+        self.clock.run(seconds)
+        return p
+
+    def value(self, do: Callable[[], Any], seconds: float = 60) -> Any:
+        p = self.call(do, seconds)
+        if p.error is not None:
+            raise p.error
+        self.assertFalse(p.is_alive())
+        return p.value
+
+    # Keys.
+
+    def test_keys(self) -> None:
+        cases: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+            ("invoice-{month}", ("may",), {}, "invoice-may"), ("invoice-{month}", (), {"month": "may"}, "invoice-may"),
+            ("{month}-{year}", ("may",), {}, "may-2026"), ("{month[id]}", ({"id": 7},), {}, "7"), ("{month.real}", (7,), {}, "7"),
+            (lambda month, year=0: f"{month}:{year}", ("may",), {}, "may:0"), ("fixed", ("may",), {}, "fixed"),
+        ]
+        for key, args, kwargs, want in cases:
+            with self.subTest(want):
+                def job(month: Any, year: int = 2026) -> str:
+                    return "done"
+
+                self.assertEqual(self.value(lambda: self.once(key=key)(job)(*args, **kwargs)), "done")
+                self.assertEqual(self.gate.sent("acquire")[-1].run_id, want)
+
+    def test_keys_that_cannot_work(self) -> None:
+        """The field is named, nothing is sent, and nothing runs."""
+        def job(month: Any) -> None:
+            self.fail("it runs")
+
+        for key, month, name in (
+            ("{year}", "may", "key"), ("{month[id]}", {}, "key"), ("{month.id}", 1, "key"), ("{", "may", "key"), ("{0}", "may", "key"), (lambda month: 7, "may", "key"),
+            (lambda month: None, "may", "key"), ("{month}", "", "run_id"), ("{month}", "a/b", "run_id"), ("{month}", "..", "run_id"), ("{month}", "x" * 257, "run_id"),
+            ("{month}", "a\n", "run_id"), ("{month}", "\ud800", "run_id"),
+        ):
+            with self.subTest(f"{key} {month!r:.20}"), self.assertRaises(leasehold.InvalidSettingError) as err:
+                self.once(key=key)(job)(month)
+            self.assertEqual(err.exception.field, name)
+        self.assertEqual(self.gate.asked, [])
+
+    def test_settings_that_cannot_work(self) -> None:
+        for name, value in (
+            ("ttl", 0), ("ttl", 1.5), ("ttl", "30"), ("heartbeat", 30), ("heartbeat", 0), ("heartbeat", float("nan")), ("heartbeat", "1"), ("wait", -1), ("wait", float("nan")),
+            ("wait", "1"), ("max_failures", -1), ("max_failures", 1.5), ("max_failures", True), ("owner", "x" * 257), ("owner", 5),
+            ("fingerprint", lambda: "x" * 129), ("fingerprint", lambda: 5),
+        ):
+            with self.subTest(f"{name} {value!r}"), self.assertRaises(leasehold.InvalidSettingError) as err:
+                self.once(**{name: value})(lambda: self.fail("it runs"))()
+            self.assertEqual(err.exception.field, name)
+        self.assertEqual(self.gate.asked, [])
+
+    # What later calls get.
+
+    def test_later_calls_get_the_earlier_result(self) -> None:
+        values: tuple[Any, ...] = ({"a": [1, 2.5, None, "ü"]}, None, "", 0, False, [], "text")
+        for i, value in enumerate(values):
+            with self.subTest(repr(value)):
+                ran: list[int] = []
+
+                @self.once(key=f"job-{i}")
+                def job() -> Any:
+                    ran.append(1)
+                    return value
+
+                self.assertEqual([self.value(job), self.value(job), self.value(job)], [value] * 3)
+                self.assertEqual(len(ran), 1)
+
+    def test_the_first_call_gets_what_the_function_returned(self) -> None:
+        """Later ones what JSON makes of it."""
+        job = self.once()(lambda: {"pair": (1, 2)})
+        self.assertEqual(self.value(job), {"pair": (1, 2)})
+        self.assertEqual(self.value(job), {"pair": [1, 2]})
+
+    def test_a_result_that_another_program_stored(self) -> None:
+        self.gate.runs["job"] = Stored(status="READY", result="<xml/>")
+        with self.assertRaises(leasehold.InvalidResponseError):
+            self.value(self.once()(lambda: self.fail("it runs")))
+
+    def test_results_that_cannot_be_stored(self) -> None:
+        """The work was done, and would be done again: the run is FAILED at once, with the reason."""
+        for i, (value, text) in enumerate((
+            (object(), "JSON"), (float("nan"), "JSON"), ({1: {2, 3}}, "JSON"), ("\ud800", "UTF-8"), ("x" * (MAX_RESULT_BYTES - 1), "bytes"), ("ü" * (MAX_RESULT_BYTES // 2), "bytes"),
+        )):
+            job = self.once(key=f"job-{i}")(lambda value=value: value)
+            with self.subTest(text), self.assertRaises(Permanent) as err:
+                self.value(job)
+            self.assertIn(text, str(err.exception))
+            with self.assertRaises(RunFailedBefore) as again:
+                self.value(job)
+            self.assertIn(text, str(again.exception))
+        job = self.once(key="just-fits")(lambda: "x" * (MAX_RESULT_BYTES - 2))
+        self.assertEqual(len(self.value(job)), MAX_RESULT_BYTES - 2)
+
+    def test_another_payload_under_the_same_key(self) -> None:
+        @self.once(fingerprint=lambda amount: f"amount {amount}")
+        def pay(amount: int) -> int:
+            return amount
+
+        self.assertEqual(self.value(lambda: pay(1)), 1)
+        self.assertEqual(self.value(lambda: pay(1)), 1)
+        with self.assertRaises(leasehold.RunDiffers):
+            self.value(lambda: pay(2))
+
+    # Failures.
+
+    def test_a_failure_goes_on_to_the_caller_and_the_next_call_runs_again(self) -> None:
+        ran: list[int] = []
+
+        @self.once()
+        def job() -> str:
+            ran.append(1)
+            if len(ran) == 1:
+                raise KeyError("first")
+            return "done"
+
+        with self.assertRaises(KeyError):
+            self.value(job)
+        self.assertEqual(self.gate.sent("release"), ["'first'"])
+        self.assertEqual(self.value(job), "done")
+
+    def test_a_bound_on_failures(self) -> None:
+        ran: list[int] = []
+
+        @self.once(max_failures=2)
+        def job() -> None:
+            ran.append(1)
+            raise KeyError(len(ran))
+
+        for want in (KeyError, KeyError, RunFailedBefore, RunFailedBefore):
+            with self.assertRaises(want):
+                self.value(job)
+        self.assertEqual(len(ran), 2)
+        self.assertEqual((len(self.gate.sent("release")), self.gate.sent("finish")), (1, [(None, "2")]))
+
+    def test_a_permanent_failure(self) -> None:
+        @self.once()
+        def job() -> None:
+            raise Permanent("the order does not exist")
+
+        with self.assertRaises(Permanent):
+            self.value(job)
+        with self.assertRaises(RunFailedBefore) as err:
+            self.value(job)
+        self.assertIn("the order does not exist", str(err.exception))
+
+    def test_a_failure_that_does_not_count(self) -> None:
+        @self.once(max_failures=1)
+        def job() -> None:
+            raise Uncounted("no credentials here")
+
+        for _ in range(3):
+            with self.assertRaises(Uncounted):
+                self.value(job)
+        self.assertEqual(self.gate.sent("release"), ["", "", ""])
+
+    def test_an_interrupt_releases_and_does_not_count(self) -> None:
+        for stop in (KeyboardInterrupt, SystemExit):
+            @self.once(max_failures=1)
+            def job() -> None:
+                raise stop
+
+            with self.subTest(stop.__name__), self.assertRaises(stop):
+                self.value(job)
+            self.assertEqual(self.gate.sent("release")[-1], "")
+        self.assertEqual(self.gate.sent("finish"), [])
+
+    def test_an_end_that_cannot_be_stored(self) -> None:
+        """The caller learns that the work may be done again."""
+        self.gate.trouble["finish"] = [codes.PermissionDenied()]
+        with self.assertRaises(RunNotStored) as err:
+            self.value(self.once()(lambda: "done"))
+        self.assertIsInstance(err.exception.__cause__, codes.PermissionDenied)
+        self.assertEqual(len(self.gate.sent("release")), 1)
+
+    def test_the_gate_cannot_be_reached(self) -> None:
+        """For half a minute it is asked again; then the error says so, and nothing has run."""
+        self.gate.trouble["acquire"] = [leasehold.TransportError("no")] * 1000
+        p = self.call(self.once()(lambda: self.fail("it runs")), 29)
+        self.assertGreater(len({a.request_id for a in self.gate.sent("acquire")}), 0)
+        self.assertEqual(len({a.request_id for a in self.gate.sent("acquire")}), 1)
+        self.clock.run(2)
+        self.assertIsInstance(p.error, leasehold.TransportError)
+
+    # Others that run it.
+
+    def test_while_another_runs_it(self) -> None:
+        self.gate.runs["job"] = Stored(holder=99, end=self.clock.wall() + 20)
+        with self.assertRaises(RunLocked) as err:
+            self.value(self.once()(lambda: self.fail("it runs")), 1)
+        self.assertAlmostEqual(err.exception.retry_after, 20, delta=0.01)
+        p = self.call(self.once(wait=60)(lambda: "done"), 17)
+        self.assertTrue(p.is_alive())
+        self.clock.run(4)
+        self.assertEqual(p.value, "done", p.error)  # the other died
+
+    def test_the_result_of_the_one_that_was_waited_for(self) -> None:
+        self.gate.runs["job"] = Stored(holder=99, end=self.clock.wall() + 20)
+        p = self.call(self.once(wait=60)(lambda: self.fail("it runs")), 10)
+        self.gate.runs["job"].status, self.gate.runs["job"].result = "READY", "[1]"
+        self.clock.run(2)
+        self.assertEqual(p.value, [1], p.error)
+
+    # The lock while it runs.
+
+    def working(self, p: list[RunLock], go: threading.Event) -> Callable[[], str]:
+        @self.once()
+        def job() -> str:
+            p.append(current())
+            end = Signal()
+            while not go.is_set():
+                self.clock.wait(0.5, end)
+            return "done"
+
+        return job  # type: ignore[no-any-return]
+
+    def test_it_is_refreshed_while_it_runs(self) -> None:
+        locks: list[RunLock] = []
+        go = threading.Event()
+        p = self.call(self.working(locks, go), 100)
+        self.assertTrue(15 <= len(self.gate.sent("refresh")) <= 17)
+        locks[0].check()
+        self.assertGreater(locks[0].remaining, 20)
+        self.assertEqual(locks[0].token, 1)
+        go.set()
+        self.clock.run(1)
+        self.assertEqual(p.value, "done")
+        sent = len(self.gate.sent("refresh"))
+        self.clock.run(60)
+        self.assertEqual(len(self.gate.sent("refresh")), sent)
+
+    def test_a_takeover_is_told_at_the_next_refresh(self) -> None:
+        locks: list[RunLock] = []
+        go = threading.Event()
+        p = self.call(self.working(locks, go), 1)
+        self.gate.runs["job"].holder = 99
+        self.clock.run(6)
+        with self.assertRaises(leasehold.LockLost) as err:
+            locks[0].check()
+        self.assertIsInstance(err.exception.__cause__, codes.LeaseLost)
+        go.set()
+        self.clock.run(1)
+        self.assertIsInstance(p.error, leasehold.LockLost)
+        self.assertEqual((self.gate.sent("finish"), self.gate.sent("release")), ([], []))
+
+    def test_a_process_that_stood_still(self) -> None:
+        """check, lost and remaining look at both clocks before any thread of the client has run again; the result is not stored."""
+        for name, monotonic, wall in (("the machine slept", 0.0, 31.0), ("the time was set", 31.0, 0.0), ("both", 31.0, 31.0)):
+            with self.subTest(name):
+                locks: list[RunLock] = []
+                go = threading.Event()
+                p = self.call(self.working(locks, go), 1)
+                sent = len(self.gate.asked)
+                self.clock.move(monotonic, wall, due=False)
+                with self.assertRaises(leasehold.LockLost):
+                    locks[0].check()
+                self.assertTrue(locks[0].lost.is_set())
+                self.assertEqual(locks[0].remaining, 0)
+                go.set()
+                self.clock.run(1)
+                self.assertIsInstance(p.error, leasehold.LockLost)
+                self.assertEqual(len(self.gate.asked), sent)
+                self.clock.move(60)
+                self.gate.runs.clear()
+
+    def test_a_refresh_that_comes_after_the_end_extends_nothing(self) -> None:
+        locks: list[RunLock] = []
+        go = threading.Event()
+        self.gate.slow = 26.0
+        p = self.call(self.working(locks, go), 8)
+        with self.assertRaises(leasehold.LockLost):
+            locks[0].check()
+        go.set()
+        self.clock.run(1)
+        self.assertIsInstance(p.error, leasehold.LockLost)
+
+    def test_refreshes_that_fail_are_told(self) -> None:
+        told: list[BaseException] = []
+        self.gate.trouble["refresh"] = [codes.Unavailable(status=503), leasehold.TransportError("no")]
+        end = Signal()
+
+        @self.once(warn=told.append)
+        def job() -> str:
+            self.clock.wait(20, end)
+            current().check()
+            return "done"
+
+        self.assertEqual(self.value(job), "done")
+        self.assertEqual([type(t.__cause__) for t in told], [codes.Unavailable, leasehold.TransportError])
+
+    def test_current(self) -> None:
+        with self.assertRaises(LookupError):
+            current()
+        self.assertEqual(self.value(self.once()(lambda: current().run_id)), "job")
+        with self.assertRaises(LookupError):
+            current()
+
+    # Forms of functions.
+
+    def test_the_function_keeps_its_name(self) -> None:
+        @self.once()
+        def make_invoice(month: str) -> None:
+            """Make it."""
+
+        self.assertEqual((make_invoice.__name__, make_invoice.__doc__), ("make_invoice", "Make it."))
+
+    def test_methods(self) -> None:
+        made = self.once(key="{self.name}-{part}")
+
+        class Report:
+            name = "sales"
+
+            @made
+            def part(self, part: int) -> int:
+                return part
+
+        self.assertEqual(self.value(lambda: Report().part(3)), 3)
+        self.assertEqual(self.gate.sent("acquire")[0].run_id, "sales-3")
+
+    def test_a_handler_of_lambda(self) -> None:
+        """The queue delivers the message three times: at first the handler fails, then it works, then the message comes once more."""
+        ran: list[str] = []
+
+        @self.once(key=lambda event, context: event["Records"][0]["messageId"], max_failures=5)
+        def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+            ran.append(context.aws_request_id)
+            current().check()
+            if len(ran) == 1:
+                raise ConnectionError("the bank does not answer")
+            return {"batchItemFailures": [], "order": json.loads(event["Records"][0]["body"])["order"]}
+
+        with self.assertRaises(ConnectionError):
+            self.value(lambda: handler(SQS_EVENT, Context()))
+        for _ in range(2):
+            self.assertEqual(self.value(lambda: handler(SQS_EVENT, Context())), {"batchItemFailures": [], "order": 42})
+        self.assertEqual(len(ran), 2)
+        self.assertEqual({a.run_id for a in self.gate.sent("acquire")}, {SQS_EVENT["Records"][0]["messageId"]})
+
+    def run_task(self, main: Callable[[], Any], seconds: float = 60) -> Program:
+        def do() -> Any:
+            loop = self.clock.loop()
+            try:
+                return loop.run_until_complete(main())
+            finally:
+                loop.close()
+
+        return self.call(do, seconds)
+
+    def test_coroutine_functions(self) -> None:
+        ran: list[str] = []
+
+        @self.once(key="{name}", max_failures=2)
+        async def job(name: str) -> dict[str, str]:
+            ran.append(current().run_id)
+            await asyncio.sleep(0)
+            if name == "bad":
+                raise KeyError(name)
+            return {"name": name}
+
+        self.assertTrue(asyncio.iscoroutinefunction(job))
+        for _ in range(2):
+            self.assertEqual(self.run_task(lambda: job("good")).value, {"name": "good"})
+        self.assertEqual(ran, ["good"])
+        for want in (KeyError, KeyError, RunFailedBefore):
+            self.assertIsInstance(self.run_task(lambda: job("bad")).error, want)
+        self.gate.runs["taken"] = Stored(holder=99, end=self.clock.wall() + 20)
+        self.assertIsInstance(self.run_task(lambda: job("taken"), 1).error, RunLocked)
+        self.assertIsInstance(self.run_task(lambda: job("a/b"), 1).error, leasehold.InvalidSettingError)
+
+    def test_a_coroutine_is_cancelled_when_its_run_is_lost(self) -> None:
+        went_on: list[str] = []
+
+        @self.once()
+        async def job() -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                went_on.append("cancelled")
+                raise
+            went_on.append("on")
+
+        async def main() -> str:
+            try:
+                await job()
+            except leasehold.LockLost:
+                await asyncio.sleep(0)  # the caller's own task goes on
+                return "lost"
+            return "held"
+
+        p = self.run_task(main, 1)
+        self.gate.runs["job"].holder = 99
+        self.clock.run(6)
+        self.assertEqual((p.value, went_on), ("lost", ["cancelled"]), p.error)
+        self.assertEqual((self.gate.sent("finish"), self.gate.sent("release")), ([], []))
+
+    def test_a_coroutine_that_goes_on_after_the_loss_stores_nothing(self) -> None:
+        @self.once()
+        async def job() -> str:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                pass
+            return "done"
+
+        p = self.run_task(job, 1)
+        self.gate.runs["job"].holder = 99
+        self.clock.run(6)
+        self.assertIsInstance(p.error, leasehold.LockLost)
+        self.assertEqual(self.gate.sent("finish"), [])
+
+    def test_a_caller_that_gives_up(self) -> None:
+        """Its work is cancelled; the run is released, and that does not count."""
+        @self.once(max_failures=1)
+        async def job() -> None:
+            await asyncio.get_running_loop().create_future()
+
+        async def main() -> str:
+            task = asyncio.ensure_future(job())
+            while not self.gate.sent("acquire"):
+                await asyncio.sleep(0)
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                return "cancelled"
+            return "not"
+
+        p = self.run_task(main, 1)
+        self.assertEqual(p.value, "cancelled", p.error)
+        self.assertEqual((self.gate.sent("release"), self.gate.sent("finish")), ([""], []))
+
+    # run and run_async.
+
+    def test_outcomes(self) -> None:
+        def ask(run_id: str, work: Callable[[RunLock], str | None]) -> Any:
+            return self.value(lambda: run(self.gate, run_id, work, clock=self.clock, ttl=30))
+
+        def fail(_: RunLock) -> str:
+            raise KeyError("it")
+
+        self.assertEqual((ask("a", lambda lock: f"token {lock.token}").status, ask("a", fail).result), ("ready", "token 1"))
+        failed = ask("b", fail)
+        self.assertEqual((failed.status, type(failed.error)), ("attempt_failed", KeyError))
+        self.gate.trouble["acquire"] = [codes.NotFound(problem={"field": "analysis_id"}, status=404)]
+        self.assertEqual(ask("c", fail).status, "unknown_analysis")
+        self.gate.trouble["acquire"] = [codes.NotFound(problem={"field": "path"}, status=404)]
+        with self.assertRaises(codes.NotFound):  # a server without runs
+            ask("d", fail)
+
+    def test_refreshes_are_told(self) -> None:
+        """So that the time of a message of a queue can be moved along."""
+        told: list[Any] = []
+        end = Signal()
+
+        def work(lock: RunLock) -> str:
+            self.clock.wait(13, end)
+            return ""
+
+        self.value(lambda: run(self.gate, "job", work, clock=self.clock, ttl=30, on_refresh=told.append))
+        self.assertEqual([round(t.timestamp() - self.clock._wall + 60 - 30) for t in told], [6, 12])
+
+    def test_run_async(self) -> None:
+        async def work(lock: RunLock) -> str:
+            await asyncio.sleep(0)
+            return f"token {lock.token}"
+
+        p = self.run_task(lambda: run_async(self.gate, "job", work, clock=self.clock, ttl=30))
+        self.assertEqual((p.value.status, p.value.result), ("ready", "token 1"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,33 @@
+/**
+ * What follows from an error: whether a request is sent again, and what became of it.
+ *
+ * @module
+ */
+import { ApiError, DocumentDamagedError, InvalidArgumentError, InvalidResponseError, NotConfiguredError, OverloadedError } from './errors.js'
+
+/** An argument that cannot work, before anything is sent. */
+export function invalid(field: string, detail: string): ApiError {
+  return new InvalidArgumentError({ code: 'INVALID_ARGUMENT', status: 400, retryable: false, field, detail: `${field} ${detail}` })
+}
+
+/** How long an error asks to wait, in milliseconds; 0 if it does not. */
+export function retryAfter(e: unknown): number {
+  return e instanceof ApiError || e instanceof InvalidResponseError ? e.retryAfter : 0
+}
+
+/** Whether the same request would be rejected again. */
+export function isRejected(e: unknown): boolean {
+  return e instanceof ApiError &&
+    ((!e.retryable && e.status < 500) || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
+}
+
+/** Whether a request that failed may have been carried out, or may still be. */
+export function isUnsettled(e: unknown): boolean {
+  if (!(e instanceof ApiError)) return true
+  return e.status >= 500 && !(e instanceof OverloadedError || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
+}
+
+/** Whether an error says what became of earlier tries of the same request: the lease was looked at. */
+export function isSettled(e: unknown): boolean {
+  return e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429
+}

@@ -1,0 +1,167 @@
+// Work that runs once, with a clock that the tests move, and a server in this process that answers what a test says.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { ApiError, InvalidArgumentError, LockLostError } from '../src/index.js'
+import { PermanentError, RunFailedError, RunLockedError, Runs, type RunsOptions } from '../src/once.js'
+import { FakeClock, FakeServer, type Sent, json, problem, settle } from './world.js'
+
+function world(o: Partial<RunsOptions> = {}) {
+  const clock = new FakeClock()
+  const server = new FakeServer(clock)
+  const warnings: unknown[] = []
+  const runs = new Runs({ url: 'https://locks.test', tenant: 'acme', owner: 'w1', fetch: server.fetch, clock, onWarning: (e) => warnings.push(e), ...o })
+  const name = o.analyses ? 'analysis_id' : 'run_id'
+  const granted = (more: object = {}) => () =>
+    json({ [name]: 'pay', acquired: true, owner_id: 'w1', fencing_token: 7, runs: 1, failures: 0, remaining_ms: 300_000, ...more })
+  const skipped = (more: object) => () => json({ [name]: 'pay', acquired: false, ...more })
+  const done = (r: Sent) => json({ [name]: 'pay', fencing_token: 7, remaining_ms: 300_000, ...(r.body['status'] !== undefined && { status: r.body['status'] }) })
+  return { clock, server, runs, warnings, granted, skipped, done }
+}
+
+describe('once(id, fn)', () => {
+  test('begins, works, and stores the result as JSON', async () => {
+    const { server, runs, granted, done } = world()
+    server.answers.push(granted(), done)
+    assert.deepEqual(await runs.once('pay', async (run) => ({ total: 12, token: run.token, runs: run.runs })), { total: 12, token: 7, runs: 1 })
+    assert.deepEqual(server.sent.map((s) => `${s.method} ${s.path}`), ['POST /v1/tenants/acme/runs/pay/begin', 'POST /v1/tenants/acme/runs/pay/finish'])
+    const { status, result, fencing_token, owner_id } = server.sent[1]?.body ?? {}
+    assert.deepEqual({ status, result, fencing_token, owner_id }, { status: 'READY', result: '{"total":12,"token":7,"runs":1}', fencing_token: 7, owner_id: 'w1' })
+  })
+
+  test('what was done before is not done again', async () => {
+    const { server, runs, skipped } = world()
+    server.answers.push(skipped({ reason: 'already_finished', status: 'READY', result: '{"total":12}' }))
+    assert.deepEqual(await runs.once('pay', () => assert.fail('it ran')), { total: 12 })
+    server.answers.push(skipped({ reason: 'already_finished', status: 'READY' }))
+    assert.equal(await runs.once('pay', () => assert.fail('it ran')), undefined)
+    server.answers.push(skipped({ reason: 'already_finished', status: 'READY', result: 'plain text' }))
+    await assert.rejects(runs.once('pay', () => assert.fail('it ran')), /not JSON: use run\(\)/)
+    server.answers.push(skipped({ reason: 'already_finished', status: 'FAILED', failure_reason: 'no money' }))
+    await assert.rejects(runs.once('pay', () => assert.fail('it ran')), (e: unknown) => e instanceof RunFailedError && e.message.includes('no money'))
+    assert.equal(server.sent.length, 4)
+  })
+
+  test('another worker runs it: an error that says when to ask again', async () => {
+    const { server, runs, skipped } = world()
+    server.answers.push(skipped({ reason: 'locked', retry_after_ms: 4200 }))
+    await assert.rejects(runs.once('pay', () => assert.fail('it ran')), (e: unknown) => e instanceof RunLockedError && e.retryAfter === 4200)
+  })
+
+  test('work that fails may be retried; its error is the result, and the server has the reason', async () => {
+    const { server, runs, granted, done } = world()
+    const wrong = new RangeError('no money')
+    server.answers.push(granted(), done)
+    await assert.rejects(runs.once('pay', () => Promise.reject(wrong)), (e) => e === wrong)
+    assert.deepEqual(server.did, ['begin', 'release'])
+    assert.equal(server.sent[1]?.body['failure_reason'], 'no money')
+  })
+
+  test('a reason is cut to 1024 bytes between two characters', async () => {
+    const { server, runs, granted, done } = world()
+    server.answers.push(granted(), done)
+    await assert.rejects(runs.once('pay', () => Promise.reject(new Error('é'.repeat(2000)))))
+    const said = String(server.sent[1]?.body['failure_reason'])
+    assert.ok(new TextEncoder().encode(said).length <= 1024)
+    assert.match(said, /^é+…$/)
+  })
+
+  for (const [why, error, failures] of [['a PermanentError', new PermanentError('gone'), 0], ['the last failure that maxFailures allows', new Error('gone'), 2]] as const) {
+    test(`FAILED for good: ${why}`, async () => {
+      const { server, runs, granted, done } = world()
+      server.answers.push(granted({ failures }), done)
+      await assert.rejects(runs.once('pay', () => Promise.reject(error), { maxFailures: 3 }), (e) => e === error)
+      assert.deepEqual(server.did, ['begin', 'finish'])
+      assert.deepEqual([server.sent[1]?.body['status'], server.sent[1]?.body['failure_reason']], ['FAILED', 'gone'])
+    })
+  }
+
+  test('a result that is too large ends it for good, instead of being done again and again', async () => {
+    const { server, runs, granted, done } = world()
+    server.answers.push(granted(), done)
+    await assert.rejects(runs.once('pay', () => 'x'.repeat(40_000)), PermanentError)
+    assert.equal(server.sent[1]?.body['status'], 'FAILED')
+  })
+
+  test('the lock is refreshed while the work runs, and is lost before it ends at the server', async () => {
+    const { clock, server, runs, granted, done, warnings } = world()
+    server.answers.push(granted(), done)
+    let signal: AbortSignal | undefined
+    const work = runs.once('pay', (run) => {
+      signal = run.signal
+      return new Promise((_, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason)))
+    })
+    const end = assert.rejects(work, LockLostError)
+    await clock.pass(61_000) // a fifth of 300 s
+    assert.deepEqual(server.did, ['begin', 'refresh'])
+    for (let i = 0; i < 1000; i++) server.answers.push(() => new TypeError('fetch failed'))
+    const refreshed = server.sent[1]?.at ?? 0
+    await clock.pass(300_000 - 61_000 + 59_990)
+    assert.equal(signal?.aborted, false)
+    await clock.pass(20)
+    assert.equal(signal?.aborted, true)
+    assert.ok(clock.mono <= refreshed + 300_010)
+    await end
+    assert.ok(warnings.length > 3)
+    assert.ok(!server.did.includes('finish'))
+  })
+
+  test('a lock that was taken over is lost at once', async () => {
+    const { clock, server, runs, granted } = world()
+    server.answers.push(granted(), () => problem('LEASE_LOST', 409))
+    const work = runs.once('pay', (run) => new Promise((resolve) => run.signal.addEventListener('abort', () => resolve('late'))))
+    const end = assert.rejects(work, (e: unknown) => e instanceof LockLostError && e.code === 'LEASE_LOST')
+    await clock.pass(61_000)
+    await end
+    assert.deepEqual(server.did, ['begin', 'refresh']) // the late result is not stored
+  })
+
+  test('the caller stops it: the lock is released, without a failure', async () => {
+    const { server, runs, granted, done } = world()
+    server.answers.push(granted(), done)
+    const stop = new AbortController()
+    const work = runs.once('pay', (run) => new Promise((_, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason))), { signal: stop.signal })
+    const end = assert.rejects(work, (e) => e === stop.signal.reason)
+    await settle()
+    stop.abort(new Error('shutdown'))
+    await end
+    assert.deepEqual(server.did, ['begin', 'release'])
+    assert.equal(server.sent[1]?.body['failure_reason'], undefined)
+    await assert.rejects(runs.once('pay', () => assert.fail('it ran'), { signal: stop.signal }), (e) => e === stop.signal.reason)
+    assert.equal(server.sent.length, 2)
+  })
+})
+
+test('analyses have their own paths and names, and none of keep', async () => {
+  const { server, runs, granted, done } = world({ analyses: true })
+  server.answers.push(granted(), done)
+  assert.equal((await runs.run('pay', () => 'ok')).status, 'ready')
+  assert.deepEqual(server.sent.map((s) => s.path), ['/v1/analyses/pay/lock', '/v1/analyses/pay/finish'])
+  server.answers.push(() => problem('NOT_FOUND', 404, { field: 'analysis_id' }))
+  assert.equal((await runs.run('pay', () => 'ok')).status, 'unknown')
+})
+
+test('arguments that cannot work are errors that name the field, before anything is sent', async () => {
+  const { server, runs } = world()
+  const refused = (field: string, work: () => unknown) =>
+    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidArgumentError && e instanceof ApiError && e.field === field && e.message.length > 20)
+  const base = { url: 'https://locks.test', tenant: 'acme' }
+  const work = () => 'x'
+  await refused('keep', () => new Runs({ ...base, keep: 1000 }))
+  await refused('keep', () => new Runs({ ...base, keep: 'day' as never }))
+  await refused('id', () => runs.once('', work))
+  await refused('id', () => runs.once('a/b', work))
+  await refused('id', () => runs.once('x'.repeat(257), work))
+  await refused('id', () => runs.once(undefined as never, work))
+  await refused('id', () => runs.once(42 as never, work))
+  await refused('work', () => runs.run('a', undefined as never))
+  await refused('work', () => runs.once('a', undefined as never))
+  await refused('ttl', () => runs.once('a', work, { ttl: 1500 }))
+  await refused('ttl', () => runs.once('a', work, { ttl: '1m' as never }))
+  await refused('heartbeat', () => runs.once('a', work, { heartbeat: 300_000 }))
+  await refused('heartbeat', () => runs.once('a', work, { heartbeat: NaN }))
+  await refused('wait', () => runs.once('a', work, { wait: -1 }))
+  await refused('maxFailures', () => runs.once('a', work, { maxFailures: 1.5 }))
+  await refused('fingerprint', () => runs.once('a', work, { fingerprint: 'x'.repeat(129) }))
+  await refused('signal', () => runs.once('a', work, { signal: {} as never }))
+  assert.equal(server.sent.length, 0)
+})

@@ -1,0 +1,109 @@
+package tests
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+)
+
+// TestTypeScriptPackage: what can be seen without Node: the package depends on nothing, what it exports has a source, and each code of the
+// contract has its class.
+func TestTypeScriptPackage(t *testing.T) {
+	t.Parallel()
+	sdk := filepath.Join("..", "sdk", "typescript")
+	var manifest struct {
+		Type                                    string
+		Dependencies, PeerDependencies, Scripts map[string]string
+		Exports                                 map[string]json.RawMessage
+	}
+	content, err := os.ReadFile(filepath.Join(sdk, "package.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Type != "module" || len(manifest.Dependencies)+len(manifest.PeerDependencies) > 0 {
+		t.Errorf("package.json: type %q, dependencies %v and %v: it must be a module without any", manifest.Type, manifest.Dependencies, manifest.PeerDependencies)
+	}
+	for _, script := range []string{"preinstall", "install", "postinstall", "prepare"} {
+		if manifest.Scripts[script] != "" {
+			t.Errorf("package.json has the script %s, which npm would run where the package is installed", script)
+		}
+	}
+	entries := 0
+	for entry, raw := range manifest.Exports {
+		var to struct{ Types, Default string }
+		if json.Unmarshal(raw, &to) != nil {
+			continue // ./package.json
+		}
+		entries++
+		name := strings.TrimSuffix(strings.TrimPrefix(to.Default, "./dist/"), ".js")
+		if to.Types != "./dist/"+name+".d.ts" {
+			t.Errorf("the export %s has the types %s and the code %s", entry, to.Types, to.Default)
+		}
+		if _, err := os.Stat(filepath.Join(sdk, "src", name+".ts")); err != nil {
+			t.Errorf("the export %s: %v", entry, err)
+		}
+	}
+	errors, err := os.ReadFile(filepath.Join(sdk, "src", "errors.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, codes, _ := strings.Cut(string(contracts.OpenAPI), "description: What happened, for programs.\n      enum:\n")
+	for line := range strings.Lines(codes) {
+		code, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if !ok {
+			break
+		}
+		class := ""
+		for word := range strings.SplitSeq(code, "_") {
+			class += word[:1] + strings.ToLower(word[1:])
+		}
+		class += "Error"
+		entries++
+		for _, want := range []string{"export class " + class + " extends ApiError", "  " + code + ": " + class + ","} {
+			if !strings.Contains(string(errors), want) {
+				t.Errorf("src/errors.ts has no %q", want)
+			}
+		}
+	}
+	if entries < 21 {
+		t.Errorf("looked at %d exports and codes: there are more", entries)
+	}
+}
+
+// TestTypeScriptClient: the client in TypeScript passes the type checker, the conformance scripts, the test vectors and its own tests.
+// .ci/sdk/typescript has more: a server that is killed and frozen, a browser, other runtimes, the examples.
+func TestTypeScriptClient(t *testing.T) {
+	t.Parallel()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node on the PATH; install Node 20 or later and npm, and run: .ci/sdk/typescript")
+	}
+	sdk := filepath.Join("..", "sdk", "typescript")
+	compiler := filepath.Join("node_modules", "typescript", "bin", "tsc")
+	if _, err := os.Stat(filepath.Join(sdk, compiler)); err != nil {
+		t.Skip("the TypeScript compiler is not installed: cd sdk/typescript && npm ci --ignore-scripts, or run all: .ci/sdk/typescript")
+	}
+	player := filepath.Join(t.TempDir(), "player")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", player, "../contracts/conformance/player").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, args := range [][]string{
+		{compiler, "-p", "tsconfig.json"},
+		{"--test", "build/test/conformance.test.js", "build/test/ids.test.js", "build/test/locks.test.js", "build/test/once.test.js", "build/test/projectlock.test.js"},
+	} {
+		run := exec.CommandContext(t.Context(), node, args...)
+		run.Dir = sdk
+		run.Env = append(os.Environ(), "LEASEHOLD_PLAYER="+player)
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("node %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
