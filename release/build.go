@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"encoding/json"
@@ -81,7 +82,7 @@ func newBuilder(ctx context.Context, o *order, tmp string, log io.Writer) (*buil
 		return nil, err
 	}
 	b.goVersion, b.goRoot = known.GOVERSION, known.GOROOT
-	b.logf("%s of %s, %s", b.label, b.source.commit, b.goVersion)
+	b.logf("%s of %s, %s", cmp.Or(b.label, "no version"), b.source.commit, b.goVersion)
 	return b, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,6 +95,7 @@ func (b *builder) rootfs(ctx context.Context, target platform, dir string) error
 	if err != nil {
 		return err
 	}
+	b.label = cmp.Or(b.label, p.info.Main.Version) // that of the commit, as Go names it
 	modules, err := b.modules([]*binary{p})
 	if err != nil {
 		return err
