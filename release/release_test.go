@@ -369,6 +369,31 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestArchiveOfWindows: it is a zip with a program that Windows starts.
+func TestArchiveOfWindows(t *testing.T) {
+	for name := range strings.SplitSeq(testPlatforms(), ",") {
+		arch, ok := strings.CutPrefix(name, "windows/")
+		if !ok {
+			continue
+		}
+		folder := "leasehold-" + testVersion + "-windows-" + arch
+		content := read(t, filepath.Join(released(t), folder+".zip"))
+		r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := fs.ReadFile(r, folder+"/leasehold.exe")
+		if err != nil || !bytes.HasPrefix(program, []byte("MZ")) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range []string{"LICENSE", "THIRD_PARTY_NOTICES.txt", "completions/leasehold.bash", "man/man1/leasehold.1"} {
+			if _, err := fs.Stat(r, folder+"/"+want); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // TestLambda: the zip has an executable with the name that the runtime starts.
 func TestLambda(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
