@@ -37,7 +37,8 @@ func TestImageRuns(t *testing.T) {
 			break
 		}
 	}
-	if err := os.Chmod(filepath.Join(root, "tmp"), 0o555); err != nil { //nolint:gosec // a container may be read-only but for its data
+	// A container may be read-only but for its data.
+	if err := os.Chmod(filepath.Join(root, "tmp"), 0o555); err != nil {
 		t.Fatal(err)
 	}
 	inImage := func(args ...string) *exec.Cmd {
