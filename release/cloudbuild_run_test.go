@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -116,7 +118,7 @@ func TestCloudBuildScripts(t *testing.T) {
 	again := filepath.Join(t.TempDir(), "again")
 	p.steps["reproduce"].Script = strings.ReplaceAll(p.steps["reproduce"].GetScript(), "/tmp/again", again)
 	want := "make -C " + again + " verify-release VERSION=" + testVersion + " SUMS=" + dir + "/SHA256SUMS\n"
-	if out, err := p.run(t, "reproduce"); err != nil || out != want {
+	if out, err := p.run(t, "reproduce"); err != nil || !strings.HasSuffix(out, want) { // git says that HEAD is detached
 		t.Errorf("reproduce: %v\n%s want %s", err, out, want)
 	}
 	if _, err := os.Stat(filepath.Join(again, ".git")); err != nil {
@@ -124,7 +126,7 @@ func TestCloudBuildScripts(t *testing.T) {
 	}
 
 	// A registry takes the image, and the service gets it by its digest.
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	ref := strings.TrimPrefix(server.URL, "http://") + "/my-project/leasehold/leasehold"
 	if out, err := p.run(t, "push", "IMAGE="+ref+":"+testVersion); err != nil || !strings.Contains(out, ref+"@sha256:") {

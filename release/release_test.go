@@ -40,7 +40,7 @@ const testVersion = "v0.9.1-test.1"
 
 // clone is the commit that is checked out here, with the changes of the working tree as a commit of its own.
 var clone = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "leasehold-release-test-")
+	dir, err := os.MkdirTemp(testFolder, "")
 	if err != nil {
 		return "", err
 	}
@@ -63,11 +63,17 @@ var clone = sync.OnceValues(func() (string, error) {
 	return s.dir, nil
 })
 
+// testFolder is for what several tests use.
+var testFolder string
+
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := clone(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(dir))
+	var err error
+	if testFolder, err = os.MkdirTemp("", "leasehold-release-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	code := m.Run()
+	_ = os.RemoveAll(testFolder)
 	os.Exit(code)
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ func openSource(ctx context.Context, repo, dir string, v version, dirty bool) (*
 	for _, args := range [][]string{
 		{"init", "--quiet"},
 		{"config", "core.autocrlf", "false"},
-		{"fetch", "--quiet", "--depth=1", "--no-tags", "file://" + filepath.ToSlash(repo), "HEAD"},
+		{"fetch", "--quiet", "--depth=1", "--no-tags", "file://" + path.Join("/", filepath.ToSlash(repo)), "HEAD"},
 		{"checkout", "--quiet", "--detach", "FETCH_HEAD"},
 	} {
 		if _, err := git(ctx, dir, args...); err != nil {
