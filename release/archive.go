@@ -5,11 +5,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"cmp"
-	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,10 +91,7 @@ func tarball(files []file, when time.Time) ([]byte, error) {
 // compress is content as gzip makes it, without a name and a time.
 func compress(content []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	w := gzip.NewWriter(&b)
 	if _, err := w.Write(content); err != nil {
 		return nil, err
 	}
@@ -119,9 +114,6 @@ func tarGzip(files []file, when time.Time) ([]byte, error) {
 func zipped(files []file, when time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
-	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(out, flate.BestCompression)
-	})
 	for _, f := range sorted(files) {
 		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: when}
 		h.SetMode(os.FileMode(f.mode()))
