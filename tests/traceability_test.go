@@ -49,7 +49,8 @@ const unnamed = "IDS-"
 // row is a line of docs/traceability.md: | ID | what | file: name | file: name |, where several places are parted by <br>.
 var row = regexp.MustCompile(`(?m)^\| ((?:LS|BE-041|IDS|PLC|PRJ)-[A-Z]+(?:-[0-9]+)?) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`)
 
-// place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`".
+// place is "`path/to/file.go`: `Name`" or "`path/to/file.go`: `Type.Method`". Files in TypeScript have theirs in the same form, private ones as `Class.#method`; a test in
+// one of them is named by its title, up to ": ${" where each case has its own.
 var place = regexp.MustCompile("^`([^`]+)`: `([^`]+)`$")
 
 // TestTraceability: every requirement has its row; what the row names exists; and the named test mentions the requirement.
@@ -94,12 +95,18 @@ func mentions(id, where string, test bool) error {
 		return fmt.Errorf("%q is not a file and a name", where)
 	}
 	file, name := m[1], m[2]
-	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "internal/suite/"); isTest != test {
+	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".test.ts") || strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "internal/suite/"); isTest != test {
 		return fmt.Errorf("%s is in the wrong column", file)
 	}
 	source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
 	if err != nil {
 		return err
+	}
+	if strings.HasSuffix(file, ".ts") {
+		if !inTypeScript(string(source), name, test) {
+			return fmt.Errorf("%s has no %q", file, name)
+		}
+		return mentioned(id, file, string(source), test)
 	}
 	receiver := `(\([^)]*\) )?`
 	if typ, method, ok := strings.Cut(name, "."); ok {
@@ -108,10 +115,61 @@ func mentions(id, where string, test bool) error {
 	if !regexp.MustCompile(`(?m)^func ` + receiver + regexp.QuoteMeta(name) + `(\[[^\]]*\])?\(`).Match(source) {
 		return fmt.Errorf("%s has no function %s", file, name)
 	}
-	if test && !strings.HasPrefix(id, unnamed) && !strings.Contains(string(source), id) {
+	return mentioned(id, file, string(source), test)
+}
+
+// mentioned reports a file of tests that does not mention a requirement which has a name. IDs are whole: PRJ-RNW-1 is not in PRJ-RNW-10.
+func mentioned(id, file, source string, test bool) error {
+	if test && !strings.HasPrefix(id, unnamed) && !regexp.MustCompile(regexp.QuoteMeta(id)+`\b`).MatchString(source) {
 		return fmt.Errorf("%s does not mention it", file)
 	}
 	return nil
+}
+
+// inTypeScript reports whether a source has a test of a title, or what a name says: a declaration of the file, or a member of a class.
+func inTypeScript(source, name string, test bool) bool {
+	if test {
+		return strings.Contains(source, "test('"+name+"'") || strings.Contains(source, "test(`"+name+": ${")
+	}
+	class, member, ok := strings.Cut(name, ".")
+	if !ok {
+		return regexp.MustCompile(`(?m)^(export )?(async )?(function|class|const) ` + regexp.QuoteMeta(name) + `\b`).MatchString(source)
+	}
+	at := regexp.MustCompile(`(?m)^(export )?class ` + regexp.QuoteMeta(class) + `\b`).FindStringIndex(source)
+	if at == nil {
+		return false
+	}
+	body, _, _ := strings.Cut(source[at[0]:], "\n}")
+	return regexp.MustCompile(`(?m)^  (readonly |async )*` + regexp.QuoteMeta(member) + `(<[^>]*>)?( = |\()`).MatchString(body)
+}
+
+// TestTypeScriptNames: what a row could name wrongly in TypeScript is found.
+func TestTypeScriptNames(t *testing.T) {
+	t.Parallel()
+	const source = "export class Lock<B> {\n  readonly take = async () => 1\n  async #send<T>(o: T) {\n    renew(1)\n  }\n}\n" +
+		"class Other {\n  end() {}\n}\nconst delay = 1\n  test('a lock: it is taken', () => 1)\n  test(`of all: ${name}`, () => 1)\n"
+	for _, c := range []struct {
+		name       string
+		test, want bool
+	}{
+		{"Lock", false, true},
+		{"Lock.take", false, true},
+		{"Lock.#send", false, true},
+		{"Lock.send", false, false},
+		{"Lock.renew", false, false}, // it is called there
+		{"Lock.end", false, false},   // of another class
+		{"Loc", false, false},
+		{"delay", false, true},
+		{"take", false, false},
+		{"a lock: it is taken", true, true},
+		{"a lock", true, false},
+		{"of all", true, true},
+		{"delay", true, false},
+	} {
+		if got := inTypeScript(source, c.name, c.test); got != c.want {
+			t.Errorf("%q, as a test %v: %v, want %v", c.name, c.test, got, c.want)
+		}
+	}
 }
 
 // TestNoUnknownRequirements: an ID in the source that is in no requirement is a misprint.

@@ -61,11 +61,11 @@ func TestTypeScriptPackage(t *testing.T) {
 		if !ok {
 			break
 		}
-		class := ""
+		var name strings.Builder // LOCK_HELD is a LockHeldError
 		for word := range strings.SplitSeq(code, "_") {
-			class += word[:1] + strings.ToLower(word[1:])
+			name.WriteString(word[:1] + strings.ToLower(word[1:]))
 		}
-		class += "Error"
+		class := name.String() + "Error"
 		entries++
 		for _, want := range []string{"export class " + class + " extends ApiError", "  " + code + ": " + class + ","} {
 			if !strings.Contains(string(errors), want) {

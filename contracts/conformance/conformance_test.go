@@ -121,6 +121,9 @@ func send(t *testing.T, method, url, body string) string {
 		t.Fatal(err)
 	}
 	defer w.Body.Close()
+	if !w.Close {
+		t.Errorf("%s %s: the connection stays open, and a client could send a request on it that it repeats by itself", method, url)
+	}
 	text, err := io.ReadAll(w.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -146,7 +146,6 @@ func (d decision) write(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", d.response.contentType)
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(d.response.body)))
-	w.Header().Set("Connection", "close") // no client may take the end of a connection for a reason to send a request again by itself
 	w.WriteHeader(d.response.status)
 	if d.fault == AnswerLost {
 		_, _ = w.Write(d.response.body[:len(d.response.body)/2])

@@ -47,6 +47,9 @@ func NewPlayer() (*Player, error) {
 
 // ServeHTTP serves runners, and the clients under test.
 func (p *Player) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	// No connection is used twice, that of a runner's own requests neither: if a connection that was used before ends without an answer, many HTTP clients send the
+	// request again by themselves, POST included, and the player would see requests that the client under test knows nothing of.
+	w.Header().Set("Connection", "close")
 	// What a client sends goes to its run as it is, without the cleaning of paths by the mux.
 	if rest, ok := strings.CutPrefix(q.URL.EscapedPath(), "/runs/"); ok {
 		if id, path, ok := strings.Cut(rest, "/server"); ok && !strings.Contains(id, "/") && strings.HasPrefix(path, "/") {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,17 +23,17 @@ func CheckOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	switch {
 	case origin == "*":
-		return fmt.Errorf("would let every web page call: list the origins, such as https://app.example.com")
+		return errors.New("would let every web page call: list the origins, such as https://app.example.com")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("must be http:// or https:// and a host, such as https://app.example.com")
+		return errors.New("must be http:// or https:// and a host, such as https://app.example.com")
 	case u.Scheme+"://"+u.Host != origin:
 		return fmt.Errorf("must end after the host or its port, such as %s://%s", u.Scheme, strings.ToLower(u.Host))
 	case strings.ToLower(origin) != origin || strings.Trim(origin, printable) != "":
-		return fmt.Errorf("must be in lower case and ASCII, as browsers send it")
+		return errors.New("must be in lower case and ASCII, as browsers send it")
 	case strings.HasSuffix(u.Host, ":") || u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443":
 		return fmt.Errorf("must leave the scheme's own port out, as browsers do: %s://%s", u.Scheme, u.Hostname())
 	case strings.Contains(u.Host, "*"):
-		return fmt.Errorf("must be one host: wildcards are not supported")
+		return errors.New("must be one host: wildcards are not supported")
 	}
 	return nil
 }

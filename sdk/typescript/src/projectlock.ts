@@ -5,8 +5,8 @@
  * @module
  */
 import { LeaseholdError, LockHeldError, isGone } from './errors.js'
-import { Server, randomID, segment, type ServerOptions } from './http.js'
-import { isRejected, isSettled, isUnsettled } from './judge.js'
+import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
+import { invalid, isRejected, isSettled, isUnsettled } from './judge.js'
 import { checkLease, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'
@@ -56,7 +56,7 @@ export interface ProjectLockLease<B extends string = LockBackend> {
 
 export type LockErrorCode = 'web-lock-unsupported' | 'lock-timeout' | 'lock-unavailable' | 'lock-renewal-failed' | 'lock-release-failed'
 
-/** The error of each function. If it is not retryable, go on read-only. */
+/** The error of each function; arguments that cannot work are an InvalidArgumentError instead, which names the field. If it is not retryable, go on read-only. */
 export class LockError extends LeaseholdError {
   override readonly name = 'LockError'
   constructor(readonly code: LockErrorCode, readonly retryable: boolean, override readonly cause?: unknown) {
@@ -533,6 +533,7 @@ class Project<B extends string> implements ProjectLock<B> {
 
   // Fields, so that they can be passed around without the object.
   readonly subscribeLockEvents = (listener: LockEventListener<B>): (() => void) => {
+    callable('listener', listener)
     const own: LockEventListener<B> = (e) => listener(e) // the same function may subscribe twice
     this.#listeners = [...this.#listeners, own]
     return () => void (this.#listeners = this.#listeners.filter((l) => l !== own))
@@ -552,6 +553,7 @@ class Project<B extends string> implements ProjectLock<B> {
   }
 
   readonly withProjectLock = async <T>(fn: (lease: ProjectLockLease<B>, signal: AbortSignal) => Promise<T>, options: AcquireLockOptions = {}): Promise<T> => {
+    callable('fn', fn)
     const h = await this.#acquire(options)
     const work = new Scope(options.signal)
     work.signal.addEventListener('abort', () => h.term.cancel(work.signal.reason))
@@ -577,7 +579,7 @@ class Project<B extends string> implements ProjectLock<B> {
 
   #own(l: ProjectLockLease<B>): Holding<B> {
     const h = this.#held.get(l?.id)
-    if (!h) throw new TypeError('the lease is not of this project lock: pass what acquireProjectLock or renewProjectLock returned')
+    if (!h) throw invalid('lease', 'must be of this project lock: what acquireProjectLock or renewProjectLock returned')
     return h
   }
 
@@ -617,10 +619,11 @@ class Project<B extends string> implements ProjectLock<B> {
   }
 
   async #acquire(options: AcquireLockOptions): Promise<Holding<B>> {
-    const scope = options.scope ?? 'autosave'
-    if (scope !== 'autosave' && scope !== 'history') throw new TypeError(`scope is ${String(scope)}: must be "autosave" or "history"`)
+    object('options', options)
+    const { scope = 'autosave', signal } = options
+    if (scope !== 'autosave' && scope !== 'history') throw invalid('scope', `is ${String(scope)}: must be "autosave" or "history"`)
     const retry = policy(options.retry)
-    const { signal } = options
+    new Scope(signal).end() // it is one
     await this.#clean(signal)
     const a: Attempt = { id: uuid(), scope, request: randomID() }
     let backend = this.#first
@@ -850,23 +853,34 @@ function judge(e: unknown, backend: string): ['contended' | 'unavailable' | 'tra
 }
 
 function policy(retry: Partial<RetryPolicyConfig> = {}): RetryPolicyConfig {
+  object('retry', retry)
   const p = { ...defaults }
   for (const [k, v] of Object.entries(retry) as [keyof RetryPolicyConfig, number | undefined][]) {
+    if (!Object.hasOwn(defaults, k)) throw invalid(`retry.${k}`, `is unknown: there are ${Object.keys(defaults).join(', ')}`)
     if (v === undefined) continue
     const least = k === 'multiplier' || k === 'maxAttempts' ? 1 : 0
-    if (!(k in defaults) || typeof v !== 'number' || !(v >= least) || v === Infinity || (k === 'maxAttempts' && !Number.isInteger(v))) {
-      throw new RangeError(`retry.${k} is ${String(v)}: must be a number of ${least} or more`)
+    if (typeof v !== 'number' || !(v >= least) || v === Infinity || (k === 'maxAttempts' && !Number.isInteger(v))) {
+      throw invalid(`retry.${k}`, `is ${String(v)}: must be a ${k === 'maxAttempts' ? 'whole' : 'finite'} number of ${least} or more`)
     }
     Object.assign(p, { [k]: v })
   }
   return p
 }
 
+function object(field: string, v: unknown): void {
+  if (typeof v !== 'object' || v === null) throw invalid(field, 'must be an object')
+}
+
+function callable(field: string, v: unknown): void {
+  if (typeof v !== 'function') throw invalid(field, 'must be a function')
+}
+
 /** The wait after an attempt that failed; attempts count from 1. */
 const delay = (p: RetryPolicyConfig, attempt: number): number => Math.min(p.maxDelayMs, Math.round(p.initialDelayMs * p.multiplier ** (attempt - 1)))
 
-const prefix = (name = 'imgponic:project'): string => {
-  if (name === '' || new TextEncoder().encode(name).length > 240) throw new RangeError('name must have 1 to 240 bytes')
+function prefix(name = 'imgponic:project'): string {
+  checkText('name', name, 240)
+  if (name.startsWith('-')) throw invalid('name', 'must not begin with "-": browsers keep such names of Web Locks for themselves')
   return name
 }
 
@@ -874,10 +888,14 @@ const prefix = (name = 'imgponic:project'): string => {
 export function createProjectLock(config: ServiceLockConfig): ProjectLock<'service'>
 export function createProjectLock(config?: ProjectLockConfig): ProjectLock
 export function createProjectLock(config: ProjectLockConfig | ServiceLockConfig = {}): ProjectLock | ProjectLock<'service'> {
+  object('config', config)
   if ('service' in config) {
+    object('service', config.service)
     const service = new ServiceLock(config, prefix(config.name))
     return new Project<'service'>(service.clock, service)
   }
+  if (config.directory !== undefined) callable('directory', config.directory)
+  if (config.locks) callable('locks.request', config.locks.request)
   const clock = config.clock ?? systemClock
   return new Project<LockBackend>(clock, new WebLocks(config, clock, prefix(config.name)), new FileLock(config, clock))
 }

@@ -121,7 +121,7 @@ export class Scope {
   constructor(...signals: (AbortSignal | undefined)[]) {
     for (const s of signals) {
       if (!s) continue
-      if (!('aborted' in s)) throw invalid('signal', 'must be an AbortSignal')
+      if (typeof s.addEventListener !== 'function') throw invalid('signal', 'must be an AbortSignal')
       const follow = () => this.abort(s.reason)
       if (s.aborted) follow()
       s.addEventListener('abort', follow)

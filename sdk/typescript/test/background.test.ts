@@ -33,9 +33,10 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     return tab
   }
 
-  test('its timers come once a minute: it renews all the same', async () => {
+  test('its timers come once a minute: it renews all the same', async (t) => {
     // As after five minutes in the background, but at once.
     const browser = new Browser(executablePath ?? '', [...launch.args, '--enable-features=IntensiveWakeUpThrottling:grace_period_seconds/1'])
+    t.after(() => browser.close())
     const a = await open(browser, 30_000)
     // A chain of timers, as a program without this package would have, shows what the browser does.
     await a.evaluate(`void (globalThis.tick = () => { globalThis.ticked = performance.now(); setTimeout(tick, 200) })()`)
@@ -60,11 +61,11 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
       return project.acquireProjectLock({ retry: { maxAttempts: 1 } }).then(() => 'acquired', (e) => e.code)
     })`
     assert.equal(await b.evaluate(refused), 'lock-unavailable')
-    await browser.close()
   })
 
-  test('it is frozen for longer than its lease: it knows when it goes on, before its next step', async () => {
+  test('it is frozen for longer than its lease: it knows when it goes on, before its next step', async (t) => {
     const browser = new Browser(executablePath ?? '', launch.args)
+    t.after(() => browser.close())
     const a = await open(browser, 3000)
     // Work in small steps. `late` is what it would have written under a lock that another tab had by then.
     await a.evaluate(`locks.acquire('frozen').then((lock) => {
@@ -88,6 +89,5 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     await a.until(`globalThis.reason !== undefined`)
     assert.deepEqual(await a.evaluate('[reason, late, lock.held]'), ['LockLostError', 0, false])
     assert.ok(Number(token) > Number(await a.evaluate('lock.token')))
-    await browser.close()
   })
 })

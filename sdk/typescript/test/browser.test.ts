@@ -32,6 +32,7 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
 
+  // PRJ-TEST-1
   test('Web Locks: one tab at a time, and the events in their order', async () => {
     const url = await own()
     const [a, b] = [await tab(context, url), await tab(context, url)]
@@ -60,6 +61,7 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     assert.equal((await acquire(b)).lease?.backend, 'web')
   })
 
+  // PRJ-ACQ-2
   test('Web Locks: a try is aborted after 10 s', async () => {
     const url = await own()
     const [a, b] = [await tab(context, url), await tab(context, url)]
@@ -76,6 +78,7 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
   })
 
   for (const refused of ['SecurityError', 'NotSupportedError']) {
+    // PRJ-ACQ-1
     test(`the file where Web Locks are refused: one tab at a time: ${refused}`, async () => {
       const url = await own()
       const [a, b] = [await tab(context, url, { refused }), await tab(context, url, { refused })]
@@ -105,6 +108,7 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     })
   }
 
+  // PRJ-ACQ-3
   test('the file of a tab that was closed is an orphan: it is taken over by one tab when it has expired', async () => {
     const url = await own()
     const refused = 'SecurityError'
@@ -122,6 +126,7 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     assert.equal((await acquire(early, once)).error?.code, 'lock-unavailable')
   })
 
+  // PRJ-FILE
   test('the file: many tabs at once, one after the other in the critical section', async () => {
     const url = await own()
     const pages = await Promise.all([1, 2, 3].map(() => tab(context, url, { refused: 'SecurityError' })))

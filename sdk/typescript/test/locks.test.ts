@@ -442,6 +442,7 @@ test('arguments that cannot work are errors that name the field, before anything
   await refused('lockDelay', () => locks.acquire('a', { lockDelay: 500 }))
   await refused('metadata.build', () => locks.acquire('a', { metadata: { build: 'x'.repeat(513) } }))
   await refused('signal', () => locks.acquire('a', { signal: {} as never }))
+  await refused('signal', () => locks.acquire('a', { signal: 'stop' as never }))
   await refused('key', () => locks.acquire(7 as never))
   await refused('tenant', () => new Locks({ url: base.url } as never))
   await refused('url', () => new Locks({ tenant: 'acme' } as never))
