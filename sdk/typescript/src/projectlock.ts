@@ -56,7 +56,7 @@ export interface ProjectLockLease<B extends string = LockBackend> {
 
 export type LockErrorCode = 'web-lock-unsupported' | 'lock-timeout' | 'lock-unavailable' | 'lock-renewal-failed' | 'lock-release-failed'
 
-/** The error of each function; arguments that cannot work are an InvalidArgumentError instead, which names the field. If it is not retryable, go on read-only. */
+/** The error of each function. If it is not retryable, go on read-only. Arguments that cannot work are an InvalidArgumentError instead, which names the field. */
 export class LockError extends LeaseholdError {
   override readonly name = 'LockError'
   constructor(readonly code: LockErrorCode, readonly retryable: boolean, override readonly cause?: unknown) {

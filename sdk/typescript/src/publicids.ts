@@ -82,7 +82,7 @@ export class PublicIds {
         continue
       }
       if (mode !== 'ff1-aes256' && mode !== 'ff1-aes128') throw invalid('mode', `is ${String(mode)}: must be ff1-aes256, ff1-aes128 or unkeyed`)
-      if (!secret || secret.length < 16) throw invalid('secret', 'must have at least 16 random bytes')
+      if (!(secret instanceof Uint8Array) || secret.length < 16) throw invalid('secret', 'must be a Uint8Array of at least 16 random bytes')
       for (const k of keys) if (k.secret && (k.number ?? 0) !== number && same(k.secret, secret)) throw invalid('secret', 'is that of two keys: give each its own')
       made.set(number, ff1(await deriveKey(mode, secret), new TextEncoder().encode(entity)))
     }

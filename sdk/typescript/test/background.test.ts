@@ -19,7 +19,7 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
   })
   after(() => {
     web.server.close()
-    server.process.kill()
+    server.process.kill('SIGKILL')
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
 

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
+import { bounded } from './player.js'
 
 type Answer = { id?: number; result?: Record<string, never>; error?: { message: string } }
 
@@ -17,9 +18,9 @@ export class Browser {
 
   constructor(program: string, flags: readonly string[]) {
     this.#profile = mkdtempSync(join(tmpdir(), 'leasehold-devtools-'))
-    this.#process = spawn(program, ['--headless=new', '--remote-debugging-pipe', `--user-data-dir=${this.#profile}`, ...flags, 'about:blank'], {
+    this.#process = bounded(spawn(program, ['--headless=new', '--remote-debugging-pipe', `--user-data-dir=${this.#profile}`, ...flags, 'about:blank'], {
       stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
-    })
+    }))
     let text = ''
     ;(this.#process.stdio[4] as Duplex).on('data', (more: Buffer) => {
       text += more.toString()

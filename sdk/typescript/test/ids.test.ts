@@ -109,6 +109,7 @@ test('keys that cannot work are errors that name the field', async () => {
   await refused('number', [{ number: 1, mode: 'unkeyed' }])
   await refused('secret', [{ mode: 'unkeyed', secret }])
   await refused('secret', [{ secret: new Uint8Array(15) }])
+  await refused('secret', [{ secret: 'x'.repeat(32) as never }])
   await refused('secret', [{ number: 0, secret }, { number: 1, secret }])
   await refused('mode', [{ mode: 'none' as never, secret }])
   await refused('entity', [{ secret }], 'a b')

@@ -10,7 +10,7 @@ import { after, before, describe, test } from 'node:test'
 import { LockHeldError, LockLostError, Locks, type LockEvent } from '../src/index.js'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { Runs } from '../src/once.js'
-import { leasehold, start, withoutGo } from './player.js'
+import { bounded, leasehold, start, withoutGo } from './player.js'
 
 /** A proxy. Each request takes the next of the faults: `request` is lost, `answer` is carried out and lost, `twice` is sent twice, `garbage` gets one. */
 class FaultProxy {
@@ -66,7 +66,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
   })
   after(() => {
     for (const p of proxies) p.close()
-    server.process.kill()
+    server.process.kill('SIGKILL') // a test that failed may have left it stopped
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
 
@@ -187,7 +187,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     await next.release()
   })
 
-  test('a process that is stopped for longer than the ttl knows at its next step', async () => {
+  test('a process that is stopped for longer than the ttl knows at its next step', async (t) => {
     const worker = join(folder, 'holder.mjs')
     const { writeFileSync } = await import('node:fs')
     const lib = new URL('../src/index.js', import.meta.url).href
@@ -196,6 +196,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
       const locks = new Locks({ url: ${JSON.stringify(server.url)}, tenant: 'acme', ttl: 2000 })
       const lock = await locks.acquire('frozen')
       console.log('token ' + lock.token)
+      process.stdin.resume().on('end', () => process.exit(1)) // the test is gone
       let last = performance.now()
       const spin = () => {
         const now = performance.now()
@@ -207,7 +208,8 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
         setImmediate(spin)
       }
       spin()`)
-    const child = spawn(process.execPath, [worker], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = bounded(spawn(process.execPath, [worker], { stdio: ['pipe', 'pipe', 'inherit'] }))
+    t.after(() => child.kill('SIGKILL'))
     let text = ''
     child.stdout.on('data', (c: Buffer) => (text += c.toString()))
     while (!text.includes('token')) await new Promise((resolve) => setTimeout(resolve, 10))
