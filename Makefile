@@ -17,6 +17,14 @@ lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda,
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles -trimpath -ldflags "-s -w" \
 	  -o bin/lambda/bootstrap ./functions/aws/lambda
 
+.PHONY: release
+release: ## Make the files of a release in dist/: make release VERSION=v1.2.3; DIRTY=1 builds changes that are in no commit
+	go run -C release . $(if $(DIRTY),-dirty) "$(VERSION)"
+
+.PHONY: verify-release
+verify-release: ## Make them again and compare: make verify-release VERSION=v1.2.3 SUMS=FILE, a list of checksums of a download
+	go run -C release . $(if $(DIRTY),-dirty) -verify $(or $(SUMS),dist/$(VERSION)/SHA256SUMS) "$(VERSION)"
+
 .PHONY: test
 test: ## Run all tests
 	go test ./...
@@ -65,6 +73,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go -C tests/peers mod tidy -diff
 	go -C tests/console mod tidy -diff
 	go -C examples/fences mod tidy -diff
+	go -C release mod tidy -diff
 
 .PHONY: ci
 ci: ## Run every check that a change must pass

@@ -137,7 +137,7 @@ const insecure = "INSECURE: every caller that reaches this address is accepted, 
 // fromHere is the address of a listener as programs on this machine reach it.
 func fromHere(address string) string {
 	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsUnspecified()) {
 		return net.JoinHostPort("127.0.0.1", port)
 	}
 	return address
