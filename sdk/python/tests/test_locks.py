@@ -102,7 +102,7 @@ class LocksTest(unittest.TestCase):
 
     def tearDown(self) -> None:
         for lock in list(self.locks._held):
-            lock._watching.set()
+            lock._term.over.set()
             lock._renewing.set()
         self.clock.settle()
 
@@ -211,7 +211,7 @@ class LocksTest(unittest.TestCase):
         self.assertEqual([r["fencing_token"] for r in self.sent("release")], [1])
         self.assertEqual(p.value.token, 2)
         self.assertNotEqual(self.sent("acquire")[0]["request_id"], self.sent("acquire")[1]["request_id"])
-        p.value._watching.set()
+        p.value._term.over.set()
         p.value._renewing.set()
 
     def test_retries_obey_the_server(self) -> None:
@@ -379,7 +379,7 @@ class Async(unittest.TestCase):
         async def main() -> str:
             try:
                 async with self.locks.acquire("k") as lock:
-                    lock._lose(leasehold.LockLost("now"))
+                    lock._term.lose(leasehold.LockLost("now"))
                     lock._client  # the block ends before its task can be cancelled
             except leasehold.LockLost:
                 await asyncio.sleep(0)
@@ -394,7 +394,7 @@ class Async(unittest.TestCase):
     def test_a_cancellation_beside_a_loss_stays_one(self) -> None:
         async def use() -> None:
             async with self.locks.acquire("k") as lock:
-                lock._lose(leasehold.LockLost("now"))
+                lock._term.lose(leasehold.LockLost("now"))
                 task = asyncio.current_task()
                 assert task is not None
                 task.cancel()

@@ -511,7 +511,7 @@ class Frozen(WithServer):
         try:
             self.assertTrue(lock.lost.wait(LONG))
             self.assertLessEqual(lock.left, 3 / 10)  # the lease lasts for the margin at most
-            self.assertLess(lock._end.monotonic, last + 3)
+            self.assertLess(lock._term._end.monotonic, last + 3)
             with self.assertRaises(leasehold.LockLost):
                 lock.check()
             began = time.monotonic()

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import os
 import random
 import secrets
 import socket
@@ -43,6 +42,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 from . import _check, _outcome, codes
 from ._call import Background, Cancelled, bounded, on_fork, spawn
 from ._check import MAX_TTL
+from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, new_request_id
 from .errors import (
@@ -502,9 +502,6 @@ class _Several:
         with self._mutex:
             return self._granted[first]
 
-    def _named(self, r: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [{"lock_key": k, "fencing_token": t} for k, t in self.tokens(r["fencing_token"]).items()]
-
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         body = {k: v for k, v in r.items() if k in ("owner_id", "request_id", "ttl_seconds", "metadata")}
         body["lock_keys"] = self._keys
@@ -517,19 +514,18 @@ class _Several:
         return self._as_one(got, first)
 
     def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        body = {k: v for k, v in r.items() if k != "fencing_token"}
-        body["leases"] = self._named(r)
-        tokens = self.tokens(r["fencing_token"])
-        got = self._provider.send_set("renew", body, self._keys, tokens, seconds, abort)
-        _outcome.set_granted(got, "", self._keys, r["owner_id"], tokens)
-        return self._as_one(got, r["fencing_token"])
+        return self._send("renew", r, _outcome.set_granted, seconds, abort)
 
     def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        body = {k: v for k, v in r.items() if k != "fencing_token"}
-        body["leases"] = self._named(r)
+        return self._send("release", r, _outcome.set_ended, seconds, abort)
+
+    def _send(self, command: str, r: Mapping[str, Any], valid: Callable[..., None], seconds: float, abort: Signal) -> dict[str, Any]:
+        """Send a command about the leases that were granted with the token of the request."""
         tokens = self.tokens(r["fencing_token"])
-        got = self._provider.send_set("release", body, self._keys, tokens, seconds, abort)
-        _outcome.set_ended(got, "", self._keys, r["owner_id"], tokens)
+        body = {k: v for k, v in r.items() if k != "fencing_token"}
+        body["leases"] = [{"lock_key": k, "fencing_token": t} for k, t in tokens.items()]
+        got = self._provider.send_set(command, body, self._keys, tokens, seconds, abort)
+        valid(got, "", self._keys, r["owner_id"], tokens)
         return self._as_one(got, r["fencing_token"])
 
     def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
@@ -765,22 +761,6 @@ class _Acquire:
         return min(float(got["remaining_ms"]) / 1000, self.o.ttl)
 
 
-class _LostEvent(threading.Event):
-    """Is set when the lock is lost. is_set and wait look at the clocks, which may be quicker than the thread that watches the time."""
-
-    def __init__(self, look: Callable[[], object]) -> None:
-        super().__init__()
-        self._look = look
-
-    def is_set(self) -> bool:
-        self._look()
-        return super().is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self._look()
-        return super().wait(timeout)
-
-
 class _Base:
     """What a lock and several locks have in common. It is renewed until it is released or lost."""
 
@@ -789,22 +769,17 @@ class _Base:
         self._clock = client._clock
         self._lease_key, self._token = a.key, cast(int, got["fencing_token"])
         self._permit = cast(int, got.get("permit", 0))
-        self._pid = os.getpid()
         self._working = working  # a block knows when its work ends
         self._mutex = threading.RLock()
-        self._most: Moment | None = None if a.o.max_hold is None else self._clock.now().plus(a.o.max_hold)
-        self._end = asked.end(a.lasts(got))
-        self._expires_at = cast(str, got["expires_at"])
+        self._term = Term(
+            self._clock, asked.end(a.lasts(got)), margin=a.o.margin, most=None if a.o.max_hold is None else self._clock.now().plus(a.o.max_hold),
+            expired=self._expired, inherited=f"lock {a.key!r} is held by the parent of this process")
         self._release_request = {"owner_id": client._owner, "fencing_token": self._token, "request_id": new_request_id()}
-        self._trouble: BaseException | None = None
-        self._cause: LockLost | None = None
         self._ended: LeaseholdError | None = None  # released, or the client was closed
-        self._settled = False
         self._announced = False
-        self._watching, self._renewing, self._finished = Signal(), Signal(), Signal()
+        self._renewing, self._finished = Signal(), Signal()
         self._releasing: _Releasing | None = None
-        self._on_lost: list[Callable[[], None]] = []
-        self.lost: threading.Event = _LostEvent(self._look)
+        self.lost: threading.Event = self._term.lost
         """Is set when the lock is lost; is_set() looks at the clocks."""
         with client._mutex:
             if calling.is_set() or client._closed.is_set():
@@ -815,34 +790,33 @@ class _Base:
             self._leave, a.leave = a.leave, self._leave
         client._events.emit("Acquired", a.key, self._token)
         due = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3)
-        spawn("lock " + a.key, lambda: self._keep(due))
+        spawn("lock " + a.key, lambda: self._keep(due, cast(str, got["expires_at"])))
 
     @property
     def lost_cause(self) -> LockLost | None:
         """Why the lock was lost; None if it was not."""
-        self._look()
-        return self._cause
+        self._term.look()
+        return self._term.cause
 
     @property
     def remaining(self) -> float:
         """Seconds after which the lock is lost unless it is renewed; 0 if it is."""
-        if self._look() is not None or self._ended is not None:
+        if self._term.look() is not None or self._ended is not None:
             return 0.0
-        with self._mutex:
-            return max(0.0, self._clock.now().until(self._served()))
+        return max(0.0, self._term.remaining)
 
     @property
     def left(self) -> float:
         """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
-        lost = self._look()
+        lost = self._term.look()
         if lost is not None and _outcome.gone(lost.__cause__):
             return 0.0
-        return max(0.0, self._left())
+        return max(0.0, self._term.left)
 
     def check(self) -> None:
         """Raise LockLost if the lock is lost, ClosedError if its client was closed, ReleasedError if it was released. It looks at the clocks, and costs
         no request."""
-        lost = self._look()
+        lost = self._term.look()
         if lost is not None:
             raise _again(lost)
         if self._ended is not None:
@@ -854,22 +828,19 @@ class _Base:
         A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
         """
-        if os.getpid() != self._pid:
+        if self._term.inherited:
             return
-        with self._mutex:
-            lost = self._look()
-            self._settled = True
+        lost = self._term.settle()
         self._cancel(ReleasedError("the lock was released"))
-        self._watching.set()
         self._renewing.set()
         if lost is not None:
             self._announce(lost)
-            if _outcome.gone(lost.__cause__) or self._left() <= 0:  # there is nothing to release
+            if _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
                 self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
         r = self._begin_release()
-        self._clock.sleep(max(self._left(), 0.0) + 1.0 if timeout is None else timeout, r.done)
+        self._clock.sleep(max(self._term.left, 0.0) + 1.0 if timeout is None else timeout, r.done)
         err: LeaseholdError | None = r.error
         if not r.done.is_set():
             err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
@@ -888,55 +859,15 @@ class _Base:
 
     # The rest is called by this module.
 
-    def _served(self) -> Moment:
-        """When the lock counts as lost."""
-        end = self._end.plus(-self._o.margin)
-        now = self._clock.now()
-        if self._most is not None and now.until(end) > now.until(self._most):
-            return self._most
-        return end
-
-    def _left(self) -> float:
-        with self._mutex:
-            return self._clock.now().until(self._end)
-
-    def _look(self) -> LockLost | None:
-        """Look at the clocks."""
-        if os.getpid() != self._pid:
-            return LockLost(f"lock {self._lease_key!r} is held by the parent of this process")
-        with self._mutex:
-            if self._cause is None and not self._settled and self._clock.now().until(self._served()) <= 0:
-                self._lose(self._expired())
-            return self._cause
-
-    def _expired(self) -> LockLost:
-        now = self._clock.now()
+    def _expired(self, trouble: BaseException | None) -> LockLost:
         name = f"lock {self._lease_key!r} is lost"
-        if self._most is not None and now.until(self._most) <= 0 and now.until(self._end.plus(-self._o.margin)) > 0:
+        if self._o.max_hold is not None and self._term.left > self._o.margin:
             return MaxHoldExceeded(f"{name}: it was held for as long as it may be, {self._o.max_hold}s")
-        if self._trouble is not None:
-            err = LockLost(f"{name}: its lease expires, after renewals that failed: {self._trouble}")
-            err.__cause__ = self._trouble
+        if trouble is not None:
+            err = LockLost(f"{name}: its lease expires, after renewals that failed: {trouble}")
+            err.__cause__ = trouble
             return err
         return LockLost(f"{name}: its lease expires, and was not renewed in time")
-
-    def _lose(self, err: LockLost) -> None:
-        with self._mutex:
-            if self._cause is not None or self._settled:
-                return
-            self._cause = err
-            calls, self._on_lost = self._on_lost, []
-        self.lost.set()
-        self._watching.set()
-        for call in calls:
-            call()
-
-    def _when_lost(self, call: Callable[[], None]) -> None:
-        with self._mutex:
-            if self._cause is None:
-                self._on_lost.append(call)
-                return
-        call()
 
     def _cancel(self, err: LeaseholdError) -> None:
         """End the lock's time without a loss."""
@@ -961,50 +892,46 @@ class _Base:
             self._client._held.discard(cast(Lock, self))
         self._finished.set()
 
-    def _keep(self, due: Moment) -> None:
+    def _keep(self, due: Moment, expires_at: str) -> None:
         """The thread of the lock: renew it, then watch the time, until it is released or lost."""
-        self._renewals(due)
-        while not self._watching.is_set() and self._look() is None:
-            with self._mutex:
-                end = self._served()
-            self._clock.wait(max(0.0, min(self._clock.now().until(end), LOOK_AGAIN)), self._watching)
-        lost = self._cause
+        self._renewals(due, expires_at)
+        term = self._term
+        while not term.over.is_set() and term.look() is None:
+            self._clock.wait(max(0.0, min(term.remaining, LOOK_AGAIN)), term.over)
+        lost = term.cause
         if lost is not None:
             self._announce(lost)
 
     def _until(self, due: Moment) -> bool:
         """Wait until a renewal is due; False if there is to be none."""
-        while not self._renewing.is_set() and not self._watching.is_set() and self._look() is None:
-            now = self._clock.now()
-            left = now.until(due)
+        term = self._term
+        while not self._renewing.is_set() and not term.over.is_set() and term.look() is None:
+            left = self._clock.now().until(due)
             if left <= 0:
                 return True
-            with self._mutex:
-                left = min(left, max(0.0, now.until(self._served())))
-            self._clock.wait(min(left, LOOK_AGAIN), self._renewing, self._watching)
+            self._clock.wait(max(0.0, min(left, term.remaining, LOOK_AGAIN)), self._renewing, term.over)
         return False
 
-    def _renewals(self, due: Moment) -> None:
-        ttl = self._o.ttl
+    def _renewals(self, due: Moment, expires_at: str) -> None:
+        term, ttl = self._term, self._o.ttl
         soon = min(1.0, ttl / 24)
         waits = Backoff(soon, min(10.0, ttl / 6), soon / 2)
         r: dict[str, Any] = {
             "owner_id": self._client._owner, "fencing_token": self._token, "ttl_seconds": int(ttl), "request_id": new_request_id(),
-            "expires_at": self._expires_at,
+            "expires_at": expires_at,
         }
         failed = 0
         while self._until(due):
-            if self._most is not None and self._clock.now().until(self._most) <= self._left() - self._o.margin:
-                return  # it lasts for as long as it may be held
+            if term.capped:
+                return
             asked = self._clock.now()
-            with self._mutex:
-                seconds = min(TRY_TIME, max(asked.until(self._served()) / 3, 0.01))
+            seconds = min(TRY_TIME, max(term.remaining / 3, 0.01))
             request = dict(r)
             problem: Exception
             try:
                 got = bounded(
                     self._clock, seconds, lambda abort: self._provider.send_renew(self._lease_key, request, seconds, abort), cancel=self._renewing,
-                    tick=self._look)
+                    tick=term.look)
                 _outcome.acquired(self._request, got, "", self._lease_key, self._token)
                 if got.get("permit", 0) != self._permit:
                     raise InvalidResponseError(f"the lease has the permit {got.get('permit', 0)}, not {self._permit}")
@@ -1014,11 +941,7 @@ class _Base:
                 problem = err
             else:
                 lasts = min(got["remaining_ms"] / 1000, ttl)
-                with self._mutex:
-                    if self._look() is not None or self._settled:
-                        return
-                    self._expires_at, self._end, self._trouble = got["expires_at"], asked.end(lasts), None
-                if self._look() is not None:
+                if not term.extend(asked.end(lasts)):
                     return
                 self._client._events.emit("Renewed", self._lease_key, self._token)
                 r["request_id"], r["expires_at"], failed = new_request_id(), got["expires_at"], 0
@@ -1027,21 +950,20 @@ class _Base:
                 if now.until(due) < soon:
                     due = now.plus(soon)
                 continue
-            if self._renewing.is_set() or self._watching.is_set():
+            if self._renewing.is_set() or term.over.is_set():
                 return
             if _outcome.gone(problem):
                 loss = LockLost(f"lock {self._lease_key!r} is lost: {problem}")
                 loss.__cause__ = problem
-                self._lose(loss)
+                term.lose(loss)
                 return
             if isinstance(problem, codes.LeaseChanged) and problem.expires_at is not None:
                 r["expires_at"] = format_time(problem.expires_at)  # a renewal whose response was lost, or a duplicate
                 if failed == 0:
                     failed += 1
                     continue
-            with self._mutex:
-                self._trouble = problem
-                left = self._clock.now().until(self._served())
+            term.trouble = problem
+            left = term.remaining
             self._client._events.emit("RenewalFailed", self._lease_key, self._token, problem)
             due = self._clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(problem), left / 3)))
             failed += 1
@@ -1077,7 +999,7 @@ class _Base:
         last: Exception | None = None
         name = f"lock {self._lease_key!r}"
         while True:
-            left = self._left()
+            left = self._term.left
             if left <= 0:
                 raise NotReleasedError(f"{name}: not released before its lease ended: {last}") from last
             try:
@@ -1089,7 +1011,7 @@ class _Base:
                 if _outcome.rejected(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
-            left = max(0.0, self._left())
+            left = max(0.0, self._term.left)
             self._clock.sleep(min(_pause(retry, last, left), left))
             retry += 1
 
@@ -1140,14 +1062,14 @@ class LockSet(_Base):
     def _release_rest(self, timeout: float) -> None:
         """One of the locks was lost; the others are released once, or expire."""
         with self._mutex:
-            if self._rested or self._left() <= 0:
+            if self._rested or self._term.left <= 0:
                 return
             self._rested = True
         done = Signal()
 
         def work() -> None:
             try:
-                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._left(), 0.01)))
+                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._term.left, 0.01)))
             except Exception:
                 pass  # it says that one of them was lost, or they expire
             done.set()
@@ -1241,7 +1163,7 @@ class Acquisition(Generic[H]):
             except RuntimeError:
                 pass  # the loop is closed, and with it the block
 
-        lock._when_lost(lost)
+        lock._term.when_lost(lost)
         return lock
 
     def _interrupt(self, lock: H) -> None:

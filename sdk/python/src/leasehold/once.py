@@ -34,10 +34,11 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 from . import _check, _outcome, codes
 from ._call import Background, Cancelled, bounded, spawn
+from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, Client, new_request_id, segment
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
-from .locks import _in_thread, _LostEvent, process_name
+from .locks import _in_thread, process_name
 from .types import (
     AnalysisFinished, AnalysisGranted, AnalysisLock, AnalysisReleased, Run, RunFinished, RunGranted, RunLock as RunLockBody, RunReleased,
 )
@@ -320,76 +321,27 @@ class RunLock:
         self.run_id = held.run_id
         self.token = held.token
         """The fencing token: pass it on to whatever the work writes to."""
-        self._clock, self._pid = clock, os.getpid()
-        self._mutex = threading.RLock()
-        self._end = end
-        self._cause: LockLost | None = None
-        self._trouble: BaseException | None = None
-        self._settled = False
-        self._stop = Signal()
-        self._on_lost: list[Callable[[], None]] = []
-        self.lost: threading.Event = _LostEvent(self._look)
+        self._term = Term(clock, end, expired=self._expired, inherited=f"run {held.run_id!r} is the parent's of this process")
+        self.lost: threading.Event = self._term.lost
         """Is set when the lock is lost; is_set() looks at the clocks."""
 
     @property
     def remaining(self) -> float:
         """Seconds after which the lock expires unless it is refreshed; 0 if it is lost."""
-        if self._look() is not None:
+        if self._term.look() is not None:
             return 0.0
-        return max(0.0, self._left())
+        return max(0.0, self._term.remaining)
 
     def check(self) -> None:
         """Raise LockLost if the run may not take its next step. It looks at the clocks, and costs no request."""
-        err = self._look()
+        err = self._term.look()
         if err is not None:
             raise LockLost(*err.args) from err.__cause__
 
-    def _left(self) -> float:
-        with self._mutex:
-            return self._clock.now().until(self._end)
-
-    def _look(self) -> LockLost | None:
-        if os.getpid() != self._pid:
-            return LockLost(f"run {self.run_id!r} is the parent's of this process")
-        with self._mutex:
-            if self._cause is None and not self._settled and self._left() <= 0:
-                text = f"the lock of run {self.run_id!r} is lost: it expired"
-                err = LockLost(text if self._trouble is None else f"{text}, after refreshes that failed: {self._trouble}")
-                err.__cause__ = self._trouble
-                self._lose(err)
-            return self._cause
-
-    def _lose(self, err: LockLost) -> None:
-        with self._mutex:
-            if self._cause is not None or self._settled:
-                return
-            self._cause = err
-            calls, self._on_lost = self._on_lost, []
-        self.lost.set()
-        self._stop.set()
-        for call in calls:
-            call()
-
-    def _when_lost(self, call: Callable[[], None]) -> None:
-        with self._mutex:
-            if self._cause is None:
-                self._on_lost.append(call)
-                return
-        call()
-
-    def _extend(self, end: Moment) -> bool:
-        with self._mutex:
-            if self._look() is not None:
-                return False
-            self._end, self._trouble = end, None
-        return self._look() is None
-
-    def _settle(self) -> LockLost | None:
-        """What has not been lost by now is not lost any more."""
-        with self._mutex:
-            err = self._look()
-            self._settled = True
-        self._stop.set()
+    def _expired(self, trouble: BaseException | None) -> LockLost:
+        text = f"the lock of run {self.run_id!r} is lost: it expired"
+        err = LockLost(text if trouble is None else f"{text}, after refreshes that failed: {trouble}")
+        err.__cause__ = trouble
         return err
 
 
@@ -536,30 +488,30 @@ class _Run:
         soon = min(1.0, self.heartbeat / 8)
         waits = Backoff(soon, min(10.0, self.heartbeat / 2), soon / 2)
         failed = 0
-        while not lock._stop.is_set() and lock._look() is None:
+        while not lock._term.over.is_set() and lock._term.look() is None:
             now = self.clock.now()
             left = now.until(due)
             if left > 0:
-                self.clock.wait(max(0.0, min(left, lock._left(), LOOK_AGAIN)), lock._stop)
+                self.clock.wait(max(0.0, min(left, lock._term.left, LOOK_AGAIN)), lock._term.over)
                 continue
-            seconds = min(TRY_TIME, max(lock._left() / 3, 0.01))
+            seconds = min(TRY_TIME, max(lock._term.left / 3, 0.01))
             try:
                 bounded(
-                    self.clock, seconds, lambda abort: self.gate.refresh(held, self.ttl, seconds, abort), cancel=lock._stop, tick=lock._look)
+                    self.clock, seconds, lambda abort: self.gate.refresh(held, self.ttl, seconds, abort), cancel=lock._term.over, tick=lock._term.look)
             except Cancelled:
                 return
             except Exception as err:
                 if lost(err):
                     loss = LockLost(f"the lock of run {self.run_id!r} is lost: {err}")
                     loss.__cause__ = err
-                    lock._lose(loss)
+                    lock._term.lose(loss)
                     return
-                lock._trouble = err
+                lock._term.trouble = err
                 self.warn(f"refresh the lock of run {self.run_id!r}, to be tried again", err)
-                due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._left() / 3)))
+                due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._term.left / 3)))
                 failed += 1
                 continue
-            if not lock._extend(now.end(self.ttl)):
+            if not lock._term.extend(now.end(self.ttl)):
                 return
             due, failed = now.plus(self.heartbeat), 0
             if self.on_refresh is not None:
@@ -573,12 +525,12 @@ class _Run:
 
     def interrupted(self, lock: RunLock, held: Held) -> None:
         """The caller gave up: the run does not count. It is released in the background."""
-        if lock._settle() is None:
+        if lock._term.settle() is None:
             _background.run("release", lambda: self.release(held, "", GRACE_TIME))
 
     def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
         """Store how the work ended."""
-        loss = lock._settle()
+        loss = lock._term.settle()
         if loss is not None:
             return Outcome("lock_lost", token=held.token, error=loss)
         if err is None:
@@ -606,7 +558,7 @@ class _Run:
         """Store the end. It is tried again until the lock expires, and for a while at least: the gate accepts a late end as long as no other worker took over."""
         try:
             self.insist(
-                max(lock._left(), ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
+                max(lock._term.left, ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
                 lambda s, abort: self.gate.finish(held, result, failed, s, abort))
             return done
         except (ApiError, TransportError, InvalidResponseError) as err:
@@ -710,7 +662,7 @@ async def run_async(
         except RuntimeError:
             pass  # the loop is closed
 
-    lock._when_lost(cancel)
+    lock._term.when_lost(cancel)
     result: str | None = None
     problem: Exception | None = None
     held_lock, held_run = lock, held
@@ -722,7 +674,7 @@ async def run_async(
         r.interrupted(held_lock, held_run)
         raise
     if task.cancelled():
-        if lock._look() is None:  # it cancelled itself
+        if lock._term.look() is None:  # it cancelled itself
             r.interrupted(held_lock, held_run)
             raise asyncio.CancelledError
     else:
