@@ -156,8 +156,8 @@ class OnceTest(unittest.TestCase):
 
         for key, month, name in (
             ("{year}", "may", "key"), ("{month[id]}", {}, "key"), ("{month.id}", 1, "key"), ("{", "may", "key"), ("{0}", "may", "key"), (lambda month: 7, "may", "key"),
-            (lambda month: None, "may", "key"), ("{month}", "", "run_id"), ("{month}", "a/b", "run_id"), ("{month}", "..", "run_id"), ("{month}", "x" * 257, "run_id"),
-            ("{month}", "a\n", "run_id"), ("{month}", "\ud800", "run_id"),
+            (lambda month: None, "may", "key"), ("{month}", "", "key"), ("{month}", "a/b", "key"), ("{month}", "..", "key"), ("{month}", "x" * 257, "key"),
+            ("{month}", "a\n", "key"), ("{month}", "\ud800", "key"),
         ):
             with self.subTest(f"{key} {month!r:.20}"), self.assertRaises(leasehold.InvalidSettingError) as err:
                 self.once(key=key)(job)(month)
@@ -168,7 +168,7 @@ class OnceTest(unittest.TestCase):
         for name, value in (
             ("ttl", 0), ("ttl", 1.5), ("ttl", "30"), ("heartbeat", 30), ("heartbeat", 0), ("heartbeat", float("nan")), ("heartbeat", "1"), ("wait", -1), ("wait", float("nan")),
             ("wait", "1"), ("max_failures", -1), ("max_failures", 1.5), ("max_failures", True), ("owner", "x" * 257), ("owner", 5),
-            ("fingerprint", lambda: "x" * 129), ("fingerprint", lambda: 5),
+            ("fingerprint", lambda: "x" * 129), ("fingerprint", lambda: 5), ("fingerprint", lambda: None),
         ):
             with self.subTest(f"{name} {value!r}"), self.assertRaises(leasehold.InvalidSettingError) as err:
                 self.once(**{name: value})(lambda: self.fail("it runs"))()

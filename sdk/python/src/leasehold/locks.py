@@ -178,6 +178,7 @@ class Locks:
             raise InvalidSettingError("retry_for", f"is {retry_for}: must not be negative")
         self._release_timeout = _check.positive("release_timeout", release_timeout)
         self._provider = provider
+        _check.function("observe", observe)
         self._clock = clock or Clock()
         self._queues = _Queues(self._clock)
         self._events = _Events(observe)
@@ -307,6 +308,7 @@ class Locks:
         self._closed.set(ClosedError("the client of locks is closed"))
         with self._mutex:
             held = list(self._held)
+        timeout = _check.seconds("timeout", timeout)
         for lock in held:
             lock._cancel(ClosedError("the client of locks is closed"))
         end = self._clock.monotonic() + timeout
@@ -348,6 +350,8 @@ class Locks:
         if wait is not None and _check.number("wait", wait, endless=True) < 0:
             raise InvalidSettingError("wait", f"is {wait}: must not be negative; None waits for as long as it takes, 0 does not wait")
         if _check.number("poll", poll) < SHORT_PAUSE:
+        for name, value in (("shared", shared), ("fair", fair), ("replace", replace)):
+            _check.flag(name, value)
             raise InvalidSettingError("poll", f"is {poll}: must be {SHORT_PAUSE} at least")
         if not 0 <= _check.whole("max_waiting", max_waiting) <= MAX_WAITING:
             raise InvalidSettingError("max_waiting", f"is {max_waiting}: must be 1 to {MAX_WAITING}, or 0 for no bound")
@@ -829,6 +833,8 @@ class _Base:
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
         """
         if self._term.inherited:
+        if timeout is not None:
+            timeout = _check.seconds("timeout", timeout)
             return
         lost = self._term.settle()
         self._cancel(ReleasedError("the lock was released"))

@@ -348,6 +348,22 @@ class RunLock:
 _background = Background()
 
 
+def _run_name(field: str, value: object) -> str:
+    """A name of a run; the error names the argument that it comes from."""
+    name = _check.text(field, value, 256)
+    if "/" in name or name in (".", ".."):
+        raise InvalidSettingError(field, f"cannot be {name!r}: it is one name, without \"/\"")
+    return name
+
+
+def _not_begun(field: str, value: object) -> None:
+    """A generator or a coroutine is work that has not begun: the end of the function is not its end."""
+    if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise InvalidSettingError(field, f"returned a {type(value).__name__}, whose work has not begun: use a function, or a coroutine function, that does the work")
+
+
 class _Run:
     """One call of run."""
 
@@ -356,23 +372,22 @@ class _Run:
         on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
     ) -> None:
         self.gate = gate
-        if isinstance(run_id, str) and ("/" in run_id or run_id in (".", "..")):
-            raise InvalidSettingError("run_id", f"cannot be {run_id!r}: it is one name, without \"/\"")
-        self.run_id = _check.text("run_id", run_id, 256)
+        self.run_id = _run_name("run_id", run_id)
         self.ttl = _check.ttl("ttl", ttl)
         self.heartbeat = self.ttl / 5 if heartbeat is None else _check.number("heartbeat", heartbeat)
         if not MIN_HEARTBEAT <= self.heartbeat < self.ttl:
             raise InvalidSettingError(
                 "heartbeat", f"is {heartbeat}: must be from {MIN_HEARTBEAT} and less than ttl, {ttl}; a fifth of ttl leaves time for refreshes that fail")
-        if _check.number("wait", wait, endless=True) < 0:
-            raise InvalidSettingError("wait", f"is {wait}: must not be negative; 0 does not wait")
+        self.wait = _check.seconds("wait", wait)
         if _check.whole("max_failures", max_failures) < 0:
             raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
         self.owner = _check.text("owner", owner or process_name(str(os.getpid())), 256)
         self.made_up = not request_id
         self.request_id = _check.text("request_id", request_id or new_request_id(), 128)
-        self.fingerprint = _check.text("fingerprint", fingerprint, 128) if fingerprint else ""
-        self.wait, self.max_failures = wait, max_failures
+        self.fingerprint = "" if fingerprint == "" else _check.text("fingerprint", fingerprint, 128)
+        self.max_failures = max_failures
+        _check.function("on_refresh", on_refresh)
+        _check.function("warn", warn)
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or Clock()
         self.failures = 0
@@ -723,15 +738,17 @@ def once(
                     made = key.format_map(bound.arguments)
                 except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
                     raise InvalidSettingError("key", f"{key!r} cannot be made of the arguments: {type(err).__name__}: {err}") from err
-            if not isinstance(made, str):
-                raise InvalidSettingError("key", f"is {made!r}: must be a str")
-            return made
+            return _run_name("key", made)
 
         def settings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
             return {
                 "fingerprint": fingerprint(*args, **kwargs) if fingerprint else "", "owner": owner, "ttl": ttl, "heartbeat": heartbeat,
                 "max_failures": max_failures, "wait": wait, "warn": warn, "clock": clock,
             }
+
+    if not isinstance(key, str) and not callable(key):
+        raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
+    _check.function("fingerprint", fingerprint)
 
         if inspect.iscoroutinefunction(f):
 
