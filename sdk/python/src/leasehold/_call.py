@@ -81,6 +81,16 @@ def bounded(
 class Background:
     """What goes on when no one waits for it, such as the release of what a cancelled acquire may have obtained."""
 
+def tell(call: Callable[[T], object], value: T) -> None:
+    """Call a function of the program whose exception is shown, and ends nothing. An interrupt of the main thread goes on."""
+    try:
+        call(value)
+    except BaseException as err:
+        if not isinstance(err, Exception) and threading.current_thread() is threading.main_thread():
+            raise
+        sys.excepthook(*sys.exc_info())
+
+
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._running = 0

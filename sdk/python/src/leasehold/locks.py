@@ -40,7 +40,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded, on_fork, spawn
+from ._call import Background, Cancelled, bounded, on_fork, spawn, tell
 from ._check import MAX_TTL
 from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
@@ -1341,11 +1341,8 @@ class _Events:
                     self._changed.notify_all()
                     return
                 event = self._queue.popleft()
-            try:
-                if self.observe is not None:
-                    self.observe(event)
-            except Exception:
-                sys.excepthook(*sys.exc_info())
+            if self.observe is not None:
+                tell(self.observe, event)
 
     def flush(self, seconds: float) -> None:
         with self._changed:

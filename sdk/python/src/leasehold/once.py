@@ -33,7 +33,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded, spawn
+from ._call import Background, Cancelled, bounded, spawn, tell
 from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, Client, new_request_id, segment
@@ -397,7 +397,7 @@ class _Run:
         if self._warn is not None:
             problem = LeaseholdError(f"{text}: {err}")
             problem.__cause__ = err
-            self._warn(problem)
+            tell(self._warn, problem)
 
     def insist(self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Any], cancel: Signal | None = None) -> Any:
         """Call do until it succeeds, the time has passed, or another try would return the same."""
@@ -530,7 +530,7 @@ class _Run:
                 return
             due, failed = now.plus(self.heartbeat), 0
             if self.on_refresh is not None:
-                self.on_refresh(datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl))
+                tell(self.on_refresh, datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl))
 
     def release(self, held: Held, failed: str, limit: float) -> None:
         try:
