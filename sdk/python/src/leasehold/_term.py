@@ -113,9 +113,7 @@ class _LostEvent(threading.Event):
         self._look = look
 
     def is_set(self) -> bool:
-        self._look()
-        return super().is_set()
+        return self._look() is not None or super().is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        self._look()
-        return super().wait(timeout)
+        return self._look() is not None or super().wait(timeout)

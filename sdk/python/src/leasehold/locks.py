@@ -34,6 +34,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
 from types import TracebackType
@@ -177,8 +178,8 @@ class Locks:
         if self._retry_for < 0:
             raise InvalidSettingError("retry_for", f"is {retry_for}: must not be negative")
         self._release_timeout = _check.positive("release_timeout", release_timeout)
-        self._provider = provider
         _check.function("observe", observe)
+        self._provider = provider
         self._clock = clock or Clock()
         self._queues = _Queues(self._clock)
         self._events = _Events(observe)
@@ -210,6 +211,8 @@ class Locks:
         margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
     ) -> Acquisition[Lock]:
         """A lock to be used in ``with`` or ``async with``, which wait for it. Nothing is sent before.
+
+        A thread or task that holds a lock cannot have it once more: with wait None it waits for itself.
 
         wait
             How many seconds to wait for a lock that is held; None waits for as long as it takes, 0 does not wait. Then the error is LockHeld, or why
@@ -305,10 +308,10 @@ class Locks:
         It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Acquisition.hold`, within 2 s; locks whose
         block still runs expire. The error is a NotReleasedError that says which locks that concerns.
         """
+        timeout = _check.seconds("timeout", timeout)
         self._closed.set(ClosedError("the client of locks is closed"))
         with self._mutex:
             held = list(self._held)
-        timeout = _check.seconds("timeout", timeout)
         for lock in held:
             lock._cancel(ClosedError("the client of locks is closed"))
         end = self._clock.monotonic() + timeout
@@ -347,11 +350,11 @@ class Locks:
     ) -> _Options:
         seconds = self._ttl if ttl is None else _check.ttl("ttl", ttl)
         before = seconds / 10 if margin is None else _check.number("margin", margin)
+        for name, value in (("shared", shared), ("fair", fair), ("replace", replace)):
+            _check.flag(name, value)
         if wait is not None and _check.number("wait", wait, endless=True) < 0:
             raise InvalidSettingError("wait", f"is {wait}: must not be negative; None waits for as long as it takes, 0 does not wait")
         if _check.number("poll", poll) < SHORT_PAUSE:
-        for name, value in (("shared", shared), ("fair", fair), ("replace", replace)):
-            _check.flag(name, value)
             raise InvalidSettingError("poll", f"is {poll}: must be {SHORT_PAUSE} at least")
         if not 0 <= _check.whole("max_waiting", max_waiting) <= MAX_WAITING:
             raise InvalidSettingError("max_waiting", f"is {max_waiting}: must be 1 to {MAX_WAITING}, or 0 for no bound")
@@ -594,16 +597,14 @@ class _Acquire:
             calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, deadline)
             if self.alone and not self.own:
                 self._enter(waiting)
-            used = False
             try:
                 asked, got = self._ask(calling, waiting)
                 try:
-                    result = use(asked, got)
-                    used = True
-                    return result
-                finally:
-                    if not used and not self.grant:
+                    return use(asked, got)
+                except BaseException:
+                    if not self.grant:
                         c._discard(self, asked, got)
+                    raise
             except BaseException as err:
                 if self.placed or self.open and (self.waited or not self.grant):
                     c._abandon(self)
@@ -625,7 +626,7 @@ class _Acquire:
         c = self.client
         leave = c._queues.enter(waiting, self.key, False)
         if leave is None:
-            taken = codes.LockHeld("another thread of this client has the lock, or waits for it", {"owner_id": c._owner})
+            taken = codes.LockHeld("this client has the lock already, or one of its threads waits for it", {"owner_id": c._owner})
             if self.o.wait == 0:
                 raise taken
             c._events.emit("Waiting", self.key, err=taken)
@@ -832,9 +833,9 @@ class _Base:
         A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
         """
-        if self._term.inherited:
         if timeout is not None:
             timeout = _check.seconds("timeout", timeout)
+        if self._term.inherited:
             return
         lost = self._term.settle()
         self._cancel(ReleasedError("the lock was released"))
@@ -864,6 +865,17 @@ class _Base:
         await _in_thread(lambda _: self.release(timeout), lambda _: None)
 
     # The rest is called by this module.
+
+    def _give_up(self) -> None:
+        """Release in the background what no one waits for any more."""
+
+        def work() -> None:
+            try:
+                self.release()
+            except LeaseholdError:
+                pass  # it was told as an event
+
+        self._client._background.run("release", work)
 
     def _expired(self, trouble: BaseException | None) -> LockLost:
         name = f"lock {self._lease_key!r} is lost"
@@ -1122,18 +1134,7 @@ class Acquisition(Generic[H]):
 
     async def hold_async(self) -> H:
         """:meth:`hold` without blocking the event loop. The task is not cancelled when the lock is lost."""
-        return await _in_thread(lambda cancel: self._hold(False, cancel), self._give_up)
-
-    def _give_up(self, lock: H) -> None:
-        """Release in the background what no one waits for any more."""
-
-        def work() -> None:
-            try:
-                lock.release()
-            except LeaseholdError:
-                pass  # it was told as an event
-
-        self._client._background.run("release", work)
+        return await _in_thread(lambda cancel: self._hold(False, cancel), _Base._give_up)
 
     def _enter(self) -> None:
         if self._lock is not None:
@@ -1145,7 +1146,7 @@ class Acquisition(Generic[H]):
         return lock
 
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
-        lock, self._lock = self._lock, None
+        lock = self._lock
         assert lock is not None
         try:
             lock.release(lock._o.release_timeout)
@@ -1153,12 +1154,17 @@ class Acquisition(Generic[H]):
             if err is None:
                 raise
             _note(err, problem)
+        except BaseException:  # an interrupt, maybe before the release began
+            lock._give_up()
+            raise
+        finally:
+            self._lock = None
 
     async def __aenter__(self) -> H:
         self._enter()
         task = asyncio.current_task()
         assert task is not None
-        lock = await _in_thread(lambda cancel: self._hold(True, cancel), self._give_up)
+        lock = await _in_thread(lambda cancel: self._hold(True, cancel), _Base._give_up)
         self._lock, self._task, self._interrupted, self._over = lock, task, False, False
         self._before = task.cancelling() if hasattr(task, "cancelling") else 0
         loop = asyncio.get_running_loop()
@@ -1182,6 +1188,10 @@ class Acquisition(Generic[H]):
         lock: H = self._lock
         task = self._task
         self._over = True  # from here on a loss does not interrupt the task
+        if isinstance(err, GeneratorExit):  # the coroutine is thrown away, and can wait for nothing
+            self._lock = self._task = None
+            lock._give_up()
+            return
         outside = isinstance(err, asyncio.CancelledError)
         if self._interrupted:
             if hasattr(task, "uncancel"):
@@ -1195,7 +1205,7 @@ class Acquisition(Generic[H]):
                     pass
         self._lock = self._task = None
         if outside:
-            self._give_up(lock)
+            lock._give_up()
             if not isinstance(err, asyncio.CancelledError):
                 raise asyncio.CancelledError
             return
@@ -1218,40 +1228,37 @@ V = TypeVar("V")
 async def _in_thread(do: Callable[[Signal], V], give_up: Callable[[V], None]) -> V:
     """Do something in a thread of its own. If the task is cancelled, the signal is set, and give_up gets what do returns all the same."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[V] = loop.create_future()
+    made: Future[V] = Future()  # what is in it is not lost if the loop stops for good
+    ended = loop.create_future()
     cancel = Signal()
 
-    def deliver(value: V | None, err: BaseException | None) -> None:
-        if future.done():
-            if err is None:
-                give_up(cast(V, value))
-        elif err is None:
-            future.set_result(cast(V, value))
-        else:
-            future.set_exception(err)
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
 
     def work() -> None:
-        value: V | None = None
-        problem: BaseException | None = None
         try:
-            value = do(cancel)
+            made.set_result(do(cancel))
         except BaseException as err:
-            problem = err
+            made.set_exception(err)
         try:
-            loop.call_soon_threadsafe(deliver, value, problem)
-        except RuntimeError:  # the loop is closed
-            if problem is None:
-                give_up(cast(V, value))
+            loop.call_soon_threadsafe(end)
+        except RuntimeError:
+            pass  # the loop is closed
+
+    def unwanted(made: Future[V]) -> None:
+        if made.exception() is None:
+            give_up(made.result())
 
     if spawn("acquire", work) is None:
-        raise ClosedError("the process is ending")
+        work()
     try:
-        return await future
-    except asyncio.CancelledError:
+        await ended
+    except (asyncio.CancelledError, GeneratorExit):
         cancel.set(ClosedError("the acquire was cancelled"))
-        if future.done() and not future.cancelled() and future.exception() is None:
-            give_up(future.result())
+        made.add_done_callback(unwanted)
         raise
+    return made.result()
 
 
 class _Queues:

@@ -544,12 +544,24 @@ class _Run:
             _background.run("release", lambda: self.release(held, "", GRACE_TIME))
 
     def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
-        """Store how the work ended."""
+        """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
+        _background.begin()
+        try:
+            return self.stored(lock, held, result, err)
+        except (KeyboardInterrupt, SystemExit):
+            _background.run("end", lambda: self.stored(lock, held, result, err))
+            raise
+        finally:
+            _background.end()
+
+    def stored(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
         loss = lock._term.settle()
         if loss is not None:
             return Outcome("lock_lost", token=held.token, error=loss)
         if err is None:
-            text = result or ""
+            text = "" if result is None else result
+            if not isinstance(text, str):
+                return self.failed(lock, held, Permanent(f"the result is a {type(text).__name__}: it must be a str, or None"))
             try:
                 size = len(text.encode())
             except UnicodeEncodeError:
@@ -636,6 +648,7 @@ def run(
     before = _current.set(lock)
     try:
         result = work(lock)
+        _not_begun("work", result)
     except Exception as err:
         problem = err
     except BaseException:
@@ -665,11 +678,13 @@ async def run_async(
         assert outcome is not None
         return outcome
     loop = asyncio.get_running_loop()
-    before = _current.set(lock)
-    try:
-        task: asyncio.Task[str | None] = asyncio.ensure_future(work(lock))
-    finally:
-        _current.reset(before)
+    held_lock, held_run = lock, held
+
+    async def begun() -> str | None:
+        _current.set(held_lock)  # of the task alone
+        return cast("str | None", await work(held_lock))
+
+    task = asyncio.ensure_future(begun())
 
     def cancel() -> None:
         try:
@@ -680,13 +695,21 @@ async def run_async(
     lock._term.when_lost(cancel)
     result: str | None = None
     problem: Exception | None = None
-    held_lock, held_run = lock, held
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+        finally:  # also if the caller is cancelled once more
+            r.interrupted(held_lock, held_run)
+        raise
+    except GeneratorExit:  # the coroutine is thrown away, and can wait for nothing
         r.interrupted(held_lock, held_run)
+        try:
+            task.cancel()
+        except RuntimeError:
+            pass  # the loop is closed
         raise
     if task.cancelled():
         if lock._term.look() is None:  # it cancelled itself
@@ -725,7 +748,13 @@ def once(
     :func:`current` is the lock. It works on functions, coroutine functions and handlers of AWS Lambda.
     """
 
+    if not isinstance(key, str) and not callable(key):
+        raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
+    _check.function("fingerprint", fingerprint)
+
     def decorate(f: F) -> F:
+        if inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
+            raise InvalidSettingError("function", f"{f!r} is a generator function, whose work is not done when it returns")
         signature = inspect.signature(f)
 
         def name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -746,11 +775,7 @@ def once(
                 "max_failures": max_failures, "wait": wait, "warn": warn, "clock": clock,
             }
 
-    if not isinstance(key, str) and not callable(key):
-        raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
-    _check.function("fingerprint", fingerprint)
-
-        if inspect.iscoroutinefunction(f):
+        if inspect.iscoroutinefunction(f) or inspect.iscoroutinefunction(getattr(f, "__call__", None)):
 
             @functools.wraps(f)
             async def later(*args: Any, **kwargs: Any) -> Any:
@@ -782,6 +807,7 @@ def once(
 
 
 def _written(value: Any) -> str:
+    _not_begun("function", value)
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as err:
