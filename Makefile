@@ -14,8 +14,16 @@ build: ## Build bin/leasehold, static, without cgo
 
 .PHONY: lambda
 lambda: ## Build bin/lambda/bootstrap for provided.al2023 on arm64: make lambda, or make lambda ARCH=amd64
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(ARCH),arm64) go build -tags lambda.norpc,leasehold.noprofiles -trimpath -ldflags "-s -w" \
 	  -o bin/lambda/bootstrap ./functions/aws/lambda
+
+.PHONY: release
+release: ## Make the files of a release in dist/: make release VERSION=v1.2.3; DIRTY=1 builds changes that are in no commit
+	go run -C release . $(if $(DIRTY),-dirty) "$(VERSION)"
+
+.PHONY: verify-release
+verify-release: ## Make them again and compare: make verify-release VERSION=v1.2.3 SUMS=FILE, a list of checksums of a download
+	go run -C release . $(if $(DIRTY),-dirty) -verify $(or $(SUMS),dist/$(VERSION)/SHA256SUMS) "$(VERSION)"
 
 .PHONY: test
 test: ## Run all tests
@@ -34,6 +42,14 @@ bench: ## Run the benchmarks
 	go test ./... -run '^$$' -bench . -benchmem
 	go test -C tests/bench -run '^$$' -bench . -benchmem
 
+.PHONY: costs
+costs: ## Print what operations cost and what stores carry; make costs UPDATE=1 writes it into docs/
+	go test ./tests/cost -run 'TestCosts|TestScaling' -count=1 -v $(if $(UPDATE),-update)
+
+.PHONY: peers
+peers: ## Measure Leasehold beside etcd and others, and write the tables of docs/performance.md
+	go -C tests/peers run . -write ../../docs/performance.md
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do \
@@ -43,8 +59,8 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Regenerate files after a change of contracts/openapi.yaml, of IDs, of settings or of commands
-	go generate ./contracts/...
+generate: ## Regenerate files after a change of contracts/openapi.yaml, of the console, of IDs, of settings or of commands
+	go generate ./contracts/... ./console
 	go test ./functions/settings ./cmd/leasehold -run TestDocumentation -update
 
 .PHONY: verify
@@ -54,7 +70,10 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go vet ./...
 	go mod tidy -diff
 	go -C tests/bench mod tidy -diff
+	go -C tests/peers mod tidy -diff
+	go -C tests/console mod tidy -diff
 	go -C examples/fences mod tidy -diff
+	go -C release mod tidy -diff
 
 .PHONY: ci
 ci: ## Run every check that a change must pass

@@ -29,6 +29,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -43,7 +44,8 @@ type Client struct {
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	// HTTP sends the requests; nil means a client that ends a try after 15 s. Redirects are not followed, whatever it says.
+	// HTTP sends the requests; nil means a client that ends a try after 15 s and keeps up to 256 connections to a server open for the
+	// next requests; that of net/http keeps two. Redirects are not followed, whatever it says.
 	HTTP *http.Client
 
 	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a token the
@@ -61,7 +63,7 @@ func New(baseURL string, o *Options) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(baseURL, "?#") {
 		return nil, fmt.Errorf("server%s: must be a URL like http://127.0.0.1:8080", quoted(baseURL))
 	}
-	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"), http: &http.Client{Timeout: 15 * time.Second}, tries: 4}
+	c := &Client{base: strings.TrimRight(baseURL, "/"), name: strings.TrimRight(u.Redacted(), "/"), http: &http.Client{Timeout: 15 * time.Second, Transport: transport()}, tries: 4}
 	if u.Scheme == "http" && !loopback(u.Hostname()) && (u.User != nil || o != nil && o.Token != nil) {
 		return nil, fmt.Errorf("server %q: a token or a password must not travel over plain http: use https:// "+
 			"(http:// with credentials is accepted only for this machine itself)", u.Redacted())
@@ -79,6 +81,29 @@ func New(baseURL string, o *Options) (*Client, error) {
 	// A redirect could take the token away from TLS, and turns a POST into a GET.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
+}
+
+// maxIdle is how many connections to a server stay open while no request needs them, for a minute and a half.
+const maxIdle = 256
+
+// pools are the transports of clients, by that of net/http of which they were made: there is one, unless the program changes it.
+var pools sync.Map
+
+// transport is that of net/http with more connections, for all clients together: net/http closes all but two after each request, so that a program
+// with more requests at once would connect for each of them. What a program has put in its place is used as it is (nil).
+func transport() http.RoundTripper {
+	common, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil
+	}
+	if pool, ok := pools.Load(common); ok {
+		return pool.(*http.Transport) //nolint:forcetypeassert // nothing else is stored
+	}
+	own := common.Clone()
+	own.MaxIdleConnsPerHost = max(own.MaxIdleConnsPerHost, maxIdle)
+	own.MaxIdleConns = max(own.MaxIdleConns, maxIdle)
+	pool, _ := pools.LoadOrStore(common, own)
+	return pool.(*http.Transport) //nolint:forcetypeassert // as above
 }
 
 // waiting is the client, which waits so much longer for a response.

@@ -109,8 +109,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	if err != nil {
 		return nil, unknown, err
 	}
-	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
-	switch {
+	switch mediaType := mediaType(w.Header); {
 	case w.StatusCode == http.StatusOK && mediaType == "application/json":
 		return content, false, nil
 	case method == http.MethodDelete && len(content) == 0 && (w.StatusCode == http.StatusOK || w.StatusCode == http.StatusNoContent):
@@ -118,6 +117,16 @@ func (c *Client) exchange(ctx context.Context, method, path string, payload []by
 	}
 	unknown, err = c.rejection(w, content)
 	return nil, unknown, err
+}
+
+// mediaType is what a response says that its body is.
+func mediaType(h http.Header) string {
+	content := h.Get("Content-Type")
+	if content == "application/json" { // as our servers say
+		return content
+	}
+	content, _, _ = mime.ParseMediaType(content)
+	return content
 }
 
 // send sends a request once, with these header fields if there are any, and returns the response and the first bytes of its body.
@@ -155,7 +164,7 @@ func (c *Client) send(
 
 // rejection is the error of a response that does not say OK.
 func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err error) {
-	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
+	mediaType := mediaType(w.Header)
 	switch {
 	case mediaType == "application/problem+json":
 		err := c.problem(w, content)

@@ -22,6 +22,16 @@ func (f *Fences) Check(ctx context.Context, tenant, resource string, token int64
 	return call(ctx, f.client, http.MethodPost, fencePath(tenant, resource)+"/check", contracts.FenceRequest{FencingToken: token}, isFencePassed(tenant, resource, token))
 }
 
+// Get reads the highest token that the resource's fence has seen. The error NOT_FOUND means that it has seen none.
+func (f *Fences) Get(ctx context.Context, tenant, resource string) (contracts.Fence, error) {
+	return call(ctx, f.client, http.MethodGet, fencePath(tenant, resource), nil, func(got contracts.Fence) error {
+		if got.TenantID != tenant || got.Resource != resource || got.HighestToken < 1 {
+			return fmt.Errorf("it is about token %d of the fence of %q of tenant %q, which was not asked for", got.HighestToken, got.Resource, got.TenantID)
+		}
+		return nil
+	})
+}
+
 // Reset makes the resource's fence forget its highest token, if that still is HighestToken: an administrator's tool for a fence that a
 // wrong token has closed. Until a current token has been checked again, old ones pass. Sending it again has no second effect.
 // Errors: PERMISSION_DENIED without the administrator's scope; STALE_TOKEN, with the highest token, if it is another one by now; NOT_FOUND if the

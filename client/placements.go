@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -132,7 +131,7 @@ func (p *Placements) topology(ctx context.Context) (t contracts.Topology, unknow
 	if err != nil {
 		return t, unknown, err
 	}
-	mediaType, _, _ := mime.ParseMediaType(w.Header.Get("Content-Type"))
+	mediaType := mediaType(w.Header)
 	switch {
 	case w.StatusCode == http.StatusNotModified && known != nil:
 		return known.topology, false, nil

@@ -116,6 +116,13 @@ func (r *Runs) path(id string) string {
 	return "/v1/tenants/" + url.PathEscape(r.tenant) + "/runs/" + url.PathEscape(id)
 }
 
+// List returns a page of the tenant's runs whose names begin with a prefix, by ascending bytes of their names, without results. pageSize is 1 to 1000, 0
+// means the server's default; pageToken is the NextPageToken of the page before.
+func (r *Runs) List(ctx context.Context, prefix string, pageSize int, pageToken string) (contracts.RunPage, error) {
+	path := "/v1/tenants/" + url.PathEscape(r.tenant) + "/runs" + listQuery(pageSize, map[string]string{"prefix": prefix, "page_token": pageToken})
+	return call(ctx, r.client, http.MethodGet, path, nil, complete(func(p contracts.RunPage) bool { return p.Runs != nil }))
+}
+
 // keep is Keep in seconds, rounded up; 0 leaves it to the server.
 func (r *Runs) keep() int64 { return int64((r.Keep + time.Second - 1) / time.Second) }
 

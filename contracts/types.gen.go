@@ -869,6 +869,35 @@ type AnalysisSkipped struct {
 // AnalysisTTLSeconds How long the lock lasts from now, in whole seconds.
 type AnalysisTTLSeconds = int64
 
+// CallerInfo defines model for CallerInfo.
+type CallerInfo struct {
+	// Administrator Whether the caller may end leases of others, retry analyses, reset fences and read outcomes.
+	Administrator bool `json:"administrator"`
+
+	// At The server's time.
+	At Time `json:"at"`
+
+	// Development Whether callers name themselves and have all rights.
+	Development bool `json:"development"`
+
+	// MachineIDs Whether the caller may lease machine IDs.
+	MachineIDs bool `json:"machine_ids"`
+
+	// Subject Missing in development mode.
+	Subject string `json:"subject,omitempty"`
+
+	// TenantID The only tenant that the caller may touch. Missing in development mode: any.
+	TenantID string `json:"tenant_id,omitempty"`
+
+	// Worker Whether the caller may run analyses.
+	Worker bool `json:"worker"`
+}
+
+// ClusterListed defines model for ClusterListed.
+type ClusterListed struct {
+	Cluster string `json:"cluster"`
+}
+
 // ClusterMember A member as an epoch has it.
 type ClusterMember struct {
 	// Address Where the member is reached, for its clients.
@@ -896,6 +925,14 @@ type ClusterMember struct {
 
 	// Weight The member's share of the partitions, relative to the other members; 0 means 1.
 	Weight Weight `json:"weight,omitempty"`
+}
+
+// ClusterPage defines model for ClusterPage.
+type ClusterPage struct {
+	Clusters []ClusterListed `json:"clusters"`
+
+	// NextPageToken `page_token` of the next page; missing on the last.
+	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
 // ClusterStatus A cluster is READY while it has an active member.
@@ -950,6 +987,14 @@ type EventPage struct {
 
 // FailureReason Why the run failed, in up to 1024 bytes. Stored in the document.
 type FailureReason = string
+
+// Fence defines model for Fence.
+type Fence struct {
+	// HighestToken Lower tokens are rejected.
+	HighestToken FencingToken `json:"highest_token"`
+	Resource     string       `json:"resource"`
+	TenantID     string       `json:"tenant_id"`
+}
 
 // FencePassed defines model for FencePassed.
 type FencePassed struct {
@@ -1201,6 +1246,8 @@ type LockMode string
 
 // LockPage defines model for LockPage.
 type LockPage struct {
+	// At The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left.
+	At    Time   `json:"at"`
 	Locks []Lock `json:"locks"`
 
 	// NextPageToken `page_token` of the next page; missing on the last.
@@ -1425,6 +1472,40 @@ type MachineIDLeases struct {
 	Leases []MachineIDLease `json:"leases"`
 }
 
+// MachineIDMap defines model for MachineIDMap.
+type MachineIDMap struct {
+	// At The store's time of the read, Unix milliseconds.
+	At int64 `json:"at"`
+
+	// BitID Bits of the machine ID; the rest is the sequence. If services have sequences of several lengths, with the shortest one. The upper half of the machine IDs is never leased: it is for IDs made without a lease.
+	BitID int `json:"bit_id"`
+
+	// BitReserve Zero bits at the top of an ID.
+	BitReserve int `json:"bit_reserve"`
+
+	// BitTS Bits of the timestamp in milliseconds.
+	BitTS int `json:"bit_ts"`
+
+	// CustomEpoch The timestamp 0 of IDs, Unix milliseconds.
+	CustomEpoch int64          `json:"custom_epoch"`
+	Free        int            `json:"free"`
+	Leased      int            `json:"leased"`
+	Leases      map[string]int `json:"leases"`
+
+	// LongestLease How long the longest lease of the namespace's services lasts, in milliseconds.
+	LongestLease int64 `json:"longest_lease"`
+	NextFree     int64 `json:"next_free,omitempty"`
+
+	// Pages The pages of the namespace, each with a digit for each of its units: `0` if all of it is free; otherwise how long it stays leased, at most, in
+	// ninths of `longest_lease`, rounded up, `9` also for more. Services with smaller leases divide units, so that there can be
+	// fewer than `units`.
+	Pages []string `json:"pages"`
+	Space string   `json:"space"`
+
+	// Units As in `MachineIDSpace`, and so are `leased`, `free`, `next_free` and `leases`.
+	Units int `json:"units"`
+}
+
 // MachineIDOccupancy defines model for MachineIDOccupancy.
 type MachineIDOccupancy struct {
 	Spaces []MachineIDSpace `json:"spaces"`
@@ -1614,6 +1695,60 @@ type Metadata map[string]string
 
 // Milliseconds defines model for Milliseconds.
 type Milliseconds = int64
+
+// Outcome defines model for Outcome.
+type Outcome struct {
+	// Action Name of the action in the audit log, if it has one.
+	Action string `json:"action,omitempty"`
+
+	// At When it ended, by the server's clock.
+	At Time `json:"at"`
+
+	// CallerTenant Their tenant.
+	CallerTenant string `json:"caller_tenant,omitempty"`
+	Method       string `json:"method"`
+
+	// Number Counts what this process has remembered.
+	Number int64 `json:"number"`
+
+	// OwnerID Whose lease it is, or was, as in the audit event.
+	OwnerID string `json:"owner_id,omitempty"`
+
+	// Path Escaped, cut after 1024 bytes, without the query. However it was sent, its escapes are those that are needed.
+	Path string `json:"path"`
+
+	// Problem What the response said, if the request was rejected or failed; without the activation, and with long texts cut.
+	Problem *Problem `json:"problem,omitempty"`
+
+	// Reason Why, in the caller's words.
+	Reason string `json:"reason,omitempty"`
+
+	// RequestID X-Request-Id of the exchange.
+	RequestID string `json:"request_id"`
+	Status    int    `json:"status"`
+
+	// Subject Who asked. Missing in development mode, and if the caller could not be identified.
+	Subject string `json:"subject,omitempty"`
+
+	// TenantID The tenant that the path names, if it names one.
+	TenantID string `json:"tenant_id,omitempty"`
+
+	// TookMs In milliseconds.
+	TookMs float64 `json:"took_ms"`
+}
+
+// OutcomePage defines model for OutcomePage.
+type OutcomePage struct {
+	// Forgotten How many it has forgotten since then.
+	Forgotten int64 `json:"forgotten"`
+
+	// NextPageToken `page_token` of the next page; missing on the last.
+	NextPageToken string    `json:"next_page_token,omitempty"`
+	Outcomes      []Outcome `json:"outcomes"`
+
+	// Since When the process began to remember.
+	Since Time `json:"since"`
+}
 
 // OwnerID Who holds the lease. In development mode it is required. With authentication the owner is the token's subject; a value
 // here is a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving
@@ -1928,6 +2063,16 @@ type RunLock struct {
 	RunID        string       `json:"run_id"`
 }
 
+// RunPage defines model for RunPage.
+type RunPage struct {
+	// NextPageToken `page_token` of the next page; missing on the last.
+	NextPageToken string `json:"next_page_token,omitempty"`
+
+	// Runs Without their results.
+	Runs       []Run           `json:"runs"`
+	Unreadable []UnreadableRun `json:"unreadable,omitempty"`
+}
+
 // RunRefreshRequest defines model for RunRefreshRequest.
 type RunRefreshRequest struct {
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
@@ -2046,6 +2191,13 @@ type UnreadableAnalysis struct {
 
 	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot. `INVALID_ARGUMENT`: its ID is none that a command can name.
 	Code Code `json:"code"`
+}
+
+// UnreadableRun A document that is no run which the server can judge. The server's log says what is wrong with it.
+type UnreadableRun struct {
+	// Code `DOCUMENT_DAMAGED`: a field holds what it cannot.
+	Code  Code   `json:"code"`
+	RunID string `json:"run_id"`
 }
 
 // Weight The member's share of the partitions, relative to the other members; 0 means 1.

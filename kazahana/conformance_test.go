@@ -33,15 +33,7 @@ func TestConformanceCatches(t *testing.T) {
 
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
 	t.Helper()
-	o := client.Options{HTTP: e.HTTP}
-	if e.Client.Token != "" {
-		o.Token = func(context.Context) (string, error) { return e.Client.Token, nil }
-	}
-	c, err := client.New(conformancetest.Base, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &scripted{client: c, env: e}
+	return &scripted{client: e.Dial(t), env: e}
 }
 
 // scripted is generators in the terms of the scripts.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
 	"github.com/leasehold-dev/leasehold/internal/conformancetest"
@@ -33,16 +32,8 @@ func TestConformanceCatches(t *testing.T) {
 
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
 	t.Helper()
-	o := client.Options{HTTP: e.HTTP}
-	if e.Client.Token != "" {
-		o.Token = func(context.Context) (string, error) { return e.Client.Token, nil }
-	}
-	h, err := client.New(conformancetest.Base, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	own := locks.Options{Owner: e.Client.Owner, TTL: time.Duration(e.Client.TTLSeconds) * time.Second}
-	c, err := locks.New(h.Locks().For(e.Client.Tenant), own.WithClock(e.Clock.Moment))
+	c, err := locks.New(e.Dial(t).Locks().For(e.Client.Tenant), own.WithClock(e.Clock.Moment))
 	if err != nil {
 		t.Fatal(err)
 	}

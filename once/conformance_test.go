@@ -33,15 +33,7 @@ func TestConformanceCatches(t *testing.T) {
 
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
 	t.Helper()
-	o := client.Options{HTTP: e.HTTP, Tries: 1}
-	if e.Client.Token != "" {
-		o.Token = func(context.Context) (string, error) { return e.Client.Token, nil }
-	}
-	h, err := client.New(conformancetest.Base, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program{h.Runs(e.Client.Tenant), e}
+	return program{e.Dial(t).Runs(e.Client.Tenant), e}
 }
 
 // program is a client of runs in the terms of the scripts.

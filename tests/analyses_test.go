@@ -169,7 +169,8 @@ type everything struct{}
 func (everything) Enqueue(context.Context, analysis.ID, string) error { return nil }
 
 // TestAnalysisCostsOnDynamoDB: each command is one request, whatever becomes of it, with the clock watched as in production. A
-// page of a sweep is one Query of the index.
+// page of a sweep is one Query of each of the 8 shards of the index, and more of those that have more than their part; a sweep begins with a read for the time,
+// and one for the number of shards.
 func TestAnalysisCostsOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,8 +179,8 @@ func TestAnalysisCostsOnDynamoDB(t *testing.T) {
 		c := counter{server.ResetCounts, server.Requests}
 		one := map[string]int{"UpdateItem": 1}
 		costs(t, store, time.Sleep, c, one, one)
-		sweepCosts(t, store, time.Sleep, c, map[string]int{"GetItem": 1, "Query": 3, "UpdateItem": 5}, map[string]int{"GetItem": 1, "Query": 3},
-			map[string]int{"GetItem": 1, "Query": 1})
+		sweepCosts(t, store, time.Sleep, c, map[string]int{"GetItem": 2, "Query": 12, "UpdateItem": 5}, map[string]int{"GetItem": 2, "Query": 12},
+			map[string]int{"GetItem": 2, "Query": 8})
 	})
 }
 
@@ -196,6 +197,21 @@ func TestAnalysisCostsOnFirestore(t *testing.T) {
 				map[string]int{"BatchGetDocuments": 1, "RunQuery": 3}, map[string]int{"BatchGetDocuments": 1, "RunQuery": 1})
 		})
 	}
+}
+
+// TestAnalysisCostsOnShardsOfFirestore: the same with shards, whose pages are a query of each of the 8 and one of the field's own index, more of those that have more
+// than their part; a sweep begins with a read for the time, and one for the number of shards.
+func TestAnalysisCostsOnShardsOfFirestore(t *testing.T) {
+	t.Parallel()
+	clock := suite.NewClock()
+	_, server := onFirestore(t, firestoretest.Pessimistic, clock.Now)
+	store := openFirestore(t, &gcpfirestore.Options{
+		Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions(), Due: []string{analysis.ExpiryField}, IndexShards: 8,
+	})
+	c := counter{server.ResetCounts, server.Counts}
+	costs(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 1, "Commit": 1}, map[string]int{"BatchGetDocuments": 1})
+	sweepCosts(t, store, clock.Advance, c, map[string]int{"BatchGetDocuments": 7, "Commit": 5, "RunQuery": 15},
+		map[string]int{"BatchGetDocuments": 2, "RunQuery": 15}, map[string]int{"BatchGetDocuments": 2, "RunQuery": 9})
 }
 
 // TestAnalysisCostsOnSQLite: one transaction for a command that writes, none to sync for one that does not.
@@ -222,24 +238,32 @@ func TestAnalysisCostsOnSQLite(t *testing.T) {
 	sweepCosts(t, store, clock.Advance, c, map[string]int{"transactions": 5, "applied": 5}, map[string]int{}, map[string]int{})
 }
 
-// TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it. A page of a sweep is two, one for the index and one for
+// TestAnalysisCostsOnRedis: each command is one request, whatever becomes of it, once the server knows its script. A page of a sweep is two, one for the index and one for
 // the analyses.
 func TestAnalysisCostsOnRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		clock := suite.NewClock()
-		store := onRedis(t, server, clock.Now)
-		for range 2 { // the server gets to know the scripts
-			if _, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: everything{}}); err != nil {
-				t.Fatal(err)
+		for _, known := range []bool{false, true} { // the server gets to know the scripts
+			clock := suite.NewClock()
+			store := onRedis(t, server, clock.Now)
+			for range 2 { // an index is made
+				if _, err := analysis.New(store, nil).Sweep(t.Context(), analysis.Sweep{Queue: everything{}}); err != nil {
+					t.Fatal(err)
+				}
+				makeAnalyses(t, store, "known")
 			}
-			makeAnalyses(t, store, "known")
+			c := counter{server.ResetCommands, func() map[string]int {
+				got := server.Commands()
+				if !known {
+					delete(got, "EVAL")
+				}
+				return got
+			}}
+			one := map[string]int{"EVALSHA": 1}
+			costs(t, store, clock.Advance, c, one, one)
+			// The time, a page of two requests for each of three pages, and the marks.
+			sweepCosts(t, store, clock.Advance, c, map[string]int{"EVALSHA": 1 + 6 + 5}, map[string]int{"EVALSHA": 1 + 6}, map[string]int{"EVALSHA": 1 + 1})
 		}
-		c := counter{server.ResetCommands, server.Commands}
-		one := map[string]int{"EVALSHA": 1}
-		costs(t, store, clock.Advance, c, one, one)
-		// The time, a page of two requests for each of three pages, and the marks.
-		sweepCosts(t, store, clock.Advance, c, map[string]int{"EVALSHA": 1 + 6 + 5}, map[string]int{"EVALSHA": 1 + 6}, map[string]int{"EVALSHA": 1 + 1})
 	})
 }
 
@@ -313,7 +337,7 @@ func TestSweepOfAnIndexThatIsBehind(t *testing.T) {
 				t.Fatal(o, err)
 			}
 		}
-		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.StaleRead, Op: "Query", Times: 1})
+		server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.StaleRead, Op: "Query"})
 		done, err := analyses.Sweep(t.Context(), analysis.Sweep{Queue: everything{}})
 		if want := (analysis.Swept{Stale: 1, Skipped: 1}); err != nil || done != want {
 			t.Errorf("%+v, %v; want %+v", done, err, want)

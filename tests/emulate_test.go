@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -135,26 +134,6 @@ func TestListenAnywhere(t *testing.T) {
 				t.Errorf("no warning: %s", p.stderr.Bytes())
 			}
 		})
-	}
-}
-
-// TestComposeFile: the commands of the example for docker-compose work together, on other ports.
-func TestComposeFile(t *testing.T) {
-	t.Parallel()
-	file, err := os.ReadFile("../examples/containers/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := map[string][]string{}
-	for _, m := range regexp.MustCompile(`(?m)^    command: (.*)$`).FindAllStringSubmatch(string(file), -1) {
-		args := strings.Fields(regexp.MustCompile(`0\.0\.0\.0:\d+`).ReplaceAllString(m[1], "0.0.0.0:0"))
-		commands[args[0]] = args
-	}
-	emulator := launch(t, nil, commands["emulate"]...)
-	env := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + emulator.url, "AWS_REGION=local", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local"}
-	server := launch(t, env, commands["serve"]...)
-	if code, stdout, stderr := run(t, nil, "lock", "acquire", "k", "--quiet", "--server", server.url); code != 0 {
-		t.Errorf("%d %s %s", code, stdout, stderr)
 	}
 }
 

@@ -20,6 +20,7 @@ var modes = map[string]firestoretest.Mode{"pessimistic": firestoretest.Pessimist
 func onFirestore(t *testing.T, mode firestoretest.Mode, now func() time.Time) (*gcpfirestore.Store, *firestoretest.Server) {
 	t.Helper()
 	server := firestoretest.Start(t, &firestoretest.Options{Mode: mode, Now: now})
+	watchQueries(t, server)
 	return openFirestore(t, &gcpfirestore.Options{Project: "test", Root: "leasehold/v1", ClientOptions: server.ClientOptions()}), server
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -104,6 +105,7 @@ func call(t *testing.T, method, url, token, body string) (int, string) {
 func TestCloudFunctions(t *testing.T) {
 	t.Parallel()
 	emulator := firestoretest.Start(t, nil)
+	watchQueries(t, emulator)
 	binary := build(t, "functions/gcp/local")
 	env := []string{"GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST=" + emulator.Addr()}
 
@@ -204,6 +206,7 @@ func TestFunctionStops(t *testing.T) {
 	}))
 	defer target.Close()
 	documents := firestoretest.Start(t, nil)
+	watchQueries(t, documents)
 	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
@@ -263,8 +266,8 @@ func TestFunctionStops(t *testing.T) {
 	}
 }
 
-// TestUpload: what is left of the module after .gcloudignore is whole. The builder runs `go mod tidy` on it, which fails on
-// an import of a package that was not uploaded.
+// TestUpload: what is left of the module after .gcloudignore is what the functions link, and builds by itself. The builder runs `go mod tidy` on it and
+// fetches the modules of every package that is there.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	git := func(stdin []byte, args ...string) []byte {
@@ -292,10 +295,38 @@ func TestUpload(t *testing.T) {
 			copyFile(t, filepath.Join("..", name), filepath.Join(upload, name))
 		}
 	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...")
-	list.Dir = upload
-	if out, err := list.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	run := func(args ...string) []string {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "go", args...)
+		c.Dir = upload
+		out, err := c.Output()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("go %v: %v\n%s", args, err, exit.Stderr)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	run("build", "./...")
+	linked := run("list", "-deps", ".")
+	for _, pkg := range run("list", "./...") {
+		if !slices.Contains(linked, pkg) {
+			t.Errorf("%s is uploaded, and no function needs it: leave it out in .gcloudignore", pkg)
+		}
+	}
+	run("mod", "tidy")
+	all := run("list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", ".")
+	slices.Sort(all)
+	all = slices.Compact(all)
+	direct := run("list", "-m", "-f", "{{if not (or .Main .Indirect)}}{{.Path}}{{end}}", "all")
+	t.Logf("%d modules are linked: %v", len(all), all)
+	want := []string{
+		"cloud.google.com/go/cloudtasks", "cloud.google.com/go/compute/metadata", "cloud.google.com/go/firestore", "github.com/GoogleCloudPlatform/functions-framework-go",
+		"github.com/cespare/xxhash/v2", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "github.com/go-json-experiment/json",
+		"github.com/googleapis/gax-go/v2", "golang.org/x/time", "google.golang.org/api", "google.golang.org/grpc", "google.golang.org/protobuf",
+	}
+	if slices.Sort(direct); !slices.Equal(direct, want) {
+		t.Errorf("the functions name the modules %v, want %v", direct, want)
 	}
 }
 

@@ -27,6 +27,7 @@ var imports = map[string][]string{
 	"contracts":                     {},
 	"contracts/internal/genschema":  {"go.yaml.in/yaml"},
 	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
+	"internal/awsconfig":            {"github.com/aws"},
 	"internal/backoff":              {},
 	"internal/owner":                {},
 	"internal/term":                 {},
@@ -55,19 +56,20 @@ var imports = map[string][]string{
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
 	"repo/rule":                  {"repo/docstore"},
-	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field"},
+	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field", "repo/page"},
 
-	"adapters/internal/awsconfig": {"github.com/aws"},
-	"adapters/awsdynamodb":        {"adapters/internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
-	"adapters/awssqs":             {"adapters/internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
-	"adapters/gcpcloudtasks":      {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
-	"adapters/gcpfirestore":       {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
-	"adapters/redisstore":         {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
-	"adapters/sqlitestore":        {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore", "modernc.org/sqlite"},
+	"adapters/awsdynamodb":   {"internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
+	"adapters/awssqs":        {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
+	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
+	"adapters/gcpfirestore":  {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
+	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
+	"adapters/sqlitestore":   {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore", "modernc.org/sqlite"},
+
+	"console": {},
 
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
 	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
-	"functions/aws/ststoken": {"functions/tasks", "github.com/aws/aws-sdk-go-v2"},
+	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
 	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
@@ -77,7 +79,7 @@ var imports = map[string][]string{
 	"functions/httpapi":   {"repo", "contracts", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup":     {"functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/wire":      {"contracts", "repo"},
 	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
 
@@ -103,7 +105,7 @@ var imports = map[string][]string{
 	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
 
 	// What only tests import.
-	"internal/conformancetest": {"contracts", "internal/term"},
+	"internal/conformancetest": {"client", "contracts", "internal/term"},
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/suite":           {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},

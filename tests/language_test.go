@@ -21,10 +21,10 @@ var words = map[string]string{
 // generated files have their language from their sources.
 var generated = regexp.MustCompile(`\.gen\.go$|/testdata/|(^|/)node_modules/|package-lock\.json$`)
 
-// sources calls f with each line of the tracked Go, Markdown and YAML files.
+// sources calls f with each line of the tracked files that people read: code, pages, and the titles in conformance scripts.
 func sources(t *testing.T, f func(path string, line int, text string)) {
 	t.Helper()
-	for _, path := range tracked(t, "*.go", "*.md", "*.yaml") {
+	for _, path := range tracked(t, "*.go", "*.py", "*.ts", "*.mjs", "*.lua", "*.md", "*.yaml", "contracts/conformance/*.json") {
 		if generated.MatchString(path) || path == "tests/language_test.go" {
 			continue
 		}

@@ -18,7 +18,9 @@ var backends = map[string]func(t *testing.T) (env, args []string){
 		return nil, []string{"--data", t.TempDir()}
 	},
 	"firestore": func(t *testing.T) (env, args []string) {
-		return []string{"FIRESTORE_EMULATOR_HOST=" + firestoretest.Start(t, nil).Addr()},
+		server := firestoretest.Start(t, nil)
+		watchQueries(t, server)
+		return []string{"FIRESTORE_EMULATOR_HOST=" + server.Addr()},
 			[]string{"--store", "firestore", "--project", "demo", "--root", "leasehold/v1"}
 	},
 	"dynamodb": func(t *testing.T) (env, args []string) {

@@ -38,6 +38,7 @@ func TestServeTasks(t *testing.T) {
 	defer target.Close()
 	const account = "queue@demo.iam.gserviceaccount.com"
 	documents := firestoretest.Start(t, nil)
+	watchQueries(t, documents)
 	q := cloudtaskstest.Start(t, &cloudtaskstest.Options{Queues: []string{analyses}})
 	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo", ClientOptions: documents.ClientOptions()})
 	if err != nil {

@@ -222,7 +222,7 @@ func (c *clock) describe() string {
 func (s *Store) measure(ctx context.Context) error {
 	s.measured.Add(1)
 	begin := s.clock.start()
-	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: aws.String(s.table), Key: measuringKey}, s.attempts(true))
+	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{TableName: aws.String(s.table), Key: measuringKey}, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return s.explain(ctx, "measure the clock against", err)

@@ -14,54 +14,57 @@ type instants struct {
 	margin time.Duration // what has passed must have passed by this much
 }
 
-// fixed is a condition whose times are resolved.
-type fixed struct {
-	docstore.Cond
-
-	// margin is the distance to Now of the instant by which a rejection is explained: 0 unless the condition asks
-	// whether a time has passed.
-	margin time.Duration
+// compared is what Now means in a comparison with a time. "Has this time passed?", an LE, is asked with the margin, unless a Not around it
+// makes it "has this time not passed yet?".
+func (m instants) compared(negated bool) time.Time {
+	if negated {
+		return m.now
+	}
+	return m.now.Add(-m.margin)
 }
 
-// fix resolves the times of a condition; nil is the condition that always holds.
-func (m instants) fix(c docstore.Cond) fixed {
-	if c == nil {
-		return fixed{Cond: docstore.All{}}
-	}
-	f := fixed{}
-	f.Cond = m.resolve(c, false, &f.margin)
-	return f
+// holds evaluates a condition for the document found as the service does; nil always holds.
+func (m instants) holds(c docstore.Cond, found docstore.Doc) bool {
+	return c == nil || m.partHolds(c, found, false)
 }
 
-// resolve replaces times by texts. "Has this time passed?", an LE with a time, is asked with the margin, unless a Not
-// around it makes it "has this time not passed yet?".
-func (m instants) resolve(c docstore.Cond, negated bool, margin *time.Duration) docstore.Cond {
-	each := func(cs []docstore.Cond) []docstore.Cond {
-		out := make([]docstore.Cond, len(cs))
-		for i, c := range cs {
-			out[i] = m.resolve(c, negated, margin)
-		}
-		return out
-	}
+func (m instants) partHolds(c docstore.Cond, found docstore.Doc, negated bool) bool {
 	switch c := c.(type) {
-	case docstore.Eq:
-		c.Value = driver.Resolve(c.Value, m.now)
-		return c
 	case docstore.LE:
-		now := m.now
-		if _, timed := c.Value.(docstore.Instant); timed && !negated {
-			now, *margin = m.now.Add(-m.margin), m.margin
-		}
-		c.Value = driver.Resolve(c.Value, now)
-		return c
+		return c.Holds(found, m.compared(negated))
 	case docstore.Any:
-		return docstore.Any(each(c))
+		return slices.ContainsFunc(c, func(part docstore.Cond) bool { return m.partHolds(part, found, negated) })
 	case docstore.All:
-		return docstore.All(each(c))
+		return !slices.ContainsFunc(c, func(part docstore.Cond) bool { return !m.partHolds(part, found, negated) })
 	case docstore.Not:
-		return docstore.Not{Cond: m.resolve(c.Cond, !negated, margin)}
+		return !m.partHolds(c.Cond, found, !negated)
 	default:
-		return c
+		return c.Holds(found, m.now)
+	}
+}
+
+// distance is that to Now of the instant by which a rejection is explained: 0 unless the condition asks whether a time has passed.
+func (m instants) distance(c docstore.Cond) time.Duration {
+	if asksWhetherPassed(c, false) {
+		return m.margin
+	}
+	return 0
+}
+
+func asksWhetherPassed(c docstore.Cond, negated bool) bool {
+	part := func(part docstore.Cond) bool { return asksWhetherPassed(part, negated) }
+	switch c := c.(type) {
+	case docstore.LE:
+		_, timed := c.Value.(docstore.Instant)
+		return timed && !negated
+	case docstore.Any:
+		return slices.ContainsFunc(c, part)
+	case docstore.All:
+		return slices.ContainsFunc(c, part)
+	case docstore.Not:
+		return asksWhetherPassed(c.Cond, !negated)
+	default:
+		return false
 	}
 }
 
@@ -93,26 +96,27 @@ func (t truth) not() truth {
 }
 
 // rejectsRepeat reports whether a write, once applied, certainly fails its own condition when it arrives again before
-// another caller changes the document: then it is safe to send it again. The times of the write and of
-// the condition must have been resolved. The condition of a Delete never holds where there is no document.
-func rejectsRepeat(w docstore.Write, c docstore.Cond) bool { return w.Delete || after(w, c) == no }
+// another caller changes the document: then it is safe to send it again. The condition of a Delete never holds where there is no document.
+func rejectsRepeat(w docstore.Write, m instants) bool {
+	return w.Delete || w.If != nil && m.after(w, w.If, false) == no
+}
 
 // after evaluates a condition on the document that the write leaves, of which only the fields that it changes are
 // known.
-func after(w docstore.Write, c docstore.Cond) truth {
+func (m instants) after(w docstore.Write, c docstore.Cond, negated bool) truth {
 	switch c := c.(type) {
 	case docstore.Absent:
 		return no
 	case docstore.Has:
-		return field(w, c.Field, c)
+		return m.field(w, c.Field, c, negated)
 	case docstore.Eq:
-		return field(w, c.Field, c)
+		return m.field(w, c.Field, c, negated)
 	case docstore.LE:
-		return field(w, c.Field, c)
+		return m.field(w, c.Field, c, negated)
 	case docstore.Any:
 		t := no
 		for _, part := range c {
-			switch after(w, part) {
+			switch m.after(w, part, negated) {
 			case yes:
 				return yes
 			case maybe:
@@ -124,7 +128,7 @@ func after(w docstore.Write, c docstore.Cond) truth {
 	case docstore.All:
 		t := yes
 		for _, part := range c {
-			switch after(w, part) {
+			switch m.after(w, part, negated) {
 			case no:
 				return no
 			case maybe:
@@ -134,28 +138,38 @@ func after(w docstore.Write, c docstore.Cond) truth {
 		}
 		return t
 	case docstore.Not:
-		return after(w, c.Cond).not()
+		return m.after(w, c.Cond, !negated).not()
 	default:
 		return maybe
 	}
 }
 
 // field evaluates a condition on one field.
-func field(w docstore.Write, name string, c docstore.Cond) truth {
+func (m instants) field(w docstore.Write, name string, c docstore.Cond, negated bool) truth {
 	v, set := w.Set[name]
 	if _, copied := v.(docstore.Before); copied { // some text, nothing more is known
-		return fieldOf(c, func(v docstore.Value) bool { _, text := v.(docstore.String); return text })
+		return fieldOf(c, isText)
 	}
 	if _, added := w.Add[name]; added { // some number
 		return fieldOf(c, func(v docstore.Value) bool { _, number := v.(docstore.Int); return number })
 	}
 	if set {
-		return truthOf(c.Holds(docstore.Doc{name: v}, time.Time{}))
+		return truthOf(m.partHolds(c, docstore.Doc{name: driver.Resolve(v, m.now)}, negated))
 	}
 	if slices.Contains(w.Unset, name) {
-		return truthOf(c.Holds(docstore.Doc{}, time.Time{}))
+		return truthOf(m.partHolds(c, docstore.Doc{}, negated))
 	}
 	return maybe
+}
+
+// isText reports whether a value is stored as text.
+func isText(v docstore.Value) bool {
+	switch v.(type) {
+	case docstore.String, docstore.Instant:
+		return true
+	default:
+		return false
+	}
 }
 
 // fieldOf evaluates a condition on a field that is there, of which only the type is known: a comparison with a value of

@@ -8,7 +8,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/leasehold-dev/leasehold/adapters/internal/awsconfig"
+	"github.com/leasehold-dev/leasehold/internal/awsconfig"
 )
 
 const (

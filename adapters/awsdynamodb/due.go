@@ -15,12 +15,18 @@ import (
 var _ docstore.DueLister = (*Store)(nil)
 
 // indexName is what CreateTable calls the index on a field. Any other name will do as well.
-func indexName(field string) string { return "due-" + field }
+func indexName(field string) string { return "due-sharded-" + field }
+
+// dueIndex is the names of a table's indexes on a field, empty for those that it does not have.
+type dueIndex struct {
+	sharded string // by attrDue
+	single  string // by the partition key, of earlier versions: it has all documents, in one partition
+}
 
 // indexesOf finds the global secondary indexes that [Store.Due] can use, by the field that they order: those by
-// partition key and the text of a field, with whole items in them, that are not being built or removed.
-func indexesOf(t *types.TableDescription) map[string]string {
-	found := map[string]string{}
+// shard, or partition key, and the text of a field, with whole items in them, that are not being built or removed.
+func indexesOf(t *types.TableDescription) map[string]dueIndex {
+	found := map[string]dueIndex{}
 	for _, x := range t.GlobalSecondaryIndexes {
 		ready := x.IndexStatus == types.IndexStatusActive || x.IndexStatus == types.IndexStatusUpdating || x.IndexStatus == ""
 		whole := x.Projection != nil && x.Projection.ProjectionType == types.ProjectionTypeAll
@@ -28,38 +34,48 @@ func indexesOf(t *types.TableDescription) map[string]string {
 			continue
 		}
 		field := aws.ToString(x.KeySchema[1].AttributeName)
-		if keysOf(x.KeySchema, t.AttributeDefinitions) == attrPartition+" (HASH, S) and "+field+" (RANGE, S)" {
-			found[field] = aws.ToString(x.IndexName)
+		of := found[field]
+		switch keysOf(x.KeySchema, t.AttributeDefinitions) {
+		case attrDue + " (HASH, S) and " + field + " (RANGE, S)":
+			of.sharded = aws.ToString(x.IndexName)
+		case attrPartition + " (HASH, S) and " + field + " (RANGE, S)":
+			of.single = aws.ToString(x.IndexName)
+		default:
+			continue
 		}
+		found[field] = of
 	}
 	return found
 }
 
-// index finds the index on a field. The error is [docstore.ErrNoIndex], or that of looking at the table.
-func (s *Store) index(ctx context.Context, field string) (string, error) {
+// index finds the indexes on a field. The error is [docstore.ErrNoIndex], or that of looking at the table.
+func (s *Store) index(ctx context.Context, field string) (dueIndex, error) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
 	if s.indexes == nil {
 		t, err := s.describe(ctx)
 		if err != nil {
-			return "", s.explain(ctx, "look for an index of", err)
+			return dueIndex{}, s.explain(ctx, "look for an index of", err)
 		}
 		s.indexes = indexesOf(t)
 	}
-	if name, ok := s.indexes[field]; ok {
-		return name, nil
+	if x, ok := s.indexes[field]; ok {
+		return x, nil
 	}
-	return "", fmt.Errorf("%w: dynamodb: table %s, field %q", docstore.ErrNoIndex, s.table, field)
+	return dueIndex{}, fmt.Errorf("%w: dynamodb: table %s, field %q", docstore.ErrNoIndex, s.table, field)
 }
 
-// Due implements [docstore.DueLister]: one Query of the index on the field, if there is one. An index follows its
-// table with a delay, mostly below a second: a document may be found as it was, or later than it could be.
+// Due implements [docstore.DueLister] by the indexes on the field, if there are any. A page is a Query of each shard, at once, and more of
+// those that have much; the first page takes a GetItem before, for the number of shards. Of a table that has an index of earlier versions
+// only, which is not sharded, a page is one Query. If a table has both, the one of earlier versions is asked as well, for the documents that only
+// earlier versions and other programs wrote.
+//
+// An index follows its table with a delay, mostly below a second: a document may be found as it was, or later than it could be.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
 	}
-	begin, err := s.begin(ctx)
-	if err != nil {
+	if _, err := s.begin(ctx); err != nil {
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
@@ -67,51 +83,70 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	after, err := driver.ParseDueCursor(q.After) // that of a store without an index is another
+	at := driver.BeginDue(0, index.single != "")
+	switch {
+	case q.After != "": // that of a store without an index is another
+		at, err = driver.ParseDuePlaces(q.After)
+	case index.sharded != "":
+		at.Shards, err = s.usedShards(ctx)
+		at = driver.BeginDue(at.Shards, at.Single)
+	}
 	if err != nil {
 		return docstore.Page{}, err
 	}
-	e := newExpressions()
-	in := &sdk.QueryInput{
-		TableName: aws.String(s.table), IndexName: aws.String(index),
-		KeyConditionExpression: aws.String(e.name(attrPartition) + " = " + e.value(docstore.String(partition(q.Kind, q.Tenant))) +
-			" AND " + e.name(q.Field) + " <= " + e.value(q.Bound())),
-		Limit: aws.Int32(int32(q.Size() + 1)), //nolint:gosec // at most MaxLimit+1
+	if at.Single && index.single == "" || at.Shards > 0 && index.sharded == "" {
+		return docstore.Page{}, fmt.Errorf("%w: after %q is of a page from an index that table %s does not have any more", docstore.ErrInvalid, q.After, s.table)
 	}
-	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.attributeNames(), e.attributeValues()
-	if after.ID != "" {
-		in.ExclusiveStartKey = itemKey(docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: after.ID})
-		in.ExclusiveStartKey[q.Field] = &types.AttributeValueMemberS{Value: after.Value}
-	}
-	out, err := s.client.Query(ctx, in, s.attempts(true))
-	if err != nil {
-		s.learnFrom(begin, err)
-		return docstore.Page{}, s.explain(ctx, "look for due documents in", err)
-	}
-	s.clock.learn(begin, dateOf(out.ResultMetadata))
 	page := docstore.Page{}
-	for _, item := range out.Items {
-		id, ok := item[attrSort].(*types.AttributeValueMemberS)
-		if !ok {
-			continue
+	page.Entries, page.Next, err = at.Page(ctx, q.Size(), func(ctx context.Context, shard int, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
+		x := dueShard{index.sharded, attrDue, dueKey(shard, q.Kind, q.Tenant), false}
+		if shard == at.Shards {
+			x = dueShard{index.single, attrPartition, partition(q.Kind, q.Tenant), shard > 0}
 		}
-		page.Entries = append(page.Entries, docstore.Entry{
-			Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id.Value}, Doc: decode(item),
-		})
-	}
-	// The query asks for one more, so that the last page can say that it is the last. A page of large documents
-	// ends before that, after a megabyte.
-	n := len(page.Entries)
-	if n > q.Size() {
-		n = q.Size()
-	} else if len(out.LastEvaluatedKey) == 0 {
-		n = 0
-	}
-	if n > 0 {
-		last := page.Entries[n-1]
-		value, _ := last.Doc[q.Field].(docstore.String)
-		page.Entries, page.Next = page.Entries[:n:n], driver.DueCursor{Value: string(value), ID: last.Key.ID}.String()
+		return s.readDue(ctx, q, x, after, most)
+	})
+	if err != nil {
+		return docstore.Page{}, err
 	}
 	page.At = s.clock.after()
 	return page, nil
+}
+
+// dueShard is a part of an index.
+type dueShard struct {
+	index, hashKey, hash string
+	rest                 bool // what has a shard is found there
+}
+
+// readDue reads the next items of a shard. A page of large documents ends after a megabyte, before it has most of them.
+func (s *Store) readDue(ctx context.Context, q docstore.DueQuery, x dueShard, after driver.DueCursor, most int) ([]driver.DueItem, bool, error) {
+	e := newExpressions(instants{})
+	e.name(x.hashKey).raw(" = ").str(x.hash).raw(" AND ").name(q.Field).raw(" <= ").str(string(q.Bound()))
+	in := &sdk.QueryInput{
+		TableName: &s.table, IndexName: &x.index, KeyConditionExpression: aws.String(string(e.text)),
+		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.attributeValues(),
+		Limit: aws.Int32(int32(most)), //nolint:gosec // at most MaxLimit+1
+	}
+	if after.ID != "" {
+		in.ExclusiveStartKey = itemKey(docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: after.ID})
+		in.ExclusiveStartKey[q.Field] = &types.AttributeValueMemberS{Value: after.Value}
+		in.ExclusiveStartKey[x.hashKey] = &types.AttributeValueMemberS{Value: x.hash}
+	}
+	begin := s.clock.start()
+	out, err := s.client.Query(ctx, in, s.attempts(always))
+	if err != nil {
+		s.learnFrom(begin, err)
+		return nil, false, s.explain(ctx, "look for due documents in", err)
+	}
+	s.clock.learn(begin, dateOf(out.ResultMetadata))
+	items := make([]driver.DueItem, len(out.Items))
+	for i, item := range out.Items {
+		_, sharded := item[attrDue]
+		id := keyText(item, attrSort)
+		items[i] = driver.DueItem{
+			Entry: docstore.Entry{Key: docstore.Key{Kind: q.Kind, Tenant: q.Tenant, ID: id}, Doc: decode(item)},
+			At:    driver.DueCursor{Value: keyText(item, q.Field), ID: id}, Skip: x.rest && sharded,
+		}
+	}
+	return items, len(out.LastEvaluatedKey) == 0, nil
 }

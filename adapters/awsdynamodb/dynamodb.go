@@ -1,6 +1,7 @@
 package awsdynamodb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +80,21 @@ type Options struct {
 	// error of the first call, and what Open would warn of goes unnoticed. [Store.Due] looks for its index when it is first called.
 	Lazy bool
 
-	// Indexes names text fields by which [Store.Due] is to find documents, such as that of analysis.ExpiryField:
-	// CreateTable makes an index on each, 20 at most, and [Open] warns if a table that was there has none. Indexes that
+	// Due names text fields by which [Store.Due] is to find documents, such as analysis.ExpiryField. A write that sets one also stores
+	// in which shard of the index the document is, which takes no further request. Name those of all indexes if the store is Lazy: otherwise
+	// they are found at the table, and those of Indexes are among them.
+	Due []string
+
+	// Indexes names text fields, 20 at most: CreateTable makes an index on each, and [Open] warns if a table that was there has
+	// none, or only one that is not sharded. Indexes that
 	// the table has are used whether they are named here or not. Each costs a write for every write that changes its
 	// field or a document that has it.
 	Indexes []string
+
+	// IndexShards is how many shards documents are spread over in the indexes, from 8 to 64: 0 means [DefaultIndexShards]. A shard takes some
+	// 1000 write units a second. It can be raised at any time, by one process after the other, and nothing is missed; [Store.Due] sends a
+	// request for each shard of the highest number that was ever used.
+	IndexShards int
 
 	// Now is the caller's clock; nil means time.Now.
 	Now func() time.Time
@@ -97,9 +108,17 @@ type Store struct {
 	clock        *clock
 	warnings     []string
 	calls        driver.InFlight
+	shapes       shapes
+	endpoint     lastEndpoint
+	plain        bool // client is the SDK's own, which does what the options of a call say
+
+	due       []string // fields
+	shards    int      // of the indexes, for what this store writes
+	announced atomic.Bool
+	single    atomic.Bool // the table is known to have no transactions
 
 	looking sync.Mutex
-	indexes map[string]string // the name of the index on a field; nil until the table was looked at
+	indexes map[string]dueIndex // by field; nil until the table was looked at
 
 	applied, refused, skewed, measured atomic.Int64
 }
@@ -120,6 +139,7 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 	}
 	s := &Store{
 		table: table, client: o.Client, retryTimeout: o.RetryTimeout, clock: newClock(o.Now, o.MaxSkew),
+		due: slices.Concat(o.Due, o.Indexes), shards: cmp.Or(o.IndexShards, DefaultIndexShards),
 	}
 	if s.retryTimeout == 0 {
 		s.retryTimeout = DefaultRetryTimeout
@@ -131,6 +151,7 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		}
 		s.client = c
 	}
+	_, s.plain = s.client.(*sdk.Client)
 	if o.Lazy {
 		return s, nil
 	}
@@ -158,12 +179,20 @@ func (o *Options) validate(table string) error {
 	if len(o.Indexes) > maxIndexes {
 		return fmt.Errorf("dynamodb: Indexes names %d fields: a table has %d indexes at most", len(o.Indexes), maxIndexes)
 	}
-	for i, field := range o.Indexes {
+	if o.IndexShards != 0 && (o.IndexShards < DefaultIndexShards || o.IndexShards > MaxIndexShards) {
+		return fmt.Errorf("dynamodb: IndexShards is %d: from %d to %d, or 0 for %d", o.IndexShards, DefaultIndexShards, MaxIndexShards, DefaultIndexShards)
+	}
+	return errors.Join(checkFields("Due", o.Due), checkFields("Indexes", o.Indexes))
+}
+
+// checkFields rejects names that are none of text fields, and those that are named twice.
+func checkFields(option string, fields []string) error {
+	for i, field := range fields {
 		if err := (docstore.DueQuery{Kind: "x", Field: field}).Validate(); err != nil {
-			return fmt.Errorf("dynamodb: Indexes: %w", err)
+			return fmt.Errorf("dynamodb: %s: %w", option, err)
 		}
-		if slices.Contains(o.Indexes[:i], field) {
-			return fmt.Errorf("dynamodb: Indexes names %q twice", field)
+		if slices.Contains(fields[:i], field) {
+			return fmt.Errorf("dynamodb: %s names %q twice", option, field)
 		}
 	}
 	return nil

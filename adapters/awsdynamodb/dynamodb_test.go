@@ -47,6 +47,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestConformanceOfAnotherClient runs the suite through a client that is not the SDK's own, whose responses are read by way of the SDK's types.
+func TestConformanceOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	docstoretest.Run(t, func(t *testing.T) docstore.Store {
+		client := meddler{Client: dialURL(dynamodbtest.Start(t, nil).URL)}
+		return openTable(t, "leasehold", awsdynamodb.Options{Client: client, CreateTable: true, MaxSkew: awsdynamodb.TrustClock})
+	})
+}
+
 // TestConformanceOnDynoxide runs the suite on another implementation of the service, whose authors read its manual for
 // themselves.
 func TestConformanceOnDynoxide(t *testing.T) {

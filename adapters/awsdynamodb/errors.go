@@ -65,6 +65,26 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", subject, err)
 }
 
+// unsupported is the error of a step on several documents where there are no transactions.
+func (s *Store) unsupported(doing string) error {
+	return fmt.Errorf("%w: dynamodb: %s table %s: it is a global table with multi-Region strong consistency, which has no transactions: "+
+		"several documents cannot be read or changed in one step. Locks and analyses, one at a time, work; for the rest use a table of one region",
+		docstore.ErrUnsupported, doing, s.table)
+}
+
+// lacksTransactions reports whether a transaction was rejected because the table has none. Opening a table finds that out before; a lazy
+// store asks when a transaction was rejected as such.
+func (s *Store) lacksTransactions(ctx context.Context, err error) bool {
+	if _, canceled := errors.AsType[*types.TransactionCanceledException](err); canceled {
+		return false
+	}
+	if _, rejected := invalid(err); !rejected {
+		return false
+	}
+	_, err = s.describe(ctx)
+	return err == nil && s.single.Load()
+}
+
 // invalid is what a request was rejected for as such, or one of the writes of a transaction, in lower case.
 func invalid(err error) (message string, ok bool) {
 	if canceled, is := errors.AsType[*types.TransactionCanceledException](err); is {

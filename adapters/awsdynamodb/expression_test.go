@@ -14,6 +14,9 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
+// at writes expressions at a time that is known exactly.
+func at(now time.Time) *expressions { return newExpressions(instants{now: now}) }
+
 func TestConditionExpressions(t *testing.T) {
 	has := func(field string) docstore.Cond { return docstore.Has{Field: field} }
 	eq := func(field string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: field, Value: v} }
@@ -35,14 +38,13 @@ func TestConditionExpressions(t *testing.T) {
 		"le":                {le("status", one), nil, "#f0 <= :v0"},
 		"a part alone":      {docstore.Any{docstore.All{docstore.Any{has("a")}}}, nil, "attribute_exists(#f0)"},
 		"not not":           {not(not(has("a"))), nil, "(NOT (NOT attribute_exists(#f0)))"},
-		"names and values":  {docstore.All{eq("a", one), le("b", one), not(le("a", docstore.Int(2)))}, nil, "(#f0 = :v0 AND #f1 <= :v0 AND (NOT #f0 <= :v1))"},
+		"names and values":  {docstore.All{eq("a", one), le("b", one), not(le("a", docstore.Int(2)))}, nil, "(#f0 = :v0 AND #f1 <= :v1 AND (NOT #f0 <= :v2))"},
 		"text is no number": {docstore.Any{eq("a", one), eq("a", docstore.String("1"))}, nil, "(#f0 = :v0 OR #f0 = :v1)"},
 		"maps":              {docstore.Any{eq("a", docstore.Map{}), eq("a", docstore.Map{})}, nil, "(#f0 = :v0 OR #f0 = :v1)"},
 		"guard":             {has("a"), map[string]int64{"n": 1}, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newExpressions()
-			if got := e.conditions(instants{now: noon}.fix(c.cond).Cond, docstore.Write{Add: c.add}, noon); got != c.want {
+			if got := string(at(noon).conditions(docstore.Write{If: c.cond, Add: c.add}).text); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -57,7 +59,7 @@ func TestGuardBounds(t *testing.T) {
 		docstore.MaxInt:  {"-9007199254740992", "0"},
 		-docstore.MaxInt: {"0", "9007199254740992"},
 	} {
-		e := newExpressions()
+		e := at(noon)
 		e.guard("n", 0, add)
 		values := e.attributeValues()
 		var got [2]string
@@ -70,8 +72,8 @@ func TestGuardBounds(t *testing.T) {
 	}
 }
 
-// TestFixTimes: what has passed must have passed by the margin; what has not passed yet is asked for now.
-func TestFixTimes(t *testing.T) {
+// TestTimesOfConditions: what has passed must have passed by the margin; what has not passed yet is asked for now.
+func TestTimesOfConditions(t *testing.T) {
 	m := instants{now: noon, margin: time.Second}
 	passed := docstore.LE{Field: "t", Value: docstore.Now}
 	at := func(d time.Duration) docstore.Doc { return docstore.Doc{"t": docstore.FormatTime(noon.Add(d))} }
@@ -93,9 +95,8 @@ func TestFixTimes(t *testing.T) {
 		"equality has no margin":       {docstore.Eq{Field: "t", Value: docstore.Now}, at(0), true, 0},
 		"text has no margin":           {docstore.LE{Field: "t", Value: docstore.FormatTime(noon)}, at(0), true, 0},
 	} {
-		f := m.fix(c.cond)
-		if got := f.Holds(c.doc, time.Time{}); got != c.want || f.margin != c.margin {
-			t.Errorf("%s: %v with margin %v, want %v with %v", name, got, f.margin, c.want, c.margin)
+		if got, margin := m.holds(c.cond, c.doc), m.distance(c.cond); got != c.want || margin != c.margin {
+			t.Errorf("%s: %v with margin %v, want %v with %v", name, got, margin, c.want, c.margin)
 		}
 	}
 }
@@ -131,8 +132,7 @@ func TestWritesOfLocksRefuseThemselves(t *testing.T) {
 		"shift into none":  {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "a2"}}, Set: docstore.Doc{"a2": docstore.Before("a1")}}, true},
 		"one part unknown": {docstore.Write{If: docstore.Any{docstore.Absent{}, docstore.Has{Field: "b"}}, Set: docstore.Doc{"a": docstore.Int(1)}}, false},
 	} {
-		p := prepare(c.write, instants{now: noon, margin: time.Second})
-		if got := rejectsRepeat(p.Write, p.cond.Cond); got != c.want {
+		if got := rejectsRepeat(c.write, instants{now: noon, margin: time.Second}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -184,7 +184,7 @@ func TestRefusesItselfIsTrue(t *testing.T) {
 				w.Unset = append(w.Unset, f)
 			}
 		}
-		if !rejectsRepeat(w, w.If) {
+		if !rejectsRepeat(w, instants{now: noon}) {
 			return
 		}
 		claims++
@@ -209,8 +209,10 @@ func TestNewForms(t *testing.T) {
 		Set: docstore.Doc{"a1": docstore.String("new"), "a2": docstore.Before("a1"), "a3": docstore.Before("a2")},
 		Add: map[string]int64{"token": 1}, StartAtNow: []string{"token"}, Keep: 90*time.Second + time.Millisecond, Unset: []string{"z"},
 	}
-	e := newExpressions()
-	condition, update := e.conditions(docstore.Has{Field: "b"}, w, noon), e.update(w, noon)
+	w.If = docstore.Has{Field: "b"}
+	e := at(noon)
+	condition := string(e.conditions(w).text)
+	update := string(e.update(w, beside{}).text[len(condition):])
 	for _, c := range []struct{ name, got, want string }{
 		{"condition", condition, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1) AND " +
 			"(attribute_not_exists(#f2) OR attribute_type(#f2, :v2)) AND (attribute_not_exists(#f3) OR attribute_type(#f3, :v2))"},
@@ -225,25 +227,26 @@ func TestNewForms(t *testing.T) {
 	if !maps.Equal(e.attributeNames(), want) {
 		t.Errorf("names %v, want %v", e.attributeNames(), want)
 	}
-	if got, want := e.values[5], docstore.Int(noon.Unix()+91); got != want {
+	values := decode(e.attributeValues())
+	if got, want := values[":v5"], docstore.Int(noon.Unix()+91); got != want {
 		t.Errorf("kept until %v, want %v: whole seconds, rounded up", got, want)
 	}
-	if got, want := e.values[6], docstore.Int(noon.UnixMicro()); got != want {
+	if got, want := values[":v6"], docstore.Int(noon.UnixMicro()); got != want {
 		t.Errorf("starts at %v, want %v", got, want)
 	}
 	// A counter that would pass the bound at its start may not be missing.
 	far := time.UnixMicro(docstore.MaxInt)
-	if got, want := newExpressions().conditions(docstore.All{}, docstore.Write{Add: w.Add, StartAtNow: w.StartAtNow}, far), "#f0 BETWEEN :v0 AND :v1"; got != want {
+	if got, want := string(at(far).conditions(docstore.Write{If: docstore.All{}, Add: w.Add, StartAtNow: w.StartAtNow}).text), "#f0 BETWEEN :v0 AND :v1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
 func TestUpdateExpression(t *testing.T) {
-	e := newExpressions()
-	got := e.update(docstore.Write{
+	e := at(noon)
+	got := string(e.update(docstore.Write{
 		Set: docstore.Doc{"b": docstore.Int(1), "a": docstore.String("x")}, Add: map[string]int64{"n": 1}, Unset: []string{"z", "y"},
-	}, noon)
-	if want := "SET #f0 = :v0, #f1 = :v1 ADD #f2 :v1 REMOVE #f3, #f4"; got != want {
+	}, beside{}).text)
+	if want := "SET #f0 = :v0, #f1 = :v1 ADD #f2 :v2 REMOVE #f3, #f4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if want := map[string]string{"#f0": "a", "#f1": "b", "#f2": "n", "#f3": "y", "#f4": "z"}; !maps.Equal(e.attributeNames(), want) {

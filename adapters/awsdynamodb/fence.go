@@ -36,9 +36,11 @@ func Condition(c docstore.Cond) (Expression, error) {
 	if err := portable(c); err != nil {
 		return Expression{}, fmt.Errorf("%w: condition: %w", docstore.ErrInvalid, err)
 	}
-	e := &expressions{nameMark: "#lease", valueMark: ":lease"}
-	return Expression{Condition: e.condition(c), Names: e.attributeNames(), Values: e.attributeValues()}, nil
+	e := &expressions{names: leaseNameMarks, values: leaseValueMarks}
+	return Expression{Condition: string(e.condition(c).text), Names: e.attributeNames(), Values: e.attributeValues()}, nil
 }
+
+var leaseNameMarks, leaseValueMarks = newMark("#lease"), newMark(":lease")
 
 // portable reports whether a condition means the same on any item.
 func portable(c docstore.Cond) error {
@@ -94,9 +96,8 @@ func (s *Store) Check(ctx context.Context, k docstore.Key, c docstore.Cond) (typ
 		return types.TransactWriteItem{}, err
 	}
 	defer s.calls.End()
-	m := begin.instants()
-	e := newExpressions()
-	condition := e.condition(m.fix(c).Cond)
+	e := newExpressions(begin.instants())
+	condition := string(e.condition(c).text)
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName: aws.String(s.table), Key: itemKey(k), ConditionExpression: aws.String(condition),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.attributeValues(),

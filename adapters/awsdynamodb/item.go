@@ -17,6 +17,10 @@ const (
 	attrSort      = "_sk"  // S: ID
 	attrMark      = "_doc" // BOOL: makes an update create a document that has no fields
 
+	// attrDue (S) is the hash key of the indexes for [Store.Due]: a shard, kind and tenant. Items have it that have, or had, a field of
+	// [Options].Due; those that only other programs or earlier versions wrote do not.
+	attrDue = "_due"
+
 	// attrKeep (N) is the table's time-to-live attribute: Unix seconds until which the document is kept. Items without it
 	// are kept for ever.
 	attrKeep = "_keep_until"
@@ -77,7 +81,7 @@ func decode(item map[string]types.AttributeValue) docstore.Doc {
 	doc := make(docstore.Doc, len(item))
 	for name, v := range item {
 		switch name {
-		case attrPartition, attrSort, attrMark, attrKeep:
+		case attrPartition, attrSort, attrMark, attrKeep, attrDue:
 		default:
 			doc[name] = decodeValue(v)
 		}

@@ -463,7 +463,7 @@ func TestLazy(t *testing.T) {
 		control := server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.FailBefore, Op: "DescribeTable"})
 		lazy := func(name string) *awsdynamodb.Store {
 			t.Helper()
-			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true})
+			s, err := awsdynamodb.Open(t.Context(), name, &awsdynamodb.Options{Client: client, Lazy: true, Due: []string{"until"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -488,7 +488,7 @@ func TestLazy(t *testing.T) {
 			t.Errorf("without the control plane, documents that are due: %v, %v", p, err)
 		}
 		control.Remove()
-		for i, want := range []map[string]int{{"DescribeTable": 1, "Query": 1}, {"Query": 1}} {
+		for i, want := range []map[string]int{{"DescribeTable": 1, "GetItem": 1, "Query": 8}, {"GetItem": 1, "Query": 8}} {
 			server.ResetCounts()
 			if p, err := s.Due(t.Context(), waiting(2)); err != nil || len(p.Entries) != 1 {
 				t.Errorf("due %d: %v, %v", i, p, err)
@@ -506,4 +506,44 @@ func TestLazy(t *testing.T) {
 			t.Error("a lazy store creates its table")
 		}
 	})
+}
+
+// TestFirstReadMeasures: the first read of a process is one request, whose response measures the clock, for the writes after it as well. A clock that is off is
+// rejected all the same, and what was read with it.
+func TestFirstReadMeasures(t *testing.T) {
+	for name, c := range map[string]struct {
+		skew     time.Duration
+		requests map[string]int
+		ok       bool
+	}{
+		"right":  {0, map[string]int{"GetItem": 1, "UpdateItem": 1}, true},
+		"off":    {5 * time.Second, map[string]int{"GetItem": 2}, false}, // the write measures again: a clock may have been set
+		"behind": {-5 * time.Second, map[string]int{"GetItem": 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *dynamodbtest.Server, client *sdk.Client) {
+				openWith(t, client, awsdynamodb.Options{}) // makes the table
+				s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, Lazy: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.skew != 0 {
+					server.Inject(dynamodbtest.Fault{Kind: dynamodbtest.SkewDate, Skew: c.skew})
+				}
+				server.ResetCounts()
+				k := docstore.Key{Kind: "locks", Tenant: "acme", ID: "k"}
+				if _, err := s.Get(t.Context(), k); errors.Is(err, docstore.ErrClockSkew) == c.ok {
+					t.Errorf("read: %v", err)
+				}
+				time.Sleep(2 * time.Second) // in the bubble: a clock that is off is not measured again within a second
+				w := docstore.Write{Key: k, Set: docstore.Doc{"n": docstore.Int(1)}}
+				if r, err := s.Write(t.Context(), w); r.Applied != c.ok || errors.Is(err, docstore.ErrClockSkew) == c.ok {
+					t.Errorf("write: %+v, %v", r, err)
+				}
+				if got := server.Requests(); !maps.Equal(got, c.requests) {
+					t.Errorf("%v, want %v", got, c.requests)
+				}
+			})
+		})
+	}
 }

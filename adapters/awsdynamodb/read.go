@@ -2,6 +2,7 @@ package awsdynamodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,28 @@ func (s *Store) begin(ctx context.Context) (reading, error) {
 	return r, nil
 }
 
+// beginRead is begin for a call that does not decide by the time. Where nothing is known of the clock, its response measures it: checkAfter then says
+// whether the clock may be relied on. So the first request of a process is the one that its caller wants.
+func (s *Store) beginRead(ctx context.Context) (r reading, measures bool, err error) {
+	if _, err := s.clock.look(); !errors.Is(err, errUnmeasured) {
+		r, err := s.begin(ctx)
+		return r, false, err
+	}
+	if err := s.calls.Begin(ctx); err != nil {
+		return reading{}, false, err
+	}
+	return s.clock.start(), true, nil
+}
+
+// checkAfter checks the clock at the end of a call that measured it.
+func (s *Store) checkAfter(ctx context.Context, measured bool) error {
+	if !measured {
+		return nil
+	}
+	_, err := s.now(ctx)
+	return err
+}
+
 // Get implements [docstore.Store]. One key is read with GetItem, several with TransactGetItems, so that their documents
 // are of one instant. Of more than 100 different keys each hundred is of an instant of its own: the service reads no
 // more in one step.
@@ -45,7 +68,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 			different = append(different, k)
 		}
 	}
-	begin, err := s.begin(ctx)
+	begin, measures, err := s.beginRead(ctx)
 	if err != nil {
 		return docstore.Snapshot{}, err
 	}
@@ -59,6 +82,9 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 		items = append(items, read...)
 		begin = s.clock.start()
 	}
+	if err := s.checkAfter(ctx, measures); err != nil {
+		return docstore.Snapshot{}, err
+	}
 	snap := docstore.Snapshot{Docs: make([]docstore.Doc, len(keys))}
 	for i, k := range keys {
 		snap.Docs[i] = decode(items[at[k]])
@@ -70,7 +96,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 func (s *Store) getItem(ctx context.Context, begin reading, k docstore.Key) (map[string]types.AttributeValue, error) {
 	out, err := s.client.GetItem(ctx, &sdk.GetItemInput{
 		TableName: aws.String(s.table), Key: itemKey(k), ConsistentRead: aws.Bool(true),
-	}, s.attempts(true))
+	}, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, s.explain(ctx, "read from", err)
@@ -85,13 +111,19 @@ func (s *Store) read(ctx context.Context, begin reading, keys []docstore.Key) ([
 		item, err := s.getItem(ctx, begin, keys[0])
 		return []map[string]types.AttributeValue{item}, err
 	}
+	if s.single.Load() {
+		return nil, s.unsupported("read from")
+	}
 	in := &sdk.TransactGetItemsInput{TransactItems: make([]types.TransactGetItem, len(keys))}
 	for i, k := range keys {
 		in.TransactItems[i].Get = &types.Get{TableName: aws.String(s.table), Key: itemKey(k)}
 	}
-	out, err := s.client.TransactGetItems(ctx, in, s.attempts(true))
+	out, err := s.client.TransactGetItems(ctx, in, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
+		if s.lacksTransactions(ctx, err) {
+			return nil, s.unsupported("read from")
+		}
 		return nil, s.explain(ctx, "read from", err)
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))
@@ -120,7 +152,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 	in := s.query(q)
 	for in != nil {
 		in.Limit = aws.Int32(int32(q.Size() + 1 - len(page.Entries))) //nolint:gosec // at most MaxLimit+1
-		out, err := s.client.Query(ctx, in, s.attempts(true))
+		out, err := s.client.Query(ctx, in, s.attempts(always))
 		if err != nil {
 			s.learnFrom(begin, err)
 			return docstore.Page{}, s.explain(ctx, "list", err)
@@ -156,13 +188,13 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 
 // query is the request for a page; nil when no ID can be on it. The service rejects to start outside of the prefix.
 func (s *Store) query(q docstore.Query) *sdk.QueryInput {
-	e := newExpressions()
-	condition := e.name(attrPartition) + " = " + e.value(docstore.String(partition(q.Kind, q.Tenant)))
+	e := newExpressions(instants{})
+	e.name(attrPartition).raw(" = ").str(partition(q.Kind, q.Tenant))
 	if q.Prefix != "" {
-		condition += " AND begins_with(" + e.name(attrSort) + ", " + e.value(docstore.String(q.Prefix)) + ")"
+		e.raw(" AND begins_with(").name(attrSort).raw(", ").str(q.Prefix).raw(")")
 	}
 	in := &sdk.QueryInput{
-		TableName: aws.String(s.table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String(condition),
+		TableName: aws.String(s.table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String(string(e.text)),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.attributeValues(),
 	}
 	switch {

@@ -31,11 +31,18 @@ var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 // and it alone knows what sending it again would mean. A transaction carries a token by which the service knows it
 // again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a rejection that
 // could not be read) is sent again in any case.
-func (s *Store) attempts(repeatable bool) func(*sdk.Options) {
+func (s *Store) attempts(repeatable func() bool) func(*sdk.Options) {
+	r := &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now()}
 	return func(o *sdk.Options) {
-		o.Retryer = &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now()}
+		o.Retryer = r
+		if o.EndpointResolverV2 != nil {
+			o.EndpointResolverV2 = s.endpoint.through(o.EndpointResolverV2)
+		}
 	}
 }
+
+// always is for what can be sent again in any case.
+func always() bool { return true }
 
 // passing knows the errors that often pass by themselves: 500 and its kin, connections that broke, attempts that took
 // too long. It also knows a signature that was rejected for its time; the SDK corrects that.
@@ -43,7 +50,7 @@ var passing = retry.IsErrorRetryables(retry.DefaultRetryables)
 
 // retryer decides for one call. The SDK asks it from one goroutine.
 type retryer struct {
-	repeatable   bool
+	repeatable   func() bool // asked only after such a failure
 	retryTimeout time.Duration
 	begin        time.Time
 	failed       int // attempts that failed for other reasons than throttling and conflicts
@@ -53,6 +60,9 @@ var _ aws.RetryerV2 = (*retryer)(nil)
 
 // IsErrorRetryable implements [aws.Retryer].
 func (r *retryer) IsErrorRetryable(err error) bool {
+	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
+		return false
+	}
 	if isBusy(err) {
 		return time.Since(r.begin) < r.retryTimeout
 	}
@@ -60,7 +70,7 @@ func (r *retryer) IsErrorRetryable(err error) bool {
 	if r.failed >= tries {
 		return false
 	}
-	return changedNothing(err) || r.repeatable && passing.IsErrorRetryable(err) == aws.TrueTernary
+	return changedNothing(err) || passing.IsErrorRetryable(err) == aws.TrueTernary && r.repeatable()
 }
 
 // MaxAttempts implements [aws.Retryer]: IsErrorRetryable says when it is enough.

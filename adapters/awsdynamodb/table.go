@@ -27,11 +27,24 @@ func (s *Store) openTable(ctx context.Context, o *Options) error {
 		return err
 	}
 	s.indexes = indexesOf(t)
+	for field, x := range s.indexes {
+		if x.sharded != "" {
+			s.due = append(s.due, field)
+		}
+	}
 	for _, field := range o.Indexes {
-		if s.indexes[field] == "" {
+		switch x := s.indexes[field]; {
+		case x == dueIndex{}:
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
 				"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
-				s.table, field, attrPartition, field))
+				s.table, field, attrDue, field))
+		case x.sharded == "":
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s has an index on %q that is one partition, which takes some 1000 write units a "+
+				"second: create one with the hash key %q, the range key %q and all attributes beside it, then start again",
+				s.table, field, attrDue, field))
+		case x.single != "":
+			s.warnings = append(s.warnings, fmt.Sprintf("table %s has two indexes on %q, each of which costs a write: delete %s when all documents that "+
+				"wait were written by this version, which is after the longest lock", s.table, field, x.single))
 		}
 	}
 	s.warn(t)
@@ -40,12 +53,13 @@ func (s *Store) openTable(ctx context.Context, o *Options) error {
 
 func (s *Store) describe(ctx context.Context) (*types.TableDescription, error) {
 	begin := s.clock.start()
-	out, err := s.client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: aws.String(s.table)}, s.attempts(true))
+	out, err := s.client.DescribeTable(ctx, &sdk.DescribeTableInput{TableName: aws.String(s.table)}, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return nil, err
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))
+	s.single.Store(out.Table.MultiRegionConsistency == types.MultiRegionConsistencyStrong)
 	if out.Table == nil {
 		return nil, errors.New("the response to DescribeTable has no table")
 	}
@@ -60,14 +74,17 @@ func (s *Store) create(ctx context.Context, indexes []string) (*types.TableDescr
 		KeySchema:            keys(attrPartition, attrSort),
 		AttributeDefinitions: []types.AttributeDefinition{text(attrPartition), text(attrSort)},
 	}
+	if len(indexes) > 0 {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, text(attrDue))
+	}
 	for _, field := range indexes {
 		in.AttributeDefinitions = append(in.AttributeDefinitions, text(field))
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
-			IndexName: aws.String(indexName(field)), KeySchema: keys(attrPartition, field),
+			IndexName: aws.String(indexName(field)), KeySchema: keys(attrDue, field),
 			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
 		})
 	}
-	_, err := s.client.CreateTable(ctx, in, s.attempts(true))
+	_, err := s.client.CreateTable(ctx, in, s.attempts(always))
 	if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 		return nil, err
 	}
@@ -91,7 +108,7 @@ func (s *Store) enableTimeToLive(ctx context.Context) {
 	_, err := s.client.UpdateTimeToLive(ctx, &sdk.UpdateTimeToLiveInput{
 		TableName:               aws.String(s.table),
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrKeep), Enabled: aws.Bool(true)},
-	}, s.attempts(true))
+	}, s.attempts(always))
 	if err != nil {
 		s.warnings = append(s.warnings, fmt.Sprintf("table %s was created, but time to live could not be enabled, so that ended locks "+
 			"are never removed: run aws dynamodb update-time-to-live --table-name %s --time-to-live-specification "+
@@ -146,7 +163,7 @@ func (s *Store) warn(t *types.TableDescription) {
 	if len(t.Replicas) > 0 || t.GlobalTableVersion != nil {
 		if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table with strong consistency: it has no transactions and no "+
-				"time to live, so that reading or writing several documents at once will fail and ended locks stay", s.table))
+				"time to live, so that several locks together, machine IDs and placement are refused, and ended locks stay", s.table))
 		} else {
 			s.warnings = append(s.warnings, fmt.Sprintf("table %s is a global table: its regions copy changes later, so that two of them "+
 				"could grant the same lease with the same token: let all callers use one region", s.table))

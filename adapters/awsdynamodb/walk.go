@@ -22,10 +22,11 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
 	}
-	e := newExpressions()
+	e := newExpressions(instants{})
+	e.raw("begins_with(").name(attrPartition).raw(", ").str(partition(q.Kind, "")).raw(")")
 	in := &sdk.ScanInput{
 		TableName: aws.String(s.table), ConsistentRead: aws.Bool(true),
-		FilterExpression: aws.String("begins_with(" + e.name(attrPartition) + ", " + e.value(docstore.String(partition(q.Kind, ""))) + ")"),
+		FilterExpression: aws.String(string(e.text)),
 		Limit:            aws.Int32(int32(q.Size())), //nolint:gosec // at most MaxLimit
 	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.attributeNames(), e.attributeValues()
@@ -41,7 +42,7 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 		return docstore.Page{}, err
 	}
 	defer s.calls.End()
-	out, err := s.client.Scan(ctx, in, s.attempts(true))
+	out, err := s.client.Scan(ctx, in, s.attempts(always))
 	if err != nil {
 		s.learnFrom(begin, err)
 		return docstore.Page{}, s.explain(ctx, "walk", err)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,16 +26,16 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		return docstore.Result{}, err
 	}
 	defer s.calls.End()
-	m := begin.instants()
-	prepared := make([]prepared, len(writes))
-	for i, w := range writes {
-		prepared[i] = prepare(w, m)
+	if s.shards > DefaultIndexShards && slices.ContainsFunc(writes, s.waits) {
+		if err := s.announce(ctx); err != nil {
+			return docstore.Result{}, err
+		}
 	}
 	var r docstore.Result
-	if len(prepared) == 1 {
-		r, err = s.writeOne(ctx, begin, m, prepared[0])
+	if len(writes) == 1 {
+		r, err = s.writeOne(ctx, begin, s.prepare(writes[0], begin.instants()))
 	} else {
-		r, err = s.writeSeveral(ctx, begin, m, prepared)
+		r, err = s.writeSeveral(ctx, begin, writes)
 	}
 	switch {
 	case err != nil:
@@ -47,130 +48,147 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	return r, nil
 }
 
-// prepared is a write whose times are resolved, with its expressions.
+// prepared is a write with its expressions.
 type prepared struct {
-	docstore.Write        // as it is to be applied
-	cond           fixed  // its condition
-	condition      string // cond, and the guards of what is added to and copied; empty if there is nothing to ask
-	update         string // empty if there is nothing to change
-	names          map[string]string
-	values         map[string]types.AttributeValue
+	docstore.Write
+	instants // what its times are
+	*shape
+	values map[string]types.AttributeValue
 }
 
-func prepare(w docstore.Write, m instants) prepared {
-	p := prepared{Write: w, cond: m.fix(w.If)}
-	p.Set = make(docstore.Doc, len(w.Set)+1)
-	for f, v := range w.Set {
-		p.Set[f] = driver.Resolve(v, m.now)
+func (s *Store) prepare(w docstore.Write, m instants) prepared {
+	b := beside{mark: len(w.Set)+len(w.Add) == 0 && m.holds(w.If, nil)} // creates the document where there is none
+	if s.waits(w) {
+		b.due = dueKey(driver.DueShard(w.Key.ID, s.shards), w.Key.Kind, w.Key.Tenant)
 	}
-	// What only removes fields, or changes nothing, creates a document all the same where there is none.
-	if len(p.Set)+len(p.Add) == 0 && p.cond.Holds(nil, m.now) {
-		p.Set[attrMark] = docstore.Bool(true)
-	}
-	e := newExpressions()
-	p.condition = e.conditions(p.cond.Cond, p.Write, m.now)
-	p.update = e.update(p.Write, m.now)
-	p.names, p.values = e.attributeNames(), e.attributeValues()
+	p := prepared{Write: w, instants: m}
+	p.shape, p.values = s.shapes.compile(w, b, m)
 	return p
 }
 
 // optional is a member of a request that must be left out when it is empty.
-func optional(text string) *string {
-	if text == "" {
+func optional(text *string) *string {
+	if *text == "" {
 		return nil
 	}
-	return &text
+	return text
 }
 
 // rejection is the error, if any, behind the service's rejection of one write, given the document that it found.
-func (p *prepared) rejection(found docstore.Doc, m instants) error {
-	if !p.cond.Holds(found, m.now) {
+func (p *prepared) rejection(found docstore.Doc) error {
+	if !p.holds(p.If, found) {
 		return nil
 	}
-	_, err := p.Apply(found, m.now)
+	_, err := p.Apply(found, p.now)
 	return err
 }
 
-func (s *Store) writeOne(ctx context.Context, begin reading, m instants, p prepared) (docstore.Result, error) {
-	doc, date, err := s.send(ctx, p)
-	if err == nil {
-		s.clock.learn(begin, date)
+func (s *Store) writeOne(ctx context.Context, begin reading, p prepared) (docstore.Result, error) {
+	answer, err := s.send(ctx, &p)
+	if err != nil {
+		s.learnFrom(begin, err)
+		failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+		if !ok {
+			return docstore.Result{}, s.explain(ctx, "write to", err)
+		}
+		answer = written{refused: true, doc: decode(failed.Item)}
+	}
+	s.clock.learn(begin, answer.date)
+	if !answer.refused {
 		for f := range p.Add {
-			if _, ok := doc[f].(docstore.Int); !ok {
+			if _, ok := answer.doc[f].(docstore.Int); !ok {
 				return docstore.Result{}, fmt.Errorf("dynamodb: %s: field %q held a fraction, to which was added: the document is damaged",
 					p.Key, f)
 			}
 		}
-		return docstore.Result{Applied: true, At: m.now, Docs: []docstore.Doc{doc}}, nil
+		return docstore.Result{Applied: true, At: p.now, Docs: []docstore.Doc{answer.doc}}, nil
 	}
-	s.learnFrom(begin, err)
-	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
-	if !ok {
-		return docstore.Result{}, s.explain(ctx, "write to", err)
-	}
-	found := decode(failed.Item)
-	if found == nil && p.cond.Holds(nil, m.now) {
+	found := answer.doc
+	if found == nil && p.holds(p.If, nil) {
 		// The condition could not have failed on no document: this server does not return what it found.
-		if found, err = s.foundBy(ctx, p, m); err != nil {
+		if found, err = s.foundBy(ctx, &p); err != nil {
 			return docstore.Result{}, err
 		}
 	}
-	if err := p.rejection(found, m); err != nil {
+	if err := p.rejection(found); err != nil {
 		return docstore.Result{}, err
 	}
-	return docstore.Result{
-		At: m.now.Add(-p.cond.margin), Margin: p.cond.margin, Docs: []docstore.Doc{found}, Refused: []int{0},
-	}, nil
+	margin := p.distance(p.If)
+	return docstore.Result{At: p.now.Add(-margin), Margin: margin, Docs: []docstore.Doc{found}, Refused: []int{0}}, nil
 }
 
-// send sends one write. It returns the document after it, and the Date of the response.
-func (s *Store) send(ctx context.Context, p prepared) (docstore.Doc, time.Time, error) {
-	attempts := s.attempts(rejectsRepeat(p.Write, p.cond.Cond))
+// written is the service's response to a write.
+type written struct {
+	refused bool
+	doc     docstore.Doc // after the write; the one found, if it was refused
+	date    time.Time    // of the response, zero if there was none
+}
+
+// send sends one write.
+func (s *Store) send(ctx context.Context, p *prepared) (written, error) {
+	attempts := s.attempts(func() bool { return rejectsRepeat(p.Write, p.instants) })
 	if p.Delete {
 		out, err := s.client.DeleteItem(ctx, &sdk.DeleteItemInput{
-			TableName:                           aws.String(s.table),
+			TableName:                           &s.table,
 			Key:                                 itemKey(p.Key),
-			ConditionExpression:                 optional(p.condition),
+			ConditionExpression:                 optional(&p.condition),
 			ExpressionAttributeNames:            p.names,
 			ExpressionAttributeValues:           p.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}, attempts)
 		if err != nil {
-			return nil, time.Time{}, err
+			return written{}, err
 		}
-		return nil, dateOf(out.ResultMetadata), nil
+		return written{date: dateOf(out.ResultMetadata)}, nil
+	}
+	options := []func(*sdk.Options){attempts}
+	var read *response
+	if s.plain {
+		read = &response{}
+		options = append(options, read.option)
 	}
 	out, err := s.client.UpdateItem(ctx, &sdk.UpdateItemInput{
-		TableName:                           aws.String(s.table),
+		TableName:                           &s.table,
 		Key:                                 itemKey(p.Key),
-		ConditionExpression:                 optional(p.condition),
-		UpdateExpression:                    optional(p.update),
+		ConditionExpression:                 optional(&p.condition),
+		UpdateExpression:                    optional(&p.update),
 		ExpressionAttributeNames:            p.names,
 		ExpressionAttributeValues:           p.values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, attempts)
+	}, options...)
 	if err != nil {
-		return nil, time.Time{}, err
+		return written{}, err
 	}
-	return decode(out.Attributes), dateOf(out.ResultMetadata), nil
+	w := written{date: dateOf(out.ResultMetadata)}
+	if read != nil && read.complete {
+		w.refused, w.doc = read.refused, read.doc
+	} else {
+		w.doc = decode(out.Attributes)
+	}
+	return w, nil
 }
 
 // foundBy reads the document that rejected a write, for servers that do not return it (dynalite).
-func (s *Store) foundBy(ctx context.Context, p prepared, m instants) (docstore.Doc, error) {
+func (s *Store) foundBy(ctx context.Context, p *prepared) (docstore.Doc, error) {
 	item, err := s.getItem(ctx, s.clock.start(), p.Key)
 	if err != nil {
 		return nil, err
 	}
 	found := decode(item)
-	if p.cond.Holds(found, m.now) && p.rejection(found, m) == nil {
+	if p.holds(p.If, found) && p.rejection(found) == nil {
 		return nil, fmt.Errorf("%w: dynamodb: write to table %s: %s changed while the rejection was examined: nothing was written",
 			docstore.ErrUnavailable, s.table, p.Key)
 	}
 	return found, nil
 }
 
-func (s *Store) writeSeveral(ctx context.Context, begin reading, m instants, ps []prepared) (docstore.Result, error) {
+func (s *Store) writeSeveral(ctx context.Context, begin reading, writes []docstore.Write) (docstore.Result, error) {
+	m := begin.instants()
+	ps := make([]prepared, len(writes))
+	for i, w := range writes {
+		ps[i] = s.prepare(w, m)
+	}
 	in := &sdk.TransactWriteItemsInput{
 		TransactItems:      make([]types.TransactWriteItem, len(ps)),
 		ClientRequestToken: aws.String(rand.Text()), // the same for every attempt
@@ -178,7 +196,10 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, m instants, ps 
 	for i := range ps {
 		in.TransactItems[i] = s.transactItem(&ps[i])
 	}
-	out, err := s.client.TransactWriteItems(ctx, in, s.attempts(true))
+	if s.single.Load() {
+		return docstore.Result{}, s.unsupported("write to")
+	}
+	out, err := s.client.TransactWriteItems(ctx, in, s.attempts(always))
 	r := docstore.Result{At: m.now, Docs: make([]docstore.Doc, len(ps))}
 	if err == nil {
 		s.clock.learn(begin, dateOf(out.ResultMetadata))
@@ -187,6 +208,9 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, m instants, ps 
 	}
 	s.learnFrom(begin, err)
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if s.lacksTransactions(ctx, err) {
+		return docstore.Result{}, s.unsupported("write to")
+	}
 	if !ok || isBusy(err) || len(canceled.CancellationReasons) != len(ps) {
 		return docstore.Result{}, s.explain(ctx, "write to", err)
 	}
@@ -196,12 +220,12 @@ func (s *Store) writeSeveral(ctx context.Context, begin reading, m instants, ps 
 			continue
 		}
 		found := decode(reason.Item)
-		if e := ps[i].rejection(found, m); e != nil {
+		if e := ps[i].rejection(found); e != nil {
 			damaged = e
 			continue
 		}
 		r.Refused, r.Docs[i] = append(r.Refused, i), found
-		r.Margin = max(r.Margin, ps[i].cond.margin)
+		r.Margin = max(r.Margin, m.distance(ps[i].If))
 	}
 	switch {
 	case len(r.Refused) > 0:
@@ -220,18 +244,18 @@ func (s *Store) transactItem(p *prepared) types.TransactWriteItem {
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 	if p.Delete {
 		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: aws.String(p.condition),
+			TableName: &s.table, Key: itemKey(p.Key), ConditionExpression: &p.condition,
 			ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values, ReturnValuesOnConditionCheckFailure: allOld,
 		}}
 	}
 	if p.update == "" {
 		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
-			TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: aws.String(p.condition),
+			TableName: &s.table, Key: itemKey(p.Key), ConditionExpression: &p.condition,
 			ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values, ReturnValuesOnConditionCheckFailure: allOld,
 		}}
 	}
 	return types.TransactWriteItem{Update: &types.Update{
-		TableName: aws.String(s.table), Key: itemKey(p.Key), ConditionExpression: optional(p.condition), UpdateExpression: aws.String(p.update),
+		TableName: &s.table, Key: itemKey(p.Key), ConditionExpression: optional(&p.condition), UpdateExpression: &p.update,
 		ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values, ReturnValuesOnConditionCheckFailure: allOld,
 	}}
 }

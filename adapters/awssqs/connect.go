@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/leasehold-dev/leasehold/adapters/internal/awsconfig"
+	"github.com/leasehold-dev/leasehold/internal/awsconfig"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
 // Client is what this package asks of the SDK; *sqs.Client of github.com/aws/aws-sdk-go-v2/service/sqs has it.
@@ -35,6 +37,21 @@ type Options struct {
 	// Endpoint is another server than the region's. The default is the server of the queue's URL if that is none of
 	// AWS': an emulator, for instance.
 	Endpoint string
+
+	// Tenant says whose an analysis is, such as [TenantBefore]; empty is no one's. A standard queue gets it as message group, which makes it a fair
+	// queue: while one tenant has many messages, those of the others are delivered first. nil, or a FIFO queue: nothing is said of tenants.
+	Tenant func(analysis.ID) string
+}
+
+// TenantBefore returns the part of an ID before the first separator: "acme" of "acme:report-7" with ":". An ID without it is no one's.
+func TenantBefore(separator string) func(analysis.ID) string {
+	return func(id analysis.ID) string {
+		tenant, _, found := strings.Cut(string(id), separator)
+		if !found {
+			return ""
+		}
+		return tenant
+	}
 }
 
 // attemptTimeout bounds one attempt of a request. It is longer than the longest poll.
@@ -54,7 +71,9 @@ func connect(ctx context.Context, o Options) (*sdk.Client, error) {
 	}), nil
 }
 
-var regionName = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+var regionName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+})
 
 // at fills in what the URL of a queue says about where it is, such as
 // https://sqs.eu-north-1.amazonaws.com/123456789012/analyses.
@@ -71,7 +90,7 @@ func (o Options) at(queueURL string) (Options, error) {
 	}
 	if o.Region == "" && ofAWS {
 		for label := range strings.SplitSeq(host, ".") {
-			if regionName.MatchString(label) {
+			if regionName().MatchString(label) {
 				o.Region = label
 			}
 		}

@@ -24,6 +24,11 @@
 // run continues, and the lock rejects other deliveries of its message. When the process stops, it cancels the pending
 // receive; a message in transit becomes visible again after [PollOptions].Visibility.
 //
+// # Fair queues
+//
+// With [Options].Tenant the messages of a standard queue name the tenant whose analysis it is, as their message group. SQS then delivers those of
+// quiet tenants first while one tenant has many in flight or waiting. Receivers do nothing for it.
+//
 // # FIFO queues
 //
 // A queue whose name ends with ".fifo" gets the analysis ID as message group and the name of the call as deduplication

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,6 +25,7 @@ type Queue struct {
 	client     Client
 	url        string
 	fifo       bool
+	tenant     func(analysis.ID) string // nil: none is named
 	visibility time.Duration
 	retention  time.Duration
 	receives   int // maxReceiveCount; 0: there is no dead-letter queue
@@ -45,7 +47,12 @@ func Open(ctx context.Context, url string, o *Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(ctx, client, url)
+	q, err := New(ctx, client, url)
+	if err != nil {
+		return nil, err
+	}
+	q.tenant = o.Tenant
+	return q, nil
 }
 
 // New is [Open] with a client of the caller's.
@@ -134,8 +141,13 @@ func (q *Queue) Enqueue(ctx context.Context, id analysis.ID, name string) error 
 		return fmt.Errorf("sqs: %w", err)
 	}
 	in := &sdk.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(string(body))}
-	if q.fifo {
+	switch {
+	case q.fifo:
 		in.MessageGroupId, in.MessageDeduplicationId = aws.String(fifoName(string(id))), aws.String(fifoName(name))
+	case q.tenant != nil:
+		if tenant := q.tenant(id); tenant != "" {
+			in.MessageGroupId = aws.String(fifoName(tenant))
+		}
 	}
 	if _, err := q.client.SendMessage(ctx, in); err != nil {
 		return fmt.Errorf("sqs: send to %s: %w", q.url, err)
@@ -143,12 +155,14 @@ func (q *Queue) Enqueue(ctx context.Context, id analysis.ID, name string) error 
 	return nil
 }
 
-// plainName is what a FIFO queue takes for the names of groups and messages.
-var plainName = regexp.MustCompile("^[0-9A-Za-z!-/:-@\\[-`{-~]{1,128}$")
+// plainName is what SQS takes for the names of groups and messages.
+var plainName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[0-9A-Za-z!-/:-@\\[-`{-~]{1,128}$")
+})
 
-// fifoName is a name as a FIFO queue takes it. What does not fit is replaced by its hash.
+// fifoName is a name as SQS takes it. What does not fit is replaced by its hash.
 func fifoName(name string) string {
-	if plainName.MatchString(name) {
+	if plainName().MatchString(name) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))

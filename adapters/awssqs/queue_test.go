@@ -19,6 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 	"github.com/leasehold-dev/leasehold/emulator/sqstest/moto"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
 // client is one of the real SDK, with its default retries.
@@ -69,6 +70,42 @@ func bodies(t *testing.T, c *sdk.Client, url string) string {
 		all = append(all, aws.ToString(m.Body)+m.Attributes["MessageGroupId"])
 	}
 	return strings.Join(all, " ")
+}
+
+// TestFairQueue: messages of a standard queue name the tenant, in a form that SQS takes; those of a FIFO queue name the analysis as before.
+func TestFairQueue(t *testing.T) {
+	c := client(sqstest.Start(t, nil).URL, http.DefaultTransport)
+	for _, s := range []struct {
+		queue  string
+		tenant func(analysis.ID) string
+		id     analysis.ID
+		group  string
+	}{
+		{"plain", nil, "acme:1", ""},
+		{"plain", awssqs.TenantBefore(":"), "acme:1:2", "acme"},
+		{"plain", awssqs.TenantBefore("--"), "acme:1--2", "acme:1"},
+		{"plain", awssqs.TenantBefore(":"), "lonely", ""},
+		{"plain", awssqs.TenantBefore(":"), ":nameless", ""},
+		{"plain", awssqs.TenantBefore(":"), "日本:1", "sha256:"},
+		{"plain", func(analysis.ID) string { return strings.Repeat("t", 129) }, "x", "sha256:"},
+		{"strict.fifo", awssqs.TenantBefore(":"), "acme:1", "acme:1"},
+	} {
+		url := create(t, c, s.queue, nil)
+		q, err := awssqs.Open(t.Context(), url, &awssqs.Options{Region: "us-east-1", Tenant: s.tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Enqueue(t.Context(), s.id, "n"); err != nil {
+			t.Errorf("%s: %v", s.id, err)
+		}
+		got := strings.TrimPrefix(bodies(t, c, url), fmt.Sprintf(`{"analysisId":%q}`, string(s.id)))
+		if s.group == "sha256:" && strings.HasPrefix(got, s.group) && len(got) == len("sha256:")+64 {
+			continue
+		}
+		if got != s.group {
+			t.Errorf("%s in %s: the group is %q, want %q", s.id, s.queue, got, s.group)
+		}
+	}
 }
 
 // TestEnqueue runs on both servers.

@@ -31,6 +31,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	cloudtasks "cloud.google.com/go/cloudtasks/apiv2"
@@ -126,10 +127,12 @@ func Open(ctx context.Context, queue, target string, o *Options) (*Queue, error)
 	return q, nil
 }
 
-var queueName = regexp.MustCompile(`^projects/[^/ ]+/locations/[^/ ]+/queues/[A-Za-z0-9-]{1,100}$`)
+var queueName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^projects/[^/ ]+/locations/[^/ ]+/queues/[A-Za-z0-9-]{1,100}$`)
+})
 
 func (q *Queue) check() error {
-	if !queueName.MatchString(q.queue) {
+	if !queueName().MatchString(q.queue) {
 		return fmt.Errorf("queue %q must be the full name projects/PROJECT/locations/LOCATION/queues/QUEUE", q.queue)
 	}
 	u, err := url.Parse(q.url)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,8 +54,9 @@ func connect(ctx context.Context, o Options) (*Store, error) {
 	client.CallOptions.Listen = nil
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	database := "projects/" + project + "/databases/" + o.Database
-	return &Store{
+	s := &Store{
 		client:  client,
+		shards:  o.IndexShards,
 		layout:  layout{database: database, root: o.Root},
 		timeout: o.Timeout,
 		release: release,
@@ -64,7 +66,11 @@ func connect(ctx context.Context, o Options) (*Store, error) {
 			"google-cloud-resource-prefix", database,
 			"x-goog-request-params", "project_id=" + url.QueryEscape(project) + "&database_id=" + url.QueryEscape(o.Database),
 		},
-	}, nil
+	}
+	if s.shards > 0 {
+		s.due = slices.Clone(o.Due)
+	}
+	return s, nil
 }
 
 const credentialsHelp = "run `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS to a key file, " +

@@ -64,6 +64,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	vkit "cloud.google.com/go/firestore/apiv1"
@@ -95,6 +96,13 @@ type Options struct {
 	// empty, and otherwise Root/tenants/T/K/I.
 	Root string
 
+	// Due names text fields by which [Store.Due] is to find documents, such as analysis.ExpiryField, and IndexShards, from 8 to 64, how many shards
+	// of an index they are spread over: a write that sets such a field F also sets the field _due_F, which begins with the shard. IndexShards 0 is none: Firestore's
+	// own index on F is asked, which takes some 500 writes a second. All processes must have the setting before F is exempt from indexing.
+	// IndexShards can be raised at any time, by one process after the other; [Store.Due] sends a request for each shard of the highest number that was ever used.
+	Due         []string
+	IndexShards int
+
 	// Timeout bounds a call whose context has no earlier deadline; 0 means [DefaultTimeout].
 	Timeout time.Duration
 
@@ -110,6 +118,11 @@ type Store struct {
 	timeout time.Duration
 	release func() error // closes what Open opened beside the client
 	calls   driver.InFlight
+
+	due       []string // fields that are sharded; empty if none are
+	shards    int
+	announced atomic.Bool
+	exempt    sync.Map // fields that Firestore does not index by themselves, as it said
 
 	life     context.Context //nolint:containedctx // of what is watched
 	end      context.CancelFunc
@@ -145,6 +158,15 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	}
 	if err := checkRoot(options.Root); err != nil {
 		return nil, err
+	}
+	if n := options.IndexShards; n != 0 && (n < driver.DefaultDueShards || n > driver.MaxDueShards || len(options.Due) == 0) {
+		return nil, fmt.Errorf("firestore: IndexShards is %d, for the fields %q: from %d to %d, for the fields of Due, or 0 for none",
+			n, options.Due, driver.DefaultDueShards, driver.MaxDueShards)
+	}
+	for _, field := range options.Due {
+		if err := (docstore.DueQuery{Kind: "x", Field: field}).Validate(); err != nil {
+			return nil, fmt.Errorf("firestore: Due: %w", err)
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package gcpfirestore_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,10 +29,29 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestConformanceOfShards: the same with documents in the shards of an index, for processes with the default number and with more.
+func TestConformanceOfShards(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{8, 64} {
+		t.Run(strconv.Itoa(shards), func(t *testing.T) {
+			t.Parallel()
+			docstoretest.Run(t, func(t *testing.T) docstore.Store {
+				return openWith(t, firestoretest.Start(t, nil), gcpfirestore.Options{Due: []string{"until"}, IndexShards: shards})
+			})
+		})
+	}
+}
+
 // open opens a store on an emulator for one test, which closes it.
 func open(t *testing.T, server *firestoretest.Server, root string) *gcpfirestore.Store {
 	t.Helper()
-	s, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: project, Root: root, ClientOptions: server.ClientOptions()})
+	return openWith(t, server, gcpfirestore.Options{Root: root})
+}
+
+func openWith(t *testing.T, server *firestoretest.Server, o gcpfirestore.Options) *gcpfirestore.Store {
+	t.Helper()
+	o.Project, o.ClientOptions = project, server.ClientOptions()
+	s, err := gcpfirestore.Open(t.Context(), &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package gcpfirestore
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Text, whole numbers, booleans, bytes and maps of text are Firestore's own values, so that documents can be read and repaired
@@ -18,11 +20,25 @@ import (
 // whose names begin with a letter. Documents without it are kept for ever.
 const keepField = "_keep_until"
 
+// dueField is the field by which documents are found that have a time in another field, in the shards of an index: the number of the shard, a space, and
+// the text of that field. See [Options].Due.
+func dueField(field string) string { return duePrefix + field }
+
+const duePrefix = "_due_"
+
+// dueText is the value of a [dueField]; none for what is no text.
+func dueText(id string, shards int, v docstore.Value) (*pb.Value, bool) {
+	s, ok := v.(docstore.String)
+	return text(shardPrefix(driver.DueShard(id, shards)) + string(s)), ok
+}
+
+func shardPrefix(shard int) string { return strconv.Itoa(shard) + " " }
+
 // decodeDoc reads a document.
 func decodeDoc(fields map[string]*pb.Value) docstore.Doc {
 	doc := make(docstore.Doc, len(fields))
 	for f, v := range fields {
-		if f != keepField {
+		if f != keepField && !strings.HasPrefix(f, duePrefix) {
 			doc[f] = decode(v)
 		}
 	}

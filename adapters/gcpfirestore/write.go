@@ -34,6 +34,12 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	}
 	defer leave()
 
+	if s.shards > driver.DefaultDueShards && slices.ContainsFunc(writes, s.waits) {
+		if err := s.announce(ctx); err != nil {
+			return docstore.Result{}, err
+		}
+	}
+
 	// lost is what the first Commit without a response was based on, nil if all had a response. It may have been
 	// applied, and it may still arrive: at most once, and only as long as the documents are as they were.
 	// (A document that was made and deleted in between looks as it was. Documents are kept longer than calls take.)
@@ -107,7 +113,7 @@ func (r reading) same(later reading) bool {
 func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []string, r reading, e driver.Evaluation) error {
 	req := &pb.CommitRequest{Database: s.layout.database, Writes: make([]*pb.Write, len(writes))}
 	for i, w := range writes {
-		req.Writes[i] = change(w, names[i], r.found[names[i]], e.After[i], e.At)
+		req.Writes[i] = s.change(w, names[i], r.found[names[i]], e.After[i], e.At)
 	}
 	_, err := s.client.Commit(s.outgoing(ctx), req)
 	return err
@@ -115,7 +121,7 @@ func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []str
 
 // change is a write as Firestore takes it: the fields that it names, the condition that the document is the version
 // found (nil: none). at is what [docstore.Now] was.
-func change(w docstore.Write, name string, found *pb.Document, after docstore.Doc, at time.Time) *pb.Write {
+func (s *Store) change(w docstore.Write, name string, found *pb.Document, after docstore.Doc, at time.Time) *pb.Write {
 	if w.Delete { // its condition held, so that there is a document
 		return &pb.Write{Operation: &pb.Write_Delete{Delete: name}, CurrentDocument: version(found)}
 	}
@@ -128,6 +134,17 @@ func change(w docstore.Write, name string, found *pb.Document, after docstore.Do
 	for f := range w.Add {
 		doc.Fields[f] = encode(after[f])
 		mask = append(mask, f)
+	}
+	for _, f := range s.due { // what the write does to the field it does to the other, too
+		_, set := w.Set[f]
+		_, add := w.Add[f]
+		if !set && !add && !slices.Contains(w.Unset, f) {
+			continue
+		}
+		mask = append(mask, dueField(f))
+		if v, ok := dueText(w.Key.ID, s.shards, after[f]); ok {
+			doc.Fields[dueField(f)] = v
+		}
 	}
 	if w.Keep > 0 {
 		doc.Fields[keepField] = timestamp(at.Add(w.Keep))

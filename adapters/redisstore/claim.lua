@@ -1,5 +1,5 @@
 #!lua
--- Gives the store a generation if it has none: it stands for these documents as long as they are not lost as a whole.
+-- Gives the store a generation if it has none: it means these documents as long as they are not lost as a whole.
 --
 -- KEYS  the store's own hash
 -- ARGV  a generation

@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestCosts: a command is one request, whatever becomes of it; a look is one, a list two.
+// TestCosts: a command is one request, whatever becomes of it, but for the first of its shape since the server began; a look is one, a list two.
 func TestCosts(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
@@ -55,9 +55,10 @@ func TestCosts(t *testing.T) {
 			{"the first command of all", 0, acquire("ann", "r1"), lock.OK, map[string]int{"EVALSHA": 1, "EVAL": 1}},
 			{"acquire, replayed", 0, acquire("ann", "r1"), lock.OK, nil},
 			{"acquire, held", 0, acquire("bob", "r2"), lock.Held, nil},
-			{"renew", 0, renew(0), lock.OK, nil},
+			{"the first renewal of all", 0, renew(0), lock.OK, map[string]int{"EVALSHA": 1, "EVAL": 1}},
 			{"renew, replayed", 0, renew(0), lock.OK, nil},
-			{"release, never granted", 0, release(7), lock.LeaseLost, nil},
+			{"renew, replayed again", 0, renew(0), lock.OK, nil},
+			{"the first release of all", 0, release(7), lock.LeaseLost, map[string]int{"EVALSHA": 1, "EVAL": 1}},
 			{"release", 0, release(0), lock.OK, nil},
 			{"release, replayed", 0, release(0), lock.OK, nil},
 			{"acquire, free", 0, acquire("bob", "r3"), lock.OK, nil},

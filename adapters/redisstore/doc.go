@@ -10,6 +10,13 @@
 //	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
 //	                                           └─ ZADD HSET HDEL ───▶ the document after
 //
+// Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each shape becomes a script
+// of its own (shape.go), which reads what the condition needs and interprets nothing; the server learns it with its first write. Writes of
+// several documents, deletions, and what is beyond the bounds are interpreted by one script for all of them (write.lua).
+//
+// Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next to be free, and
+// shares its way with all that came meanwhile. With appendfsync always, they share a sync as well.
+//
 // A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
 // and Redis checks its own memory, disk and role before it starts one. What remains is a user with permission for some
 // of the commands only; [Open] rejects that.

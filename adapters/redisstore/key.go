@@ -26,6 +26,7 @@ type layout struct {
 type shard struct {
 	root  string
 	known known
+	line  line
 }
 
 func newLayout(prefix string, shards int) (layout, error) {

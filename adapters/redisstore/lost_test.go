@@ -225,6 +225,28 @@ func TestPruneByTheClock(t *testing.T) {
 		if n, err := s.RemoveDue(t.Context(), "locks/acme/moved", "locks/acme/never"); n != 0 || err != nil {
 			t.Errorf("%d removed that were not due any more, %v", n, err)
 		}
+		// Writes that follow each other soon do not move the end each time, and never let it come too early.
+		moved := map[float64]bool{}
+		for range 60 {
+			at = at.Add(time.Second)
+			if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), Keep: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			end := admin.ZScore(t.Context(), "{ends}:ends", "locks/acme/moved").Val()
+			moved[end] = true
+			if late := time.Duration(end-float64(at.Add(time.Hour).UnixMilli())) * time.Millisecond; late < 0 || late > time.Hour/30 {
+				t.Errorf("the document is kept %v longer than the write says", late)
+			}
+		}
+		if len(moved) > 3 {
+			t.Errorf("60 writes within a minute moved the end %d times", len(moved))
+		}
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), Keep: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if end := admin.ZScore(t.Context(), "{ends}:ends", "locks/acme/moved").Val(); end > float64(at.Add(2*time.Minute).UnixMilli()) {
+			t.Errorf("a document that is to be kept for a minute is kept until %.0f", end)
+		}
 		if _, err := s.Write(t.Context(), docstore.Write{Key: key("moved"), If: there, Delete: true}); err != nil {
 			t.Fatal(err)
 		}

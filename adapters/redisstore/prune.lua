@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes documents whose time is over. Each is looked at again: a write may have come in between.
+-- Removes documents whose retention has ended. Each is looked at again: a write may have come in between.
 --
 -- KEYS  see begin.lua; then the ends, the tenants; then for each document: it, the IDs and the indexes of its kind and tenant
 -- ARGV  see begin.lua; then for each document: its ID

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,9 +77,13 @@ func parseDocs(rest []any, keys int) (docs []docstore.Doc, err error) {
 	return docs, nil
 }
 
-// List implements [docstore.Store]. A page is two round trips, one for the IDs and one for their documents, because a
+// listedAtOnce is how many documents of a page one script reads. The server does nothing else meanwhile, so that a large page would keep all
+// other callers waiting.
+const listedAtOnce = 50
+
+// List implements [docstore.Store]. A page is two round trips, one for the IDs and one for each 50 of their documents, because a
 // script must be told which keys it touches; a page without documents is one. What is on the page is decided by the
-// first, what the documents hold by the second, and the page's At is that of the second.
+// first, what the documents hold by the others, and the page's At is that of the second.
 func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
 	if err := q.Validate(); err != nil {
 		return docstore.Page{}, err
@@ -118,14 +123,19 @@ func (s *Store) documents(ctx context.Context, of *shard, kind, tenant string, i
 	for i, id := range ids {
 		keys[i] = docstore.Key{Kind: kind, Tenant: tenant, ID: id}
 	}
-	at, docs, err := s.read(ctx, of, keys)
-	if err != nil {
-		return docstore.Page{}, err
-	}
-	page := docstore.Page{At: at}
-	for i, k := range keys {
-		if docs[i] != nil {
-			page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: docs[i]})
+	var page docstore.Page
+	for chunk := range slices.Chunk(keys, listedAtOnce) {
+		at, docs, err := s.read(ctx, of, chunk)
+		if err != nil {
+			return docstore.Page{}, err
+		}
+		if page.At.IsZero() {
+			page.At = at
+		}
+		for i, k := range chunk {
+			if docs[i] != nil {
+				page.Entries = append(page.Entries, docstore.Entry{Key: k, Doc: docs[i]})
+			}
 		}
 	}
 	return page, nil

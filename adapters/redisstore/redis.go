@@ -73,6 +73,7 @@ type Store struct {
 	laying sync.Mutex
 	laid   bool // the layout was checked
 	calls  driver.InFlight
+	shapes shapes
 }
 
 var (
@@ -110,7 +111,11 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	} else if o.Addr != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
 		return nil, errors.New("redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	}
-	if err := s.inspect(ctx); err != nil {
+	err = s.inspect(ctx)
+	for _, of := range keys.shards {
+		of.line.client = s.client // that of a cluster, if it is one
+	}
+	if err != nil {
 		s.end()
 		return nil, errors.Join(err, s.release())
 	}

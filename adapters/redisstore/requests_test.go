@@ -15,7 +15,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestRequests counts commands on the wire: one for a write and for a read, two for a page, one for an empty one.
+// TestRequests counts commands on the wire: one for a write and for a read, one and one for each 50 documents for a page, one for an
+// empty one.
 func TestRequests(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s := open(t, server, nil)
@@ -64,15 +65,18 @@ func TestRequests(t *testing.T) {
 
 		expect("the first write, whose script the server does not know", unknown, write(true, several[0]))
 		expect("a write", one, write(true, several[0]))
-		expect("a refused write", one, write(false, docstore.Write{Key: keys[0], If: docstore.Absent{}}))
+		refused := docstore.Write{Key: keys[0], If: docstore.Absent{}}
+		expect("the first write of another shape", unknown, write(false, refused))
+		expect("a refused write", one, write(false, refused))
+		expect("the first of several writes", unknown, write(true, several...))
 		expect("a hundred writes", one, write(true, several...))
 		expect("a hundred refused writes", one, write(false, append(several[:len(several)-1:len(several)-1],
 			docstore.Write{Key: keys[99], If: docstore.Absent{}})...))
 		expect("the first read", unknown, get(keys[0]))
 		expect("a read", one, get(keys[0]))
 		expect("a read of a hundred", one, get(keys...))
-		expect("the first page", map[string]int{"EVALSHA": 2, "EVAL": 1}, list(all, 100))
-		expect("a page", map[string]int{"EVALSHA": 2}, list(all, 100))
+		expect("the first page", map[string]int{"EVALSHA": 3, "EVAL": 1}, list(all, 100))
+		expect("a page", map[string]int{"EVALSHA": 3}, list(all, 100))
 		expect("an empty page", one, list(docstore.Query{Kind: "nothing"}, 0))
 		prune := func(want int) func() error {
 			return func() error {
@@ -85,8 +89,8 @@ func TestRequests(t *testing.T) {
 		}
 		expect("a prune of nothing", one, prune(0))
 		ended := docstore.Write{Key: key("ended"), Keep: time.Millisecond}
-		expect("a write with an end", one, write(true, ended))
-		expect("a write that starts a counter", one, write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
+		expect("a write with an end", unknown, write(true, ended))
+		expect("a write that starts a counter", unknown, write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
 		expect("a deletion", one, write(true, docstore.Write{Key: keys[1], If: docstore.Has{Field: "n"}, Delete: true}))
 		for from := (time.Time{}); ; { // until a millisecond has passed
 			snap, err := s.Get(t.Context(), key("ended"))
@@ -205,6 +209,46 @@ func TestEndedWhileWaiting(t *testing.T) {
 		}, context.Canceled)
 		if err := s.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestListIsBounded: no script reads more than 50 documents, because the server does nothing else meanwhile; the page is whole all the same.
+func TestListIsBounded(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, nil)
+		for first := 0; first < 120; first += 40 {
+			var writes []docstore.Write
+			for n := range 40 {
+				k := docstore.Key{Kind: "locks", Tenant: "noisy", ID: fmt.Sprintf("k%03d", first+n)}
+				writes = append(writes, docstore.Write{Key: k, Set: docstore.Doc{"n": docstore.Int(first + n)}})
+			}
+			if r, err := s.Write(t.Context(), writes...); err != nil || !r.Applied {
+				t.Fatal(r, err)
+			}
+		}
+		list := func(limit int) docstore.Page {
+			p, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "noisy", Limit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		list(1) // loads the scripts
+		for limit, requests := range map[int]int{50: 2, 51: 3, 100: 3, 120: 4, 500: 4} {
+			server.ResetCommands()
+			p := list(limit)
+			if got := server.Commands()["EVALSHA"]; got != requests {
+				t.Errorf("a page of %d took %d requests, want %d", limit, got, requests)
+			}
+			for i, e := range p.Entries {
+				if e.Key.ID != fmt.Sprintf("k%03d", i) || e.Doc["n"] != docstore.Int(i) {
+					t.Errorf("entry %d is %v", i, e)
+				}
+			}
+			if want := min(limit, 120); len(p.Entries) != want || p.At.IsZero() || (p.Next != "") != (limit < 120) {
+				t.Errorf("a page of %d has %d documents, want %d; next %q, at %v", limit, len(p.Entries), want, p.Next, p.At)
+			}
 		}
 	})
 }

@@ -18,14 +18,14 @@ import (
 type script struct{ text, sha string }
 
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
-func newScript(text string, begin ...string) script {
+func newScript(text string, begin ...string) *script {
 	flags, rest, _ := strings.Cut(text, "\n")
 	return rawScript(flags + "\n" + beginText + strings.Join(begin, "") + rest)
 }
 
-func rawScript(text string) script {
+func rawScript(text string) *script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
-	return script{text, hex.EncodeToString(sum[:])}
+	return &script{text, hex.EncodeToString(sum[:])}
 }
 
 var (
@@ -33,6 +33,16 @@ var (
 	beginText string
 	//go:embed index.lua
 	indexText string
+	//go:embed count.lua
+	countText string
+	//go:embed time.lua
+	timeText string
+	//go:embed whole.lua
+	wholeText string
+	//go:embed text.lua
+	textText string
+	//go:embed shape.lua
+	shapeText string
 	//go:embed write.lua
 	writeText string
 	//go:embed prune.lua
@@ -56,10 +66,10 @@ var (
 	//go:embed check.lua
 	checkText string
 
-	writeScript = newScript(writeText, indexText)
+	writeScript = newScript(writeText, indexText, countText, timeText, wholeText, textText)
 	readScript  = newScript(readText)
 	listScript  = newScript(listText)
-	pruneScript = newScript(pruneText, indexText)
+	pruneScript = newScript(pruneText, indexText, countText)
 	fillScript  = newScript(fillText, indexText)
 	tidyScript  = newScript(tidyText, indexText)
 	keptScript  = newScript(keptText)
@@ -70,6 +80,9 @@ var (
 	layoutScript = rawScript(layoutText)
 )
 
+// fewKeys is how many keys a command has, at most, that is sent together with those of other callers: they all wait for the slowest.
+const fewKeys = 16
+
 // reply is what a script on documents answers.
 type reply struct {
 	outcome any
@@ -79,7 +92,7 @@ type reply struct {
 
 // do runs a script on the documents of a shard that this store opened. Its first key and its first arguments are those of
 // begin.lua. doing says what for, in errors.
-func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool, of *shard, keys, args []string) (reply, error) {
+func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys, args []string) (reply, error) {
 	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
@@ -89,7 +102,11 @@ func (s *Store) do(ctx context.Context, doing string, sc script, repeatable bool
 	}
 	keys = append([]string{of.own()}, keys...)
 	args = append([]string{s.now(), generation, strconv.FormatInt(of.known.writes.Load(), 10)}, args...)
-	list, err := s.run(ctx, sc, repeatable, keys, args...)
+	send := s.alone
+	if len(keys) <= fewKeys {
+		send = of.line.send
+	}
+	list, err := s.run(ctx, send, sc, repeatable, keys, args...)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
@@ -108,8 +125,8 @@ func parseReply(list []any) (r reply, writes int64, err error) {
 	if len(list) < 3 {
 		return r, 0, fmt.Errorf("it has %d parts", len(list))
 	}
-	text, _ := list[2].(string)
-	if writes, err = strconv.ParseInt(text, 10, 64); err != nil {
+	var ok bool
+	if writes, ok = whole(list[2]); !ok {
 		return r, 0, fmt.Errorf("the number of writes is %v", list[2])
 	}
 	r.outcome, r.rest = list[0], list[3:]
@@ -117,29 +134,50 @@ func parseReply(list []any) (r reply, writes int64, err error) {
 	return r, writes, err
 }
 
+// whole is a whole number in an answer: compiled scripts return it as one, others as text.
+func whole(v any) (n int64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		return n, err == nil
+	default:
+		return 0, false
+	}
+}
+
 // unreadable is the error of an answer that no version of the scripts gives.
 func (s *Store) unreadable(doing string, err error) error {
 	return fmt.Errorf("redis: %s %s on %s: the script's answer cannot be read, the outcome is unknown: %w", doing, s.keys.root, s.addr, err)
 }
 
+// sender sends a command, and returns its response.
+type sender func(ctx context.Context, command []any) (any, error)
+
+// alone sends commands on connections of their own.
+func (s *Store) alone(ctx context.Context, command []any) (any, error) {
+	return send(ctx, s.client, command)
+}
+
 // run runs a script. The response is a list.
-func (s *Store) run(ctx context.Context, sc script, repeatable bool, keys []string, args ...string) ([]any, error) {
+func (s *Store) run(ctx context.Context, send sender, sc *script, repeatable bool, keys []string, args ...string) ([]any, error) {
 	command := make([]any, 0, 3+len(keys)+len(args))
 	command = append(command, "EVALSHA", sc.sha, len(keys))
 	for _, k := range keys {
-		command = append(command, k)
+		command = append(command, k) // of a cluster, the library looks at the first
 	}
-	for _, a := range args {
-		command = append(command, a)
+	for i := range args {
+		command = append(command, &args[i]) // a string takes an allocation to become an argument, a pointer none
 	}
 	reply, err := retry(ctx, repeatable, func() (any, error) {
 		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
 		// start of the server.
-		command[0], command[1] = "EVALSHA", sc.sha
-		reply, err := send(ctx, s.client, slices.Clone(command))
+		reply, err := send(ctx, command)
 		if sdk.HasErrorPrefix(err, "NOSCRIPT") {
-			command[0], command[1] = "EVAL", sc.text
-			reply, err = send(ctx, s.client, slices.Clone(command))
+			whole := slices.Clone(command) // the first one may still be on its way
+			whole[0], whole[1] = "EVAL", sc.text
+			reply, err = send(ctx, whole)
 		}
 		return reply, err
 	})

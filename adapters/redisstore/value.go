@@ -43,8 +43,8 @@ func encode(v docstore.Value) string {
 
 // object is a map as JSON, its keys in order and nothing escaped that need not be.
 func object(m map[string]string) string {
-	if m == nil {
-		m = map[string]string{}
+	if len(m) == 0 {
+		return "{}"
 	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -57,41 +57,38 @@ func object(m map[string]string) string {
 
 // decode reads a stored value. What encode would have written in another way was written by another caller.
 func decode(stored string) docstore.Value {
-	opaque := docstore.Opaque{Raw: stored}
-	kind, text, _ := strings.Cut(stored, ":")
-	var v docstore.Value
-	switch kind {
-	case "s":
-		if !utf8.ValidString(text) {
-			return opaque
+	if len(stored) < 2 || stored[1] != ':' {
+		return docstore.Opaque{Raw: stored}
+	}
+	switch text := stored[2:]; stored[0] {
+	case 's':
+		if utf8.ValidString(text) {
+			return docstore.String(text)
 		}
-		v = docstore.String(text)
-	case "i":
+	case 'i':
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n > docstore.MaxInt || n < -docstore.MaxInt {
-			return opaque
+		var spelled [20]byte
+		if err == nil && n <= docstore.MaxInt && n >= -docstore.MaxInt && string(strconv.AppendInt(spelled[:0], n, 10)) == text {
+			return docstore.Int(n)
 		}
-		v = docstore.Int(n)
-	case "b":
-		v = docstore.Bool(text == "1")
-	case "x":
-		if len(text) > docstore.MaxBytes {
-			return opaque
+	case 'b':
+		if text == "0" || text == "1" {
+			return docstore.Bool(text == "1")
 		}
-		v = docstore.Bytes(text)
-	case "m":
+	case 'x':
+		if len(text) <= docstore.MaxBytes {
+			return docstore.Bytes(text)
+		}
+	case 'm':
+		if text == "{}" {
+			return docstore.Map{}
+		}
 		var m map[string]string
-		if json.Unmarshal([]byte(text), &m) != nil {
-			return opaque
+		if json.Unmarshal([]byte(text), &m) == nil && object(m) == text {
+			return docstore.Map(m)
 		}
-		v = docstore.Map(m)
-	default:
-		return opaque
 	}
-	if encode(v) != stored {
-		return opaque
-	}
-	return v
+	return docstore.Opaque{Raw: stored}
 }
 
 // decodeDoc reads a document as the scripts return it, a list of fields and values; an empty list is no document.
@@ -119,9 +116,8 @@ func decodeDoc(reply any) (docstore.Doc, error) {
 
 // decodeTime reads a time as the scripts return it, in milliseconds since 1970.
 func decodeTime(reply any) (time.Time, error) {
-	text, ok := reply.(string)
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if !ok || err != nil {
+	ms, ok := whole(reply)
+	if !ok {
 		return time.Time{}, fmt.Errorf("the time is %v", reply)
 	}
 	return time.UnixMilli(ms).UTC(), nil

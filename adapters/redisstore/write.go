@@ -21,16 +21,29 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	defer s.calls.End()
 	of := s.keys.of(writes[0].Key.Tenant) // all are of one tenant
 	keys := append(make([]string, 0, 2+3*len(writes)), of.ends(), of.tenants())
-	var program []string
 	for _, w := range writes {
 		keys = append(keys, of.doc(w.Key), of.ids(w.Key.Kind, w.Key.Tenant), of.by(w.Key.Kind, w.Key.Tenant))
-		program = appendWrite(program, w)
 	}
-	reply, err := s.do(ctx, "write to", writeScript, false, of, keys, program)
+	sc, program := s.program(writes)
+	reply, err := s.do(ctx, "write to", sc, false, of, keys, program)
 	if err != nil {
 		return docstore.Result{}, err
 	}
 	return s.result(reply, writes)
+}
+
+// program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which interprets them.
+func (s *Store) program(writes []docstore.Write) (sc *script, args []string) {
+	if len(writes) == 1 {
+		if sc, args = s.shapes.compile(writes[0]); sc != nil {
+			return sc, args
+		}
+		args = nil
+	}
+	for _, w := range writes {
+		args = appendWrite(args, w)
+	}
+	return writeScript, args
 }
 
 // appendWrite appends what write.lua wants to know of a write.
@@ -146,9 +159,8 @@ func parseDamage(rest []any, writes []docstore.Write, at time.Time) (damaged, er
 	if err != nil {
 		return nil, err
 	}
-	text, _ := rest[2].(string)
-	floor, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	floor, ok := whole(rest[2])
+	if !ok {
 		return nil, fmt.Errorf("the floor is %v", rest[2])
 	}
 	if _, damaged = writes[i].StartFrom(floor, found, at).Apply(found, at); damaged == nil {

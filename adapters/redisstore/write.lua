@@ -23,63 +23,14 @@
 -- A script that fails half-way is not undone. Hence the order: first everything is read, and checked in full; a key of
 -- another type ends the script there. Only then it writes.
 
-local MAX = 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
+local HEADROOM = 1000        -- see shape.lua
 local CHUNK = 1000           -- arguments that go into one command: unpack is limited by Lua's stack
-local HEADROOM = 1000        -- how far the floor is set above a counter that passes it, so that it need not follow each grant
-
--- format is docstore.FormatTime. The date is found as in H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"
--- (2021), civil_from_days: eras of 400 years, which begin with a March.
-local function format(ms)
-  local days = math.floor(ms / 86400000)
-  local rest = ms - days * 86400000
-  local z = days + 719468
-  local era = math.floor(z / 146097)
-  local doe = z - era * 146097
-  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
-  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
-  local mp = math.floor((5 * doy + 2) / 153)
-  local day = doy - math.floor((153 * mp + 2) / 5) + 1
-  local month = mp < 10 and mp + 3 or mp - 9
-  local year = yoe + era * 400 + (month <= 2 and 1 or 0)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, month, day,
-    math.floor(rest / 3600000), math.floor(rest / 60000) % 60, math.floor(rest / 1000) % 60, rest % 1000)
-end
 
 local function resolve(value)
   if value:sub(1, 2) == 't:' then
     return 's:' .. format(now + tonumber(value:sub(3)))
   end
   return value
-end
-
--- whole is the number of a stored value, nil if it is no whole number within ±MAX in its one spelling.
-local function whole(value)
-  local n = tonumber(value:match('^i:(-?[1-9]%d*)$') or value:match('^i:(0)$'))
-  if n and n >= -MAX and n <= MAX and string.format('i:%.0f', n) == value then
-    return n
-  end
-end
-
--- notAfter compares texts by their bytes. Lua's own comparison goes by the locale that the server was started in.
-local function notAfter(a, b)
-  for i = 1, math.min(#a, #b) do
-    local x, y = a:byte(i), b:byte(i)
-    if x ~= y then
-      return x < y
-    end
-  end
-  return #a <= #b
-end
-
-local function notGreater(a, b)
-  local kind = b:sub(1, 2)
-  if a:sub(1, 2) ~= kind then
-    return false
-  elseif kind == 'i:' then
-    local x = whole(a)
-    return x ~= nil and x <= whole(b)
-  end
-  return notAfter(a, b)
 end
 
 -- holds evaluates the next condition, always to its end: what follows it must be found.
@@ -111,8 +62,10 @@ local function holds(doc)
     return false
   elseif op == 'eq' then
     return found == value
+  elseif value:sub(1, 2) == 'i:' then
+    return notGreater(found, value)
   end
-  return notGreater(found, value)
+  return notAfter(found, value)
 end
 
 -- read returns a document as a table, nil if there is none, and as the list that it came as.

@@ -2,8 +2,12 @@ package sqlitestore
 
 import (
 	"context"
+	"maps"
 	"os"
+	"slices"
 	"testing"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 var (
@@ -67,4 +71,21 @@ func WaitEnded(ctx context.Context, taken, finished bool) error {
 		close(c.done)
 	}
 	return c.wait(ctx, "leasehold.db")
+}
+
+// Remembered is how many documents the writer remembers. No write may be under way.
+func (s *Store) Remembered() int { return len(s.writer.memo.latest) + len(s.writer.memo.older) }
+
+// Statements are all that a store prepares, but for those of [DueQuery].
+func Statements() []string {
+	return slices.Concat(slices.Collect(maps.Keys((&reader{}).statements())), slices.Collect(maps.Keys((&writer{}).statements())))
+}
+
+// WhileReading runs do while a read transaction is open that has read a document.
+func (s *Store) WhileReading(ctx context.Context, k docstore.Key, do func()) error {
+	return s.view(ctx, func(r *reader) error {
+		_, err := readDoc(r.get, k)
+		do()
+		return err
+	})
 }

@@ -33,7 +33,17 @@ func openReader(path string) (r *reader, err error) {
 		return nil, err
 	}
 	r = &reader{conn: c, due: map[dueIndex]*stmt{}}
-	for sql, st := range map[string]**stmt{
+	for sql, st := range r.statements() {
+		if *st, err = c.prepare(sql); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// statements are those of a reader, but for the ones that find documents by a field, with where they are kept.
+func (r *reader) statements() map[string]**stmt {
+	return map[string]**stmt{
 		"BEGIN":    &r.begin,
 		"ROLLBACK": &r.rollback,
 		readSQL:    &r.get,
@@ -41,12 +51,7 @@ func openReader(path string) (r *reader, err error) {
 		// and ends at the first ID without it. A pattern would have to escape it, and LIKE ignores case.
 		"SELECT id, doc FROM docs WHERE kind = ? AND tenant = ? AND id >= ? ORDER BY id":                &r.list,
 		"SELECT tenant, id, doc FROM docs WHERE kind = ? AND (tenant, id) > (?, ?) ORDER BY tenant, id": &r.walk,
-	} {
-		if *st, err = c.prepare(sql); err != nil {
-			return nil, err
-		}
 	}
-	return r, nil
 }
 
 // view runs do inside a read transaction: all that it reads is of one instant, after every acknowledged write. It may

@@ -129,7 +129,9 @@ type writer struct {
 
 	begin, commit, rollback, read, put, putEnd, remove, prune, floor, setFloor *stmt
 
-	text  []byte // of the document being written
+	text  []byte  // of the document being written
+	memo  memo    // of what was read and written last
+	ends  []int64 // of the documents of the call being evaluated, in order, as the file has them; 0 for none
 	marks marks
 
 	transactions, applied, refused atomic.Int64
@@ -140,11 +142,21 @@ func newWriter(s *Store, c *conn) *writer {
 }
 
 func (w *writer) prepare() (err error) {
-	for sql, st := range map[string]**stmt{
+	for sql, st := range w.statements() {
+		if *st, err = w.conn.prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statements are those of the writer, with where they are kept.
+func (w *writer) statements() map[string]**stmt {
+	return map[string]**stmt{
 		"BEGIN IMMEDIATE": &w.begin,
 		"COMMIT":          &w.commit,
 		"ROLLBACK":        &w.rollback,
-		readSQL:           &w.read,
+		readEndSQL:        &w.read,
 		"INSERT INTO docs (kind, tenant, id, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET doc = excluded.doc": &w.put,
 		"INSERT INTO docs (kind, tenant, id, doc, keep_until) VALUES (?, ?, ?, ?, ?) " +
 			"ON CONFLICT DO UPDATE SET doc = excluded.doc, keep_until = excluded.keep_until": &w.putEnd,
@@ -152,12 +164,7 @@ func (w *writer) prepare() (err error) {
 		pruneSQL:    &w.prune,
 		floorSQL:    &w.floor,
 		setFloorSQL: &w.setFloor,
-	} {
-		if *st, err = w.conn.prepare(sql); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // loop serves the queue until stop.
@@ -253,7 +260,7 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 			did.change = did.change || n > 0
 			continue
 		}
-		w.marks.started = false
+		w.marks.started, w.ends = false, w.ends[:0]
 		e, err := driver.EvaluateFrom(c.writes, now, w.start, w.get)
 		if code(err) != 0 {
 			return did, err
@@ -269,7 +276,7 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 		did.applied++
 		did.change = true
 		for i, after := range e.After {
-			if err := w.replace(c.writes[i], after, now); err != nil {
+			if err := w.replace(c.writes[i], after, w.ends[i], now); err != nil {
 				return did, err
 			}
 			did.changed = append(did.changed, c.writes[i].Key)
@@ -281,18 +288,41 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 	return did, nil
 }
 
-// replace stores what a write made of its document.
-func (w *writer) replace(write docstore.Write, after docstore.Doc, now time.Time) error {
+// replace stores what a write made of its document, whose end is that in the file; 0 for none.
+func (w *writer) replace(write docstore.Write, after docstore.Doc, end int64, now time.Time) error {
 	k := write.Key
 	if after == nil {
 		return w.remove.exec(k.Kind, k.Tenant, k.ID)
 	}
 	w.text = appendDoc(w.text[:0], after)
-	if write.Keep > 0 {
-		return w.putEnd.exec(k.Kind, k.Tenant, k.ID, string(w.text), now.Add(write.Keep).UnixMilli())
+	text := string(w.text)
+	w.memo.keep(k, text, after)
+	if next := endAfter(end, write.Keep, now); next != end {
+		return w.putEnd.exec(k.Kind, k.Tenant, k.ID, text, next)
 	}
-	return w.put.exec(k.Kind, k.Tenant, k.ID, string(w.text))
+	return w.put.exec(k.Kind, k.Tenant, k.ID, text)
 }
+
+// endAfter is the end of a document whose end was another, or 0 for none, after a write that says how long it is kept. An end that is
+// moved by each write would change a page of the index with each: half of what a commit writes. So one that is moved goes a little
+// farther than it must, and stays while it is not too near nor much too far. A document is never removed too early by that.
+func endAfter(end int64, keep time.Duration, now time.Time) int64 {
+	if keep == 0 {
+		return end
+	}
+	next := now.Add(keep).UnixMilli()
+	if end == 0 {
+		return next
+	}
+	farther := (keep / endSteps).Milliseconds()
+	if next <= end && end <= next+2*farther {
+		return end
+	}
+	return next + farther
+}
+
+// endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22 hours longer.
+const endSteps = 64
 
 // separate undoes a transaction in which SQLite failed with cause, and gives each call a transaction of its own, so
 // that one that meets a broken page or is too large for the disk does not affect the others.
@@ -354,10 +384,29 @@ func (w *writer) fail(calls []*call, err error) {
 	}
 }
 
-// get reads one document inside the transaction.
-func (w *writer) get(k docstore.Key) (docstore.Doc, error) { return readDoc(w.read, k) }
+// get reads one document inside the transaction, and notes its end.
+func (w *writer) get(k docstore.Key) (doc docstore.Doc, err error) {
+	var end int64
+	err = w.read.each(func(row []sqldriver.Value) error {
+		end, _ = row[1].(int64) // the column has no other type, or nothing
+		text, isText := row[0].(string)
+		var known bool
+		if doc, known = w.memo.said(k, text); known && isText {
+			return nil
+		}
+		if doc, err = parseRow(k, row[0]); err == nil {
+			w.memo.keep(k, text, doc)
+		}
+		return err
+	}, k.Kind, k.Tenant, k.ID)
+	w.ends = append(w.ends, end)
+	return doc, err
+}
 
-const readSQL = "SELECT doc FROM docs WHERE kind = ? AND tenant = ? AND id = ?"
+const (
+	readSQL    = "SELECT doc FROM docs WHERE kind = ? AND tenant = ? AND id = ?"
+	readEndSQL = "SELECT doc, keep_until FROM docs WHERE kind = ? AND tenant = ? AND id = ?"
+)
 
 // readDoc returns the document of a key, nil if there is none.
 func readDoc(read *stmt, k docstore.Key) (doc docstore.Doc, err error) {

@@ -54,6 +54,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	spareCollections()
 	log := newLog(c.Log, s)
 	lifetime := context.WithoutCancel(ctx) // requests in flight at the end may still need keys and credentials
 	identity, err := setup.Identity(lifetime, c, httpapi.Development{})
@@ -96,7 +97,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
-	o.Routes = []httpapi.Route{task, sweep}
+	o.Routes = append(o.Routes, task, sweep)
 	o.Stop = ctx.Done()
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
@@ -136,7 +137,7 @@ const insecure = "INSECURE: every caller that reaches this address is accepted, 
 // fromHere is the address of a listener as programs on this machine reach it.
 func fromHere(address string) string {
 	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsUnspecified()) {
 		return net.JoinHostPort("127.0.0.1", port)
 	}
 	return address
@@ -172,6 +173,10 @@ func whatNext(c *settings.Config, url, where string) string {
 	if c.InsecureListenAnywhere {
 		who = insecure + "."
 	}
+	console := ""
+	if c.Console {
+		console = fmt.Sprintf("Watch it: %s/console/\n\n", url)
+	}
 	server := ""
 	if url != defaultServer {
 		server = " --server " + url
@@ -189,8 +194,8 @@ or with curl:
   curl -s %[2]s/v1/tenants/default/locks/my-lock/acquire -d '{"request_id":"r1","owner_id":"me","ttl_seconds":60}'
   curl -s %[2]s/v1/tenants/default/locks
 
-Stop with Ctrl-C. The API: %[2]s/openapi.yaml
-`, where, url, server, who)
+%[5]sStop with Ctrl-C. The API: %[2]s/openapi.yaml
+`, where, url, server, who, console)
 }
 
 // defaultServer is the server that commands call unless told otherwise.

@@ -34,6 +34,9 @@ func newSettingFlags(e settings.Entry) settingFlags {
 		kind := reflect.TypeFor[*string]()
 		if s.Type == settings.Switch {
 			kind = reflect.TypeFor[*bool]()
+			if s.Default == "true" {
+				tag += ` negatable:""`
+			}
 		}
 		f.rows = append(f.rows, s)
 		fields = append(fields, reflect.StructField{Name: "F" + strconv.Itoa(len(fields)), Type: kind, Tag: reflect.StructTag(tag)})

@@ -69,7 +69,9 @@ func sqlitePath(c *settings.Config) (string, error) {
 
 func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, string, error) {
 	// The credentials are renewed for as long as the server lives, not only while it starts.
-	store, err := gcpfirestore.Open(context.WithoutCancel(ctx), &gcpfirestore.Options{Project: c.Project, Database: c.Database, Root: c.Root})
+	store, err := gcpfirestore.Open(context.WithoutCancel(ctx), &gcpfirestore.Options{
+		Project: c.Project, Database: c.Database, Root: c.Root, Due: []string{analysis.ExpiryField}, IndexShards: int(c.FirestoreIndexShards),
+	})
 	if err != nil {
 		return nil, "", fmt.Errorf("%w\nSet %s and %s", err, c.Name("LEASEHOLD_PROJECT"), c.Name("LEASEHOLD_DATABASE"))
 	}
@@ -82,7 +84,7 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, str
 }
 
 func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
-	o := awsdynamodb.Options{Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable}
+	o := awsdynamodb.Options{Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable, IndexShards: int(c.IndexShards)}
 	if c.CreateTable {
 		o.Indexes = []string{analysis.ExpiryField} // for the sweep
 	}

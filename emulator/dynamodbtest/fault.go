@@ -36,6 +36,14 @@ const (
 	// that the fault's Table and Key select. Nothing is applied.
 	Conflict
 
+	// ReplicatedConflict makes a request in another Region modify the items of a table with multi-Region strong consistency:
+	// ReplicatedWriteConflictException for PutItem, UpdateItem and DeleteItem. Nothing is applied.
+	ReplicatedConflict
+
+	// NoTransactions rejects TransactWriteItems and TransactGetItems with a ValidationException, as a table with multi-Region strong consistency does.
+	// The text is this server's own.
+	NoTransactions
+
 	// InProgress returns TransactionInProgressException to TransactWriteItems: an earlier attempt with the same token
 	// has not ended. Nothing is applied.
 	InProgress
@@ -56,7 +64,7 @@ const (
 )
 
 var kindNames = map[Kind]string{FailBefore: "FailBefore", FailAfter: "FailAfter", DropBefore: "DropBefore",
-	DropAfter: "DropAfter", Throttle: "Throttle", ThrottleAPI: "ThrottleAPI", Conflict: "Conflict",
+	DropAfter: "DropAfter", Throttle: "Throttle", ThrottleAPI: "ThrottleAPI", Conflict: "Conflict", ReplicatedConflict: "ReplicatedConflict", NoTransactions: "NoTransactions",
 	InProgress: "InProgress", Delay: "Delay", DelayResponse: "DelayResponse", StaleRead: "StaleRead", SkewDate: "SkewDate"}
 
 // String returns the name of the constant.
@@ -71,7 +79,10 @@ func (k Kind) String() string {
 var kindOps = map[Kind][]string{
 	Conflict:   {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "TransactGetItems"},
 	InProgress: {"TransactWriteItems"},
-	StaleRead:  {"GetItem", "BatchGetItem", "Query", "Scan"},
+
+	ReplicatedConflict: {"PutItem", "UpdateItem", "DeleteItem"},
+	NoTransactions:     {"TransactWriteItems", "TransactGetItems"},
+	StaleRead:          {"GetItem", "BatchGetItem", "Query", "Scan"},
 }
 
 // Fault is a rule that makes requests go wrong. A request meets it when all of Op, Table, Key and Match that are set
@@ -224,6 +235,11 @@ func (p *plan) settle(f Fault, req Request) {
 			"The transaction with the given request token is already in progress.")
 	case Conflict:
 		p.refusal = f.conflict(req)
+	case ReplicatedConflict:
+		p.refusal = newError(prefixDynamo+"ReplicatedWriteConflictException",
+			"One or more items in this request are being modified by a request in another Region.")
+	case NoTransactions:
+		p.refusal = invalid("Transactions are not supported on tables with multi-Region strong consistency")
 	default:
 		panic("unreachable: no other kind replaces the response")
 	}

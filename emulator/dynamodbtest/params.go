@@ -26,10 +26,18 @@ type expression struct {
 
 const projectionName = "ProjectionExpression"
 
-var (
-	namePattern  = regexp.MustCompile(`^#[0-9a-zA-Z_]+$`)
-	valuePattern = regexp.MustCompile(`^:[0-9a-zA-Z_]+$`)
-)
+// isPlaceholder reports whether a key is a mark and then letters, digits and underscores.
+func isPlaceholder(key string, mark byte) bool {
+	if len(key) < 2 || key[0] != mark {
+		return false
+	}
+	for i := 1; i < len(key); i++ {
+		if c := key[i]; c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
 
 // env checks the placeholders of a request that has the given expressions, and decodes their values.
 func (p placeholders) env(expressions ...expression) (*expr.Env, *apiError) {
@@ -53,35 +61,43 @@ func (p placeholders) env(expressions ...expression) (*expr.Env, *apiError) {
 		return nil, invalid("ExpressionAttributeValues can only be specified when using expressions: %s %s null",
 			strings.Join(withValues, " and "), verb)
 	}
-	if err := checkPlaceholders("ExpressionAttributeNames", p.ExpressionAttributeNames, namePattern); err != nil {
+	if err := checkPlaceholders("ExpressionAttributeNames", p.ExpressionAttributeNames, '#'); err != nil {
 		return nil, err
 	}
-	if err := checkPlaceholders("ExpressionAttributeValues", p.ExpressionAttributeValues, valuePattern); err != nil {
+	if err := checkPlaceholders("ExpressionAttributeValues", p.ExpressionAttributeValues, ':'); err != nil {
 		return nil, err
 	}
 	values := make(map[string]attr.Value, len(p.ExpressionAttributeValues))
-	for _, key := range sortedKeys(p.ExpressionAttributeValues) {
-		v, err := attr.Decode(p.ExpressionAttributeValues[key])
+	wrong := map[string]error{}
+	for key, raw := range p.ExpressionAttributeValues {
+		v, err := attr.Decode(raw)
 		if err != nil {
-			e := valueError(err)
-			if e.kind == prefixValidate+"ValidationException" {
-				e.msg = fmt.Sprintf("ExpressionAttributeValues contains invalid value: %s for key %s", e.msg, key)
-			}
-			return nil, e
+			wrong[key] = err
 		}
 		values[key] = v
+	}
+	for _, key := range sortedKeys(wrong) { // the first is reported
+		e := valueError(wrong[key])
+		if e.kind == prefixValidate+"ValidationException" {
+			e.msg = fmt.Sprintf("ExpressionAttributeValues contains invalid value: %s for key %s", e.msg, key)
+		}
+		return nil, e
 	}
 	return expr.NewEnv(p.ExpressionAttributeNames, values), nil
 }
 
-func checkPlaceholders[V any](member string, given map[string]V, pattern *regexp.Regexp) *apiError {
+func checkPlaceholders[V any](member string, given map[string]V, mark byte) *apiError {
 	if given != nil && len(given) == 0 {
 		return invalid("%s must not be empty", member)
 	}
-	for _, key := range sortedKeys(given) {
-		if !pattern.MatchString(key) {
-			return invalid("%s contains invalid key: Syntax error; key: %q", member, key)
+	var wrong []string
+	for key := range given {
+		if !isPlaceholder(key, mark) {
+			wrong = append(wrong, key)
 		}
+	}
+	if len(wrong) > 0 { // the first is reported
+		return invalid("%s contains invalid key: Syntax error; key: %q", member, slices.Min(wrong))
 	}
 	return nil
 }

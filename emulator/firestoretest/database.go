@@ -195,6 +195,7 @@ type committed struct {
 	at      time.Time
 	results []*pb.WriteResult
 	stamp   time.Time // the server timestamp that it wrote; zero if none
+	units   int       // see Server.Units
 }
 
 // afterStamp waits, for a millisecond at most, until the clock is past the server timestamp of a commit, so that the next
@@ -266,6 +267,7 @@ func (db *database) apply(writes []*write, requestTime time.Time) (committed, er
 	if err != nil {
 		return committed{}, err
 	}
+	done := committed{at: at, results: results, units: db.unitsOf(writes, changes)}
 	for path, doc := range changes {
 		if doc == nil && db.current(path) == nil {
 			continue // created and deleted in one commit
@@ -278,11 +280,19 @@ func (db *database) apply(writes []*write, requestTime time.Time) (committed, er
 	if len(changes) > 0 {
 		db.wakeListeners()
 	}
-	done := committed{at: at, results: results}
 	if slices.ContainsFunc(writes, (*write).stamps) {
 		done.stamp = serverTimestamp(requestTime)
 	}
 	return done, nil
+}
+
+// unitsOf counts the write units of a commit, before its changes are stored.
+func (db *database) unitsOf(writes []*write, changes map[string]*pb.Document) int {
+	n := 0
+	for _, w := range writes {
+		n += units(max(storedBytes(db.current(w.path)), storedBytes(changes[w.path])), writeUnit)
+	}
+	return n
 }
 
 func (db *database) wakeListeners() {

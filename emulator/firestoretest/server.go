@@ -111,6 +111,8 @@ type Server struct {
 	reads     int // documents, see Billed
 	writes    int
 	faults    []*Injection
+
+	unitsRead, unitsWritten int // see Units
 }
 
 // Listen starts an emulator on a loopback address, "127.0.0.1:8080"; port 0 or an empty address picks a free port.
@@ -247,7 +249,7 @@ func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.counts)
-	s.reads, s.writes = 0, 0
+	s.reads, s.writes, s.unitsRead, s.unitsWritten = 0, 0, 0, 0
 }
 
 // Billed returns how many documents were read and written since the counts were reset, as the service bills them: a document that is missing
@@ -259,11 +261,26 @@ func (s *Server) Billed() (reads, writes int) {
 	return s.reads, s.writes
 }
 
-func (s *Server) bill(reads, writes int) {
+// Units returns what the Enterprise edition bills for the same: a unit for each 4 KiB of a document that is read and for each KiB of one that is
+// written, the larger of before and after, and one at least. Entries of indexes, which it bills as well, are not counted.
+func (s *Server) Units() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reads += reads
-	s.writes += writes
+	return s.unitsRead, s.unitsWritten
+}
+
+func (s *Server) billReads(docs []*pb.Document) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads += max(1, len(docs))
+	s.unitsRead += readUnits(docs)
+}
+
+func (s *Server) billWrites(done committed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes += len(done.results)
+	s.unitsWritten += done.units
 }
 
 func (s *Server) count(method string) {

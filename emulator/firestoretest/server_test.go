@@ -202,3 +202,40 @@ func TestUnimplemented(t *testing.T) {
 		})
 	}
 }
+
+// TestBilled: what the two editions bill. The Enterprise edition bills by size, the larger of before and after.
+func TestBilled(t *testing.T) {
+	ctx := t.Context()
+	s, c := start(t, nil)
+	d := c.Doc("locks/a")
+	write := func(text int) func() {
+		return func() { _ = must[*sdk.WriteResult](t)(d.Set(ctx, m{"s": strings.Repeat("x", text)})) }
+	}
+	type bill struct{ reads, writes, unitsRead, unitsWritten int }
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bill
+	}{
+		{"a document that is missing", func() { _, _ = d.Get(ctx) }, bill{reads: 1, unitsRead: 1}},
+		{"a small document", write(10), bill{writes: 1, unitsWritten: 1}},
+		{"exactly a KiB", write(1024 - 32 - 16 - len("locks") - len("a") - 2 - len("s") - 2), bill{writes: 1, unitsWritten: 1}},
+		{"one byte more", write(1024 - 32 - 16 - len("locks") - len("a") - 2 - len("s") - 1), bill{writes: 1, unitsWritten: 2}},
+		{"a large one", write(5000), bill{writes: 1, unitsWritten: 5}},
+		{"read", func() { _ = data(t, d) }, bill{reads: 1, unitsRead: 2}},
+		{"a query", func() { _, _ = c.Collection("locks").Documents(ctx).GetAll() }, bill{reads: 1, unitsRead: 2}},
+		{"a query that finds none", func() { _, _ = c.Collection("none").Documents(ctx).GetAll() }, bill{reads: 1, unitsRead: 1}},
+		{"a create that is refused", func() { _, _ = d.Create(ctx, m{}) }, bill{}},
+		{"small again", write(10), bill{writes: 1, unitsWritten: 5}},
+		{"deleted", func() { _ = must[*sdk.WriteResult](t)(d.Delete(ctx)) }, bill{writes: 1, unitsWritten: 1}},
+	} {
+		s.ResetCounts()
+		step.do()
+		var got bill
+		got.reads, got.writes = s.Billed()
+		got.unitsRead, got.unitsWritten = s.Units()
+		if got != step.want {
+			t.Errorf("%s: %+v, want %+v", step.what, got, step.want)
+		}
+	}
+}

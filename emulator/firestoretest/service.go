@@ -106,7 +106,7 @@ func (s *service) BatchGetDocuments(req *pb.BatchGetDocumentsRequest, stream pb.
 	if err != nil {
 		return err
 	}
-	s.server.bill(len(r.docs), 0)
+	s.server.billReads(r.docs)
 	if r.begun != nil {
 		if err := stream.Send(&pb.BatchGetDocumentsResponse{Transaction: r.begun}); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (s *service) Commit(ctx context.Context, req *pb.CommitRequest) (*pb.Commit
 	if err != nil {
 		return nil, err
 	}
-	s.server.bill(0, len(done.results))
+	s.server.billWrites(done)
 	return &pb.CommitResponse{WriteResults: done.results, CommitTime: timestamppb.New(done.at)}, nil
 }
 
@@ -238,7 +238,7 @@ func (s *service) RunQuery(req *pb.RunQueryRequest, stream pb.Firestore_RunQuery
 	if err != nil {
 		return err
 	}
-	s.server.bill(max(1, len(r.docs)), 0)
+	s.server.billReads(r.docs)
 	if r.begun != nil {
 		if err := stream.Send(&pb.RunQueryResponse{Transaction: r.begun}); err != nil {
 			return err

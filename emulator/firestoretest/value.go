@@ -239,6 +239,32 @@ func storedFields(fields map[string]*pb.Value, depth int) (map[string]*pb.Value,
 	return out, nil
 }
 
+// Bytes that one unit of the Enterprise edition pays for.
+const (
+	readUnit  = 4096
+	writeUnit = 1024
+)
+
+// units is how many units so many bytes cost: one at least.
+func units(size, unit int) int { return max(1, (size+unit-1)/unit) }
+
+// readUnits is what reading documents costs, nil for each that is missing. A read that finds none costs as much as one.
+func readUnits(docs []*pb.Document) int {
+	n := 0
+	for _, doc := range docs {
+		n += units(storedBytes(doc), readUnit)
+	}
+	return max(1, n)
+}
+
+// storedBytes is the size of a document, 0 for nil.
+func storedBytes(doc *pb.Document) int {
+	if doc == nil {
+		return 0
+	}
+	return documentBytes(doc)
+}
+
 // documentBytes is the size that counts against the limit of 1 MiB, by the rules of the service's page on storage size.
 func documentBytes(doc *pb.Document) int {
 	return nameBytes(doc.GetName()) + fieldBytes(doc.GetFields()) + 32

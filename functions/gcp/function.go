@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -59,7 +60,9 @@ func NewSweep(environ func() []string, log *slog.Logger) *Function {
 }
 
 func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, error) {
-	return gcpfirestore.Open(ctx, &gcpfirestore.Options{Project: c.Project, Database: c.Database, Root: c.Root})
+	return gcpfirestore.Open(ctx, &gcpfirestore.Options{
+		Project: c.Project, Database: c.Database, Root: c.Root, Due: []string{analysis.ExpiryField}, IndexShards: int(c.FirestoreIndexShards),
+	})
 }
 
 func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, life func() *life, open opener, serve server) *Function {

@@ -74,6 +74,15 @@ func memory(context.Context, *settings.Config) (docstore.Store, error) {
 }
 
 // TestWithoutAnIssuer: all callers are rejected, but the platform sees that the function lives.
+// TestConsole: a function serves the console if it is told to.
+func TestConsole(t *testing.T) {
+	for words, want := range map[string]int{"": http.StatusNotFound, "LEASEHOLD_CONSOLE=true": http.StatusOK} {
+		if w := get(t, newAPI(env(words), slog.New(slog.DiscardHandler), memory), "/console/"); w.Code != want {
+			t.Errorf("%q: %d %s", words, w.Code, w.Body)
+		}
+	}
+}
+
 func TestWithoutAnIssuer(t *testing.T) {
 	a := newAPI(env("FIRESTORE_EMULATOR_HOST=127.0.0.1:1"), slog.New(slog.DiscardHandler), memory)
 	if w := get(t, a, "/healthz"); w.Code != http.StatusOK {

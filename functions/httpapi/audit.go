@@ -62,9 +62,9 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if outcome == "" {
 		outcome = "ok"
 	}
-	event := []slog.Attr{
+	event := append(make([]slog.Attr, 0, 12),
 		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()), slog.String("request", requestID),
-	}
+	)
 	event = append(event, n.sender(r)...)
 	if rejected {
 		event = append(event, slog.String("reason", n.detail))
@@ -73,7 +73,7 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if rejected {
 		level = slog.LevelWarn
 	}
-	f.log.LogAttrs(ctx, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
+	f.write(ctx, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
 }
 
 // sender is who sent a request, as far as is known.

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -50,7 +51,7 @@ func parse(body []byte, into any) error {
 	if string(bytes.TrimSpace(body)) == "null" {
 		return field.Errorf("body", "must be a JSON object, not null")
 	}
-	if err := jsonv2.Unmarshal(body, into, jsonv2.RejectUnknownMembers(true), noNull); err != nil {
+	if err := jsonv2.Unmarshal(body, into, strict); err != nil {
 		return explain(err, body)
 	}
 	if err := noNulls(body); err != nil {
@@ -66,16 +67,37 @@ func noneMissing(body []byte, into any) error {
 	if v.Kind() != reflect.Struct {
 		return nil
 	}
-	for i := range v.NumField() {
-		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if f := v.Field(i); f.Kind() != reflect.Int64 || f.Int() != 0 || strings.Contains(options, "omitempty") {
-			continue
-		}
-		if !members(body)[name] {
-			return missing(name)
+	for _, n := range numbersOf(v.Type()) {
+		if v.Field(n.field).Int() == 0 && !members(body)[n.name] {
+			return missing(n.name)
 		}
 	}
 	return nil
+}
+
+// needed is a number that a body must have.
+type needed struct {
+	field int
+	name  string
+}
+
+// numbers are those of the types of bodies, which are few.
+var numbers sync.Map
+
+// numbersOf returns the numbers that a body of this type must have.
+func numbersOf(t reflect.Type) []needed {
+	if known, ok := numbers.Load(t); ok {
+		return known.([]needed) //nolint:forcetypeassert // nothing else is stored
+	}
+	var list []needed
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if t.Field(i).Type.Kind() == reflect.Int64 && !strings.Contains(options, "omitempty") {
+			list = append(list, needed{i, name})
+		}
+	}
+	numbers.Store(t, list)
+	return list
 }
 
 func missing(name string) error { return field.Errorf(name, "is required: a whole number") }
@@ -113,6 +135,8 @@ func noNulls(body []byte) error {
 		return field.Errorf(member(d.StackPointer()), "must not be null: leave it out")
 	}
 }
+
+var strict = jsonv2.JoinOptions(jsonv2.RejectUnknownMembers(true), noNull)
 
 // noNull rejects null for text, numbers and objects: it would silently become the empty value.
 var noNull = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
@@ -259,17 +283,20 @@ func send(w http.ResponseWriter, body any) error {
 	return sendAs(w, http.StatusOK, "application/json", body)
 }
 
+var newline = []byte("\n")
+
 func sendAs(w http.ResponseWriter, status int, contentType string, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode %T: %w", body, err)
 	}
 	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(b)+1)) // a flushed response is whole
+	values := [...]string{contentType, strconv.Itoa(len(b) + 1)}      // of two headers, in one piece
+	h["Content-Type"], h["Content-Length"] = values[:1:1], values[1:] // a flushed response is whole
+	h["Cache-Control"] = noStore
 	w.WriteHeader(status)
-	// An error here means that the caller is gone.
-	_, _ = w.Write(append(b, '\n'))
+	// Errors here mean that the caller is gone. What is written is sent in one piece.
+	_, _ = w.Write(b)
+	_, _ = w.Write(newline)
 	return nil
 }

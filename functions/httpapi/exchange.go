@@ -15,6 +15,12 @@ import (
 
 const requestIDHeader = "X-Request-Id"
 
+// Headers that are the same in each response: their values are made once, and are never changed.
+var (
+	nosniff = []string{"nosniff"} // a browser must not take a lock's name for a page
+	noStore = []string{"no-store"}
+)
+
 // withRequestID names every exchange, by its caller's ID if there is a usable one, so that a response and a log line can be
 // brought together.
 func withRequestID(next http.Handler) http.Handler {
@@ -24,20 +30,32 @@ func withRequestID(next http.Handler) http.Handler {
 			strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") != "" {
 			id = rand.Text()
 		}
-		w.Header().Set(requestIDHeader, id)
-		w.Header().Set("X-Content-Type-Options", "nosniff") // a browser must not take a lock's name for a page
+		h := w.Header()
+		h[requestIDHeader] = []string{id}
+		h["X-Content-Type-Options"] = nosniff
 		next.ServeHTTP(w, r)
 	})
 }
 
 // note is what the layers of one exchange tell its log line.
 type note struct {
+	begin  time.Time
+	ctx    context.Context //nolint:containedctx // of the request, without the time limit of its work
 	code   contracts.Code
 	detail string // for the caller
 	err    error
 	caller Caller
 	action string      // Route.Audit
 	audit  []slog.Attr // of the audit event, beside those that all have
+
+	route   *Route           // nil: the path is that of no endpoint
+	tenant  string           // that the path names
+	problem *contracts.Error // that was sent
+}
+
+// within is the context of a request that may take longer than others: so long, from when it began.
+func (n *note) within(bound time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(n.ctx, n.begin.Add(bound))
 }
 
 type noteKey struct{}
@@ -54,11 +72,13 @@ func noteOf(r *http.Request) *note {
 // not secret; query, headers and bodies are left out.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begin := time.Now()
-		n := &note{}
+		n := &note{begin: time.Now()}
+		n.ctx = context.WithValue(r.Context(), noteKey{}, n)
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(s, r.WithContext(context.WithValue(r.Context(), noteKey{}, n)))
+		next.ServeHTTP(s, r.WithContext(n.ctx))
 
+		took := time.Since(n.begin)
+		f.outcomes.remember(r, n, s.status, took, w.Header().Get(requestIDHeader))
 		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
 		level := slog.LevelInfo
 		switch {
@@ -71,10 +91,10 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		if !f.log.Enabled(r.Context(), level) {
 			return
 		}
-		line := []slog.Attr{
+		line := append(make([]slog.Attr, 0, 12),
 			slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", s.status),
-			slog.Float64("took_ms", milliseconds(time.Since(begin))), slog.String("request", w.Header().Get(requestIDHeader)),
-		}
+			slog.Float64("took_ms", milliseconds(took)), slog.String("request", w.Header().Get(requestIDHeader)),
+		)
 		if n.code != "" {
 			line = append(line, slog.String("code", string(n.code)))
 			line = append(line, n.sender(r)...)
@@ -85,8 +105,18 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		if n.err != nil {
 			line = append(line, slog.String("err", n.err.Error()))
 		}
-		f.log.LogAttrs(r.Context(), level, "request", line...)
+		f.write(r.Context(), level, "request", line...)
 	})
+}
+
+// write writes a line. It does not look for the source code that it comes from, as the methods of a logger do: it is always this.
+func (f *frame) write(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
+	if !f.log.Enabled(ctx, level) {
+		return
+	}
+	line := slog.NewRecord(time.Now(), level, message, 0)
+	line.AddAttrs(attrs...)
+	_ = f.log.Handler().Handle(ctx, line) // there is no other place to say that a log cannot be written
 }
 
 // statusWriter remembers the status that was sent.

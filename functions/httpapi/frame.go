@@ -22,6 +22,9 @@ type Route struct {
 
 	Timeout time.Duration // for the work of one request; 0 means Options.Timeout
 	Audit   string        // name of the action if success is an audit event, see AuditMessage; empty if it is none
+
+	// Routine says that success is nothing to remember, see Options.Outcomes: renewals, heartbeats and the like are most of all requests.
+	Routine bool
 }
 
 // Handler returns a handler of other endpoints than the API's, with what all endpoints have in common: a request ID and a log
@@ -36,10 +39,12 @@ func Handler(routes []Route, o *Options) http.Handler {
 
 // frame is what all endpoints have in common.
 type frame struct {
-	log     *slog.Logger
-	timeout time.Duration
-	anyHost bool // see Options.InsecureAnyHost
-	origins []string
+	log      *slog.Logger
+	timeout  time.Duration
+	anyHost  bool // see Options.InsecureAnyHost
+	origins  []string
+	outcomes *outcomes       // nil: none are remembered
+	folders  map[string]bool // paths of routes that end in a slash
 }
 
 func newFrame(o *Options) *frame {
@@ -52,11 +57,18 @@ func newFrame(o *Options) *frame {
 	}
 	if o != nil {
 		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
+		f.outcomes = newOutcomes(o.Outcomes, o.Now)
 	}
 	return f
 }
 
 func (f *frame) handler(routes []Route, unverified bool) http.Handler {
+	f.folders = map[string]bool{}
+	for _, r := range routes {
+		if folder, ok := strings.CutSuffix(r.Path, "{$}"); ok {
+			f.folders[folder] = true
+		}
+	}
 	h := f.wholeSegments(f.mux(routes))
 	if unverified {
 		h = f.fromThisMachine(h)
@@ -92,7 +104,8 @@ func (f *frame) mux(routes []Route) http.Handler {
 // named is Do for a request whose log knows the action.
 func (route Route) named() func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		noteOf(r).action = route.Audit
+		n := noteOf(r)
+		n.route, n.action, n.tenant = &route, route.Audit, r.PathValue("tenant_id")
 		return route.Do(w, r)
 	}
 }

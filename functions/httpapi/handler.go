@@ -54,6 +54,10 @@ type Options struct {
 	// RecordRefusals makes a lock say who was refused it last; see lock.Options. 0: nothing is recorded.
 	RecordRefusals time.Duration
 
+	// Outcomes is how many of the last requests are remembered for administrators: so many that were rejected or failed, and as many that
+	// were carried out. 0: none.
+	Outcomes int
+
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 
@@ -82,6 +86,9 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
 	})
 	a.watches, a.lockWaiters.what = newWatches(a.placement, f.timeout, o.Stop), "locks"
+	if a.now = o.Now; a.now == nil {
+		a.now = time.Now
+	}
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
@@ -109,6 +116,7 @@ type api struct {
 
 	store      docstore.Store
 	identity   Identity
+	now        func() time.Time
 	locks      *lock.Locks
 	guard      *lock.Guard
 	analyses   *analysis.Analyses
@@ -137,22 +145,20 @@ func (a *api) routes() []Route {
 		activation = cluster + "/activations/{kind}/{id}"
 	)
 	return []Route{
-		{
-			Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Timeout: lock.MaxWaitSeconds*time.Second + a.timeout,
-			Do: a.known(ofTenant(a.acquire)),
-		},
-		{Method: "POST", Path: one + "/renew", Do: a.withCaller(a.renew)},
+		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.known(ofTenant(a.acquire))},
+		{Method: "POST", Path: one + "/renew", Routine: true, Do: a.withCaller(a.renew)},
 		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},
 		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
 		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(a.acquireSet)},
-		{Method: "POST", Path: set + "/renew", Do: a.withCaller(a.renewSet)},
+		{Method: "POST", Path: set + "/renew", Routine: true, Do: a.withCaller(a.renewSet)},
 		{Method: "POST", Path: set + "/release", Do: a.withCaller(a.releaseSet)},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.known(ofTenant(a.listLocks))},
-		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Do: a.withCaller(a.checkFence)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Do: a.withCaller(a.getFence)},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Do: a.withCaller(a.checkFence)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(a.resetFence)},
 		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
-		{Method: "POST", Path: gated + "/refresh", Do: a.withWorker(a.refreshAnalysis)},
+		{Method: "POST", Path: gated + "/refresh", Routine: true, Do: a.withWorker(a.refreshAnalysis)},
 		{Method: "POST", Path: gated + "/release", Do: a.withWorker(a.releaseAnalysis)},
 		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(a.finishAnalysis)},
 		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry", Do: a.admitted(a.retryAnalysis)},
@@ -160,17 +166,20 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: gated, Do: a.withReader(a.getAnalysis)},
 		{Method: "GET", Path: "/v1/analyses", Do: a.known(ofReaders(a.listAnalyses))},
 		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(a.beginRun)},
-		{Method: "POST", Path: named + "/refresh", Do: a.withCaller(a.refreshRun)},
+		{Method: "POST", Path: named + "/refresh", Routine: true, Do: a.withCaller(a.refreshRun)},
 		{Method: "POST", Path: named + "/release", Do: a.withCaller(a.releaseRun)},
 		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(a.finishRun)},
 		{Method: "GET", Path: named, Do: a.withCaller(a.getRun)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Do: a.known(ofTenant(a.listRuns))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},
 		{Method: "GET", Path: "/v1/machine-ids", Do: a.admitted(a.machineIDOccupancy)},
+		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Do: a.admitted(a.machineIDMap)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Do: a.known(ofTenant(a.listClusters))},
 		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(a.joinCluster)},
 		{Method: "POST", Path: member + "/replace", Audit: "placement.replace", Do: a.withCaller(a.replaceMember)},
-		{Method: "POST", Path: member + "/heartbeat", Do: a.withCaller(a.heartbeatMember)},
+		{Method: "POST", Path: member + "/heartbeat", Routine: true, Do: a.withCaller(a.heartbeatMember)},
 		{Method: "POST", Path: member + "/drain", Audit: "placement.drain", Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
 		{Method: "POST", Path: member + "/leave", Audit: "placement.leave", Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
 		{Method: "POST", Path: member + "/evict", Audit: "placement.evict", Do: a.withCaller(a.evictMember)},
@@ -188,6 +197,8 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: activation + "/state", Do: a.withCaller(a.writeState)},
 		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer", Do: a.withCaller(a.transferActivation)},
 		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Do: a.known(ofTenant(a.listEvents))},
+		{Method: "GET", Path: "/v1/caller", Do: a.known(a.getCaller)},
+		{Method: "GET", Path: "/v1/outcomes", Do: a.known(a.listOutcomes)},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},

@@ -103,6 +103,9 @@ func newAdmission(l Limits, timeout time.Duration, now func() time.Time) *admiss
 
 // rates takes a request from the buckets of its caller and tenant. The error is RATE_LIMITED and says when to try again.
 func (a *admission) rates(c Caller, tenant string) error {
+	if a.tenants == nil && a.subjects == nil {
+		return nil
+	}
 	for _, limit := range a.limitsOf(c, tenant) {
 		if wait := limit.of.take(limit.key); wait > 0 {
 			e := contracts.Errorf(contracts.CodeRateLimited, "%s sends more than %v requests a second; nothing was done", limit.whose, float64(limit.of.perSecond))

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -23,14 +22,11 @@ func lockID(r *http.Request) lock.ID {
 	return lock.ID{Tenant: r.PathValue("tenant_id"), Key: r.PathValue("lock_key")}
 }
 
-// acquire works like other requests if it does not wait. One that waits takes a slot for each of its steps, see [lock.Options].Working: when
-// it is sent to the store.
+// acquire works like other requests if it does not wait. One that waits has more time, and takes a slot for each of its steps, see
+// [lock.Options].Working: when it is sent to the store.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	var command lock.Acquire
 	err := a.working(func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 		body, err := acquireBody(w, r)
 		if err != nil {
 			return err
@@ -43,7 +39,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if command = wire.Acquire(lockID(r), owner, body); command.WaitSeconds != 0 {
 			return command.Validate()
 		}
-		o, err := a.locks.Acquire(ctx, command)
+		o, err := a.locks.Acquire(r.Context(), command)
 		return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 	})(w, r, c)
 	if err != nil || command.WaitSeconds == 0 {
@@ -53,8 +49,10 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 		return err
 	}
 	defer a.lockWaiters.leave(command.Tenant)
-	most := a.longest(r.Context(), time.Duration(command.WaitSeconds)*time.Second)
-	o, err := a.locks.AcquireWithin(context.WithValue(r.Context(), payerKey{}, payer(r, c)), command, most)
+	ctx, cancel := noteOf(r).within(lock.MaxWaitSeconds*time.Second + a.timeout)
+	defer cancel()
+	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
+	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, payer(r, c)), command, most)
 	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
 }
 
@@ -84,8 +82,16 @@ func acquireBody(w http.ResponseWriter, r *http.Request) (body contracts.Acquire
 	if err := parse(raw, &body); err != nil {
 		return body, err
 	}
-	given := sync.OnceValue(func() map[string]bool { return members(raw) })
-	has := func(name string) bool { return bytes.Contains(raw, []byte(name)) && given()[name] }
+	var given map[string]bool // made for the few bodies that need it
+	has := func(name string) bool {
+		if !bytes.Contains(raw, []byte(name)) {
+			return false
+		}
+		if given == nil {
+			given = members(raw)
+		}
+		return given[name]
+	}
 	if body.Mode == "" && has("mode") {
 		return body, field.Errorf("mode", "must be exclusive, shared, permits or rate")
 	}
@@ -193,8 +199,31 @@ func (a *api) listLocks(w http.ResponseWriter, r *http.Request, _ Caller) error 
 	}
 	return sendList(a, w, r, "locks", wire.Lock, func(ctx context.Context) ([]lock.Status, any, page.Cost, error) {
 		p, err := a.locks.List(ctx, list)
-		return p.Locks, nextPage{p.Next}, p.Cost, err
+		return p.Locks, pageOfLocks{wire.Time(p.At), nextPage{p.Next}}, p.Cost, err
 	})
+}
+
+// pageOfLocks is what follows the locks of a page.
+type pageOfLocks struct {
+	At contracts.Time `json:"at"`
+	nextPage
+}
+
+func (a *api) getFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	body := contracts.Fence{TenantID: r.PathValue("tenant_id"), Resource: r.PathValue("resource")}
+	highest, err := a.guard.Highest(r.Context(), body.TenantID, body.Resource)
+	switch {
+	case err != nil:
+		return err
+	case highest == 0:
+		return noFence()
+	}
+	body.HighestToken = highest
+	return send(w, body)
+}
+
+func noFence() error {
+	return contracts.Errorf(contracts.CodeNotFound, "no token of this resource is remembered")
 }
 
 func (a *api) checkFence(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -238,7 +267,7 @@ func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error
 			TenantID: command.Tenant, Resource: command.Resource, ResetToken: command.Highest, Replayed: o.Replayed,
 		})
 	case o.Highest == 0:
-		return contracts.Errorf(contracts.CodeNotFound, "no token of this resource is remembered")
+		return noFence()
 	default:
 		e := contracts.Errorf(contracts.CodeStaleToken, "another token is the highest by now: look again before resetting the fence")
 		e.HighestToken = o.Highest

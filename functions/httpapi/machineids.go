@@ -103,6 +103,25 @@ func (a *api) machineIDOccupancy(w http.ResponseWriter, r *http.Request, _ Calle
 	return send(w, body)
 }
 
+func (a *api) machineIDMap(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	name := r.PathValue("space")
+	if err := field.Text("space", name, machineid.MaxSpaceBytes); err != nil {
+		return err
+	}
+	m, ok, err := a.machineIDs.Map(r.Context(), name)
+	if err != nil {
+		return machineIDError(err, "try again")
+	}
+	if !ok {
+		return contracts.Errorf(contracts.CodeNotFound, "no namespace of machine IDs has this name")
+	}
+	return send(w, contracts.MachineIDMap{
+		Space: m.Space, At: m.At.UnixMilli(), LongestLease: m.LongestLease.Milliseconds(), Units: m.Units, Leased: m.Leased, Free: m.Free,
+		NextFree: unixMilliseconds(m.NextFree), Leases: m.Services, Pages: m.Pages,
+		CustomEpoch: m.Layout.CustomEpoch, BitReserve: m.Layout.BitReserve, BitTS: m.Layout.BitTs, BitID: m.Layout.BitID,
+	})
+}
+
 // unixMilliseconds is a time as machine IDs have it; 0, which the contract leaves out, for none.
 func unixMilliseconds(t time.Time) int64 {
 	if t.IsZero() {

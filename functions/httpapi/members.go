@@ -219,6 +219,25 @@ type tableBody struct {
 	Table       []int  `json:"table"`
 }
 
+func (a *api) listClusters(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	q, err := query(r, "page_size", "page_token")
+	if err != nil {
+		return err
+	}
+	list := placement.Clusters{Tenant: r.PathValue("tenant_id"), After: q["page_token"]}
+	if list.Limit, err = pageSize(q); err != nil {
+		return err
+	}
+	if err := list.Validate(); err != nil {
+		return err // without waiting
+	}
+	show := func(name string) contracts.ClusterListed { return contracts.ClusterListed{Cluster: name} }
+	return sendList(a, w, r, "clusters", show, func(ctx context.Context) ([]string, any, page.Cost, error) {
+		names, next, err := a.placement.Clusters(ctx, list)
+		return names, nextPage{next}, page.Cost{Kept: len(names) * placement.MaxClusterBytes}, err
+	})
+}
+
 func (a *api) listMembers(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	return sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
 		t, err := a.topology(ctx, clusterOf(r))

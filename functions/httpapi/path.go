@@ -16,7 +16,7 @@ import (
 
 // segmentNames says how the contract calls the segment of a path that follows another.
 var segmentNames = map[string]string{
-	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id",
+	"tenants": "tenant_id", "locks": "lock_key", "fences": "resource", "analyses": "analysis_id", "runs": "run_id", "lease": "id", "spaces": "space",
 	"clusters": "cluster", "members": "member", "placements": "kind", "activations": "kind",
 }
 
@@ -27,16 +27,10 @@ const identitySegment = 8
 // elsewhere. The router would clean such a path and redirect, or serve another resource than the one that the caller named.
 func (f *frame) wholeSegments(next http.Handler) http.Handler {
 	return f.respond(func(w http.ResponseWriter, r *http.Request) error {
-		segments := strings.Split(r.URL.EscapedPath(), "/")
-		for i := 1; i < len(segments); i++ {
-			switch plain, _ := url.PathUnescape(segments[i]); plain { // the path is well formed
-			case "", ".", "..", "/":
-			default:
-				continue
-			}
-			if r.URL.Path == "/" {
-				continue
-			}
+		path := r.URL.EscapedPath()
+		i := missingSegment(path)
+		if i > 0 && r.URL.Path != "/" && !f.folders[path] {
+			segments := strings.Split(path, "/")
 			name, ok := segmentNames[segments[i-1]]
 			if i == identitySegment && segments[4] == "clusters" {
 				name, ok = "id", true
@@ -49,6 +43,21 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// missingSegment returns which segment of an escaped path is empty, ".", ".." or "/": the first of them, counted from 1; 0 if none is.
+func missingSegment(path string) (i int) {
+	for segment := range strings.SplitSeq(path, "/") {
+		switch plain, _ := url.PathUnescape(segment); plain { // the path is well formed
+		case "", ".", "..", "/":
+			if i > 0 { // before the first "/" there is nothing
+				return i
+			}
+		default:
+		}
+		i++
+	}
+	return 0
 }
 
 // fromThisMachine protects a server in development mode: from web pages only, if it serves any host. Pages of Options.Origins are no others.
@@ -76,7 +85,9 @@ var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "Cf-Connecting-Ip",
 // FromThisMachine rejects requests that may not come from this machine, for servers that do not authenticate callers: requests to
 // another host (a page that had its own name pointed at this machine), requests of web pages of other sites, and requests that a
 // proxy passed on. The error continues a sentence about the server.
-func FromThisMachine(r *http.Request) error { return fromHere(r, http.NewCrossOriginProtection()) }
+func FromThisMachine(r *http.Request) error { return fromHere(r, crossOrigin) }
+
+var crossOrigin = http.NewCrossOriginProtection()
 
 func fromHere(r *http.Request, sites *http.CrossOriginProtection) error {
 	if !Loopback(r.Host) {

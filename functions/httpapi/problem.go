@@ -76,6 +76,8 @@ func problemOf(err error) *contracts.Error {
 		return causedBy(err, contracts.CodeClockSkew, "nothing was changed; try again, another instance may have a better clock")
 	case errors.Is(err, docstore.ErrUnavailable), errors.Is(err, docstore.ErrClosed), errors.Is(err, context.Canceled):
 		return causedBy(err, contracts.CodeUnavailable, next)
+	case errors.Is(err, docstore.ErrUnsupported):
+		return causedBy(err, contracts.CodeInternal, "the store of this server cannot read or change several documents in one step, which this needs; nothing was changed")
 	case errors.Is(err, docstore.ErrDamaged):
 		return causedBy(err, contracts.CodeDocumentDamaged, "the server's log names the document and the field under this request's ID")
 	default:
@@ -108,7 +110,7 @@ func WriteProblem(w http.ResponseWriter, e *contracts.Error) error {
 func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := problemOf(err)
 	n := noteOf(r)
-	n.code, n.detail, n.err = e.Code, e.Detail, e.Cause
+	n.code, n.detail, n.err, n.problem = e.Code, e.Detail, e.Cause, e
 	if id, ok := errors.AsType[*identityError](err); ok && id.challenge != "" && e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", id.challenge)
 	}

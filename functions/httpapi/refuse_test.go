@@ -429,6 +429,7 @@ func TestStoreFaults(t *testing.T) {
 		{context.Canceled, 503, "UNAVAILABLE"},
 		{context.DeadlineExceeded, 504, "DEADLINE_EXCEEDED"},
 		{fmt.Errorf("%w: locks/acme/k: disk on fire", docstore.ErrDamaged), 500, "DOCUMENT_DAMAGED"},
+		{fmt.Errorf("%w: disk on fire", docstore.ErrUnsupported), 500, "INTERNAL"},
 		{errors.New("disk on fire"), 500, "INTERNAL"},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {

@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/page"
 	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
@@ -131,8 +133,13 @@ func (a *api) getRun(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	if !s.Exists {
 		return noRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such run; its record may have been removed"})
 	}
+	return send(w, runBody(runID(r).ID, s, s.Locked(now)))
+}
+
+// runBody is a run as every caller of its tenant may see it.
+func runBody(id string, s analysis.State, locked bool) contracts.Run {
 	body := contracts.Run{
-		RunID: runID(r).ID, Finished: s.Status.Finished(), Locked: s.Locked(now), OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures,
+		RunID: id, Finished: s.Status.Finished(), Locked: locked, OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures,
 		Result: s.Result, FailureReason: s.Reason,
 	}
 	if end, ok := s.ExpiresAt(); ok && s.Owner != "" {
@@ -141,7 +148,41 @@ func (a *api) getRun(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	if body.Finished {
 		body.Status, body.FinishedAt = contracts.AnalysisEnd(s.Status), storedTime(s.Finished)
 	}
-	return send(w, body)
+	return body
+}
+
+func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	q, err := query(r, "prefix", "page_size", "page_token")
+	if err != nil {
+		return err
+	}
+	list := runs.List{Tenant: r.PathValue("tenant_id"), Prefix: q["prefix"], PageToken: q["page_token"]}
+	if list.PageSize, err = pageSize(q); err != nil {
+		return err
+	}
+	if err := list.Validate(); err != nil {
+		return err // without waiting
+	}
+	show := func(l analysis.Listed) contracts.Run { return runBody(string(l.ID), l.State, l.Locked) }
+	return sendList(a, w, r, "runs", show, func(ctx context.Context) (readable []analysis.Listed, rest any, cost page.Cost, err error) {
+		p, err := a.runs.List(ctx, list)
+		end := unreadableRuns{nextPage: nextPage{p.Next}}
+		for _, l := range p.Runs {
+			if l.Err == nil {
+				readable = append(readable, l)
+				continue
+			}
+			end.Unreadable = append(end.Unreadable, contracts.UnreadableRun{RunID: string(l.ID), Code: problemOf(l.Err).Code})
+			a.log.WarnContext(ctx, "a run cannot be read", "request", w.Header().Get(requestIDHeader), "err", l.Err.Error())
+		}
+		return readable, end, p.Cost, err
+	})
+}
+
+// unreadableRuns is what follows the entries of a page of runs.
+type unreadableRuns struct {
+	Unreadable []contracts.UnreadableRun `json:"unreadable,omitempty"`
+	nextPage
 }
 
 // sendRun sends the outcome of a holder's command: the body if it is OK, else the error of the same code.

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +124,37 @@ func TestRunsBelongToTenants(t *testing.T) {
 	d.post(order7+"/finish", `{"owner_id":"web-1","fencing_token":1767225600000001,"status":"READY"}`).refuses(t, 403, "NOT_OWNER", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}}, d.store)
 	d.post(order7+"/finish", `{"owner_id":"svc#web-1","fencing_token":1767225600000001,"status":"READY"}`).ok(t)
+}
+
+// TestListRuns: the runs of a tenant and no other's, by name, without their results.
+func TestListRuns(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	const runs = "/v1/tenants/acme/runs"
+	d.get(runs).wants(t, 200, `{"runs":[]}`)
+	for _, path := range []string{"acme/runs/order-2", "acme/runs/order-1", "acme/runs/other", "acmf/runs/secret"} {
+		if a := d.post("/v1/tenants/"+path+"/begin", `{"request_id":"r1","owner_id":"w","ttl_seconds":30}`); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.raw)
+		}
+	}
+	token := d.post(runs+"/order-1/begin", `{"request_id":"r1","owner_id":"w","ttl_seconds":30}`).body["fencing_token"]
+	if a := d.post(runs+"/order-1/finish", fmt.Sprintf(`{"owner_id":"w","fencing_token":%.0f,"status":"READY","result":"s3cret"}`, token)); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	const one = `{"run_id":"order-1","status":"READY","finished":true,"locked":false,"runs":0,"failures":0,"finished_at":"2026-01-01T00:00:00.000Z"}`
+	const two = `{"run_id":"order-2","finished":false,"locked":true,"owner_id":"w","expires_at":"2026-01-01T00:00:30.000Z","runs":1,"failures":0}`
+	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`,`+two+`]}`)
+	d.get(runs+"?prefix=order&page_size=1").wants(t, 200, `{"runs":[`+one+`],"next_page_token":"b3JkZXItMQ"}`)
+	d.get(runs+"?prefix=order&page_token=b3JkZXItMQ").wants(t, 200, `{"runs":[`+two+`]}`)
+	if a := d.get(runs); strings.Contains(a.raw, "s3cret") || strings.Contains(a.raw, "secret") || strings.Count(a.raw, "run_id") != 3 {
+		t.Errorf("%s", a.raw)
+	}
+	d.get(runs+"?status=READY").refuses(t, 400, "INVALID_ARGUMENT", "status")
+	d.get(runs+"?page_token=%20").refuses(t, 400, "INVALID_ARGUMENT", "page_token")
+	d.get("/v1/tenants/"+strings.Repeat("t", 129)+"/runs").refuses(t, 400, "INVALID_ARGUMENT", "tenant_id")
+
+	damaged := docstore.Write{Key: docstore.Key{Kind: "runs", Tenant: "acme", ID: "order-2"}, Set: map[string]docstore.Value{"lockToken": docstore.String("x")}}
+	if _, err := d.store.Write(t.Context(), damaged); err != nil {
+		t.Fatal(err)
+	}
+	d.get(runs+"?prefix=order").wants(t, 200, `{"runs":[`+one+`],"unreadable":[{"run_id":"order-2","code":"DOCUMENT_DAMAGED"}]}`)
 }

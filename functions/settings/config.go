@@ -16,6 +16,7 @@ type Config struct {
 	Listen                          string
 	InsecureListenAnywhere          bool
 	BasePath                        string
+	Console                         bool
 	FrontDoor                       []string
 	CORSOrigins                     []string
 	RequestTimeout, ShutdownTimeout time.Duration
@@ -35,6 +36,8 @@ type Config struct {
 	CreateTable             bool
 	Region, Endpoint        string
 	MaxSkew                 time.Duration
+	IndexShards             int64
+	FirestoreIndexShards    int64
 	RedisAddr, RedisUser    string
 	RedisPassword           string
 	RedisTLS                bool
@@ -58,6 +61,7 @@ type Config struct {
 	IDMaxLeasesPerSubject int64
 
 	QueueURL                                string
+	QueueTenantSeparator                    string
 	Concurrency                             int64
 	TargetURL                               string
 	TargetToken, TargetTokenFile            string

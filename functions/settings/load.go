@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/machineid"
@@ -21,12 +22,13 @@ func Load(e Entry, environ []string, flags map[string]string) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{Entry: e, origins: map[string]string{}}
-	for _, s := range Of(e) {
+	all := Of(e)
+	for _, s := range all {
 		if err := c.read(s, env, flags); err != nil {
 			return nil, err
 		}
 	}
-	for _, s := range Of(e) {
+	for _, s := range all {
 		if s.Required.Has(e) && !c.Given(s.Env) {
 			return nil, fmt.Errorf("%s is required: %s", c.Name(s.Env), lowerFirst(expand(firstSentence(s.Help), c.Name)))
 		}
@@ -39,11 +41,14 @@ func Load(e Entry, environ []string, flags map[string]string) (*Config, error) {
 
 // read finds the value of one setting and writes it into its field.
 func (c *Config) read(s Setting, env, flags map[string]string) error {
-	value, origin := s.Default, ""
+	value, origin, flag := s.Default, "", ""
+	if len(flags) > 0 {
+		flag = s.Flag()
+	}
 	for _, from := range []struct {
 		name, origin string
 		values       map[string]string
-	}{{s.Flag(), "--" + s.Flag(), flags}, {s.Env, s.Env, env}, {s.Also, s.Also, env}} {
+	}{{flag, "--" + flag, flags}, {s.Env, s.Env, env}, {s.Also, s.Also, env}} {
 		text, ok := from.values[from.name]
 		if ok && text == "" && s.NotEmpty {
 			return fmt.Errorf("%s is empty, which would turn a check of callers off: set it, or remove it", from.origin)
@@ -183,7 +188,9 @@ func services(value string) ([]machineid.ServiceConfig, error) {
 }
 
 // kubernetes matches the variables that Kubernetes sets for a service whose name begins with "leasehold".
-var kubernetes = regexp.MustCompile(`^LEASEHOLD(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var kubernetes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^LEASEHOLD(_.+)?_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+})
 
 // CheckClient rejects variables that begin with LEASEHOLD_ and are not known, for commands that call a server. environ is like
 // that of [os.Environ].
@@ -203,10 +210,10 @@ func variables(environ []string) map[string]string {
 func checkNames(e Entry, env map[string]string) error {
 	var errs []error
 	for name := range env {
-		if !strings.HasPrefix(name, prefix) || kubernetes.MatchString(name) {
+		if !strings.HasPrefix(name, prefix) {
 			continue
 		}
-		if _, ok := Find(name); ok {
+		if _, ok := Find(name); ok || kubernetes().MatchString(name) {
 			continue
 		}
 		if v, ok := clientVariable(name); !ok {
@@ -221,19 +228,21 @@ func checkNames(e Entry, env map[string]string) error {
 }
 
 // numbered matches the variables of the second to the last of several locks.
-var numbered = regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN)_)([2-9]|1[0-9]|20)$`)
+var numbered = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN)_)([2-9]|1[0-9]|20)$`)
+})
 
 // WithoutLock is an environment without what "leasehold lock run" sets for its command, so that a command of an inner one does not take the permit, or
 // the further locks, of the outer one for its own.
 func WithoutLock(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" || numbered.MatchString(name)
+		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" || numbered().MatchString(name)
 	})
 }
 
 func clientVariable(name string) (Variable, bool) {
-	name = numbered.ReplaceAllString(name, "${1}2")
+	name = numbered().ReplaceAllString(name, "${1}2")
 	i := slices.IndexFunc(ClientVariables, func(v Variable) bool { return v.Name == name })
 	if i < 0 {
 		return Variable{}, false

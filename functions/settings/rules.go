@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
@@ -184,10 +185,12 @@ func (c *Config) checkFrontDoor(map[string]string) error {
 	return nil
 }
 
-var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+var basePath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+})
 
 func (c *Config) checkBasePath(map[string]string) error {
-	if c.BasePath != "" && !basePath.MatchString(c.BasePath) {
+	if c.BasePath != "" && !basePath().MatchString(c.BasePath) {
 		return fmt.Errorf(`%s is %q: it must begin with "/", not end with it, and consist of letters, digits, ".", "_", "~" and "-", such as /leasehold`,
 			c.Name("LEASEHOLD_BASE_PATH"), c.BasePath)
 	}

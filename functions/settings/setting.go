@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Entry is an entry point that reads settings, or a set of them.
@@ -152,11 +153,13 @@ func (s Setting) FlagHelp(e Entry) string {
 	}) + end + ")"
 }
 
-var reference = regexp.MustCompile(`\{[A-Z_]+\}`)
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{[A-Z_]+\}`)
+})
 
 // expand replaces the names of settings in a text.
 func expand(text string, name func(env string) string) string {
-	return reference.ReplaceAllStringFunc(text, func(r string) string { return name(prefix + strings.Trim(r, "{}")) })
+	return reference().ReplaceAllStringFunc(text, func(r string) string { return name(prefix + strings.Trim(r, "{}")) })
 }
 
 // Find returns the setting of an environment variable.
@@ -170,7 +173,7 @@ func Find(env string) (Setting, bool) {
 
 // Of returns the settings that an entry point takes.
 func Of(e Entry) []Setting {
-	var all []Setting
+	all := make([]Setting, 0, len(Table))
 	for _, s := range Table {
 		if s.Entries.Has(e) {
 			all = append(all, s.For(e))

@@ -45,6 +45,14 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.BasePath },
 	},
 	{
+		Env: "LEASEHOLD_CONSOLE", Group: groupServer, Type: Switch, Default: "true", Entries: apis,
+		Help: "Serve the console, a web page for people who operate the server, at /console/, and remember for it how the last requests to the " +
+			"process ended.",
+		More:     "[console.md](console.md) says who may do what there, and what it costs.",
+		Variants: []Variant{{Entries: FunctionAPI | LambdaAPI, Default: "false"}},
+		field:    func(c *Config) any { return &c.Console },
+	},
+	{
 		Env: "LEASEHOLD_FRONT_DOOR", Group: groupServer, Type: List, Choices: []string{"url", "http-api", "rest-api", "alb"}, Entries: LambdaAPI, NotEmpty: true,
 		Help: "What hands requests to the function: a function URL, an HTTP API, a REST API, an Application Load Balancer, or several. Events of other " +
 			"kinds are rejected. Required without {AUTH_ISSUER}, because the function then believes what events say about callers. With it the default is all.",
@@ -153,6 +161,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Root },
 	},
 	{
+		Env: "LEASEHOLD_FIRESTORE_INDEX_SHARDS", Group: groupFirestore, Type: Number, Default: "0", Min: "0", Max: "64", Placeholder: "N", Entries: onFirestore,
+		Help:  "Shards that analyses are spread over in the index of the sweep, from 8 to 64, or 0 for none: for more than some 500 writes a second.",
+		More:  "[stores.md](stores.md#firestore) says what else it takes. It can be raised at any time, in one process after the other.",
+		field: func(c *Config) any { return &c.FirestoreIndexShards },
+	},
+	{
 		Env: "LEASEHOLD_TABLE", Group: groupDynamoDB, Type: Text, Placeholder: "NAME", Entries: onDynamoDB, Required: lambdas,
 		Help:  "Name of the table.",
 		field: func(c *Config) any { return &c.Table },
@@ -176,6 +190,12 @@ var Table = []Setting{
 		Env: "LEASEHOLD_MAX_SKEW", Group: groupDynamoDB, Type: Duration, Default: "1s", Entries: onDynamoDB,
 		Help:  "How far this machine's clock may be from DynamoDB's before requests fail with CLOCK_SKEW.",
 		field: func(c *Config) any { return &c.MaxSkew },
+	},
+	{
+		Env: "LEASEHOLD_INDEX_SHARDS", Group: groupDynamoDB, Type: Number, Default: "8", Min: "8", Max: "64", Placeholder: "N", Entries: onDynamoDB,
+		Help:  "Shards that analyses are spread over in the table's index. Each takes some 500 acquires a second.",
+		More:  "It can be raised at any time, in one process after the other; a sweep sends a request for each shard of the highest number that was ever used.",
+		field: func(c *Config) any { return &c.IndexShards },
 	},
 	{
 		Env: "LEASEHOLD_REDIS_ADDR", Group: groupRedis, Type: Text, Default: "127.0.0.1:6379", Placeholder: "HOST:PORT", Entries: onStores,
@@ -329,6 +349,12 @@ var Table = []Setting{
 		Help: "SQS queue of the analyses. The region is that of the URL; a URL outside of AWS is the queue of an emulator. Lambda sweep " +
 			"without it sweeps the clusters of placement alone.",
 		field: func(c *Config) any { return &c.QueueURL },
+	},
+	{
+		Env: "LEASEHOLD_QUEUE_TENANT_SEPARATOR", Group: groupTasks, Type: Text, Placeholder: "TEXT", Entries: LambdaSweep,
+		Help: "What ends the tenant in the ID of an analysis, such as : in acme:report-7: the tenant becomes the message group, and a standard queue a fair " +
+			"one, which delivers the messages of quiet tenants first. The default is none.",
+		field: func(c *Config) any { return &c.QueueTenantSeparator },
 	},
 	{
 		Env: "LEASEHOLD_CONCURRENCY", Group: groupTasks, Type: Number, Default: "4", Min: "1", Placeholder: "N", Entries: Worker,

@@ -8,9 +8,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// API returns the options of the HTTP API.
+// API returns the options of the HTTP API, with the routes of the console if it is on.
 func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.Options {
-	return &httpapi.Options{
+	o := &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
 		Retention: c.Retention, RecordRefusals: c.RecordRefusals, InsecureAnyHost: c.InsecureListenAnywhere, Origins: c.CORSOrigins,
 		MaxTakeovers: c.MaxTakeovers,
@@ -20,4 +20,8 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 			ClustersPerTenant: int(c.MaxClustersPerTenant), IdentitiesPerCluster: int(c.MaxIdentitiesPerCluster),
 		},
 	}
+	if c.Console {
+		o.Routes, o.Outcomes = consoleRoutes(), httpapi.DefaultOutcomes
+	}
+	return o
 }

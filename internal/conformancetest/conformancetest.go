@@ -17,18 +17,33 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Base is the URL at which the player is, without a network.
-const Base = "http://127.0.0.1"
+// base is the URL at which the player is, without a network.
+const base = "http://127.0.0.1"
 
 // Env is what a client under test is made with.
 type Env struct {
 	Client conformance.Client
 	HTTP   *http.Client // reaches the player
 	Clock  *Clock
+}
+
+// Dial returns a client of the server that the player is. It sends each request once: what sends it again is what the scripts are about.
+func (e Env) Dial(t *testing.T) *client.Client {
+	t.Helper()
+	o := client.Options{HTTP: e.HTTP, Tries: 1}
+	if e.Client.Token != "" {
+		o.Token = func(context.Context) (string, error) { return e.Client.Token, nil }
+	}
+	c, err := client.New(base, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Call is an operation that a program asks of a client.
@@ -84,7 +99,7 @@ func Play(t *testing.T, s *conformance.Script, open func(*testing.T, Env) Progra
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(conformance.Start))
-		run := conformance.NewRun(s, Base)
+		run := conformance.NewRun(s, base)
 		p := &player{script: s, run: run, clock: &Clock{start: time.Now()}, calls: map[string]*call{}}
 		e := Env{Client: s.Client, HTTP: &http.Client{Transport: handler{run}}, Clock: p.clock}
 		if meddle != nil {

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -54,9 +55,11 @@ func expiry(v docstore.Value) Expiry {
 // isoForm is the forms of ISO 8601 that are read: a calendar date, extended or basic, and if there is a time of the day, "T",
 // hours and minutes, seconds and a fraction if any, and the offset from UTC if any. The extended form may have a year of six
 // digits, as JavaScript writes those beyond 9999.
-var isoForm = regexp.MustCompile(`^(?:` +
-	`([0-9]{4}|[+-][0-9]{6})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?|` +
-	`([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})(?:([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?)$`)
+var isoForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` +
+		`([0-9]{4}|[+-][0-9]{6})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?|` +
+		`([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})(?:([0-9]{2})(?:[.,]([0-9]{1,30}))?)?` + isoZone + `)?)$`)
+})
 
 const isoZone = `(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?`
 
@@ -78,7 +81,7 @@ func parseISO(s string) (earliest, latest time.Time, ok bool) {
 	if len(s) > maxISO {
 		return time.Time{}, time.Time{}, false
 	}
-	m := isoForm.FindStringSubmatch(s)
+	m := isoForm().FindStringSubmatch(s)
 	if m == nil {
 		return time.Time{}, time.Time{}, false
 	}

@@ -60,7 +60,7 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	var p Page
-	next, cost, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	done, err := q.page().Read(ctx, a.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
 		id := ID(e.Key.ID)
 		s, err := id.State(e.Doc)
 		if invalid := id.Validate(); invalid != nil {
@@ -70,17 +70,17 @@ func (a *Analyses) List(ctx context.Context, q List) (Page, error) {
 		if kept {
 			p.Analyses = append(p.Analyses, Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
 		}
-		return page.Entry{Kept: kept, Bytes: size(e)}, nil
+		return page.Entry{Kept: kept, Bytes: Size(e)}, nil
 	})
 	if err != nil {
 		return Page{}, err
 	}
-	p.Next, p.Cost = next, cost
+	p.Next, p.Cost = done.Next, done.Cost
 	return p, nil
 }
 
-// size is about how many bytes a document takes.
-func size(e docstore.Entry) int {
+// Size is about how many bytes a document takes.
+func Size(e docstore.Entry) int {
 	n := 256 + len(e.Key.ID)
 	for f, v := range e.Doc {
 		n += len(f) + 8

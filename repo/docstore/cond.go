@@ -101,6 +101,8 @@ func (c Not) Holds(found Doc, now time.Time) bool { return !c.Cond.Holds(found, 
 // maxDepth bounds nesting: rules need four levels, and a translator must not run out of stack.
 const maxDepth = 16
 
+var errTooDeep = fmt.Errorf("nested deeper than %d", maxDepth)
+
 func (Absent) validate(int) error { return nil }
 
 func (c Has) validate(int) error { return checkField(c.Field) }
@@ -136,11 +138,16 @@ func (c Any) validate(depth int) error { return validateEach(c, depth) }
 
 func (c All) validate(depth int) error { return validateEach(c, depth) }
 
-func (c Not) validate(depth int) error { return validateEach([]Cond{c.Cond}, depth) }
+func (c Not) validate(depth int) error {
+	if depth >= maxDepth {
+		return errTooDeep
+	}
+	return checkCond(c.Cond, depth+1)
+}
 
 func validateEach(cs []Cond, depth int) error {
 	if depth >= maxDepth {
-		return fmt.Errorf("nested deeper than %d", maxDepth)
+		return errTooDeep
 	}
 	for _, c := range cs {
 		if err := checkCond(c, depth+1); err != nil {

@@ -24,7 +24,7 @@
 //
 // A condition that does not hold is an outcome ([Result].Applied is false), never an error. An error from Write means that the
 // outcome is unknown: the write may have been applied and its response lost. Only [ErrInvalid], [ErrDamaged], [ErrClosed],
-// [ErrClockSkew] and [ErrNotWritten] mean that nothing was changed. A rule must recognise its own earlier write in the document found; see
+// [ErrClockSkew], [ErrUnsupported] and [ErrNotWritten] mean that nothing was changed. A rule must recognise its own earlier write in the document found; see
 // repo/lock for how request IDs do that.
 //
 // The in-memory store of [NewMemory] is the reference implementation; docstoretest compares every adapter with it. What only
@@ -63,6 +63,10 @@ var (
 	// it will arrive later. A read can carry it, too, and means nothing by it.
 	ErrNotWritten = errors.New("docstore: not written")
 
+	// ErrUnsupported marks what the store cannot do where it is: Get and Write of several documents on a DynamoDB table with multi-Region
+	// strong consistency, which has no transactions. Nothing was changed, and trying again does not help.
+	ErrUnsupported = errors.New("docstore: not supported here")
+
 	// ErrClockSkew is the error of a store without a clock of its own when the caller's clock is further from the service's
 	// than the store's settings allow. Nothing was sent: by such a clock, a lease could be taken over while it is held.
 	ErrClockSkew = errors.New("docstore: the clock is off")
@@ -78,7 +82,7 @@ type Store interface {
 
 	// Write applies all writes in one atomic step if every condition holds, and changes nothing otherwise. One to
 	// [MaxWrites] writes, each for another key, all of one tenant, of whatever kinds, else [ErrInvalid]. A write whose condition holds for an absent
-	// document creates it. An error that is none of ErrInvalid, ErrDamaged, ErrClosed, ErrClockSkew and ErrNotWritten leaves the
+	// document creates it. An error that is none of ErrInvalid, ErrDamaged, ErrClosed, ErrClockSkew, ErrUnsupported and ErrNotWritten leaves the
 	// outcome unknown.
 	Write(ctx context.Context, writes ...Write) (Result, error)
 
@@ -361,8 +365,10 @@ func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 	if w.Delete {
 		return nil, nil //nolint:nilnil // no document is the result
 	}
-	after := make(Doc, len(found)+len(w.Set)+len(w.Add))
-	maps.Copy(after, found)
+	after := maps.Clone(found) // it has most of the fields already, but for the first write
+	if after == nil {
+		after = make(Doc, len(w.Set)+len(w.Add))
+	}
 	for _, f := range w.Unset {
 		delete(after, f)
 	}
@@ -433,10 +439,4 @@ func (w Write) before(found Doc, f string) (String, error) {
 		return "", fmt.Errorf("%w: %s: field %q holds %s, not text", ErrDamaged, w.Key, f, describe(v))
 	}
 	return text, nil
-}
-
-// TruncateMilli brings an instant to the form that all stores use: UTC, whole milliseconds, no monotonic reading. It cuts, as
-// a store that keeps milliseconds does, so that two readings of one clock keep their order.
-func TruncateMilli(t time.Time) time.Time {
-	return t.Truncate(time.Millisecond).UTC()
 }

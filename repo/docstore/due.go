@@ -1,13 +1,15 @@
 package docstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore/internal/cursor"
+	"github.com/leasehold-dev/leasehold/repo/docstore/internal/ordered"
 )
 
 // DueQuery selects documents whose text field holds a time that has come, in the order of that field. Documents without the
@@ -91,7 +93,23 @@ func (q DueQuery) holds(d Doc) bool {
 	return LE{Field: q.Field, Value: q.Bound()}.Holds(d, time.Time{})
 }
 
-// Due implements [DueLister].
+// place is where a document is in the order of a field.
+type place struct {
+	kind, tenant string
+	cursor.Cursor
+}
+
+func (p place) compare(q place) int {
+	return cmp.Or(strings.Compare(p.kind, q.kind), strings.Compare(p.tenant, q.tenant), p.Compare(q.Cursor))
+}
+
+// placeOf returns the place of a document, if it has text in the field.
+func placeOf(k Key, d Doc, field string) (place, bool) {
+	text, ok := d[field].(String)
+	return place{k.Kind, k.Tenant, cursor.Cursor{Value: string(text), ID: k.ID}}, ok
+}
+
+// Due implements [DueLister]. The first one on a field looks at all documents.
 func (m *Memory) Due(ctx context.Context, q DueQuery) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err
@@ -100,24 +118,52 @@ func (m *Memory) Due(ctx context.Context, q DueQuery) (Page, error) {
 	if err != nil {
 		return Page{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	m.makeIndex(q.Field)
 	m.mu.RLock()
-	defer m.mu.RUnlock()
 	if err := m.open(ctx); err != nil {
+		m.mu.RUnlock()
 		return Page{}, err
 	}
 	p := Page{At: TruncateMilli(m.now())}
-	at := func(e Entry) cursor.Cursor {
-		return cursor.Cursor{Value: string(e.Doc[q.Field].(String)), ID: e.Key.ID}
-	} //nolint:forcetypeassert // holds says so
+	from := place{q.Kind, q.Tenant, after}
+	var last place
+	for at := range m.fields[q.Field].From(from) {
+		if at == from {
+			continue // the last of the page before
+		}
+		if at.kind != q.Kind || at.tenant != q.Tenant || at.Value > string(q.Bound()) {
+			break
+		}
+		if len(p.Entries) == q.Size() {
+			p.Next = last.String()
+			break
+		}
+		k := Key{Kind: at.kind, Tenant: at.tenant, ID: at.ID}
+		p.Entries, last = append(p.Entries, Entry{k, m.docs[k]}), at
+	}
+	m.mu.RUnlock()
+	p.own()
+	return p, nil
+}
+
+// makeIndex makes the index on a field, if there is none.
+func (m *Memory) makeIndex(field string) {
+	m.mu.RLock()
+	made := m.fields[field] != nil
+	m.mu.RUnlock()
+	if made {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fields[field] != nil {
+		return
+	}
+	places := ordered.New(place.compare)
 	for k, d := range m.docs {
-		if e := (Entry{k, d}); k.Kind == q.Kind && k.Tenant == q.Tenant && q.holds(d) && at(e).Compare(after) > 0 {
-			p.Entries = append(p.Entries, Entry{k, d.Clone()})
+		if p, ok := placeOf(k, d, field); ok {
+			places.Add(p)
 		}
 	}
-	slices.SortFunc(p.Entries, func(a, b Entry) int { return at(a).Compare(at(b)) })
-	if n := q.Size(); len(p.Entries) > n {
-		p.Entries = p.Entries[:n:n]
-		p.Next = at(p.Entries[n-1]).String()
-	}
-	return p, nil
+	m.fields[field] = places
 }

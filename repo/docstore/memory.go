@@ -1,22 +1,30 @@
 package docstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore/internal/ordered"
 )
 
 // Memory is a store in a map: the reference implementation, and the fastest store for tests. Its documents are gone when the
 // process ends. It shares no code with package driver, so that comparing an adapter with it compares two implementations.
+//
+// No call looks at more documents than it returns or changes, but for the first [Memory.Due] on a field, so that neither many documents nor those who list
+// them keep others from theirs.
 type Memory struct {
 	now    func() time.Time
 	mu     sync.RWMutex
-	docs   map[Key]Doc
-	keep   map[Key]time.Time // until when, of the documents that need not be kept for ever
-	floor  int64             // highest number of a counter so far, see Write.StartFrom
+	docs   map[Key]Doc                    // a Doc in it is never changed, only replaced
+	order  *ordered.Set[Key]              // its keys: by kind, tenant and ID
+	keep   map[Key]time.Time              // until when, of the documents that need not be kept for ever
+	ends   *ordered.Set[end]              // the same, the first to go in front
+	fields map[string]*ordered.Set[place] // by the name of a field: the documents that have text in it, in its order
+	floor  int64                          // highest number of a counter so far, see Write.StartFrom
 	closed bool
 
 	signals Signals
@@ -37,11 +45,27 @@ var (
 
 // NewMemory returns an empty store. Options may be nil.
 func NewMemory(o *MemoryOptions) *Memory {
-	m := &Memory{now: time.Now, docs: make(map[Key]Doc), keep: make(map[Key]time.Time)}
+	m := &Memory{
+		now: time.Now, docs: make(map[Key]Doc), keep: make(map[Key]time.Time), fields: make(map[string]*ordered.Set[place]),
+		order: ordered.New(compareKeys), ends: ordered.New(end.compare),
+	}
 	if o != nil && o.Now != nil {
 		m.now = o.Now
 	}
 	return m
+}
+
+// end is until when a document is kept.
+type end struct {
+	at  time.Time
+	key Key
+}
+
+func (e end) compare(f end) int { return cmp.Or(e.at.Compare(f.at), compareKeys(e.key, f.key)) }
+
+// compareKeys orders keys by kind and tenant, so that what is listed together lies together.
+func compareKeys(a, b Key) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.ID, b.ID))
 }
 
 // Get implements [Store].
@@ -50,14 +74,16 @@ func (m *Memory) Get(ctx context.Context, keys ...Key) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	m.mu.RLock()
-	defer m.mu.RUnlock()
 	if err := m.open(ctx); err != nil {
+		m.mu.RUnlock()
 		return Snapshot{}, err
 	}
 	s := Snapshot{At: TruncateMilli(m.now()), Docs: make([]Doc, len(keys))}
 	for i, k := range keys {
-		s.Docs[i] = m.docs[k].Clone()
+		s.Docs[i] = m.docs[k]
 	}
+	m.mu.RUnlock()
+	own(s.Docs)
 	return s, nil
 }
 
@@ -66,6 +92,13 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	if err := ValidateWrites(writes); err != nil {
 		return Result{}, err
 	}
+	r, err := m.write(ctx, writes)
+	own(r.Docs)
+	return r, err
+}
+
+// write is [Memory.Write]; the documents of its result are the store's.
+func (m *Memory) write(ctx context.Context, writes []Write) (Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.open(ctx); err != nil {
@@ -75,7 +108,7 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	for i, w := range writes {
 		if found := m.docs[w.Key]; !w.Holds(found, r.At) {
 			r.Refused = append(r.Refused, i)
-			r.Docs[i] = found.Clone()
+			r.Docs[i] = found
 		}
 	}
 	if len(r.Refused) > 0 {
@@ -91,7 +124,7 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 	}
 	for i, w := range writes {
 		m.put(w, after[i], r.At)
-		r.Docs[i] = after[i].Clone()
+		r.Docs[i] = after[i]
 		m.signals.Changed(w.Key)
 	}
 	r.Applied = true
@@ -113,15 +146,39 @@ func (m *Memory) Watch(ctx context.Context, k Key) (Watch, error) {
 
 // put stores what a write made of its document. m.mu is held.
 func (m *Memory) put(w Write, after Doc, at time.Time) {
-	if after == nil {
+	for field, places := range m.fields {
+		if p, ok := placeOf(w.Key, m.docs[w.Key], field); ok {
+			places.Remove(p)
+		}
+		if p, ok := placeOf(w.Key, after, field); ok {
+			places.Add(p)
+		}
+	}
+	_, known := m.docs[w.Key]
+	switch {
+	case after == nil:
+		m.forget(w.Key)
+		m.order.Remove(w.Key)
 		delete(m.docs, w.Key)
-		delete(m.keep, w.Key)
 		return
+	case !known:
+		m.order.Add(w.Key)
 	}
 	m.docs[w.Key] = after
 	m.floor = max(m.floor, w.Reached(after))
 	if w.Keep > 0 {
-		m.keep[w.Key] = at.Add(w.Keep)
+		m.forget(w.Key)
+		until := at.Add(w.Keep)
+		m.keep[w.Key] = until
+		m.ends.Add(end{until, w.Key})
+	}
+}
+
+// forget forgets until when a document is kept. m.mu is held.
+func (m *Memory) forget(k Key) {
+	if until, ok := m.keep[k]; ok {
+		m.ends.Remove(end{until, k})
+		delete(m.keep, k)
 	}
 }
 
@@ -136,62 +193,85 @@ func (m *Memory) Prune(ctx context.Context, limit int) (removed int, err error) 
 		return 0, err
 	}
 	now := TruncateMilli(m.now())
-	for k, until := range m.keep {
-		if removed < limit && !now.Before(until) {
-			delete(m.docs, k)
-			delete(m.keep, k)
-			removed++
+	var over []Key
+	for e := range m.ends.From(end{}) {
+		if len(over) == limit || now.Before(e.at) {
+			break
 		}
+		over = append(over, e.key)
 	}
-	return removed, nil
+	for _, k := range over {
+		m.put(Write{Key: k}, nil, time.Time{})
+	}
+	return len(over), nil
 }
 
-// Walk implements [Walker]. The order is that of the keys' texts.
+// Walk implements [Walker]. The order is that of tenants and, within one, of IDs.
 func (m *Memory) Walk(ctx context.Context, q WalkQuery) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if err := m.open(ctx); err != nil {
-		return Page{}, err
-	}
-	p := Page{At: TruncateMilli(m.now())}
-	for k, d := range m.docs {
-		if k.Kind == q.Kind && k.String() > q.After {
-			p.Entries = append(p.Entries, Entry{k, d.Clone()})
+	var after Key
+	if q.After != "" {
+		var err error
+		if after, err = ParseKey(q.After); err != nil {
+			return Page{}, err
 		}
 	}
-	slices.SortFunc(p.Entries, func(a, b Entry) int { return strings.Compare(a.Key.String(), b.Key.String()) })
-	if n := q.Size(); len(p.Entries) > n {
-		p.Entries = p.Entries[:n:n]
-		p.Next = p.Entries[n-1].Key.String()
-	}
-	return p, nil
+	after.Kind = q.Kind
+	return m.page(ctx, after, after, q.Size(), func(k Key) bool { return k.Kind == q.Kind }, Key.String)
 }
 
-// List implements [Store].
+// List implements [Store]. IDs that share a prefix are neighbors.
 func (m *Memory) List(ctx context.Context, q Query) (Page, error) {
 	if err := q.Validate(); err != nil {
 		return Page{}, err
 	}
+	from := Key{Kind: q.Kind, Tenant: q.Tenant, ID: max(q.Prefix, q.After)}
+	after := Key{Kind: q.Kind, Tenant: q.Tenant, ID: q.After}
+	return m.page(ctx, from, after, q.Size(), func(k Key) bool {
+		return k.Kind == q.Kind && k.Tenant == q.Tenant && strings.HasPrefix(k.ID, q.Prefix)
+	}, func(k Key) string { return k.ID })
+}
+
+// page returns the documents from one on, but for the one that it is to come after, as long as they are selected.
+func (m *Memory) page(ctx context.Context, from, after Key, size int, selected func(Key) bool, next func(Key) string) (Page, error) {
 	m.mu.RLock()
-	defer m.mu.RUnlock()
 	if err := m.open(ctx); err != nil {
+		m.mu.RUnlock()
 		return Page{}, err
 	}
 	p := Page{At: TruncateMilli(m.now())}
-	for k, d := range m.docs {
-		if k.Kind == q.Kind && k.Tenant == q.Tenant && strings.HasPrefix(k.ID, q.Prefix) && k.ID > q.After {
-			p.Entries = append(p.Entries, Entry{k, d.Clone()})
+	for k := range m.order.From(from) {
+		if k == after {
+			continue
 		}
+		if !selected(k) {
+			break
+		}
+		if len(p.Entries) == size {
+			p.Next = next(p.Entries[size-1].Key)
+			break
+		}
+		p.Entries = append(p.Entries, Entry{k, m.docs[k]})
 	}
-	slices.SortFunc(p.Entries, func(a, b Entry) int { return strings.Compare(a.Key.ID, b.Key.ID) })
-	if n := q.Size(); len(p.Entries) > n {
-		p.Entries = p.Entries[:n:n]
-		p.Next = p.Entries[n-1].Key.ID
-	}
+	m.mu.RUnlock()
+	p.own()
 	return p, nil
+}
+
+// own makes documents the caller's own. That takes longer than to find them, and needs no lock.
+func own(docs []Doc) {
+	for i := range docs {
+		docs[i] = docs[i].Clone()
+	}
+}
+
+// own is the same for a page.
+func (p Page) own() {
+	for i := range p.Entries {
+		p.Entries[i].Doc = p.Entries[i].Doc.Clone()
+	}
 }
 
 // Close implements [Store].

@@ -1,6 +1,9 @@
 package docstore_test
 
 import (
+	"fmt"
+	"math/bits"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,5 +28,107 @@ func TestMemoryClock(t *testing.T) {
 	}
 	if got, want := r.Docs[0]["until"], docstore.String("2026-01-01T00:01:00.999Z"); got != want {
 		t.Errorf("until is %v, want %v", got, want)
+	}
+}
+
+// TestMemoryDoesNotScan: what a call compares grows with the logarithm of the number of documents. What it holds the lock for is no more than that, and the page
+// that it returns.
+func TestMemoryDoesNotScan(t *testing.T) {
+	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
+	compared := m.CountComparisons()
+	key := func(tenant string, n int) docstore.Key {
+		return docstore.Key{Kind: "locks", Tenant: tenant, ID: fmt.Sprintf("k%07d", n)}
+	}
+	write := func(k docstore.Key) {
+		w := docstore.Write{Key: k, Set: docstore.Doc{"state": docstore.String("ACTIVE")}, Keep: time.Hour}
+		if r, err := m.Write(t.Context(), w); err != nil || !r.Applied {
+			t.Fatal(r, err)
+		}
+	}
+	const documents, limit = 20_000, 10
+	calls := map[string]func() error{
+		"write of a new one": func() error { write(key("quiet", *compared)); return nil },
+		"write":              func() error { write(key("noisy", 500)); return nil },
+		"get": func() error {
+			_, err := m.Get(t.Context(), key("noisy", 500))
+			return err
+		},
+		"list": func() error {
+			p, err := m.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "noisy", Prefix: "k00005", Limit: limit})
+			if len(p.Entries) != limit || p.Next == "" {
+				t.Error(len(p.Entries), p.Next)
+			}
+			return err
+		},
+		"list of another tenant": func() error {
+			_, err := m.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "nothing", Limit: limit})
+			return err
+		},
+		"walk": func() error {
+			_, err := m.Walk(t.Context(), docstore.WalkQuery{Kind: "locks", Limit: limit})
+			return err
+		},
+		"prune": func() error { // finds none
+			_, err := m.Prune(t.Context(), limit)
+			return err
+		},
+		"due": func() error {
+			_, err := m.Due(t.Context(), docstore.DueQuery{Kind: "locks", Tenant: "noisy", Field: "state", UpTo: clock, Limit: limit})
+			return err
+		},
+	}
+	for n := range documents {
+		write(key("noisy", n))
+		if n+1 != 1000 && n+1 != documents {
+			continue
+		}
+		for name, call := range calls {
+			*compared = 0
+			if err := call(); err != nil {
+				t.Error(name, err)
+			}
+			if most := 8*bits.Len(uint(n)) + 10; *compared > most {
+				t.Errorf("%s: %d comparisons among %d documents, want %d at most", name, *compared, n+1, most)
+			}
+		}
+	}
+}
+
+// TestMemoryPrunesTheFirst: what may be removed first is removed first, and what was written again is kept for longer.
+func TestMemoryPrunesTheFirst(t *testing.T) {
+	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return clock }})
+	write := func(id string, keep time.Duration) {
+		w := docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: id}, Set: docstore.Doc{"n": docstore.Int(1)}, Keep: keep}
+		if _, err := m.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() string {
+		p, err := m.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids strings.Builder
+		for _, e := range p.Entries {
+			ids.WriteString(e.Key.ID)
+		}
+		return ids.String()
+	}
+	write("a", 3*time.Minute)
+	write("b", 2*time.Minute)
+	write("c", time.Minute)
+	write("d", time.Minute)
+	write("c", 4*time.Minute)
+	write("e", 0)
+	for _, step := range []struct {
+		limit, removed int
+		left           string
+	}{{1, 1, "abce"}, {1, 1, "ace"}, {5, 2, "e"}, {5, 0, "e"}} {
+		clock = time.Date(2026, 1, 1, 0, 4, 0, 0, time.UTC)
+		if n, err := m.Prune(t.Context(), step.limit); n != step.removed || err != nil || left() != step.left {
+			t.Errorf("%d removed, %v, %q left, want %d and %q", n, err, left(), step.removed, step.left)
+		}
 	}
 }

@@ -71,23 +71,6 @@ func (i Instant) Offset() time.Duration { return i.offset }
 // At is the stored form of the instant when the store's time is now.
 func (i Instant) At(now time.Time) String { return FormatTime(TruncateMilli(now).Add(i.offset)) }
 
-// timeFormat is ISO 8601 in UTC with a fixed width of 24 bytes, so that byte order is time order and conditions can
-// compare times as text on every store. It is also the form that analysis documents use (BE-041).
-const timeFormat = "2006-01-02T15:04:05.000Z"
-
-// FormatTime returns the stored form of an instant, cut to milliseconds: "2026-01-01T00:00:30.000Z". Years outside
-// 0000 to 9999 have no such form; [checkValue] keeps offsets small enough that they do not occur.
-func FormatTime(t time.Time) String { return String(TruncateMilli(t).Format(timeFormat)) }
-
-// ParseTime reads what [FormatTime] wrote, and nothing else: exactly 24 bytes, in UTC, with milliseconds.
-func ParseTime(s String) (time.Time, error) {
-	t, err := time.Parse(timeFormat, string(s))
-	if err != nil || FormatTime(t) != s {
-		return time.Time{}, fmt.Errorf("%q is not a time like %q", string(s), timeFormat)
-	}
-	return t, nil
-}
-
 // resolve returns the value to store for v when the store's time is now: an [Instant] becomes text, a map is copied,
 // anything else stays.
 func resolve(v Value, now time.Time) Value {

@@ -145,6 +145,19 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	return o, err
 }
 
+// Highest reads the highest token of a resource, 0 if there is none. One request to the store.
+func (g *Guard) Highest(ctx context.Context, tenant, resource string) (int64, error) {
+	c := Fence{Tenant: tenant, Resource: resource}
+	if err := first(name("tenant_id", tenant, MaxTenantBytes), name("resource", resource, MaxKeyBytes)); err != nil {
+		return 0, err
+	}
+	s, err := g.store.Get(ctx, c.key())
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", c.key(), err)
+	}
+	return c.State(s.Docs[0])
+}
+
 // checkExisting is a check of a resource that has a fence.
 type checkExisting struct{ Fence }
 

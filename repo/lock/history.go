@@ -2,7 +2,6 @@ package lock
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -21,18 +20,18 @@ const (
 	fByCut    = "w0" // the administrator who ended it, cut likewise; only if one did
 )
 
-// registers are the fields of a register of leases, and what they take over from the latest lease.
-type register struct{ name, latest string }
+// register is a register of leases: the field of the latest lease from which it takes over, and its own, those of the leases before it.
+type register [1 + rememberedLeases]string
 
-var leaseRegisters = []register{{"o", fOwnerCut}, {"b", fAcquiredAt}, {"d", fExpiresAt}, {"c", fReleasedAt}, {"w", fByCut}}
+var (
+	pastOwners   = register{fOwnerCut, "o1", "o2"}
+	pastAcquired = register{fAcquiredAt, "b1", "b2"}
+	pastExpires  = register{fExpiresAt, "d1", "d2"}
+	pastReleased = register{fReleasedAt, "c1", "c2"}
+	pastBy       = register{fByCut, "w1", "w2"}
 
-// field is the field of the nth lease before the latest one.
-func (r register) field(n int) string {
-	if n == 0 {
-		return r.latest
-	}
-	return r.name + strconv.Itoa(n)
-}
+	leaseRegisters = [...]register{pastOwners, pastAcquired, pastExpires, pastReleased, pastBy}
+)
 
 // The size of a lock's document as DynamoDB counts it, in bytes. A test in adapters/awsdynamodb measures that it is no larger.
 const (
@@ -76,9 +75,9 @@ func (c Acquire) rememberLeases(w *docstore.Write) {
 	for _, r := range leaseRegisters {
 		for n := 1; n <= rememberedLeases; n++ {
 			if n <= kept {
-				w.Set[r.field(n)] = docstore.Before(r.field(n - 1))
+				w.Set[r[n]] = docstore.Before(r[n-1])
 			} else {
-				w.Unset = append(w.Unset, r.field(n))
+				w.Unset = append(w.Unset, r[n])
 			}
 		}
 	}
@@ -93,7 +92,7 @@ func (c Acquire) rememberLeases(w *docstore.Write) {
 // ofHistory reports whether a field is of the registers of leases.
 func ofHistory(field string) bool {
 	for _, r := range leaseRegisters {
-		if n, ok := numbered(field, r.name); ok && n <= rememberedLeases {
+		if slices.Contains(r[1:], field) {
 			return true
 		}
 	}
@@ -108,7 +107,7 @@ func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 		Key: id.key(), If: docstore.Eq{Field: fToken, Value: d[fToken]}, Set: map[string]docstore.Value{fToken: docstore.Int(to)},
 	}
 	for n := 1; n <= rememberedLeases; n++ {
-		w.Unset = append(w.Unset, leaseRegisters[0].field(n))
+		w.Unset = append(w.Unset, pastOwners[n])
 	}
 	s, err := id.State(d)
 	if err != nil || s.Phase == None {
@@ -138,9 +137,10 @@ type formerLease struct {
 // readFormer reads the registers of leases. Where an owner is missing, nothing is known of the lease.
 func readFormer(r *rule.Reader) (former [rememberedLeases]formerLease) {
 	for i := range former {
-		n := strconv.Itoa(i + 1)
+		n := i + 1
 		former[i] = formerLease{
-			Owner: r.Text("o" + n), By: r.Text("w" + n), AcquiredAt: r.Time("b" + n), ExpiresAt: r.Time("d" + n), ReleasedAt: r.Time("c" + n),
+			Owner: r.Text(pastOwners[n]), By: r.Text(pastBy[n]),
+			AcquiredAt: r.Time(pastAcquired[n]), ExpiresAt: r.Time(pastExpires[n]), ReleasedAt: r.Time(pastReleased[n]),
 		}
 	}
 	return former

@@ -21,7 +21,8 @@ type List struct {
 // Page is a page of locks by ascending bytes of their keys.
 type Page struct {
 	Locks []Status
-	Next  string // List.PageToken of the next page; empty when this was the last
+	At    time.Time // the store's time of the last read, by which phases were told
+	Next  string    // List.PageToken of the next page; empty when this was the last
 	Cost  page.Cost
 }
 
@@ -62,7 +63,7 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 		return Page{}, err
 	}
 	p := Page{Locks: []Status{}}
-	next, cost, err := q.page().Read(ctx, l.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+	done, err := q.page().Read(ctx, l.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
 		id := ID{Tenant: q.Tenant, Key: e.Key.ID}
 		s, err := id.State(e.Doc)
 		if err != nil {
@@ -78,7 +79,7 @@ func (l *Locks) List(ctx context.Context, q List) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	p.Next, p.Cost = next, cost
+	p.Next, p.At, p.Cost = done.Next, done.At, done.Cost
 	return p, nil
 }
 

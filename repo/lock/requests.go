@@ -20,8 +20,11 @@ var (
 	forces   = rule.Register{"f1", "f2", "f3", "f4"}
 )
 
-// released is the field that remembers the release of a token: one of e0 to e7.
-func released(token int64) string { return "e" + strconv.FormatInt(token%RememberedReleases, 10) }
+// releases are the fields that remember releases, by token modulo their number, which is a power of two.
+var releases = [RememberedReleases]string{"e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7"}
+
+// released is the field that remembers the release of a token.
+func released(token int64) string { return releases[token&(RememberedReleases-1)] }
 
 // number and table are parts of a request's identity or parameters.
 func number(n int64) string { return strconv.FormatInt(n, 10) }

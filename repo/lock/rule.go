@@ -2,6 +2,7 @@ package lock
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -16,17 +17,25 @@ var (
 	_ rule.Command[State, Outcome] = ForceRelease{}
 )
 
+// Conditions that are the same in every command.
+var (
+	active   docstore.Cond = docstore.Eq{Field: fState, Value: docstore.String(Active)}
+	passed   docstore.Cond = docstore.LE{Field: fExpiresAt, Value: docstore.Now}
+	coming   docstore.Cond = docstore.Not{Cond: passed}
+	noRecord docstore.Cond = docstore.Not{Cond: docstore.Has{Field: fState}}
+	noDelay  docstore.Cond = docstore.Not{Cond: docstore.Has{Field: fDelay}}
+
+	// freeNow holds while no lease is held. A missing document has no state; an unknown state is not free.
+	freeNow = docstore.Any{noRecord, docstore.Eq{Field: fState, Value: docstore.String(Released)}, docstore.All{active, passed}}
+)
+
 // unexpired holds while any lease is held: now < expires_at.
-func unexpired() docstore.All {
-	return docstore.All{
-		docstore.Eq{Field: fState, Value: docstore.String(Active)},
-		docstore.Not{Cond: docstore.LE{Field: fExpiresAt, Value: docstore.Now}},
-	}
-}
+func unexpired() docstore.All { return docstore.All{active, coming} }
 
 // heldBy holds while the lease of owner and token is held: the condition to renew and to release it.
 func heldBy(owner string, token int64) docstore.All {
-	return append(unexpired(),
+	return append(make(docstore.All, 0, 7), // with what the commands add
+		active, coming,
 		docstore.Eq{Field: fOwner, Value: docstore.String(owner)},
 		docstore.Eq{Field: fToken, Value: docstore.Int(token)},
 	)
@@ -59,6 +68,9 @@ func after(ttlSeconds int64) docstore.Instant {
 func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 	return time.Duration(ttlSeconds)*time.Second + cmp.Or(retention, DefaultRetention)
 }
+
+// fieldsOfLease is room for the fields that an acquire sets, and for those that it removes.
+const fieldsOfLease = 28
 
 // Acquire takes the lock.
 type Acquire struct {
@@ -107,40 +119,34 @@ func (c Acquire) Write() docstore.Write {
 	if c.Mode != Exclusive {
 		return c.firstWrite()
 	}
-	free := docstore.Any{
-		docstore.Not{Cond: docstore.Has{Field: fState}},
-		docstore.Eq{Field: fState, Value: docstore.String(Released)},
-		docstore.All{
-			docstore.Eq{Field: fState, Value: docstore.String(Active)},
-			docstore.LE{Field: fExpiresAt, Value: docstore.Now},
-		},
-	}
+	free := freeNow
 	if c.Replace {
-		free = append(free, replaceable())
+		free = append(slices.Clip(free), replaceable())
 	}
-	return c.take(docstore.All{free, docstore.Not{Cond: docstore.Has{Field: fDelay}}})
+	return c.take(docstore.All{free, noDelay})
 }
 
 // take is the write of a new lease, if the condition holds.
 func (c Acquire) take(free docstore.Cond) docstore.Write {
+	request := c.request()
 	w := docstore.Write{
-		Key: c.key(),
-		If:  docstore.All{free, acquires.Lacks(c.request())},
-		Set: map[string]docstore.Value{
-			fState:      docstore.String(Active),
-			fOwner:      docstore.String(c.Owner),
-			fLease:      docstore.String(c.LeaseID),
-			fAcquiredAt: docstore.Now,
-			fExpiresAt:  after(c.TTLSeconds),
-			fTTL:        docstore.Int(c.TTLSeconds),
-			fMetadata:   docstore.Map(c.Metadata),
-		},
+		Key:        c.key(),
+		If:         docstore.All{free, acquires.Lacks(request)},
+		Set:        make(map[string]docstore.Value, fieldsOfLease),
 		Add:        map[string]int64{fToken: 1},
 		StartAtNow: []string{fToken},
-		Unset:      append([]string{fReleasedAt, fForcedBy, fForcedReason, fForcedAt, fRevision}, renewals[:]...),
+		Unset:      append(make([]string, 0, fieldsOfLease), fReleasedAt, fForcedBy, fForcedReason, fForcedAt, fRevision),
 		Keep:       keep(c.TTLSeconds+c.LockDelaySeconds, c.retention),
 	}
-	acquires.Remember(w.Set, c.request())
+	w.Set[fState] = docstore.String(Active)
+	w.Set[fOwner] = docstore.String(c.Owner)
+	w.Set[fLease] = docstore.String(c.LeaseID)
+	w.Set[fAcquiredAt] = docstore.Now
+	w.Set[fExpiresAt] = after(c.TTLSeconds)
+	w.Set[fTTL] = docstore.Int(c.TTLSeconds)
+	w.Set[fMetadata] = docstore.Map(c.Metadata)
+	w.Unset = append(w.Unset, renewals[:]...)
+	acquires.Remember(w.Set, request)
 	c.setPolicies(&w)
 	c.rememberLeases(&w)
 	return w
@@ -202,7 +208,8 @@ func (c Renew) request() rule.Request {
 // Write applies while the lease is held by this owner under this token, and not twice for one request. A smaller ttl_seconds
 // moves the expiry closer, as requested. An expired lease is never renewed, even if no one has taken the lock since.
 func (c Renew) Write() docstore.Write {
-	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(c.request()), asksWhen())
+	request := c.request()
+	cond := append(heldBy(c.Owner, c.Token), renewals.Lacks(request), asksWhen)
 	if !c.ExpiresAt.IsZero() {
 		cond = append(cond, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(c.ExpiresAt)})
 	}
@@ -215,7 +222,7 @@ func (c Renew) Write() docstore.Write {
 		},
 		Keep: keep(c.TTLSeconds, c.retention),
 	}
-	renewals.Remember(w.Set, c.request())
+	renewals.Remember(w.Set, request)
 	return w
 }
 
@@ -266,7 +273,7 @@ func (c Release) request() rule.Request {
 func (c Release) Write() docstore.Write {
 	return docstore.Write{
 		Key: c.key(),
-		If:  append(heldBy(c.Owner, c.Token), asksWhen()),
+		If:  append(heldBy(c.Owner, c.Token), asksWhen),
 		Set: map[string]docstore.Value{
 			fState:            docstore.String(Released),
 			fReleasedAt:       docstore.Now,
@@ -327,7 +334,7 @@ func (c ForceRelease) request() rule.Request {
 
 // Write applies while a lease is held, and not twice for one request.
 func (c ForceRelease) Write() docstore.Write {
-	cond := append(unexpired(), forces.Lacks(c.request()), asksWhen())
+	cond := append(unexpired(), forces.Lacks(c.request()), asksWhen)
 	if c.LeaseID != "" {
 		cond = append(cond, docstore.Eq{Field: fLease, Value: docstore.String(c.LeaseID)})
 	}

@@ -34,9 +34,7 @@ func (ForceRelease) Tries() int { return secondTries }
 
 // asksWhen always holds. It asks whether a lease has ended, so that a store without a clock of its own explains a refusal by the earliest
 // that its time can be: second writes judge by that.
-func asksWhen() docstore.Cond {
-	return docstore.Any{docstore.LE{Field: fExpiresAt, Value: docstore.Now}, docstore.All{}}
-}
+var asksWhen docstore.Cond = docstore.Any{passed, docstore.All{}}
 
 // place is the request's place in line.
 func (c Acquire) place(w rule.When) place {
@@ -59,7 +57,7 @@ func (c Acquire) firstWrite() docstore.Write {
 	v.take(c)
 	v.grant(c.place(rule.When{}), 1, rule.When{}, true)
 	w := v.write(c.ID, State{}, rule.When{}, c.retention)
-	w.If = docstore.All{docstore.Not{Cond: docstore.Has{Field: fState}}, acquires.Lacks(c.request()), asksWhen()}
+	w.If = docstore.All{noRecord, acquires.Lacks(c.request()), asksWhen}
 	return w
 }
 
@@ -642,7 +640,7 @@ func (c leave) State(d docstore.Doc) (State, error) { return c.ID.State(d) }
 
 // Write never applies: there is a place only in shared form.
 func (c leave) Write() docstore.Write {
-	return docstore.Write{Key: c.key(), If: docstore.All{docstore.Any{}, asksWhen()}}
+	return docstore.Write{Key: c.key(), If: docstore.All{docstore.Any{}, asksWhen}}
 }
 
 // Second is the write.

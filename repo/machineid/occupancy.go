@@ -2,7 +2,10 @@ package machineid
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 // Occupancy is how full a space is. It names no holder and no secret.
@@ -26,8 +29,54 @@ func (s *Service) Occupancy(ctx context.Context, name string) (o Occupancy, ok b
 	if err != nil {
 		return Occupancy{}, false, err
 	}
+	return sp.occupancy(seen), true, nil
+}
+
+// Map is which units of a space are leased, and for how long. It names no holder and no secret.
+type Map struct {
+	Occupancy
+
+	Layout       kazahana.Layout // of the service with the shortest sequence
+	LongestLease time.Duration   // of the services
+
+	// Pages has a digit for each unit of each page: 0 if all of it is free, otherwise how long it stays leased at most, in ninths of
+	// LongestLease, rounded up; 9 also for more. Units that are divided for smaller leases count as one.
+	Pages []string
+}
+
+// Map reads a space like [Service.Occupancy].
+func (s *Service) Map(ctx context.Context, name string) (m Map, ok bool, err error) {
+	sp := s.spaces[name]
+	if sp == nil {
+		return Map{}, false, nil
+	}
+	seen, err := s.read(ctx, sp, geometry.all)
+	if err != nil {
+		return Map{}, false, err
+	}
+	m = Map{Occupancy: sp.occupancy(seen), Layout: sp.layout, Pages: make([]string, seen.g.pages)}
+	m.Layout.BitSeq = sp.minSeq
+	m.Layout.BitID = sp.layout.BitNode() - sp.minSeq
+	longest := int64(0) // milliseconds
+	for _, id := range sp.services {
+		longest = max(longest, s.services[id].LeaseDuration)
+	}
+	m.LongestLease = time.Duration(longest) * time.Millisecond
+	for index, p := range seen.pages {
+		digits := make([]byte, 0, seen.g.slots)
+		for unit := range slices.Chunk(p.notBefore, 1<<p.split) {
+			left := max(0, slices.Max(unit)-seen.at)
+			digits = append(digits, "0123456789"[min(9, (9*left+longest-1)/longest)])
+		}
+		m.Pages[index] = string(digits)
+	}
+	return m, true, nil
+}
+
+// occupancy counts a space of which all pages were read.
+func (sp *guarded) occupancy(seen view) Occupancy {
 	size := min(0, sp.minSeq-seen.g.unit)
-	o = Occupancy{Space: name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units() << -size, Services: make(map[string]int)}
+	o := Occupancy{Space: sp.name, At: time.UnixMilli(seen.at).UTC(), Units: seen.g.units() << -size, Services: make(map[string]int)}
 	next := int64(0)
 	for index, p := range seen.pages {
 		p = p.fit(size)
@@ -46,5 +95,5 @@ func (s *Service) Occupancy(ctx context.Context, name string) (o Occupancy, ok b
 	if next != 0 {
 		o.NextFree = time.UnixMilli(next).UTC()
 	}
-	return o, true, nil
+	return o
 }

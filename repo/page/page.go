@@ -61,6 +61,13 @@ type Cost struct {
 	Read int // of the documents that were read for it
 }
 
+// Done is what [Query.Read] knows at the end of a page.
+type Done struct {
+	Next string    // Query.Token of the page after; empty if there is none
+	At   time.Time // the store's time of the last read
+	Cost Cost
+}
+
 // Validate reports whether size and token are well formed. The error is a [field.Error].
 func (q Query) Validate() error {
 	if q.Size != 0 {
@@ -84,15 +91,14 @@ func (q Query) after() (string, error) {
 	return string(b), nil
 }
 
-// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. next is the Token of the
-// page after, empty if there is none. An error of keep ends it.
-func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, time.Time) (Entry, error)) (
-	next string, cost Cost, err error,
-) {
+// Read gives keep the documents of a page, each with the store's time of the read, until the page is full. An error of keep ends
+// it.
+func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstore.Entry, time.Time) (Entry, error)) (Done, error) {
 	at, err := q.after()
 	if err != nil {
-		return "", Cost{}, err
+		return Done{}, err
 	}
+	var done Done
 	size := q.Size
 	if size == 0 {
 		size = DefaultSize
@@ -101,30 +107,32 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 	for scanned, limit := 0, min(size, q.FirstRead); scanned < maxScanned; {
 		r, err := store.List(ctx, docstore.Query{Kind: q.Kind, Tenant: q.Tenant, Prefix: q.Prefix, After: at, Limit: limit})
 		if err != nil {
-			return "", Cost{}, fmt.Errorf("%s of %q: %w", q.Kind, q.Tenant, err)
+			return Done{}, fmt.Errorf("%s of %q: %w", q.Kind, q.Tenant, err)
 		}
+		done.At = r.At
 		for i, e := range r.Entries {
 			seen, err := keep(e, r.At)
 			if err != nil {
-				return "", Cost{}, err
+				return Done{}, err
 			}
-			cost.Read += seen.Bytes
+			done.Cost.Read += seen.Bytes
 			if seen.Kept {
 				kept++
-				cost.Kept += seen.Bytes
+				done.Cost.Kept += seen.Bytes
 			}
-			if (kept == size || cost.Kept >= maxBytes) && (i+1 < len(r.Entries) || r.Next != "") {
-				return token(e.Key.ID), cost, nil
+			if (kept == size || done.Cost.Kept >= maxBytes) && (i+1 < len(r.Entries) || r.Next != "") {
+				done.Next = token(e.Key.ID)
+				return done, nil
 			}
 		}
 		at = r.Next
 		if at == "" {
-			return "", cost, nil
+			return done, nil
 		}
 		// Where few documents are kept, a small page must not cost a request for each that is passed over; and no request brings more than
 		// some megabytes.
 		scanned += len(r.Entries)
-		most := maxBytes * scanned / max(1, cost.Read)
+		most := maxBytes * scanned / max(1, done.Cost.Read)
 		if q.Selective {
 			most = min(most, 2*limit)
 		} else {
@@ -132,5 +140,6 @@ func (q Query) Read(ctx context.Context, store docstore.Store, keep func(docstor
 		}
 		limit = max(1, min(most, docstore.MaxLimit, maxScanned-scanned))
 	}
-	return token(at), cost, nil
+	done.Next = token(at)
+	return done, nil
 }

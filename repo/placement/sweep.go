@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,56 @@ func (s *Service) full(ctx context.Context, c Cluster) (bool, error) {
 		}
 		if q.After = p.Next; p.Next == "" {
 			return others >= s.maxClusters, nil
+		}
+	}
+}
+
+// Clusters selects clusters of a tenant for [Service.Clusters].
+type Clusters struct {
+	Tenant string
+	After  string // what the page before named as next; empty for the first
+	Limit  int    // clusters in the page, 1 to docstore.MaxLimit; 0 means docstore.DefaultLimit
+}
+
+// Validate reports whether the query is well formed. The error is a [field.Error].
+func (q Clusters) Validate() error {
+	if err := first(field.Text("tenant_id", q.Tenant, MaxTenantBytes), checkLimit(q.Limit)); err != nil || q.After == "" {
+		return err
+	}
+	if word("cluster", q.After, MaxClusterBytes) != nil {
+		return field.Errorf("page_token", "is not one that a page gave: leave it out to begin again")
+	}
+	return nil
+}
+
+// Clusters lists the names of a tenant's clusters, by ascending bytes: those that members have joined, or tried to. next is the After of the page
+// behind it, empty if there is none. One request to the store, unless the names of other tenants begin with this one's and a slash.
+func (s *Service) Clusters(ctx context.Context, q Clusters) (names []string, next string, err error) {
+	if err := q.Validate(); err != nil {
+		return nil, "", err
+	}
+	size := cmp.Or(q.Limit, docstore.DefaultLimit)
+	prefix := q.Tenant + "/"
+	list := docstore.Query{Kind: registryKind, Prefix: prefix, Limit: size}
+	if q.After != "" {
+		list.After = prefix + q.After
+	}
+	for {
+		p, err := s.store.List(ctx, list)
+		if err != nil {
+			return nil, "", fmt.Errorf("clusters of %q: %w", q.Tenant, err)
+		}
+		for i, e := range p.Entries {
+			name := strings.TrimPrefix(e.Key.ID, prefix)
+			if strings.Contains(name, "/") {
+				continue // of a tenant whose name is longer
+			}
+			if names = append(names, name); len(names) == size && (i+1 < len(p.Entries) || p.Next != "") {
+				return names, name, nil
+			}
+		}
+		if list.After = p.Next; p.Next == "" {
+			return names, "", nil
 		}
 	}
 }

@@ -30,8 +30,9 @@ func (r *Reader) Fail(field, want string) {
 
 // take is the value of a field, if it has the type V.
 func take[V docstore.Value](r *Reader, field, want string) V {
-	v, ok := r.doc[field].(V)
-	if !ok && r.doc[field] != nil {
+	stored := r.doc[field]
+	v, ok := stored.(V)
+	if !ok && stored != nil {
 		r.Fail(field, want)
 	}
 	return v

@@ -43,12 +43,10 @@ type Register [Remembered]string
 // Lacks holds while no field has the request, whatever its parameters. No character of an entry is above "~", and a missing
 // field has nothing.
 func (g Register) Lacks(r Request) docstore.Cond {
-	var in docstore.Any
+	in := make(docstore.Any, 0, len(g))
+	var first, last docstore.Value = docstore.String(r.id), docstore.String(r.id + "~")
 	for _, f := range g {
-		in = append(in, docstore.All{
-			docstore.Not{Cond: docstore.LE{Field: f, Value: docstore.String(r.id)}},
-			docstore.LE{Field: f, Value: docstore.String(r.id + "~")},
-		})
+		in = append(in, docstore.All{docstore.Not{Cond: docstore.LE{Field: f, Value: first}}, docstore.LE{Field: f, Value: last}})
 	}
 	return docstore.Not{Cond: in}
 }
@@ -74,10 +72,12 @@ func (q Requests) Find(r Request) (position int, same bool) {
 // digest is the first n bytes of a SHA-256 in base64url. Each part is preceded by its length, so that no two lists of parts
 // are hashed alike.
 func digest(n int, parts []string) string {
-	var b []byte
+	var usual [256]byte // as long as most are
+	b := usual[:0]
 	for _, p := range parts {
 		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
 	}
 	sum := sha256.Sum256(b)
-	return base64.RawURLEncoding.EncodeToString(sum[:n])
+	var text [16]byte
+	return string(base64.RawURLEncoding.AppendEncode(text[:0], sum[:n]))
 }

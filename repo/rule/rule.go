@@ -128,8 +128,12 @@ func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Ti
 		if when.holds(w.If, found) {
 			return none, fmt.Errorf("%w: %s: the store refused what the rule grants", docstore.ErrDamaged, w.Key)
 		}
-		next, again := c.Write(), c.Granted
-		if try == 0 || !when.holds(next.If, found) {
+		next, again, first := docstore.Write{}, c.Granted, false
+		if try > 0 { // another command came in between: the first write may be right again
+			next = c.Write()
+			first = when.holds(next.If, found)
+		}
+		if !first {
 			second, ok := secondWrite(c, s, when)
 			if !ok || !when.holds(second.If, found) {
 				return c.Refusal(s, when), nil

@@ -6,7 +6,8 @@
 //	sweep    puts stale analyses back into their queue, and sweeps clusters, when a schedule calls it
 //
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are environment
-// variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets. The log is JSON on
+// variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a program that needs profiles, a CA bundle
+// or FIPS endpoints of the AWS SDK is built without the tag leasehold.noprofiles. The log is JSON on
 // standard error. For work that is a Go function, build a main like this one around aws.NewWorker.
 package main
 
@@ -73,7 +74,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true})
+	store, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true})
+	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,11 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
 		return aws.NewSweeper(nil, analysis.Sweep{}, setup.Clusters(c, store), log)
 	}
-	queue, err := awssqs.Open(ctx, c.QueueURL, nil)
+	o := &awssqs.Options{}
+	if c.QueueTenantSeparator != "" {
+		o.Tenant = awssqs.TenantBefore(c.QueueTenantSeparator)
+	}
+	queue, err := awssqs.Open(ctx, c.QueueURL, o)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +140,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 // openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it must not
 // depend on the control plane. The sweep starts once in minutes and looks at the table.
 func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*awsdynamodb.Store, error) {
-	o.Region, o.Endpoint, o.MaxSkew = c.Region, c.Endpoint, c.MaxSkew
+	o.Region, o.Endpoint, o.MaxSkew, o.IndexShards = c.Region, c.Endpoint, c.MaxSkew, int(c.IndexShards)
 	store, err := awsdynamodb.Open(ctx, c.Table, o)
 	if err != nil {
 		return nil, err

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/internal/awsconfig"
 )
 
 const (
@@ -47,9 +47,9 @@ func (s *source) token(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if s.client == nil {
-		c, err := config.LoadDefaultConfig(ctx)
+		c, err := awsconfig.Load(ctx, awsconfig.Options{Service: "sts"})
 		if err != nil {
-			return "", fmt.Errorf("AWS settings: %w", err)
+			return "", err
 		}
 		s.client = sts.NewFromConfig(c)
 	}

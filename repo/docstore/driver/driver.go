@@ -4,7 +4,7 @@
 //   - [Evaluate] decides a group of writes in Go, for stores whose transactions run in the adapter.
 //   - [Resolve] turns a symbolic time into the value to store.
 //   - [InFlight] lets Close wait for the calls in progress.
-//   - [DueCursor] is the page token of [docstore.DueLister].
+//   - [DueCursor] is the page token of [docstore.DueLister], and [DuePlaces] that of one whose index has shards.
 //
 // Requests are checked with [docstore.ValidateKeys], [docstore.ValidateWrites] and the Validate method of the queries,
 // before anything is sent. The in-memory store shares no code with Evaluate, so that docstoretest compares two
@@ -12,12 +12,10 @@
 package driver
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/docstore/internal/cursor"
 )
 
 // Resolve returns the value to store for v when the store's time is now: a [docstore.Instant] becomes text, a map is copied,
@@ -31,17 +29,4 @@ func Resolve(v docstore.Value, now time.Time) docstore.Value {
 	default:
 		return v
 	}
-}
-
-// DueCursor is a place in the order of [docstore.DueLister]: the field's value and the ID of the last document of a page.
-// The zero DueCursor is the beginning.
-type DueCursor = cursor.Cursor
-
-// ParseDueCursor reads what [DueCursor.String] wrote; empty is the zero DueCursor. The error is [docstore.ErrInvalid].
-func ParseDueCursor(s string) (DueCursor, error) {
-	c, err := cursor.Parse(s)
-	if err != nil {
-		return DueCursor{}, fmt.Errorf("%w: %w", docstore.ErrInvalid, err)
-	}
-	return c, nil
 }

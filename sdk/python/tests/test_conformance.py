@@ -300,7 +300,7 @@ class Runner:
             assert time.monotonic() < end, "a request that repeats gets no answer"
 
     def let_pass(self, seconds: float, until: Callable[[], bool]) -> bool:
-        """Move the clock from timer to timer, until something is so, a request is under way, or the time is over."""
+        """Move the clock from timer to timer, until a condition holds, a request is under way, or so much time has passed."""
         left = seconds
         while True:
             asked = self.settle()
@@ -385,9 +385,9 @@ class Runner:
         if "pass" in s and self.under_way():
             exchange("GET", self.url + "?arrival=20")  # what is under way and not asked for must be seen by the player
         before = self.clock.requests()
-        verdict = exchange("POST", f"{self.url}/steps/{i}", observed)
-        if not verdict["ok"]:
-            return list(verdict["failures"]) or ["the player says no"]
+        outcome = exchange("POST", f"{self.url}/steps/{i}", observed)
+        if not outcome["ok"]:
+            return list(outcome["failures"]) or ["the player says no"]
         if "request" in s:
             if "repeat" in s:
                 self.repeats[s["repeat"]] = s

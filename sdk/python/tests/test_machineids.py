@@ -108,7 +108,7 @@ class Machines(unittest.TestCase):
         self.assertEqual(p.released[0][1], sign("another secret", 5, p.released[0][2]))
 
     def test_an_answer_that_comes_twice(self) -> None:
-        """The lease that is held is not given back because its duplicate is of no use."""
+        """The lease that is held is not released because its duplicate is of no use."""
         g, p = self.generator([self.lease()], [self.lease()], throughput_per_ms=512)
         self.take(g, 1, 5)
         self.assertEqual(p.released, [])

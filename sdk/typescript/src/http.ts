@@ -3,13 +3,14 @@
  *
  * @module
  */
+import { checkFunction, checkObject, checkText, invalid } from './check.js'
 import { ConnectionError, InvalidResponseError, apiError, type Code } from './errors.js'
-import { invalid } from './judge.js'
+import { messageOf } from './judge.js'
 import { type Clock, Scope, orAborted, systemClock } from './time.js'
 
 /** How a server is reached. */
 export interface ServerOptions {
-  /** Where the server is: "https://locks.example.com". A path is kept; redirects are not followed. */
+  /** Where the server is: "https://locks.example.com". A path is kept; redirects are not followed. With a token it must be https, unless it is this machine itself. */
   readonly url: string | URL
   /** The tenant whose locks and runs they are. */
   readonly tenant: string
@@ -33,20 +34,16 @@ const maxResponse = 16 << 20
 export const randomID = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
 
-/** Checks a text that is part of a request. */
-export function checkText(field: string, s: unknown, most: number): string {
-  if (typeof s !== 'string' || s === '') throw invalid(field, `must be a text of 1 to ${most} bytes`)
-  if (new TextEncoder().encode(s).length > most) throw invalid(field, `must have ${most} bytes at most`)
-  // eslint-disable-next-line no-control-regex
-  if (/[\u0000-\u001f\u007f-\u009f]/.test(s)) throw invalid(field, 'must not have control characters')
-  if (/[\ud800-\udfff]/u.test(s)) throw invalid(field, 'must be valid Unicode')
-  return s
+/** A segment of a path. ".", ".." and "/" cannot be one: the URL would name another resource. */
+export function segment(field: string, s: string, most: number): string {
+  if (/^(\.\.?|\/)$/.test(checkText(field, s, most))) throw invalid(field, 'cannot be ".", ".." or "/"')
+  return encodeURIComponent(s)
 }
 
-/** A segment of a path. "." and ".." cannot be one: the URL would name another resource. */
-export function segment(field: string, s: string, most: number): string {
-  if (checkText(field, s, most) === '.' || s === '..') throw invalid(field, 'cannot be "." or ".."')
-  return encodeURIComponent(s)
+/** Checks a token. It is not repeated in the error. */
+function checkToken(token: unknown): string {
+  if (typeof token !== 'string' || !/^[!-~]+$/.test(token)) throw invalid('token', 'must be one word of printable ASCII')
+  return token
 }
 
 /** Reads JSON. A whole number beyond 2^53 would be rounded, and another token than the one that was sent: it is an error. */
@@ -69,19 +66,30 @@ export class Server {
   readonly #token: ServerOptions['token']
 
   constructor(o: ServerOptions) {
-    let url: URL
+    checkObject('options', o)
+    let url: URL | undefined
     try {
       url = new URL(o.url)
     } catch {
-      throw invalid('url', `is ${JSON.stringify(String(o.url))}: must be one such as "https://locks.example.com"`)
+      // it is none
     }
-    if (!/^https?:$/.test(url.protocol) || url.search || url.hash) throw invalid('url', 'must be of https, or http, without a query and a fragment')
+    if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
+      // It is not repeated: it may have a password.
+      throw invalid('url', 'must be one such as "https://locks.example.com", without a query, fragment or password')
+    }
+    if (o.token !== undefined) {
+      if (typeof o.token !== 'function') checkToken(o.token)
+      if (url.protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(url.hostname)) {
+        throw invalid('url', 'must be https: a token must not travel over plain http')
+      }
+    }
     this.base = url.origin + url.pathname.replace(/\/+$/, '')
     this.tenant = `/v1/tenants/${segment('tenant', o.tenant, 128)}`
     this.owner = checkText('owner', o.owner ?? `js-${randomID().slice(0, 12)}`, 256)
     this.clock = o.clock ?? systemClock
     // Not a method of this object: the fetch of browsers must not be called on another one.
     const own = o.fetch ?? fetch
+    checkFunction('fetch', own)
     this.#fetch = (input, init) => own(input, init)
     this.#token = o.token
   }
@@ -107,11 +115,18 @@ export class Server {
     const headers: Record<string, string> = { accept: 'application/json' }
     if (body !== undefined) headers['content-type'] = 'application/json'
     if (this.#token !== undefined) {
-      headers['authorization'] = `Bearer ${typeof this.#token === 'function' ? await this.#token() : this.#token}`
+      let token: unknown = this.#token
+      try {
+        if (typeof token === 'function') token = await token()
+      } catch (cause) {
+        throw new ConnectionError(`no token: ${messageOf(cause)}`, { cause })
+      }
+      headers['authorization'] = `Bearer ${checkToken(token)}`
     }
     let response: Response
     let text: string
     try {
+      signal.throwIfAborted()
       response = await this.#fetch(this.base + path, {
         method, headers, signal, redirect: 'manual', cache: 'no-store', credentials: 'omit', ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
@@ -119,7 +134,7 @@ export class Server {
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       if (cause instanceof InvalidResponseError) throw cause
-      throw new ConnectionError(`no response of ${this.base}: ${cause instanceof Error ? cause.message : cause}`, { cause })
+      throw new ConnectionError(`no response of ${this.base}: ${messageOf(cause)}`, { cause })
     }
     const { status } = response
     if (response.type === 'opaqueredirect' || (status >= 300 && status < 400)) {
@@ -131,7 +146,7 @@ export class Server {
       try {
         got = parseJSON(text)
       } catch (cause) {
-        throw new InvalidResponseError(`invalid response of ${this.base}: ${cause instanceof Error ? cause.message : cause}`, { cause })
+        throw new InvalidResponseError(`invalid response of ${this.base}: ${messageOf(cause)}`, { cause })
       }
       if (typeof got === 'object' && got !== null && !Array.isArray(got)) {
         const json = got as Record<string, unknown>

@@ -3,11 +3,15 @@
  *
  * @module
  */
-import { ApiError, DocumentDamagedError, InvalidArgumentError, InvalidResponseError, NotConfiguredError, OverloadedError } from './errors.js'
+import { ApiError, DocumentDamagedError, InvalidResponseError, NotConfiguredError, OverloadedError } from './errors.js'
 
-/** An argument that cannot work, before anything is sent. */
-export function invalid(field: string, detail: string): ApiError {
-  return new InvalidArgumentError({ code: 'INVALID_ARGUMENT', status: 400, retryable: false, field, detail: `${field} ${detail}` })
+/** What an error says, which may be anything that was thrown. */
+export function messageOf(e: unknown): string {
+  try {
+    return String(e instanceof Error ? e.message : e)
+  } catch {
+    return 'unknown'
+  }
 }
 
 /** How long an error asks to wait, in milliseconds; 0 if it does not. */

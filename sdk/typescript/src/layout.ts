@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { invalid } from './judge.js'
+import { invalid } from './check.js'
 
 /** Where the parts of an ID are, from the highest bit: reserve (0), milliseconds since the epoch, fallback (1 bit), rest of the machine ID, sequence. */
 export interface Layout {
@@ -44,7 +44,7 @@ export function checkLayout(l: Layout): void {
 
 /** Reads the decimal digits of an ID, and nothing else: one ID has one spelling. */
 export function parseId(s: string): bigint {
-  if (typeof s !== 'string' || !/^(?:0|[1-9][0-9]{0,18})$/.test(s)) throw invalid('id', `${JSON.stringify(s)} must be decimal digits, without a leading zero`)
+  if (typeof s !== 'string' || !/^(?:0|[1-9][0-9]{0,18})$/.test(s)) throw invalid('id', `${typeof s === 'string' ? JSON.stringify(s) : String(s)} must be decimal digits, without a leading zero`)
   const id = BigInt(s)
   if (id > last) throw invalid('id', `${s} must be at most 2^63 - 1`)
   return id
@@ -67,6 +67,7 @@ export function idBytes(id: bigint): Uint8Array<ArrayBuffer> {
 /** Takes an ID apart. The layout must be the one that it was made with: it is not in the ID. */
 export function decodeId(id: bigint, layout: Layout = defaultLayout): IdParts {
   formatId(id)
+  checkLayout(layout)
   const field = (shift: number, width: number) => Number(BigInt.asUintN(width, id >> BigInt(shift)))
   const node = layout.bitId + layout.bitSeq
   return {
@@ -79,6 +80,8 @@ export function decodeId(id: bigint, layout: Layout = defaultLayout): IdParts {
 
 /** The smallest ID of a time: "made since t" is a comparison with it. */
 export function firstId(time: Date, layout: Layout = defaultLayout): bigint {
+  if (!(time instanceof Date) || Number.isNaN(time.getTime())) throw invalid('time', 'must be a Date')
+  checkLayout(layout)
   const ms = BigInt(time.getTime()) - BigInt(layout.customEpoch)
   if (ms < 0n || ms >> BigInt(layout.bitTs) !== 0n) throw invalid('time', `${time.toISOString()} does not fit the layout`)
   return ms << BigInt(layout.bitId + layout.bitSeq)

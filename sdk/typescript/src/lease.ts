@@ -16,29 +16,29 @@ export function bad(detail: string): never {
   throw new InvalidResponseError(`invalid response: ${detail}`)
 }
 
+function wrong(name: string, got: unknown, asked?: unknown): never {
+  bad(`its ${name} is ${String(got)}${asked === undefined ? '' : `, not ${String(asked)}`}`)
+}
+
 /** A fencing token. 2^53 is the largest one, and every token below is exact as a number. */
 export function token(n: unknown, asked?: number): number {
-  if (typeof n !== 'number' || !Number.isInteger(n) || n < 1 || n > 2 ** 53 || (asked !== undefined && n !== asked)) {
-    bad(`it has the fencing token ${String(n)}${asked === undefined ? '' : `, not ${asked}`}`)
-  }
+  if (typeof n !== 'number' || !Number.isInteger(n) || n < 1 || n > 2 ** 53 || (asked !== undefined && n !== asked)) wrong('fencing_token', n, asked)
   return n
 }
 
 /** The owner of a response is that of the request, or ends with it after the subject of the token. */
 export function owner(got: unknown, asked: string): string {
-  if (typeof got !== 'string' || (got !== asked && !got.endsWith(`#${asked}`))) bad(`it belongs to ${String(got)}, not to ${asked}`)
+  if (typeof got !== 'string' || (got !== asked && !got.endsWith(`#${asked}`))) wrong('owner_id', got, asked)
   return got
 }
 
 export function text(got: unknown, name: string, asked?: string): string {
-  if (typeof got !== 'string' || got === '' || (asked !== undefined && got !== asked)) {
-    bad(`its ${name} is ${String(got)}${asked === undefined ? '' : `, not ${asked}`}`)
-  }
+  if (typeof got !== 'string' || got === '' || (asked !== undefined && got !== asked)) wrong(name, got, asked)
   return got
 }
 
 export function count(got: unknown, name: string, least = 0): number {
-  if (typeof got !== 'number' || !Number.isInteger(got) || got < least) bad(`its ${name} is ${String(got)}`)
+  if (typeof got !== 'number' || !Number.isInteger(got) || got < least) wrong(name, got)
   return got
 }
 
@@ -48,13 +48,22 @@ export interface Asked {
   readonly owner: string
 }
 
-/** Checks a lease that was granted or renewed. */
-export function checkLease(got: Json, a: Asked, key: string, r: AcquireRequest, of?: number): Lease {
+function checkState(got: Json, a: Asked, key: string, state: string, of?: number): void {
   text(got['tenant_id'], 'tenant_id', a.tenant)
   text(got['lock_key'], 'lock_key', key)
   owner(got['owner_id'], a.owner)
   token(got['fencing_token'], of)
-  text(got['state'], 'state', 'ACTIVE')
+  text(got['state'], 'state', state)
+}
+
+/** Checks a lease that was released. */
+export function checkReleased(got: Json, a: Asked, key: string, of: number): void {
+  checkState(got, a, key, 'RELEASED', of)
+}
+
+/** Checks a lease that was granted or renewed. */
+export function checkLease(got: Json, a: Asked, key: string, r: AcquireRequest, of?: number): Lease {
+  checkState(got, a, key, 'ACTIVE', of)
   text(got['lease_id'], 'lease_id')
   text(got['expires_at'], 'expires_at')
   count(got['remaining_ms'], 'remaining_ms', 1)

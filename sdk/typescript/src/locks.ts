@@ -3,15 +3,16 @@
  *
  * @module
  */
+import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from './check.js'
 import {
   ApiError, ClosedError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockLostError, LockQueueFullError,
   MaxHoldError, NotReleasedError, OverloadedError, ReleasedError, RequestIdReusedError, isGone, apiError,
 } from './errors.js'
-import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
-import { invalid, isRejected, isSettled, isUnsettled, retryAfter } from './judge.js'
-import { type AcquireRequest, type Asked, bad, checkLease, checkSet, count, owner, text, token } from './lease.js'
+import { Server, randomID, segment, type ServerOptions } from './http.js'
+import { isRejected, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
+import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import { Term } from './term.js'
-import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
+import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
 import type { components } from './types.gen.js'
 
 /** A lock, as every caller of its tenant may see it. */
@@ -143,7 +144,7 @@ export class Locks {
     this.#asked = { tenant: options.tenant, owner: this.#server.owner }
     this.#o = options
     this.#settings({})
-    if (options.retryFor !== undefined) number('retryFor', options.retryFor, 0, Infinity)
+    if (options.onEvent) checkFunction('onEvent', options.onEvent)
   }
 
   /** Under which name the client holds locks, as it tells the server. */
@@ -190,7 +191,7 @@ export class Locks {
   acquireAll(keys: readonly string[], options: LockSetOptions): Promise<Lock | null>
   async acquireAll(keys: readonly string[], options: LockSetOptions = {}): Promise<Lock | null> {
     for (const o of ['mode', 'permits', 'fair', 'maxWaiting', 'replace', 'lockDelay']) {
-      if ((options as Record<string, unknown>)[o] !== undefined) throw invalid(o, 'is for one lock: several are held by one holder each')
+      if ((options as Record<string, unknown> | null)?.[o] !== undefined) throw invalid(o, 'is for one lock, not for several')
     }
     return this.#acquire(this.#several(keys), options)
   }
@@ -200,8 +201,8 @@ export class Locks {
    * that of every earlier one; null if `ifAvailable` and it may not be done now. A grant is not held: it is used up when it is given.
    */
   async take(key: string, rate: Rate, options: WaitOptions = {}): Promise<number | null> {
-    number('limit', rate.limit, 1, 1000)
-    number('window', rate.window, 1000, 86_400_000, 1000)
+    checkNumber('limit', rate?.limit, 1, 1000, 1)
+    checkNumber('window', rate.window, 1000, 86_400_000, 1000)
     const s = this.#settings({ ...options, ttl: 30_000 })
     const { ttl_seconds: _, ...rest } = this.#body(s)
     const got = await this.#ask(this.#one(key), { ...rest, mode: 'rate', limit: rate.limit, window_seconds: rate.window / 1000 }, s, true)
@@ -224,10 +225,10 @@ export class Locks {
     const reason = new ClosedError('the client of locks is closed')
     this.#closed.abort(reason)
     for (const l of this.#held) l.close(reason)
-    const grace = new Scope().within(this.#server.clock, graceTime, () => reason)
-    const over = new Promise((resolve) => grace.signal.addEventListener('abort', resolve))
-    while (this.#underway.size > 0 && !grace.signal.aborted) await Promise.race([Promise.allSettled(this.#underway), over])
-    grace.end()
+    const all = async () => {
+      while (this.#underway.size > 0) await Promise.allSettled(this.#underway)
+    }
+    await grace(this.#server.clock, all())
   }
 
   /** Closes the client. */
@@ -236,7 +237,7 @@ export class Locks {
   }
 
   async #run<T>(acquire: () => Promise<Lock | null>, work: (lock: Lock) => T | Promise<T>): Promise<T> {
-    if (typeof work !== 'function') throw invalid('work', 'must be a function')
+    checkFunction('work', work)
     const lock = await acquire()
     if (!lock) return work(null as never) // as with navigator.locks
     return this.#background(lock.run(work))
@@ -284,18 +285,14 @@ export class Locks {
       },
       release: async (of, id, timeout) => {
         const got = await this.#post(`${path}/release`, { request_id: id, fencing_token: of.token }, timeout)
-        text(got['tenant_id'], 'tenant_id', this.#asked.tenant)
-        text(got['lock_key'], 'lock_key', key)
-        owner(got['owner_id'], this.#asked.owner)
-        token(got['fencing_token'], of.token)
-        text(got['state'], 'state', 'RELEASED')
+        checkReleased(got, this.#asked, key, of.token)
       },
     }
   }
 
   #several(list: readonly string[]): Subject {
+    if (!Array.isArray(list) || list.length < 1 || list.length > 20) throw invalid('keys', 'must be a list of 1 to 20')
     const keys = [...list].sort()
-    if (keys.length < 1 || keys.length > 20) throw invalid('keys', `are ${keys.length}: must be 1 to 20`)
     keys.forEach((k, i) => {
       segment('key', k, 256)
       if (k === keys[i - 1]) throw invalid('keys', `have ${k} twice`)
@@ -326,25 +323,23 @@ export class Locks {
 
   /** Checks the options. */
   #settings(o: LockOptions): Settings {
-    const ttl = number('ttl', o.ttl ?? this.#o.ttl ?? 30_000, 1000, 86_400_000, 1000)
-    if (o.permits !== undefined) number('permits', o.permits, 1, 100, 1)
-    if (o.maxWaiting !== undefined) number('maxWaiting', o.maxWaiting, 1, 100, 1)
-    if (o.lockDelay !== undefined) number('lockDelay', o.lockDelay, 0, 3_600_000, 1000)
-    if (o.wait !== undefined) number('wait', o.wait, 0, Infinity)
-    if (o.maxHold !== undefined) number('maxHold', o.maxHold, 1, Infinity)
-    if (o.mode !== undefined && o.mode !== 'exclusive' && o.mode !== 'shared') throw invalid('mode', `is ${String(o.mode)}: must be "exclusive" or "shared"`)
-    if (o.permits && o.mode) throw invalid('permits', 'and mode are both set: a lock has permits, or readers and a writer')
-    if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is set: a lock that is shared or has permits has no one holder to replace')
-    const margin = number('margin', o.margin ?? ttl / 10, 0, ttl / 2 - 1)
-    return { ttl, margin, poll: number('poll', o.poll ?? 2000, 100, Infinity), retryFor: this.#o.retryFor ?? 10_000, o }
+    checkObject('options', o)
+    const ttl = checkNumber('ttl', o.ttl ?? this.#o.ttl ?? 30_000, 1000, 86_400_000, 1000)
+    if (o.permits !== undefined) checkNumber('permits', o.permits, 1, 100, 1)
+    if (o.maxWaiting !== undefined) checkNumber('maxWaiting', o.maxWaiting, 1, 100, 1)
+    if (o.lockDelay !== undefined) checkNumber('lockDelay', o.lockDelay, 0, 3_600_000, 1000)
+    if (o.wait !== undefined) checkNumber('wait', o.wait, 0, Infinity)
+    if (o.maxHold !== undefined) checkNumber('maxHold', o.maxHold, 1, Infinity)
+    if (o.mode !== undefined && o.mode !== 'exclusive' && o.mode !== 'shared') throw invalid('mode', 'must be "exclusive" or "shared"')
+    if (o.permits && o.mode) throw invalid('permits', 'and mode cannot both be set')
+    if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is for locks that have one holder')
+    const margin = checkNumber('margin', o.margin ?? ttl / 10, 0, ttl / 2 - 1)
+    return { ttl, margin, poll: checkNumber('poll', o.poll ?? 2000, 100, Infinity), retryFor: checkNumber('retryFor', this.#o.retryFor ?? 10_000, 0, Infinity), o }
   }
 
   /** The acquire that asks for the lock. */
   #body({ o, ttl }: Settings): AcquireRequest {
-    for (const [k, v] of Object.entries(o.metadata ?? {})) {
-      checkText('metadata', k, 64)
-      if (v !== '') checkText(`metadata.${k}`, v, 512)
-    }
+    checkLabels('metadata', o.metadata)
     return {
       owner_id: this.#asked.owner, request_id: randomID(), ttl_seconds: ttl / 1000, ...(o.metadata && { metadata: o.metadata }), ...(o.fair && { fair: true }),
       ...(o.maxWaiting && { max_waiting: o.maxWaiting }), ...(o.replace && { replace: true }), ...(o.lockDelay && { lock_delay_seconds: o.lockDelay / 1000 }),
@@ -372,9 +367,8 @@ export class Locks {
     const clock = this.#server.clock
     const { o } = s
     const calling = new Scope(o.signal, this.#closed.signal)
-    const waited = Symbol()
     const waiting = new Scope(calling.signal)
-    if (o.wait !== undefined) waiting.within(clock, o.wait, () => waited)
+    if (o.wait !== undefined) waiting.within(clock, o.wait, () => undefined)
     const deadline = o.wait === undefined ? undefined : add(moment(clock), o.wait)
     const lines = o.fair || grant || request.mode === 'shared' || request.mode === 'permits'
     const each = Math.min(tryTime, s.ttl)
@@ -404,7 +398,7 @@ export class Locks {
         if (!grant && until(clock, endOf(asked, Math.min(granted.remaining, s.ttl))) - s.margin <= 0) {
           this.#discard(subject, granted, asked, s)
           throw apiError({
-            code: 'LEASE_EXPIRED', status: 409, detail: `the response arrived when the lease was about to end: use a longer ttl than ${s.ttl} ms`,
+            code: 'LEASE_EXPIRED', status: 409, detail: `the lease was about to end: use a longer ttl than ${s.ttl} ms`,
           })
         }
         return { asked, granted, request: r, took: 0, error: undefined }
@@ -647,7 +641,7 @@ export class Lock {
     this.#term.cancel(new ReleasedError('the lock was released'))
     this.#renewing.abort(undefined)
     const left = until(this.#clock, this.#end)
-    if (lost !== undefined && (isGone(cause(lost)) || left <= 0)) {
+    if (lost !== undefined && (isGone((lost as Error).cause) || left <= 0)) {
       this.#finish()
       if (this.tokens.size > 1 && left > 0) this.#host.background(this.#release()) // the others of several locks
       throw lost
@@ -690,10 +684,7 @@ export class Lock {
 
   async #done(): Promise<void> {
     // The work is done: its result does not wait for a server that does not respond.
-    const grace = new Scope().within(this.#clock, graceTime, () => undefined)
-    const over = new Promise<void>((resolve) => grace.signal.addEventListener('abort', () => resolve()))
-    await Promise.race([this.release().catch(() => undefined), over])
-    grace.end()
+    await grace(this.#clock, this.release())
     this.#working = false
     this.#finish()
   }
@@ -782,12 +773,13 @@ export class Lock {
   }
 
   #lose(cause: unknown): void {
-    this.#term.lose(new LockLostError(`lock ${this.key} is lost: ${cause instanceof Error ? cause.message : String(cause)}`, { cause }))
+    this.#term.lose(new LockLostError(`lock ${this.key} is lost: ${messageOf(cause)}`, { cause }))
     this.#watching.abort(undefined)
   }
 
   /** Releases the lock, or says why it could not until the lease ended. */
   async #release(): Promise<void> {
+    const scope = new Scope().within(this.#clock, until(this.#clock, this.#end), () => undefined)
     try {
       for (let retry = 0; ; retry++) {
         const left = until(this.#clock, this.#end)
@@ -811,20 +803,18 @@ export class Lock {
           this.#host.emit({ type: 'release-failed', key: this.key, token: this.token, error })
           throw new NotReleasedError(`lock ${this.key} was not released`, { cause: error })
         }
-        const rest = Math.max(until(this.#clock, this.#end), 0)
-        await pause(this.#clock, Math.min(Math.max(backoff(retry, 200, 5000, 10), Math.min(retryAfter(error), rest / 3)), rest), new AbortController().signal)
+        await pauseBefore(this.#clock, retry, retryAfter(error), scope)
       }
     } finally {
+      scope.end()
       if (!this.#working) this.#finish()
     }
   }
 }
 
-const cause = (e: unknown): unknown => (e instanceof Error ? e.cause : undefined)
-
-function number(field: string, n: number, least: number, most: number, unit = 0): number {
-  if (typeof n !== 'number' || !(n >= least && n <= most) || (unit > 0 && n % unit !== 0)) {
-    throw invalid(field, `is ${String(n)}: must be ${least} to ${most}${unit === 1000 ? ', in whole seconds' : unit === 1 ? ', a whole number' : ''}`)
-  }
-  return n
+/** Waits for something, for 5 seconds at most, and drops its error. */
+async function grace(clock: Clock, work: Promise<unknown>): Promise<void> {
+  const scope = new Scope().within(clock, graceTime, () => undefined)
+  await orAborted(work, scope.signal).catch(() => undefined)
+  scope.end()
 }

@@ -5,9 +5,10 @@
  *
  * @module
  */
+import { checkFunction, checkLabels, checkNumber, checkObject, checkText, invalid } from './check.js'
 import { ClosedError, InvalidResponseError, LeaseholdError, NotReleasedError } from './errors.js'
-import { Server, checkText, type ServerOptions } from './http.js'
-import { invalid, isRejected, retryAfter } from './judge.js'
+import { Server, type ServerOptions } from './http.js'
+import { isRejected, messageOf, retryAfter } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
 import { type Clock, Scope, pause, systemClock } from './time.js'
 
@@ -112,6 +113,7 @@ export class IdGenerator {
 
   /** Makes a generator, which begins to lease in the background. Call {@link close} at the end. */
   constructor(options: GeneratorOptions = {}) {
+    checkObject('options', options)
     this.#o = options
     this.#clock = options.clock ?? systemClock
     this.#backward = options.maxBackward ?? 5000
@@ -119,20 +121,18 @@ export class IdGenerator {
     this.#throughput = options.throughputPerMs ?? 256
     this.#layout = options.layout ?? defaultLayout
     checkLayout(this.#layout)
-    if (Number.isNaN(this.#backward)) throw invalid('maxBackward', 'must be a number')
-    if (!(this.#skew >= 0)) throw invalid('maxSkew', 'must not be negative')
-    const most = 2 ** (this.#layout.bitId + this.#layout.bitSeq - 1)
-    if (!Number.isInteger(this.#throughput) || this.#throughput < 1 || this.#throughput > most) throw invalid('throughputPerMs', `must be 1 to ${most}`)
+    checkNumber('maxBackward', this.#backward, -Infinity, Infinity)
+    checkNumber('maxSkew', this.#skew, 0, Infinity)
+    checkNumber('throughputPerMs', this.#throughput, 1, 2 ** (this.#layout.bitId + this.#layout.bitSeq - 1), 1)
+    for (const k of ['retryInterval', 'retryMaxInterval'] as const) if (options[k] !== undefined) checkNumber(k, options[k], 1, Infinity)
+    if (options.onEvent) checkFunction('onEvent', options.onEvent)
     if (options.service !== undefined) checkText('service', options.service, 128)
-    for (const [k, v] of Object.entries(options.meta ?? {})) {
-      checkText('meta', k, 64)
-      if (v !== '') checkText(`meta.${k}`, v, 512)
-    }
+    checkLabels('meta', options.meta)
     if (options.url === undefined && options.disableFallback) throw invalid('url', 'is left out, and IDs without a lease are disabled')
     this.#base = this.#clock.wall() - this.#clock.now()
     this.#anchorAt = this.#clock.now() + 1000
     if (options.url !== undefined) {
-      this.#server = new Server({ url: options.url, tenant: '-', clock: this.#clock, ...(options.token && { token: options.token }), ...(options.fetch && { fetch: options.fetch }) })
+      this.#server = new Server({ url: options.url, tenant: '-', clock: this.#clock, ...(options.token !== undefined && { token: options.token }), ...(options.fetch !== undefined && { fetch: options.fetch }) })
       this.#done = this.#renew()
     } else {
       this.#done = Promise.resolve()
@@ -157,18 +157,18 @@ export class IdGenerator {
 
   /** Makes IDs, in ascending order. */
   async batch(count: number, signal?: AbortSignal): Promise<bigint[]> {
+    checkNumber('count', count, 0, Number.MAX_SAFE_INTEGER, 1)
     const ids: bigint[] = []
-    while (ids.length < count) {
-      signal?.throwIfAborted()
-      const wait = this.#take(count - ids.length, ids)
-      if (wait === undefined) continue
-      const scope = new Scope(signal, this.#closed.signal)
-      try {
+    const scope = new Scope(signal, this.#closed.signal)
+    try {
+      while (ids.length < count) {
+        scope.signal.throwIfAborted()
+        const wait = this.#take(count - ids.length, ids)
         if (typeof wait === 'number') await pause(this.#clock, Math.max(wait, 0.05), scope.signal)
         else await wait
-      } finally {
-        scope.end()
       }
+    } finally {
+      scope.end()
     }
     return ids
   }
@@ -373,7 +373,7 @@ export class IdGenerator {
         fresh.push({ ...l, renewAt: l.created + (l.expired - l.created) * share })
       } catch (cause) {
         const kind = cause instanceof InvalidResponseError || isRejected(cause) ? InvalidResponseError : LeaseholdError // otherwise a clock is wrong
-        fault = new kind(`lease of machine ID ${l.id} rejected: ${cause instanceof Error ? cause.message : ''}`, { cause })
+        fault = new kind(`lease of machine ID ${l.id} rejected: ${messageOf(cause)}`, { cause })
         this.#emit({ type: 'lease-rejected', error: fault })
         if (!this.#held.some((o) => o.id === l.id && o.secret === l.secret)) void this.#release(l)
       }

@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { checkFunction, checkNumber, checkObject, checkText, invalid } from './check.js'
 import { AlreadyFinishedError, LeaseExpiredError, LeaseholdError, LockLostError, NotFoundError, RequestIdReusedError, apiError, isGone } from './errors.js'
-import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
-import { invalid, isRejected, retryAfter } from './judge.js'
+import { Server, randomID, segment, type ServerOptions } from './http.js'
+import { isRejected, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import { Term } from './term.js'
 import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
@@ -106,7 +107,8 @@ export class Runs {
   constructor(options: RunsOptions) {
     this.#server = new Server(options)
     this.#o = options
-    this.#keep = options.keep === undefined ? {} : { keep_seconds: seconds('keep', options.keep, 60_000, 2_592_000_000) }
+    if (options.onWarning) checkFunction('onWarning', options.onWarning)
+    this.#keep = options.keep === undefined ? {} : { keep_seconds: checkNumber('keep', options.keep, 60_000, 2_592_000_000, 1000) / 1000 }
   }
 
   /**
@@ -115,8 +117,15 @@ export class Runs {
    * @throws the error of the work, a {@link RunLockedError}, {@link RunFailedError}, {@link LockLostError}, an ApiError, or the reason of the signal
    */
   async once<T>(id: string, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
-    checkWork(work)
-    const o = await this.run(id, async (run) => JSON.stringify(await work(run)), options)
+    checkFunction('work', work)
+    const o = await this.run(id, async (run) => {
+      const result = await work(run)
+      try {
+        return JSON.stringify(result)
+      } catch (cause) {
+        throw new PermanentError(`the result cannot be said in JSON: ${messageOf(cause)}`, { cause }) // the work is done, and is not to be done again
+      }
+    }, options)
     switch (o.status) {
       case 'ready':
       case 'already_finished':
@@ -135,13 +144,13 @@ export class Runs {
 
   /** Runs the work unless it was done before, and says what came of it. Its result is text of 32 KiB at most. */
   async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: RunOptions = {}): Promise<Outcome> {
-    checkWork(work)
-    const ttl = options.ttl ?? 300_000
-    const ttl_seconds = seconds('ttl', ttl, 1000, 86_400_000)
-    const heartbeat = options.heartbeat ?? ttl / 5
-    if (!(heartbeat >= 10 && heartbeat < ttl)) throw invalid('heartbeat', `is ${heartbeat}: must be 10 or more, and less than ttl`)
-    if (options.wait !== undefined && !(options.wait >= 0)) throw invalid('wait', 'must not be negative')
-    if (options.maxFailures !== undefined && !(Number.isInteger(options.maxFailures) && options.maxFailures >= 0)) throw invalid('maxFailures', 'must be a whole number, not negative')
+    checkFunction('work', work)
+    checkObject('options', options)
+    const ttl = checkNumber('ttl', options.ttl ?? 300_000, 1000, 86_400_000, 1000)
+    const ttl_seconds = ttl / 1000
+    const heartbeat = checkNumber('heartbeat', options.heartbeat ?? ttl / 5, 10, ttl - 1)
+    if (options.wait !== undefined) checkNumber('wait', options.wait, 0, Infinity)
+    if (options.maxFailures !== undefined) checkNumber('maxFailures', options.maxFailures, 0, Infinity, 1)
     if (options.fingerprint !== undefined) checkText('fingerprint', options.fingerprint, 128)
     if (typeof id === 'string' && id.includes('/')) throw invalid('id', 'must not have "/"')
     const path = this.#o.analyses ? `/v1/analyses/${segment('id', id, 256)}` : `${this.#server.tenant}/runs/${segment('id', id, 256)}`
@@ -298,9 +307,9 @@ export class Runs {
       if (!ok && lost instanceof LockLostError && error !== lost) lost.workError = error
       return { status: 'lock_lost', token: fencing_token, error: lost }
     }
-    if (ok && result !== undefined && (typeof result !== 'string' || new TextEncoder().encode(result).length > maxResult)) {
+    if (ok && result !== undefined && (typeof result !== 'string' || /[\ud800-\udfff]/u.test(result) || new TextEncoder().encode(result).length > maxResult)) {
       ok = false
-      error = new PermanentError(`the result has more than ${maxResult} bytes, or is no text: keep it elsewhere and return where it is`)
+      error = new PermanentError(`the result has more than ${maxResult} bytes, or is no text in valid Unicode: keep it elsewhere and return where it is`)
     }
     if (ok) return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result: result ?? '', token: fencing_token })
     if (o.signal?.aborted) {
@@ -339,23 +348,14 @@ export class Runs {
   }
 }
 
-function checkWork(work: unknown): void {
-  if (typeof work !== 'function') throw invalid('work', 'must be a function')
-}
-
 /** NOT_FOUND of the run, not of the path: the server is another one then, or an older one. */
 const isUnknown = (e: unknown): boolean => e instanceof NotFoundError && (e.field === 'analysis_id' || e.field === 'run_id')
 
 const isLost = (e: unknown): boolean => isGone(e) || e instanceof AlreadyFinishedError || isUnknown(e)
 
-/** An error as a sentence of 1024 bytes at most. */
+/** An error as a sentence of 1024 bytes at most, in valid Unicode. */
 function reason(e: unknown): string {
-  const s = (e instanceof Error ? e.message : String(e))|| 'the work failed'
-  const bytes = new TextEncoder().encode(s)
-  return bytes.length <= 1024 ? s : `${new TextDecoder().decode(bytes.slice(0, 1018), { stream: true })}…`
-}
-
-function seconds(field: string, ms: number, least: number, most: number): number {
-  if (!(ms >= least && ms <= most) || ms % 1000 !== 0) throw invalid(field, `is ${ms}: must be whole seconds from ${least} to ${most} ms`)
-  return ms / 1000
+  const bytes = new TextEncoder().encode(messageOf(e) || 'the work failed')
+  const text = new TextDecoder().decode(bytes.slice(0, bytes.length <= 1024 ? 1024 : 1018), { stream: true })
+  return bytes.length <= 1024 ? text : `${text}…`
 }

@@ -4,10 +4,11 @@
  *
  * @module
  */
+import { checkFunction, checkObject, checkText, invalid } from './check.js'
 import { LeaseholdError, LockHeldError, isGone } from './errors.js'
-import { Server, checkText, randomID, segment, type ServerOptions } from './http.js'
-import { invalid, isRejected, isSettled, isUnsettled } from './judge.js'
-import { checkLease, owner, text, token } from './lease.js'
+import { Server, randomID, segment, type ServerOptions } from './http.js'
+import { isRejected, isSettled, isUnsettled, messageOf } from './judge.js'
+import { type Asked, checkLease, checkReleased } from './lease.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'
 
@@ -36,7 +37,7 @@ export interface RetryPolicyConfig {
 /** What keeps the lock: the browser's Web Locks, or the file. */
 export type LockBackend = 'web' | 'fallback'
 
-/** How far a lease excludes others: the tabs and workers of this browser, whoever sees the file, or all callers of the server. */
+/** How far a lease excludes others: the tabs and workers of this browser, all that use the same file, or all callers of the server. */
 export type LockReach = 'browser' | 'file' | 'service'
 
 /** A lease. It does not change: a renewal returns a new one. */
@@ -426,12 +427,12 @@ class ServiceLock implements Backend<'service'> {
   readonly name = 'service'
   readonly reach = 'service'
   readonly #server: Server
-  readonly #o: ServerOptions
+  readonly #asked: Asked
   readonly #prefix: string
 
   constructor(c: ServiceLockConfig, prefix: string) {
     this.#server = new Server(c.service)
-    this.#o = c.service
+    this.#asked = { tenant: c.service.tenant, owner: this.#server.owner }
     this.#prefix = prefix
   }
 
@@ -445,7 +446,7 @@ class ServiceLock implements Backend<'service'> {
   }
 
   #grant(got: Record<string, unknown>, asked: Moment, scope: LockScope, of?: number): Grant {
-    const l = checkLease(got, { tenant: this.#o.tenant, owner: this.#server.owner }, `${this.#prefix}:${scope}`, { request_id: '' }, of)
+    const l = checkLease(got, this.#asked, `${this.#prefix}:${scope}`, { request_id: '' }, of)
     return { asked, expiresAt: Math.floor(asked.wall) + Math.min(ttl, l.remaining_ms), token: l.fencing_token, known: l.expires_at }
   }
 
@@ -493,10 +494,7 @@ class ServiceLock implements Backend<'service'> {
   async #end(scope: LockScope, id: string, of: number, signal?: AbortSignal): Promise<void> {
     try {
       const got = await this.#send(scope, 'release', { request_id: id, fencing_token: of }, signal)
-      text(got['lock_key'], 'lock_key', `${this.#prefix}:${scope}`)
-      owner(got['owner_id'], this.#server.owner)
-      token(got['fencing_token'], of)
-      text(got['state'], 'state', 'RELEASED')
+      checkReleased(got, this.#asked, `${this.#prefix}:${scope}`, of)
     } catch (e) {
       throw isGone(e) || named(e, 'NotFoundError') ? new Lost((e as Error).message, { cause: e }) : e
     }
@@ -533,7 +531,7 @@ class Project<B extends string> implements ProjectLock<B> {
 
   // Fields, so that they can be passed around without the object.
   readonly subscribeLockEvents = (listener: LockEventListener<B>): (() => void) => {
-    callable('listener', listener)
+    checkFunction('listener', listener)
     const own: LockEventListener<B> = (e) => listener(e) // the same function may subscribe twice
     this.#listeners = [...this.#listeners, own]
     return () => void (this.#listeners = this.#listeners.filter((l) => l !== own))
@@ -553,7 +551,7 @@ class Project<B extends string> implements ProjectLock<B> {
   }
 
   readonly withProjectLock = async <T>(fn: (lease: ProjectLockLease<B>, signal: AbortSignal) => Promise<T>, options: AcquireLockOptions = {}): Promise<T> => {
-    callable('fn', fn)
+    checkFunction('fn', fn)
     const h = await this.#acquire(options)
     const work = new Scope(options.signal)
     work.signal.addEventListener('abort', () => h.term.cancel(work.signal.reason))
@@ -619,7 +617,7 @@ class Project<B extends string> implements ProjectLock<B> {
   }
 
   async #acquire(options: AcquireLockOptions): Promise<Holding<B>> {
-    object('options', options)
+    checkObject('options', options)
     const { scope = 'autosave', signal } = options
     if (scope !== 'autosave' && scope !== 'history') throw invalid('scope', `is ${String(scope)}: must be "autosave" or "history"`)
     const retry = policy(options.retry)
@@ -794,7 +792,7 @@ class Project<B extends string> implements ProjectLock<B> {
     h.failures++
     this.#leftovers.set(h.id, h)
     const next = h.failures >= cleanups ? 'it is left to its expiry' : 'the next acquire tries again'
-    const message = `the lock could not be removed, ${h.failures} of ${cleanups} times; ${next}: ${error instanceof Error ? error.message : String(error)}`
+    const message = `the lock could not be removed, ${h.failures} of ${cleanups} times; ${next}: ${messageOf(error)}`
     this.#emit({ type: 'lock:cleanup-warning', message, leaseId: h.id, backend: h.backend.name, scope: h.scope } as never)
   }
 
@@ -853,7 +851,7 @@ function judge(e: unknown, backend: string): ['contended' | 'unavailable' | 'tra
 }
 
 function policy(retry: Partial<RetryPolicyConfig> = {}): RetryPolicyConfig {
-  object('retry', retry)
+  checkObject('retry', retry)
   const p = { ...defaults }
   for (const [k, v] of Object.entries(retry) as [keyof RetryPolicyConfig, number | undefined][]) {
     if (!Object.hasOwn(defaults, k)) throw invalid(`retry.${k}`, `is unknown: there are ${Object.keys(defaults).join(', ')}`)
@@ -865,14 +863,6 @@ function policy(retry: Partial<RetryPolicyConfig> = {}): RetryPolicyConfig {
     Object.assign(p, { [k]: v })
   }
   return p
-}
-
-function object(field: string, v: unknown): void {
-  if (typeof v !== 'object' || v === null) throw invalid(field, 'must be an object')
-}
-
-function callable(field: string, v: unknown): void {
-  if (typeof v !== 'function') throw invalid(field, 'must be a function')
 }
 
 /** The wait after an attempt that failed; attempts count from 1. */
@@ -888,14 +878,14 @@ function prefix(name = 'imgponic:project'): string {
 export function createProjectLock(config: ServiceLockConfig): ProjectLock<'service'>
 export function createProjectLock(config?: ProjectLockConfig): ProjectLock
 export function createProjectLock(config: ProjectLockConfig | ServiceLockConfig = {}): ProjectLock | ProjectLock<'service'> {
-  object('config', config)
+  checkObject('config', config)
   if ('service' in config) {
-    object('service', config.service)
+    checkObject('service', config.service)
     const service = new ServiceLock(config, prefix(config.name))
     return new Project<'service'>(service.clock, service)
   }
-  if (config.directory !== undefined) callable('directory', config.directory)
-  if (config.locks) callable('locks.request', config.locks.request)
+  if (config.directory !== undefined) checkFunction('directory', config.directory)
+  if (config.locks) checkFunction('locks.request', config.locks.request)
   const clock = config.clock ?? systemClock
   return new Project<LockBackend>(clock, new WebLocks(config, clock, prefix(config.name)), new FileLock(config, clock))
 }

@@ -3,9 +3,9 @@
  *
  * @module
  */
+import { invalid } from './check.js'
 import { LeaseholdError } from './errors.js'
-import { invalid } from './judge.js'
-import { type Layout, defaultLayout } from './layout.js'
+import { type Layout, checkLayout, defaultLayout, formatId } from './layout.js'
 
 /** A text that cannot be a public ID of the converter. */
 export class MalformedIdError extends LeaseholdError {
@@ -68,9 +68,10 @@ export class PublicIds {
   /** Makes a converter. The first key encodes; a public ID names the key that decodes it. */
   static async create(keys: readonly PublicIdKey[], options: PublicIdOptions = {}): Promise<PublicIds> {
     const { entity = '' } = options
-    const [first] = keys
-    if (!first) throw invalid('keys', "must have at least one; { mode: 'unkeyed' } is the one without a secret")
+    const [first] = Array.isArray(keys) ? (keys as readonly PublicIdKey[]) : []
+    if (!first) throw invalid('keys', "must be a list of at least one; { mode: 'unkeyed' } is the one without a secret")
     if (!/^[!-~]{0,64}$/.test(entity)) throw invalid('entity', 'must be at most 64 characters of printable ASCII without spaces')
+    if (options.layout) checkLayout(options.layout)
     const made = new Map<number, Permutation>()
     for (const { number = 0, mode = 'ff1-aes256', secret } of keys) {
       if (![0, 1, 2, 3].includes(number)) throw invalid('number', `is ${number}: must be from 0 to 3`)
@@ -92,7 +93,8 @@ export class PublicIds {
   /** The public ID of an ID. */
   async encode(id: bigint): Promise<string> {
     const key = this.#keys.get(this.#current) as Permutation
-    return toText(await key.forward(BigInt.asUintN(64, id)), this.#current)
+    formatId(id) // which checks it
+    return toText(await key.forward(id), this.#current)
   }
 
   /**
@@ -127,6 +129,7 @@ export function toText(bits: bigint, number: number): string {
 
 /** The inverse of toText: one text for each ID. */
 export function fromText(external: string): { bits: bigint; number: number } {
+  if (typeof external !== 'string') throw invalid('external', 'must be a text')
   const bad = /[^A-Za-z0-9_-]/u.exec(external.slice(0, 12))
   if (bad) throw new MalformedIdError('character', `public ID has ${JSON.stringify(bad[0])} at position ${bad.index + 1}`, { position: bad.index + 1 })
   if (external.length !== 11) throw new MalformedIdError('length', `public ID has ${external.length} characters: must have exactly 11`)

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { invalid } from './judge.js'
+import { invalid } from './check.js'
 
 /** The clocks and timers that a client uses; tests set them. Times are in milliseconds. */
 export interface Clock {
@@ -26,6 +26,8 @@ export interface Moment {
   readonly wall: number
 }
 
+const longest = 2 ** 31 - 1 // of a timer: longer ones fire at once
+
 /** The clocks of the runtime. */
 export const systemClock: Clock = {
   now: () => performance.now(),
@@ -33,8 +35,8 @@ export const systemClock: Clock = {
   after(ms, call) {
     let timer: ReturnType<typeof setTimeout> | undefined
     let over = false
-    const set = () => {
-      if (!over) timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1))
+    const set = (left = ms) => {
+      if (!over) timer = left > longest ? setTimeout(() => set(left - longest), longest) : setTimeout(call, left)
     }
     if (globalThis.document?.hidden) outside(set)
     else set()

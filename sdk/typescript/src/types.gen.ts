@@ -238,6 +238,31 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1/tenants/{tenant_id}/fences/{resource}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Read the highest token of a resource
+         * It lets nothing pass and changes nothing.
+         */
+        readonly get: operations["getFence"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/v1/tenants/{tenant_id}/fences/{resource}/check": {
         readonly parameters: {
             readonly query?: never;
@@ -287,6 +312,30 @@ export interface paths {
          *     checked again, old ones pass.
          */
         readonly post: operations["resetFence"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/tenants/{tenant_id}/clusters": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * List a tenant's clusters
+         * By ascending bytes of the name, all that members have joined, also those that have no members any more. A page can be shorter than
+         *     `page_size`, even empty, and still have a `next_page_token`.
+         */
+        readonly get: operations["listClusters"];
+        readonly put?: never;
+        readonly post?: never;
         readonly delete?: never;
         readonly options?: never;
         readonly head?: never;
@@ -986,6 +1035,29 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1/machine-ids/spaces/{space}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** The namespace, 1 to 128 bytes without control characters. */
+                readonly space: string;
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * Read which machine IDs of a namespace are leased
+         * It reads all pages of the namespace in one request to the store, and shows no holder and no secret.
+         */
+        readonly get: operations["machineIDMap"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/v1/analyses/{analysis_id}/lock": {
         readonly parameters: {
             readonly query?: never;
@@ -1267,6 +1339,30 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/v1/tenants/{tenant_id}/runs": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        /**
+         * List a tenant's runs
+         * By ascending bytes of the name, without results. A page ends at `page_size` or at about 750 kB. Documents that the server cannot read are
+         *     in `unreadable`.
+         */
+        readonly get: operations["listRuns"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/v1/tenants/{tenant_id}/runs/{run_id}": {
         readonly parameters: {
             readonly query?: never;
@@ -1284,6 +1380,50 @@ export interface paths {
          * The response never has the token: reading gives no right to write.
          */
         readonly get: operations["getRun"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/caller": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Who the server takes the caller for
+         * Asks nothing of the store. The console begins with it.
+         */
+        readonly get: operations["getCaller"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/v1/outcomes": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * How the last requests to this process ended (administrators)
+         * The newest first. It needs the administrator's scope, and shows what callers of the administrator's tenant asked for, and callers that could
+         *     not be identified asked of it. One process remembers its own last requests, in memory, and only if it serves the console:
+         *     1024 that were rejected or failed, and 1024 commands that were carried out. Reads, renewals, refreshes, heartbeats and checks of fences are
+         *     remembered only if they were rejected. The audit events of all processes are in their logs.
+         *     It asks nothing of the store.
+         */
+        readonly get: operations["listOutcomes"];
         readonly put?: never;
         readonly post?: never;
         readonly delete?: never;
@@ -1827,6 +1967,19 @@ export interface components {
             /** When it became READY or FAILED. */
             readonly finished_at?: components["schemas"]["Time"];
         };
+        /** A document that is no run which the server can judge. The server's log says what is wrong with it. */
+        readonly UnreadableRun: {
+            readonly run_id: string;
+            /** `DOCUMENT_DAMAGED`: a field holds what it cannot. */
+            readonly code: components["schemas"]["Code"];
+        };
+        readonly RunPage: {
+            /** Without their results. */
+            readonly runs: readonly components["schemas"]["Run"][];
+            readonly unreadable?: readonly components["schemas"]["UnreadableRun"][];
+            /** `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
+        };
         /** A lease, as its holder sees it. */
         readonly Lease: {
             readonly tenant_id: string;
@@ -2037,8 +2190,16 @@ export interface components {
         };
         readonly LockPage: {
             readonly locks: readonly components["schemas"]["Lock"][];
+            /** The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left. */
+            readonly at: components["schemas"]["Time"];
             /** `page_token` of the next page; missing on the last. */
             readonly next_page_token?: string;
+        };
+        readonly Fence: {
+            readonly tenant_id: string;
+            readonly resource: string;
+            /** Lower tokens are rejected. */
+            readonly highest_token: components["schemas"]["FencingToken"];
         };
         readonly FencePassed: {
             readonly tenant_id: string;
@@ -2051,6 +2212,14 @@ export interface components {
             /** The token that was forgotten. */
             readonly reset_token: components["schemas"]["FencingToken"];
             readonly replayed: boolean;
+        };
+        readonly ClusterListed: {
+            readonly cluster: string;
+        };
+        readonly ClusterPage: {
+            readonly clusters: readonly components["schemas"]["ClusterListed"][];
+            /** `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
         };
         /** Keys of 1 to 64 bytes, values of up to 128. */
         readonly Labels: {
@@ -2505,8 +2674,109 @@ export interface components {
                 readonly [key: string]: number;
             };
         };
+        readonly MachineIDMap: {
+            readonly space: string;
+            /**
+             * Format: int64
+             * The store's time of the read, Unix milliseconds.
+             */
+            readonly at: number;
+            /**
+             * Format: int64
+             * How long the longest lease of the namespace's services lasts, in milliseconds.
+             */
+            readonly longest_lease: number;
+            /** As in `MachineIDSpace`, and so are `leased`, `free`, `next_free` and `leases`. */
+            readonly units: number;
+            readonly leased: number;
+            readonly free: number;
+            /** Format: int64 */
+            readonly next_free?: number;
+            readonly leases: {
+                readonly [key: string]: number;
+            };
+            /**
+             * The pages of the namespace, each with a digit for each of its units: `0` if all of it is free; otherwise how long it stays leased, at most, in
+             *     ninths of `longest_lease`, rounded up, `9` also for more. Services with smaller leases divide units, so that there can be
+             *     fewer than `units`.
+             */
+            readonly pages: readonly string[];
+            /**
+             * Format: int64
+             * The timestamp 0 of IDs, Unix milliseconds.
+             */
+            readonly custom_epoch: number;
+            /** Zero bits at the top of an ID. */
+            readonly bit_reserve: number;
+            /** Bits of the timestamp in milliseconds. */
+            readonly bit_ts: number;
+            /** Bits of the machine ID; the rest is the sequence. If services have sequences of several lengths, with the shortest one. The upper half of the machine IDs is never leased: it is for IDs made without a lease. */
+            readonly bit_id: number;
+        };
         readonly MachineIDOccupancy: {
             readonly spaces: readonly components["schemas"]["MachineIDSpace"][];
+        };
+        readonly CallerInfo: {
+            /** Missing in development mode. */
+            readonly subject?: string;
+            /** The only tenant that the caller may touch. Missing in development mode: any. */
+            readonly tenant_id?: string;
+            /** Whether the caller may end leases of others, retry analyses, reset fences and read outcomes. */
+            readonly administrator: boolean;
+            /** Whether the caller may run analyses. */
+            readonly worker: boolean;
+            /** Whether the caller may lease machine IDs. */
+            readonly machine_ids: boolean;
+            /** Whether callers name themselves and have all rights. */
+            readonly development: boolean;
+            /** The server's time. */
+            readonly at: components["schemas"]["Time"];
+        };
+        readonly Outcome: {
+            /**
+             * Format: int64
+             * Counts what this process has remembered.
+             */
+            readonly number: number;
+            /** When it ended, by the server's clock. */
+            readonly at: components["schemas"]["Time"];
+            /** X-Request-Id of the exchange. */
+            readonly request_id: string;
+            readonly method: string;
+            /** Escaped, cut after 1024 bytes, without the query. However it was sent, its escapes are those that are needed. */
+            readonly path: string;
+            /** The tenant that the path names, if it names one. */
+            readonly tenant_id?: string;
+            readonly status: number;
+            /**
+             * Format: double
+             * In milliseconds.
+             */
+            readonly took_ms: number;
+            /** Name of the action in the audit log, if it has one. */
+            readonly action?: string;
+            /** Who asked. Missing in development mode, and if the caller could not be identified. */
+            readonly subject?: string;
+            /** Their tenant. */
+            readonly caller_tenant?: string;
+            /** Whose lease it is, or was, as in the audit event. */
+            readonly owner_id?: string;
+            /** Why, in the caller's words. */
+            readonly reason?: string;
+            /** What the response said, if the request was rejected or failed; without the activation, and with long texts cut. */
+            readonly problem?: components["schemas"]["Problem"];
+        };
+        readonly OutcomePage: {
+            readonly outcomes: readonly components["schemas"]["Outcome"][];
+            /** When the process began to remember. */
+            readonly since: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * How many it has forgotten since then.
+             */
+            readonly forgotten: number;
+            /** `page_token` of the next page; missing on the last. */
+            readonly next_page_token?: string;
         };
         readonly Health: {
             readonly status: "ok";
@@ -3422,6 +3692,7 @@ export interface operations {
                      *           }
                      *         }
                      *       ],
+                     *       "at": "2026-01-01T00:00:12.000Z",
                      *       "next_page_token": "ZGVwbG95LXByb2Q"
                      *     }
                      */
@@ -3431,6 +3702,56 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getFence: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+                /** What is protected, 1 to 256 bytes without control characters. */
+                readonly resource: components["parameters"]["Resource"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** The highest token that was checked. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant_id": "acme",
+                     *       "resource": "orders-db",
+                     *       "highest_token": 1767229200000000
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Fence"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** `NOT_FOUND`: no token of this resource is remembered. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];
@@ -3564,6 +3885,53 @@ export interface operations {
                 };
             };
             readonly 413: components["responses"]["TooLarge"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listClusters: {
+        readonly parameters: {
+            readonly query?: {
+                readonly page_size?: number;
+                /** `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** A page of clusters. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "clusters": [
+                     *         {
+                     *           "cluster": "rooms"
+                     *         },
+                     *         {
+                     *           "cluster": "sessions"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["ClusterPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];
             readonly 504: components["responses"]["Timeout"];
@@ -5390,6 +5758,68 @@ export interface operations {
             readonly 504: components["responses"]["Timeout"];
         };
     };
+    readonly machineIDMap: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /** The namespace, 1 to 128 bytes without control characters. */
+                readonly space: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** Every unit of the namespace. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "space": "small",
+                     *       "at": 1767225600000,
+                     *       "longest_lease": 600000,
+                     *       "units": 8,
+                     *       "leased": 2,
+                     *       "free": 6,
+                     *       "next_free": 1767226200000,
+                     *       "leases": {
+                     *         "small": 2
+                     *       },
+                     *       "pages": [
+                     *         "00900010"
+                     *       ],
+                     *       "custom_epoch": 1767225600000,
+                     *       "bit_reserve": 1,
+                     *       "bit_ts": 41,
+                     *       "bit_id": 4
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["MachineIDMap"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** `NOT_FOUND`: no namespace has this name. */
+            readonly 404: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
     readonly lockAnalysis: {
         readonly parameters: {
             readonly query?: never;
@@ -6062,6 +6492,58 @@ export interface operations {
             readonly 504: components["responses"]["Timeout"];
         };
     };
+    readonly listRuns: {
+        readonly parameters: {
+            readonly query?: {
+                /** Only runs whose name begins with this. */
+                readonly prefix?: string;
+                readonly page_size?: number;
+                /** `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                /** Whose lock it is, 1 to 128 bytes without control characters. With authentication, the tenant of the token. */
+                readonly tenant_id: components["parameters"]["TenantID"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** A page of runs. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "runs": [
+                     *         {
+                     *           "run_id": "order-1024",
+                     *           "status": "READY",
+                     *           "finished": true,
+                     *           "locked": false,
+                     *           "runs": 0,
+                     *           "failures": 0,
+                     *           "finished_at": "2026-01-01T00:00:02.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
     readonly getRun: {
         readonly parameters: {
             readonly query?: never;
@@ -6104,6 +6586,138 @@ export interface operations {
             readonly 404: components["responses"]["NoSuchRun"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly getCaller: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** The caller, and the server's time. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "subject": "ann",
+                     *       "tenant_id": "acme",
+                     *       "administrator": false,
+                     *       "worker": true,
+                     *       "machine_ids": true,
+                     *       "development": false,
+                     *       "at": "2026-01-01T00:00:00.000Z"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["CallerInfo"];
+                };
+            };
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            readonly 503: components["responses"]["Unavailable"];
+            readonly 504: components["responses"]["Timeout"];
+        };
+    };
+    readonly listOutcomes: {
+        readonly parameters: {
+            readonly query?: {
+                /** Only the exchange with this X-Request-Id. */
+                readonly request_id?: string;
+                /** Only those whose path begins with this. It does not matter which characters are escaped where none has to be. */
+                readonly path?: string;
+                /** Only those that were rejected or failed, or only the others. */
+                readonly rejected?: boolean;
+                /** Only those with a higher number. */
+                readonly after?: number;
+                readonly page_size?: number;
+                /** `next_page_token` of the page before. */
+                readonly page_token?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** A page of outcomes. */
+            readonly 200: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "outcomes": [
+                     *         {
+                     *           "number": 17,
+                     *           "at": "2026-01-01T00:00:02.000Z",
+                     *           "request_id": "3DPBG6CQ2MWYSXEBN2UZVLDQG4",
+                     *           "method": "POST",
+                     *           "path": "/v1/tenants/acme/locks/deploy-prod/acquire",
+                     *           "tenant_id": "acme",
+                     *           "status": 409,
+                     *           "took_ms": 1.2,
+                     *           "action": "lock.acquire",
+                     *           "subject": "ann",
+                     *           "caller_tenant": "acme",
+                     *           "owner_id": "ann",
+                     *           "problem": {
+                     *             "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#lock_held",
+                     *             "title": "lock is held",
+                     *             "status": 409,
+                     *             "code": "LOCK_HELD",
+                     *             "retryable": true,
+                     *             "owner_id": "ci-41",
+                     *             "expires_at": "2026-01-01T00:00:30.000Z",
+                     *             "retry_after_ms": 28000,
+                     *             "instance": "urn:request:3DPBG6CQ2MWYSXEBN2UZVLDQG4"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "since": "2026-01-01T00:00:00.000Z",
+                     *       "forgotten": 0
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["OutcomePage"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthenticated"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 429: components["responses"]["RateLimited"];
+            readonly 500: components["responses"]["Internal"];
+            /** `NOT_CONFIGURED`: this process does not remember outcomes, because it serves no console. */
+            readonly 501: {
+                headers: {
+                    readonly "X-Request-Id": components["headers"]["RequestID"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "https://github.com/leasehold-dev/leasehold/blob/main/docs/errors.md#not_configured",
+                     *       "title": "not configured",
+                     *       "status": 501,
+                     *       "code": "NOT_CONFIGURED",
+                     *       "retryable": false,
+                     *       "detail": "this process does not remember outcomes, because it serves no console",
+                     *       "instance": "urn:request:TSVROF2X34PV5UIRLKGYTRSWCD"
+                     *     }
+                     */
+                    readonly "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             readonly 503: components["responses"]["Unavailable"];
             readonly 504: components["responses"]["Timeout"];
         };

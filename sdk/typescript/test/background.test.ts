@@ -90,4 +90,24 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     assert.deepEqual(await a.evaluate('[reason, late, lock.held]'), ['LockLostError', 0, false])
     assert.ok(Number(token) > Number(await a.evaluate('lock.token')))
   })
+
+  test('it is left, and come back to when its lease is another\'s: it knows before its next step', async (t) => {
+    const browser = new Browser(executablePath ?? '', launch.args)
+    t.after(() => browser.close())
+    const a = await open(browser, 3000)
+    // The page is kept as it is (in the back/forward cache), and no timer fires meanwhile.
+    await a.evaluate(`locks.acquire('left').then((lock) => {
+      globalThis.lock = lock
+      addEventListener('pageshow', (e) => { globalThis.back = [e.persisted, lock.signal.aborted, lock.signal.reason?.name] })
+    })`)
+    await a.evaluate(`void (location.href = '/?elsewhere')`)
+    await a.until(`location.search === '?elsewhere' && document.readyState === 'complete'`)
+    const b = await open(browser, 3000)
+    const token = await b.evaluate(`locks.acquire('left').then((lock) => (globalThis.lock = lock).token)`)
+    await a.evaluate('void history.back()')
+    await a.until('globalThis.back !== undefined')
+    assert.deepEqual(await a.evaluate('back'), [true, true, 'LockLostError'])
+    assert.ok(Number(token) > Number(await a.evaluate('lock.token')))
+    assert.equal(await b.evaluate('lock.held'), true)
+  })
 })

@@ -152,6 +152,37 @@ describe('in Chromium', { skip, concurrency: true, timeout: 170_000 }, () => {
     assert.equal(total, '15')
   })
 
+  test('the file is gone with the site\'s data: the next tab has the lock, and the first one learns of it and leaves its file alone', async () => {
+    const url = await own()
+    const refused = 'SecurityError'
+    const [a, b] = [await tab(context, url, { refused }), await tab(context, url, { refused })]
+    const first = await acquire(a)
+    await (await context.newCDPSession(a)).send('Storage.clearDataForOrigin', { origin: url, storageTypes: 'all' })
+    const second = await acquire(b, once)
+    assert.equal(second.lease?.backend, 'fallback')
+    const failed = (what: 'renewProjectLock' | 'releaseProjectLock') =>
+      a.evaluate(([what, id]) => kept.lock[what as 'renewProjectLock'](kept.leases[id as string] as never).then(() => '', (e: { code: string }) => e.code), [what, first.lease?.id])
+    assert.equal(await failed('renewProjectLock'), 'lock-renewal-failed')
+    assert.equal(await failed('releaseProjectLock'), 'lock-release-failed')
+    assert.deepEqual(await types(a), ['lock:acquired', 'lock:cleanup-warning'])
+    await release(b, second.lease?.id ?? '')
+    assert.deepEqual(await types(b), ['lock:acquired', 'lock:released'])
+  })
+
+  test('the file cannot be written, because the site has no room left: there is no lease, and one that is held can be released', async () => {
+    const url = await own()
+    const a = await tab(context, url, { refused: 'SecurityError' })
+    const devtools = await context.newCDPSession(a)
+    await devtools.send('Storage.overrideQuotaForOrigin', { origin: url, quotaSize: 1 })
+    assert.equal((await acquire(a, once)).error?.code, 'lock-unavailable')
+    await devtools.send('Storage.overrideQuotaForOrigin', { origin: url })
+    const got = await acquire(a, once)
+    assert.equal(got.lease?.backend, 'fallback')
+    await devtools.send('Storage.overrideQuotaForOrigin', { origin: url, quotaSize: 1 })
+    await release(a, got.lease?.id ?? '')
+    assert.deepEqual(await types(a), ['lock:error', 'lock:acquired', 'lock:released'])
+  })
+
   test('in a worker, where the file has synchronous access', async () => {
     const url = await own()
     const page = await tab(context, url)

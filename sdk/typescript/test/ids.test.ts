@@ -52,7 +52,9 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
   test('what is no ID', () => {
     assert.ok(v.malformedIds.length > 10)
     for (const s of v.malformedIds) assert.throws(() => parseId(s), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'id')
-    assert.throws(() => parseId(5 as never), InvalidArgumentError)
+    for (const id of [5, 5n, undefined]) assert.throws(() => parseId(id as never), InvalidArgumentError)
+    for (const time of [5, new Date(NaN), undefined]) assert.throws(() => firstId(time as never), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'time')
+    for (const work of [() => decodeId(5n, {} as never), () => firstId(new Date(), {} as never)]) assert.throws(work, (e: unknown) => e instanceof InvalidArgumentError && e.field === 'customEpoch')
     assert.throws(() => formatId(-1n), InvalidArgumentError)
     assert.throws(() => formatId(2n ** 63n), InvalidArgumentError)
   })
@@ -113,6 +115,13 @@ test('keys that cannot work are errors that name the field', async () => {
   await refused('secret', [{ number: 0, secret }, { number: 1, secret }])
   await refused('mode', [{ mode: 'none' as never, secret }])
   await refused('entity', [{ secret }], 'a b')
+  for (const keys of [undefined, { secret }, 'unkeyed']) await refused('keys', keys as never)
+  await assert.rejects(PublicIds.create([{ secret }], { layout: {} as never }), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'customEpoch')
+  const ids = await PublicIds.create([{ secret }])
+  for (const id of [-1n, 2n ** 63n, 5, '5', undefined]) await assert.rejects(ids.encode(id as never), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'id')
+  for (const external of [undefined, null, 5, [], [...'AAAAAAAAAAA']]) {
+    await assert.rejects(ids.decode(external as never), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'external')
+  }
 })
 
 describe('the generator', () => {
@@ -266,6 +275,12 @@ describe('the generator', () => {
     refused('url', { url: 'x' })
     refused('throughputPerMs', { throughputPerMs: 0 })
     refused('maxSkew', { maxSkew: -1 })
+    for (const k of ['maxSkew', 'maxBackward', 'retryInterval', 'retryMaxInterval', 'throughputPerMs']) for (const v of ['5', NaN]) refused(k, { [k]: v })
+    for (const k of ['retryInterval', 'retryMaxInterval']) for (const v of [0, -5]) refused(k, { [k]: v })
+    refused('token', { url: 'https://locks.test', token: '' })
+    refused('fetch', { url: 'https://locks.test', fetch: 5 as never })
+    refused('onEvent', { onEvent: 5 as never })
+    refused('options', null as never)
     refused('service', { service: '' })
     refused('bitTs', { layout: { ...defaultLayout, bitTs: 31 } })
     refused('bitSeq', { layout: { ...defaultLayout, bitSeq: 7 } })

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  ApiError, ClosedError, InvalidArgumentError, InvalidResponseError, LeaseLostError, LockHeldError, LockLostError, LockModeDiffersError, Locks, MaxHoldError,
+  ApiError, ClosedError, ConnectionError, InvalidArgumentError, InvalidResponseError, LeaseLostError, LockHeldError, LockLostError, LockModeDiffersError, Locks, MaxHoldError,
   NotReleasedError, PermissionDeniedError, type LockEvent, type LocksOptions,
 } from '../src/index.js'
+import { systemClock } from '../src/time.js'
 import { FakeClock, FakeServer, json, problem, settle } from './world.js'
 
 function world(o: Partial<LocksOptions> = {}) {
@@ -259,6 +260,66 @@ describe('responses that are not the lease', () => {
   })
 })
 
+describe('the token', () => {
+  test('of a function is asked for before each request', async () => {
+    let n = 0
+    const sent: unknown[] = []
+    const { locks, server } = world({ token: () => `t${++n}`, fetch: (input, init) => (sent.push(new Headers(init?.headers).get('authorization')), server.fetch(input, init)) })
+    await locks.request('deploy', () => 1)
+    assert.deepEqual(sent, ['Bearer t1', 'Bearer t2'])
+  })
+
+  test('that cannot be one is an error without it, at once', async () => {
+    for (const token of ['SECRET\nx', '', undefined, 5]) {
+      const { locks, server } = world({ token: (() => token) as never })
+      await assert.rejects(locks.acquire('deploy'), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'token' && !e.message.includes('SECRET'))
+      assert.equal(server.sent.length, 0)
+    }
+  })
+
+  test('that cannot be had is a ConnectionError, and is tried again', async () => {
+    let n = 0
+    const { clock, locks } = world({ token: () => (n++ === 0 ? Promise.reject(new RangeError('offline')) : 'x') })
+    await (await clock.until(locks.acquire('deploy'))).release()
+    const failing = world({ retryFor: 0, token: () => { throw new RangeError('offline') } })
+    await assert.rejects(failing.locks.acquire('deploy'), (e: unknown) => e instanceof ConnectionError && e.cause instanceof RangeError && e.message.includes('offline'))
+  })
+
+  test('that comes when the request was given up is not sent', async () => {
+    let give: (token: string) => void = () => undefined
+    const { locks, server } = world({ token: () => new Promise((resolve) => (give = resolve)) })
+    const query = assert.rejects(locks.query('deploy'), ClosedError)
+    await settle()
+    await locks.close()
+    await query
+    give('x')
+    await settle()
+    await assert.rejects(locks.query('deploy'), ClosedError)
+    assert.equal(server.sent.length, 0)
+  })
+})
+
+test('a password in the URL is refused, and no error has it', () => {
+  for (const url of ['https://ann:hunter2@locks.test', 'https://hunter2@locks.test', 'https://ann:hunter2@locks.test:99999', 'ftp://ann:hunter2@locks.test', 'https://locks.test/?key=hunter2']) {
+    assert.throws(() => new Locks({ url, tenant: 'acme' }), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'url' && !e.message.includes('hunter2'))
+  }
+})
+
+test('a time that is longer than a timer of the runtime can be is waited for all the same', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const ended: string[] = []
+  systemClock.after(2 ** 32, () => ended.push('long'))
+  systemClock.after(Infinity, () => ended.push('endless'))
+  const cancel = systemClock.after(2 ** 32, () => ended.push('cancelled'))
+  const most = 2 ** 31 - 1
+  t.mock.timers.tick(most)
+  t.mock.timers.tick(most)
+  cancel()
+  assert.deepEqual(ended, [])
+  t.mock.timers.tick(2)
+  assert.deepEqual(ended, ['long'])
+})
+
 describe('waiting', () => {
   test('asks the server to wait, and has the lock when it is free', async () => {
     const { clock, server, locks } = world()
@@ -452,5 +513,21 @@ test('arguments that cannot work are errors that name the field, before anything
   await refused('fair', () => locks.acquireAll(['a'], { fair: true } as never))
   await refused('limit', () => locks.take('a', { limit: 0, window: 1000 }))
   await refused('window', () => locks.take('a', { limit: 1, window: 1 }))
+  await refused('limit', () => locks.take('a', undefined as never))
+  await refused('limit', () => locks.take('a', { limit: 1.5, window: 1000 }))
+  await refused('key', () => locks.acquire('/'))
+  await refused('keys', () => locks.acquireAll('abc' as never)) // a text is no list of its letters
+  await refused('keys', () => locks.acquireAll(undefined as never))
+  for (const o of [null, 7]) {
+    await refused('options', () => locks.acquire('a', o as never))
+    await refused('options', () => locks.acquireAll(['a'], o as never))
+    await refused('options', () => new Locks(o as never))
+  }
+  await refused('fetch', () => new Locks({ ...base, fetch: 5 as never }))
+  await refused('onEvent', () => new Locks({ ...base, onEvent: 5 as never }))
+  for (const token of ['', 'a b', 'a\nb', '\u00e9', 5, null]) await refused('token', () => new Locks({ ...base, token: token as never }))
+  for (const host of ['locks.test', '127.0.0.1.test', '10.0.0.1']) await refused('url', () => new Locks({ ...base, url: `http://${host}`, token: 'x' }))
+  for (const host of ['localhost', '127.0.0.1:8080', '[::1]']) new Locks({ ...base, url: `http://${host}`, token: 'x' })
+  new Locks({ ...base, url: 'http://locks.test' })
   assert.equal(server.sent.length, 0)
 })

@@ -82,6 +82,40 @@ describe('once(id, fn)', () => {
     assert.equal(server.sent[1]?.body['status'], 'FAILED')
   })
 
+  test('a result that is no text in valid Unicode ends it for good, too', async () => {
+    for (const result of ['\ud800', 5, null]) {
+      const { server, runs, granted, done } = world()
+      server.answers.push(granted(), done)
+      assert.equal((await runs.run('pay', () => result as never)).status, 'failed')
+      assert.equal(server.sent[1]?.body['status'], 'FAILED')
+    }
+  })
+
+  for (const [what, result] of Object.entries<() => unknown>({
+    'a circle': () => { const a: { a?: unknown } = {}; a.a = a; return a },
+    'a BigInt': () => 5n,
+    'a toJSON that fails': () => ({ toJSON() { throw new RangeError('no') } }),
+  })) {
+    test(`a result that JSON cannot say ends it for good, instead of being done again and again: ${what}`, async () => {
+      const { server, runs, granted, done } = world()
+      server.answers.push(granted(), done)
+      await assert.rejects(runs.once('pay', result), (e: unknown) => e instanceof PermanentError && e.cause instanceof Error && e.message.includes('JSON'))
+      assert.deepEqual([server.did, server.sent[1]?.body['status']], [['begin', 'finish'], 'FAILED'])
+    })
+  }
+
+  for (const [what, error, said] of [
+    ['an object without a prototype', Object.create(null), 'unknown'], ['nothing', undefined, 'undefined'], ['a lone surrogate', new Error('a\ud800'), 'a\ufffd'],
+    ['a message that is no text', Object.assign(new Error('x'), { message: { a: 1 } }), '[object Object]'], ['no message', new Error(''), 'the work failed'],
+  ] as const) {
+    test(`whatever the work throws, the lock is released with a reason: ${what}`, async () => {
+      const { server, runs, granted, done } = world()
+      server.answers.push(granted(), done)
+      await assert.rejects(runs.once('pay', () => { throw error }), (e) => e === error)
+      assert.deepEqual([server.did, server.sent[1]?.body['failure_reason']], [['begin', 'release'], said])
+    })
+  }
+
   test('the lock is refreshed while the work runs, and is lost before it ends at the server', async () => {
     const { clock, server, runs, granted, done, warnings } = world()
     server.answers.push(granted(), done)
@@ -156,7 +190,11 @@ test('arguments that cannot work are errors that name the field, before anything
   await refused('work', () => runs.run('a', undefined as never))
   await refused('work', () => runs.once('a', undefined as never))
   await refused('ttl', () => runs.once('a', work, { ttl: 1500 }))
-  await refused('ttl', () => runs.once('a', work, { ttl: '1m' as never }))
+  for (const ttl of ['1m', '300000']) await refused('ttl', () => runs.once('a', work, { ttl: ttl as never }))
+  await refused('keep', () => new Runs({ ...base, keep: '60000' as never }))
+  await refused('onWarning', () => new Runs({ ...base, onWarning: 5 as never }))
+  await refused('options', () => runs.run('a', work, null as never))
+  await refused('options', () => new Runs(undefined as never))
   await refused('heartbeat', () => runs.once('a', work, { heartbeat: 300_000 }))
   await refused('heartbeat', () => runs.once('a', work, { heartbeat: NaN }))
   await refused('wait', () => runs.once('a', work, { wait: -1 }))

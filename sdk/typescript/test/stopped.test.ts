@@ -31,13 +31,13 @@ async function twoTabs(t: TestContext, prepare: (context: BrowserContext) => Pro
   const a = await prepare(context)
   const b = await prepare(context)
   // Which process is the first tab's: the one without which it does not answer. A tab that answers proves that another process was stopped, however slow the
-  // machine is; a wrong guess the other way would need an answer that takes longer than patience.
-  const patience = 10_000
+  // machine is; the wrong process would be taken only if an answer took longer than this.
+  const longest = 10_000
   const { processInfo } = await devtools.send('SystemInfo.getProcessInfo')
   for (const { id } of processInfo.filter((p) => p.type === 'renderer').sort((x, y) => y.cpuTime - x.cpuTime)) {
     stop(id)
     const answer = a.evaluate(() => true)
-    const answered = await Promise.race([answer, new Promise<false>((resolve) => setTimeout(resolve, patience, false))])
+    const answered = await Promise.race([answer, new Promise<false>((resolve) => setTimeout(resolve, longest, false))])
     if (!answered) {
       await b.evaluate(() => true) // which has a process of its own
       go()

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -36,11 +35,12 @@ func (e *Env) Unused() error {
 
 func unused[V any](given map[string]V, used map[string]bool) string {
 	var left []string
-	for _, key := range slices.Sorted(maps.Keys(given)) {
+	for key := range given {
 		if !used[key] {
 			left = append(left, key)
 		}
 	}
+	slices.Sort(left)
 	return strings.Join(left, ", ")
 }
 

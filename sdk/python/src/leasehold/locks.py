@@ -66,7 +66,7 @@ MAX_WINDOW = 24 * 3600.0
 MAX_KEYS = 20
 
 WAIT_TIME = 20.0  # seconds for which one request asks the server to wait, at most
-CLOSE_TIME = 2.0  # seconds for the releases of close when its own time is over
+CLOSE_TIME = 2.0  # seconds for the releases of close when its own timeout has passed
 SHORT_PAUSE = 0.1
 PLACED_PAUSE = 2.0  # seconds between two requests of one that waits in line, whose place is kept for some seconds
 FEW_POLLS = 5  # how often a lock is asked for without a wait when the server has no room for those who wait

@@ -385,6 +385,8 @@ class _LockPage(TypedDict):
     """What it always has."""
 
     locks: list[Lock]
+    at: str
+    """The store's time when the page was read, by which the states were told: a lease has `expires_at` - `at` left."""
 
 
 class LockPage(_LockPage, total=False):

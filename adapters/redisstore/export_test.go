@@ -1,0 +1,31 @@
+package redisstore
+
+// MostShapes is how many shapes of writes a store compiles.
+const MostShapes = mostShapes
+
+// Interpret lets the store interpret every write, as it does with those that are too many or too large to be compiled.
+func (s *Store) Interpret() { s.shapes.most = -1 }
+
+// Shapes is how many shapes of writes the store has met that it did not have to interpret.
+func (s *Store) Shapes() int {
+	s.shapes.mu.RLock()
+	defer s.shapes.mu.RUnlock()
+	n := 0
+	for _, sc := range s.shapes.all {
+		if sc != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Flights is how many connections requests that are sent together use at once.
+const Flights = flights
+
+// Waiting is how many requests wait for a connection of the shard that has the documents of a tenant.
+func (s *Store) Waiting(tenant string) int {
+	l := &s.keys.of(tenant).line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}

@@ -1,0 +1,67 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/page"
+)
+
+// List selects runs of one tenant for [Runs.List].
+type List struct {
+	Tenant    string
+	Prefix    string // of the ID; empty selects all
+	PageSize  int    // 1 to page.MaxSize; 0 means page.DefaultSize
+	PageToken string // Page.Next of the page before; empty for the first
+}
+
+// Page is a page of runs by ascending bytes of their IDs. Their results are left out: they may be long.
+type Page struct {
+	Runs []analysis.Listed // Err says that the document cannot be read
+	Next string            // List.PageToken of the next page; empty when this was the last
+	Cost page.Cost
+}
+
+// firstRead is how many documents are read before their size is known: they have results.
+const firstRead = 25
+
+func (q List) page() page.Query {
+	return page.Query{
+		Kind: Kind, Tenant: q.Tenant, Prefix: q.Prefix, Size: q.PageSize, Token: q.PageToken, LongestID: analysis.MaxIDBytes, FirstRead: firstRead,
+	}
+}
+
+// Validate reports whether the query is well formed. The error is a [field.Error].
+func (q List) Validate() error {
+	if err := (ID{Tenant: q.Tenant, ID: "any"}).Validate(); err != nil {
+		return err
+	}
+	if err := field.OptionalText("prefix", q.Prefix, analysis.MaxIDBytes); err != nil {
+		return err
+	}
+	return q.page().Validate()
+}
+
+// List returns a page of the tenant's runs, bounded by bytes too. Each page is a strongly consistent read by itself.
+func (r *Runs) List(ctx context.Context, q List) (Page, error) {
+	if err := q.Validate(); err != nil {
+		return Page{}, err
+	}
+	var p Page
+	done, err := q.page().Read(ctx, r.store, func(e docstore.Entry, at time.Time) (page.Entry, error) {
+		bytes := analysis.Size(e)
+		id := analysis.ID(e.Key.ID)
+		s, err := id.State(shown([]docstore.Doc{e.Doc})[0])
+		s.Result = ""
+		p.Runs = append(p.Runs, analysis.Listed{ID: id, State: s, Locked: s.Locked(at), Err: err})
+		return page.Entry{Kept: true, Bytes: bytes}, nil
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	p.Next, p.Cost = done.Next, done.Cost
+	return p, nil
+}

@@ -1,0 +1,235 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+)
+
+// program is one of those whose start is compared.
+type program struct {
+	name string
+	path string
+	env  []string
+
+	cpu, memory, first []float64 // milliseconds, MiB, milliseconds until the first response
+}
+
+// building builds a program as it is deployed.
+func building(b *testing.B, dir, pkg string, flags ...string) string {
+	b.Helper()
+	out := filepath.Join(b.TempDir(), "program")
+	c := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, flags, []string{pkg})...)
+	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := c.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, text)
+	}
+	return out
+}
+
+// bare is the environment of the programs, without what this machine says about clouds.
+func bare(more ...string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "LEASEHOLD_") || strings.HasPrefix(kv, "GOOGLE_")
+	})
+	return append(env, more...)
+}
+
+// start starts a program, waits until it has sent its first response, and notes what that took.
+func (p *program) start(b *testing.B, env []string, responded func() error) {
+	b.Helper()
+	c := exec.Command(p.path)
+	c.Env = slices.Concat(env, p.env)
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = &log, &log
+	begin := time.Now()
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	err := responded()
+	took := time.Since(begin)
+	// The peak is read here, because that of getrusage counts the process that it was forked from.
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	if err != nil {
+		b.Fatalf("%s: %v\n%s", p.name, err, log.Bytes())
+	}
+	p.first = append(p.first, took.Seconds()*1000)
+	p.cpu = append(p.cpu, (c.ProcessState.UserTime()+c.ProcessState.SystemTime()).Seconds()*1000)
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kB, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			p.memory = append(p.memory, kB/1024)
+		}
+	}
+}
+
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(xs))[len(xs)/2]
+}
+
+// report reports the medians, and those of the first program as multiples of the others'.
+func report(b *testing.B, programs []*program) {
+	b.Helper()
+	ours := programs[0]
+	for _, p := range programs {
+		info, err := os.Stat(p.path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(median(p.cpu), p.name+"-cpu-ms")
+		b.ReportMetric(median(p.memory), p.name+"-MiB")
+		b.ReportMetric(median(p.first), p.name+"-first-ms")
+		b.ReportMetric(float64(info.Size())/1e6, p.name+"-binary-MB")
+		if p != ours {
+			b.ReportMetric(median(ours.cpu)/median(p.cpu), "cpu/"+p.name)
+			b.ReportMetric(median(ours.memory)/median(p.memory), "memory/"+p.name)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// runtimeAPI is Lambda's side of the runtime API, for one event.
+func runtimeAPI(b *testing.B, event []byte) (addr string, responded chan string) {
+	b.Helper()
+	responded = make(chan string, 1)
+	const prefix = "/2018-06-01/runtime/"
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+prefix+"invocation/next", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-responded: // only the first is wanted: the instance waits for the next one until it is killed
+			<-r.Context().Done()
+			return
+		default:
+		}
+		w.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")
+		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
+		_, _ = w.Write(event)
+	})
+	mux.HandleFunc("POST "+prefix+"{rest...}", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		if strings.HasSuffix(r.URL.Path, "/response") {
+			responded <- string(body)
+		} else {
+			responded <- "failed: " + string(body)
+		}
+	})
+	s := httptest.NewServer(mux)
+	b.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://"), responded
+}
+
+const lookAtALock = `{
+  "version": "2.0", "routeKey": "$default", "rawPath": "/v1/tenants/acme/locks/deploy", "rawQueryString": "",
+  "headers": {"host": "u1.lambda-url.eu-north-1.on.aws", "x-forwarded-proto": "https"},
+  "requestContext": {
+    "accountId": "123456789012", "apiId": "u1", "domainName": "u1.lambda-url.eu-north-1.on.aws", "domainPrefix": "u1",
+    "http": {"method": "GET", "path": "/v1/tenants/acme/locks/deploy", "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"},
+    "requestId": "r1", "routeKey": "$default", "stage": "$default", "time": "12/Mar/2026:19:03:58 +0000", "timeEpoch": 1773342238390,
+    "authorizer": {"iam": {"accessKey": "AKIAEXAMPLE", "accountId": "123456789012", "callerId": "AIDAEXAMPLE", "userArn": "arn:aws:iam::123456789012:user/ops/ann", "userId": "AIDAEXAMPLE"}}
+  },
+  "isBase64Encoded": false
+}`
+
+// BenchmarkColdStartLambda starts the Lambda function and two hellos with the same framework and the same client in turns, until the first response that
+// read the table. Compare the ratios; the machine decides the rest.
+//
+//	go test -C tests/bench -run '^$' -bench ColdStart -benchtime 30x
+func BenchmarkColdStartLambda(b *testing.B) {
+	db := dynamodbtest.Start(b, nil)
+	store, err := awsdynamodb.Open(b.Context(), "leasehold", &awsdynamodb.Options{Endpoint: db.URL, CreateTable: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	programs := []*program{
+		{name: "leasehold", path: building(b, "../..", "./functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles"), env: []string{
+			"_HANDLER=api", "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme",
+		}},
+		{name: "hello", path: building(b, ".", "./hello/lambda", "-tags", "lambda.norpc")},
+	}
+	b.ResetTimer()
+	for range b.N {
+		for _, p := range programs {
+			addr, responded := runtimeAPI(b, []byte(lookAtALock))
+			p.start(b, bare("AWS_LAMBDA_RUNTIME_API="+addr, "AWS_LAMBDA_FUNCTION_NAME=api", "AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE",
+				"AWS_SECRET_ACCESS_KEY=fake", "AWS_SESSION_TOKEN=fake", "LEASEHOLD_TABLE=leasehold", "LEASEHOLD_ENDPOINT="+db.URL), func() error {
+				select {
+				case r := <-responded:
+					if strings.HasPrefix(r, "failed") || strings.Contains(r, `"statusCode":5`) || strings.Contains(r, `"statusCode":401`) {
+						return fmt.Errorf("the response is %s", r)
+					}
+					return nil
+				case <-time.After(time.Minute):
+					return fmt.Errorf("no response")
+				}
+			})
+		}
+	}
+	report(b, programs)
+}
+
+// BenchmarkColdStartFunction is the same for the Cloud Function.
+func BenchmarkColdStartFunction(b *testing.B) {
+	documents := firestoretest.Start(b, nil)
+	programs := []*program{
+		{name: "leasehold", path: building(b, "../..", "./functions/gcp/local")},
+		{name: "hello", path: building(b, ".", "./hello/function")},
+	}
+	b.ResetTimer()
+	for range b.N {
+		for _, p := range programs {
+			port := freePort(b)
+			env := bare("FUNCTION_TARGET=API", "PORT="+port, "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+documents.Addr(), "LEASEHOLD_DEVELOPMENT=1")
+			p.start(b, env, func() error {
+				for begin := time.Now(); ; time.Sleep(time.Millisecond / 2) { // until it listens
+					r, err := http.Get("http://127.0.0.1:" + port + "/v1/tenants/acme/locks/deploy")
+					if err != nil {
+						if time.Since(begin) > time.Minute {
+							return err
+						}
+						continue
+					}
+					body, _ := io.ReadAll(r.Body)
+					_ = r.Body.Close()
+					if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusNotFound {
+						return fmt.Errorf("%d: %s", r.StatusCode, body)
+					}
+					return nil
+				}
+			})
+		}
+	}
+	report(b, programs)
+}
+
+func freePort(b *testing.B) string {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}

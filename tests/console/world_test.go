@@ -1,0 +1,451 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// world is a server with the console on a store in memory, wired as programs do.
+type world struct {
+	t     *testing.T
+	url   string
+	store *counted
+	c     *client.Client
+	ahead atomic.Int64 // of the store's clock, nanoseconds
+}
+
+// counted counts the requests to a store.
+type counted struct {
+	docstore.Store
+	n atomic.Int64
+}
+
+func (c *counted) Get(ctx context.Context, k ...docstore.Key) (docstore.Snapshot, error) {
+	c.n.Add(1)
+	return c.Store.Get(ctx, k...)
+}
+
+func (c *counted) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	c.n.Add(1)
+	return c.Store.List(ctx, q)
+}
+
+func (c *counted) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	c.n.Add(1)
+	return c.Store.Write(ctx, w...)
+}
+
+// bearers are callers by their tokens. No token: development mode is off and the caller is unknown.
+type bearers map[string]httpapi.Caller
+
+func (b bearers) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, ok := b[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	if !ok {
+		return httpapi.Caller{}, httpapi.Unauthenticated("the token is missing or unknown")
+	}
+	return c, nil
+}
+
+func (bearers) Challenge() string { return "Bearer" }
+func (bearers) Unverified() bool  { return false }
+
+func open(t *testing.T, identity httpapi.Identity, token string) *world {
+	t.Helper()
+	w := &world{t: t}
+	w.store = &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})}
+	o := setup.API(&settings.Config{Console: true, RecordRefusals: time.Millisecond}, nil, nil)
+	s := httptest.NewServer(httpapi.New(w.store, identity, o))
+	t.Cleanup(s.Close)
+	w.url = s.URL
+	w.c = w.client(token)
+	return w
+}
+
+func (w *world) client(token string) *client.Client {
+	w.t.Helper()
+	o := &client.Options{}
+	if token != "" {
+		o.Token = func(context.Context) (string, error) { return token, nil }
+	}
+	c, err := client.New(w.url, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// must ends the test after an error that the test does not ask for.
+func must[T any](t *testing.T, got T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// post sends a body of JSON, and returns what came back.
+func (w *world) post(path, body string) (int, string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.exchange(r)
+}
+
+func (w *world) exchange(r *http.Request) (int, string) {
+	w.t.Helper()
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got.StatusCode, string(text)
+}
+
+// sent sends a request that must succeed, and returns the body of the response.
+func (w *world) sent(r *http.Request) string {
+	w.t.Helper()
+	status, text := w.exchange(r)
+	if status != http.StatusOK {
+		w.t.Fatalf("%s %s: %d %s", r.Method, r.URL, status, text)
+	}
+	return text
+}
+
+// acquire acquires a lock of a tenant.
+func (w *world) acquire(tenant, key, owner string, ttl int64, labels contracts.Metadata) client.Lease {
+	w.t.Helper()
+	l, err := w.c.Locks().Acquire(w.t.Context(), tenant, key, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: ttl, Metadata: labels})
+	return must(w.t, l, err)
+}
+
+// ago sets the store's clock to a time before now, so that what comes happened then.
+func (w *world) ago(d time.Duration) { w.ahead.Store(int64(-d)) }
+
+// busy is a tenant in the middle of its work: locks that are held, contended, shared, waited for and ended by force; analyses in all states;
+// machine IDs; a cluster.
+func (w *world) busy(tenant string) {
+	t, ctx := w.t, w.t.Context()
+	t.Helper()
+	locks := w.c.Locks()
+	refused := func(key, owner string) {
+		if _, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 60}); !errors.Is(err, contracts.CodeLockHeld) {
+			t.Fatalf("%s: %v", key, err)
+		}
+	}
+	for i, owner := range []string{"ci-38", "ci-39", "ci-40", "ci-41"} {
+		w.ago(time.Duration(17-5*i) * time.Minute)
+		l := w.acquire(tenant, "deploy-prod", owner, 600, contracts.Metadata{"build": strconv.Itoa(987 + i)})
+		w.ago(time.Duration(14-5*i) * time.Minute)
+		switch i {
+		case 1:
+			w.force(tenant, "deploy-prod", "ann", "the runner was terminated")
+		case 3: // it is the current one
+		default:
+			_, err := locks.Release(ctx, tenant, "deploy-prod", contracts.ReleaseRequest{OwnerID: owner, FencingToken: l.FencingToken})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.ago(time.Minute)
+	for i := range 40 {
+		w.ago(time.Duration(9-i/5) * time.Minute)
+		r, err := w.c.MachineIDs().Acquire(ctx, kazahana.AcquireOptions{ThroughputPerMs: int64(256 * (1 + (i*i)%37))})
+		if err != nil || len(r.Leases) == 0 {
+			t.Fatal(err)
+		}
+	}
+	w.ago(20 * time.Second)
+	for _, x := range []struct {
+		key, owner string
+		ttl        int64
+	}{
+		{"invoices/2026-11", "billing-7f4c", 240}, {"nightly-report", "reporter-1", 900}, {"migrate-users", "migrator", 120}, {"leader/scheduler", "scheduler-b", 45},
+		{"cache-warmup", "web-3", 34}, {"import:customers", "etl-2", 300},
+	} {
+		w.acquire(tenant, x.key, x.owner, x.ttl, nil)
+	}
+	for i := range 3 {
+		status, text := w.post("/v1/tenants/"+tenant+"/locks/gpu-pool/acquire",
+			fmt.Sprintf(`{"request_id":"p%d","owner_id":"trainer-%d","ttl_seconds":%d,"mode":"permits","limit":3}`, i, i+1, 200+90*i))
+		if status != 200 {
+			t.Fatal(text)
+		}
+	}
+	if status, text := w.post("/v1/tenants/"+tenant+"/locks/orders-db/acquire", `{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
+		t.Fatal(text)
+	}
+	if _, err := w.c.Fences().Check(ctx, tenant, "orders-db", 1767229200000007); err != nil {
+		t.Fatal(err)
+	}
+
+	a := w.c.Analyses()
+	for _, id := range []string{"a-1021", "a-1022", "a-1023", "a-1024", "a-1025", "a-1026", "a-1027"} {
+		if _, err := a.Create(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(id, owner string) string {
+		status, text := w.post("/v1/analyses/"+id+"/lock", fmt.Sprintf(`{"owner_id":%q,"request_id":"r-%s-%s","ttl_seconds":300}`, owner, id, owner))
+		var g contracts.AnalysisGranted
+		if err := json.Unmarshal([]byte(text), &g); err != nil || status != 200 || g.FencingToken == 0 {
+			t.Fatal(status, text, err)
+		}
+		return fmt.Sprintf(`"owner_id":%q,"fencing_token":%d`, owner, g.FencingToken)
+	}
+	send := func(path, body string) {
+		if status, text := w.post(path, body); status != 200 {
+			t.Fatal(path, text)
+		}
+	}
+	send("/v1/analyses/a-1021/finish", "{"+run("a-1021", "worker-1")+`,"status":"READY","result":"{\"score\":0.93}"}`)
+	send("/v1/analyses/a-1022/finish", "{"+run("a-1022", "worker-2")+`,"status":"FAILED","failure_reason":"the model did not converge after 500 rounds"}`)
+	for i, owner := range []string{"worker-1", "worker-2", "worker-3"} { // the first two die
+		w.ago(time.Duration(13-6*i) * time.Minute)
+		run("a-1023", owner)
+	}
+	w.ago(12 * time.Minute)
+	run("a-1026", "worker-2")
+	w.ago(time.Minute)
+	run("a-1024", "worker-4")
+	send("/v1/analyses/a-1025/release", "{"+run("a-1025", "worker-5")+`,"failure_reason":"the bucket does not respond"}`)
+
+	for _, id := range []string{"order-1024", "order-1025", "refund-88"} {
+		send("/v1/tenants/"+tenant+"/runs/"+id+"/begin", `{"owner_id":"web-2","request_id":"r1","ttl_seconds":300}`)
+	}
+
+	w.ago(4 * time.Minute)
+	for i, zone := range []string{"a", "b", "c", "a"} {
+		_, err := w.c.Placements(tenant, "rooms").Join(ctx, fmt.Sprint("worker-", i+1), contracts.MemberJoinRequest{
+			Kinds: []string{"room"}, TTLSeconds: 600, Labels: contracts.Labels{"zone": zone}, Address: fmt.Sprintf("10.0.0.%d:9000", i+5), Partitions: 1024,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, room := range []string{"lobby", "north", "south"} {
+		if status, text := w.post("/v1/tenants/"+tenant+"/clusters/rooms/activations/room/"+room+"/claim", `{"request_id":"c-`+room+`"}`); status != 200 {
+			t.Fatal(text)
+		}
+	}
+
+	w.ago(0)
+	refused("deploy-prod", "ci-42")
+	refused("deploy-prod", "ci-43")
+	refused("deploy-prod", "ci-42")
+}
+
+// line has two callers wait for the lock orders-db, for twenty seconds.
+func (w *world) line(tenant string) {
+	var waiting sync.WaitGroup
+	stop, end := context.WithCancel(context.Background())
+	w.t.Cleanup(func() { end(); waiting.Wait() })
+	for i := range 2 {
+		waiting.Go(func() {
+			_, _ = w.c.Locks().Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1), TTLSeconds: 60, WaitSeconds: 20, Fair: true})
+		})
+	}
+}
+
+// force ends a lease as an administrator does.
+func (w *world) force(tenant, key, by, reason string) {
+	w.t.Helper()
+	status, text := w.post("/v1/tenants/"+tenant+"/locks/"+key+"/force-release", fmt.Sprintf(`{"request_id":"f1","owner_id":%q,"reason":%q}`, by, reason))
+	if status != http.StatusOK {
+		w.t.Fatal(text)
+	}
+}
+
+// browsers starts Chromium once for all tests.
+var browsers = sync.OnceValues(func() (context.Context, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true))
+		allocator, _ := chromedp.NewExecAllocator(context.Background(), o...) // ends with the tests
+		first, _ := chromedp.NewContext(allocator)
+		return first, chromedp.Do(first)
+	}
+	return nil, errNoBrowser
+})
+
+var errNoBrowser = errors.New("no Chromium is installed: apt-get install chromium")
+
+// tab is a page in a profile of its own.
+type tab struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // the tab itself, as chromedp has it
+
+	mu       sync.Mutex
+	requests []string // that the tab sent
+	problems []string // that its console had, and what its policy forbade
+}
+
+// look says how a tab looks at the page.
+type look struct {
+	width, height int64 // 1280 × 900 unless it says otherwise
+	dark, phone   bool
+	lang          string // en-US unless it says otherwise
+	before        string // script that runs before the page's
+}
+
+// visit opens a page of the console.
+func (w *world) visit(hash string, l look) *tab {
+	w.t.Helper()
+	b, err := browsers()
+	if errors.Is(err, errNoBrowser) {
+		w.t.Skip(err)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(b, chromedp.WithNewBrowserContext())
+	w.t.Cleanup(cancel)
+	p := &tab{t: w.t, ctx: ctx}
+	p.do() // opens it
+	call(p, network.Enable, network.EnableParams{})
+	call(p, runtime.Enable, cdp.Empty{})
+	call(p, log.Enable, cdp.Empty{})
+	watch(p, network.RequestWillBeSent, func(e network.EventRequestWillBeSent) {
+		p.requests = append(p.requests, e.Request.Method+" "+e.Request.URL)
+	})
+	watch(p, runtime.ExceptionThrown, func(e runtime.EventExceptionThrown) {
+		p.problems = append(p.problems, e.ExceptionDetails.Exception.Description)
+	})
+	watch(p, log.EntryAdded, func(e log.EventEntryAdded) { // also what the policy forbids
+		if e.Entry.Source != log.EntrySourceNetwork {
+			p.problems = append(p.problems, e.Entry.Text)
+		}
+	})
+	watch(p, runtime.ConsoleAPICalled, func(e runtime.EventConsoleAPICalled) {
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			for _, a := range e.Args {
+				p.problems = append(p.problems, string(e.Type)+" "+a.Description+string(a.Value))
+			}
+		}
+	})
+	scheme := map[bool]string{false: "light", true: "dark"}[l.dark]
+	scale := map[bool]float64{false: 1, true: 2}[l.phone]
+	if l.width == 0 {
+		l.width, l.height = 1280, 900
+	}
+	if l.lang == "" {
+		l.lang = "en-US"
+	}
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height, DeviceScaleFactor: scale, Mobile: l.phone})
+	call(p, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: l.lang})
+	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "leasehold-test", AcceptLanguage: l.lang})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	if l.before != "" {
+		call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: l.before})
+	}
+	p.do(chromedp.Navigate(w.url + "/console/" + hash))
+	return p
+}
+
+// call sends a command of the browser's protocol.
+func call[P, R any](p *tab, c cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	r, err := chromedp.Call(p.ctx, c, params)
+	return must(p.t, r, err)
+}
+
+// watch hands events of a tab to a function, one at a time.
+func watch[E any](p *tab, e cdp.Event[E], do func(E)) {
+	events := chromedp.Events(p.ctx, e)
+	go func() {
+		for e, err := range events {
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			do(e)
+			p.mu.Unlock()
+		}
+	}()
+}
+
+// do carries out actions, within a time that only a page that hangs needs.
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// sees waits until the page shows a text.
+func (p *tab) sees(text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`document.body.innerText.replace(/[\u2068\u2069]/g, '').includes(%q)`, text), "the text "+text) // without the marks around names
+}
+
+// until waits until an expression holds. It asks from outside, because tests take the page's timers away.
+func (p *tab) until(expression, what string) {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if ok && err == nil {
+			return
+		}
+		if err != nil || time.Now().After(end) {
+			shown, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.replace(/\s+/g, ' ').slice(0, 1500)`))
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.t.Fatalf("the page does not come to %s: %v\n%s\n%v", what, err, shown, p.problems)
+		}
+	}
+}
+
+// says is the value of an expression.
+func says[T any](p *tab, expression string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	return must(p.t, v, err)
+}
+
+// clean fails the test if the page had an error, or its policy forbade something.
+func (p *tab) clean() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.problems {
+		p.t.Errorf("the page: %s", s)
+	}
+}

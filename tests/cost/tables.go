@@ -1,0 +1,231 @@
+package cost
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// million is how many of an operation prices are for.
+const million = 1e6
+
+// table is a table of Markdown.
+func table(head []string, rows [][]string) string {
+	var b strings.Builder
+	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
+	line(head)
+	rule := make([]string, len(head))
+	for i := range rule {
+		rule[i] = "---"
+	}
+	line(rule)
+	for _, r := range rows {
+		line(r)
+	}
+	return b.String()
+}
+
+// dollars has cents, or as many digits as show two that are not zero.
+func dollars(d float64) string {
+	switch {
+	case d == 0:
+		return "0"
+	case d < 0.1:
+		return "$" + strconv.FormatFloat(d, 'g', 2, 64)
+	case math.Abs(d*100-math.Round(d*100)) > 1e-6 && d < 10:
+		return fmt.Sprintf("$%.3f", d)
+	default:
+		return fmt.Sprintf("$%.2f", d)
+	}
+}
+
+// count shows a number with at most two digits after the point.
+func number(x float64) string {
+	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
+}
+
+// thousands shows a whole number in groups of three digits.
+func thousands(x float64) string {
+	s := strconv.FormatFloat(math.Floor(x), 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// DollarsTable is what a million of each operation costs on each store that bills by use.
+func DollarsTable(all []Counted) string {
+	head := []string{"A million times"}
+	for _, c := range all {
+		if c.Bill != nil {
+			head = append(head, c.Store)
+		}
+	}
+	var rows [][]string
+	for _, o := range Operations {
+		row := []string{o}
+		for _, c := range all {
+			if c.Bill != nil {
+				row = append(row, dollars(c.Bill.Dollars(c.Of(o))))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return table(head, rows)
+}
+
+// CountsTable is what was counted.
+func CountsTable(all []Counted) string {
+	head := []string{"Once"}
+	for _, c := range all {
+		head = append(head, c.Store)
+	}
+	var rows [][]string
+	for _, o := range Operations {
+		row := []string{o}
+		for _, c := range all {
+			u := c.Of(o)
+			cell := number(u.Requests)
+			if c.Bill != nil {
+				cell += fmt.Sprintf(" · %s · %s", number(u.Writes), number(u.Reads))
+			}
+			row = append(row, cell)
+		}
+		rows = append(rows, row)
+	}
+	return table(head, rows)
+}
+
+// PricesTable is what the prices are.
+func PricesTable() string {
+	var rows [][]string
+	for _, b := range []Billing{DynamoDB, FirestoreStandard, FirestoreEnterprise} {
+		rows = append(rows, []string{b.Name, dollars(b.Write), dollars(b.Read), b.Unit})
+	}
+	return table([]string{"Store", "a million writes", "a million reads", "billed by"}, rows)
+}
+
+// PerMillion is what a million requests to a function cost, each of which takes so many seconds.
+func (f Function) PerMillion(seconds float64) float64 {
+	return f.Requests + million*f.Rounded*math.Ceil(seconds/f.Rounded-1e-9)*f.Second
+}
+
+// FunctionsTable is what the API costs in a function, beside the store.
+func FunctionsTable() string {
+	var rows [][]string
+	for _, f := range Functions {
+		one := f.PerMillion(FunctionSeconds)
+		rows = append(rows, []string{f.Name, f.Instance, dollars(one), dollars(2 * one)})
+	}
+	return table([]string{"A million times", "instance", "one request", "cycle"}, rows)
+}
+
+// FaaSKeeperTable is FaaSKeeper beside Leasehold on DynamoDB, with and without a function in front. Of FaaSKeeper at today's prices only a bound is known: the
+// price of DynamoDB was halved, and no other price that it pays fell as much.
+func FaaSKeeperTable(all []Counted) string {
+	then, now := FaaSKeeper.DynamoDB, DynamoDB
+	cheaper := now.Write / then.Write
+	cycle := find(all, DynamoDB.Name).Of(Cycle)
+	function := 2 * Functions[0].PerMillion(FunctionSeconds)
+	between := func(times float64) string {
+		return dollars(times*FaaSKeeper.WriteLeast) + " to " + dollars(times*FaaSKeeper.WriteMost)
+	}
+	least := func(times float64) string { return dollars(times*FaaSKeeper.WriteLeast*cheaper) + " at least" }
+	return table([]string{"A million times", "at the prices of the paper", "at today's"}, [][]string{
+		{"FaaSKeeper: a write", between(1), least(1)},
+		{"FaaSKeeper: a lock, created and deleted", between(2), least(2)},
+		{"Leasehold: a write", dollars(then.Dollars(cycle) / 2), dollars(now.Dollars(cycle) / 2)},
+		{"Leasehold: a lock, acquired and released", dollars(then.Dollars(cycle)), dollars(now.Dollars(cycle))},
+		{"the same, through " + Functions[0].Name, dollars(then.Dollars(cycle) + function), dollars(now.Dollars(cycle) + function)},
+	})
+}
+
+// BreakEvenTable is how many cycles a day cost what machines cost that run all the time.
+func BreakEvenTable(all []Counted) string {
+	perDay := func(perMillion float64, machines float64) string {
+		return thousands(machines * SmallMachine.Day() / perMillion * million)
+	}
+	var rows [][]string
+	add := func(name string, perMillion float64) {
+		rows = append(rows, []string{name, perDay(perMillion, 1), perDay(perMillion, 3), number(math.Floor(3*SmallMachine.Day()/perMillion*million/8640) / 10)})
+	}
+	cycle := find(all, DynamoDB.Name).Of(Cycle)
+	add("FaaSKeeper, at the prices of the paper", 2*FaaSKeeper.WriteLeast)
+	add("Leasehold on DynamoDB, at the prices of the paper", FaaSKeeper.DynamoDB.Dollars(cycle))
+	for _, c := range all {
+		if c.Bill == nil {
+			continue
+		}
+		add(c.Store, c.Bill.Dollars(c.Of(Cycle)))
+		if c.Store == DynamoDB.Name {
+			add(c.Store+", through "+Functions[0].Name, c.Bill.Dollars(c.Of(Cycle))+2*Functions[0].PerMillion(FunctionSeconds))
+		}
+	}
+	return table([]string{
+		"Cycles a day that cost as much as", "one " + SmallMachine.Name, "three", "three: cycles a second, all day",
+	}, rows)
+}
+
+// rate shows a rate in two digits: a simulation says no more.
+func rate(perSecond float64) string {
+	switch {
+	case math.IsInf(perSecond, 1):
+		return "–"
+	case perSecond < 10:
+		return number(math.Round(perSecond*10) / 10)
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(perSecond))-1)
+	return thousands(math.Round(perSecond/digit) * digit)
+}
+
+// LimitsTable is the highest load of cycles that each store carries.
+func LimitsTable(all []Counted) string {
+	head := []string{"Cycles a second"}
+	for _, l := range Loads {
+		head = append(head, l.Name)
+	}
+	head = append(head, Loads[1].Name+", after half an hour")
+	var rows [][]string
+	for _, c := range Stores {
+		cycle := find(all, c.Store).Of(Cycle)
+		row := []string{c.Store}
+		for _, l := range Loads {
+			row = append(row, rate(Limit(c, cycle, l, 0)))
+		}
+		rows = append(rows, append(row, rate(Limit(c, cycle, Loads[1], 30))))
+	}
+	return table(head, rows)
+}
+
+// SourcesTable is what the stores take, and who says so.
+func SourcesTable() string {
+	var rows [][]string
+	for _, c := range Stores {
+		shown := func(units float64) string {
+			if units == 0 {
+				return "–"
+			}
+			return thousands(units)
+		}
+		rows = append(rows, []string{c.Store, shown(c.Document), shown(c.Tenant), shown(c.Whole), number(c.Service) + " ms", c.From})
+	}
+	return table([]string{"Units a second", "a document", "a tenant", "all", "a cycle alone", "from"}, rows)
+}
+
+// EntriesPerShard are the write units a second that a partition of the index of the sweep takes on DynamoDB.
+const EntriesPerShard = 1000
+
+// SweepTable is how many runs a second the index of the sweep takes on DynamoDB, by its shards: what a run writes beyond its document goes to the index.
+func SweepTable(all []Counted) string {
+	db := find(all, DynamoDB.Name)
+	index := func(operation string, documents float64) float64 { return db.Of(operation).Writes - documents }
+	var rows [][]string
+	for _, shards := range []float64{1, 8, 64} {
+		take := shards * EntriesPerShard
+		rows = append(rows, []string{
+			number(shards), thousands(take / index(Run, 2)), thousands(take / (index(Run, 2) + 5*index(Refresh, 1))),
+		})
+	}
+	return table([]string{"Shards of the index", "runs a second, without heartbeats", "with five heartbeats each"}, rows)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// proxy stands between a client and a server while requests and bytes are counted, and only then.
+type proxy struct {
+	listener  net.Listener
+	to        string
+	turns     atomic.Int64 // how often a client began to speak: on a connection that carries one request at a time, the requests
+	sent, got atomic.Int64 // bytes of clients and of the server
+	mu        sync.Mutex
+	conns     []net.Conn
+	running   sync.WaitGroup
+}
+
+func newProxy(ctx context.Context, to string) (*proxy, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{listener: l, to: to}
+	p.running.Go(func() { p.accept(ctx) })
+	return p, nil
+}
+
+func (p *proxy) accept(ctx context.Context) {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		var d net.Dialer
+		server, err := d.DialContext(ctx, "tcp", p.to)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, client, server)
+		p.mu.Unlock()
+		var asked atomic.Bool
+		p.running.Go(func() {
+			carry(server, client, func(n int) {
+				p.sent.Add(int64(n))
+				if !asked.Swap(true) {
+					p.turns.Add(1)
+				}
+			})
+		})
+		p.running.Go(func() {
+			carry(client, server, func(n int) {
+				p.got.Add(int64(n))
+				asked.Store(false)
+			})
+		})
+	}
+}
+
+// carry copies what one side says to the other, and counts it before it arrives.
+func carry(to, from net.Conn, count func(n int)) {
+	defer to.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			count(n)
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
