@@ -210,4 +210,3 @@ func listAll(b *testing.B, ctx context.Context, locks *lock.Locks) (pages int) {
 	}
 	return pages
 }
-
