@@ -76,7 +76,8 @@ func (p placeholders) env(expressions ...expression) (*expr.Env, *apiError) {
 		}
 		values[key] = v
 	}
-	for _, key := range sortedKeys(wrong) { // the first is reported
+	if len(wrong) > 0 {
+		key := sortedKeys(wrong)[0] // the first is reported
 		e := valueError(wrong[key])
 		if e.kind == prefixValidate+"ValidationException" {
 			e.msg = fmt.Sprintf("ExpressionAttributeValues contains invalid value: %s for key %s", e.msg, key)
