@@ -25,7 +25,7 @@ import (
 //	remote         of a request that was rejected, the address that it came from, and what a proxy said of it: forwarded_for, which anyone can write
 //	detail         why a request was rejected that found no room: 429 and 503
 //	err            what went wrong in the server
-//	sample         how many such requests the line stands for, if not for one alone; see Options.LogSample
+//	sample         how many such requests share one line on average, if it is more than one; see Options.LogSample
 //
 // Query, headers and bodies are left out. The ID of the trace is added to this line and to all others by the handler of the log, see
 // telemetry.NewHandler.
