@@ -324,7 +324,7 @@ func (p *planOf) front(api map[string]any) {
 		environment, _ = e["variables"].(map[string]any)
 	}
 	itself := text(environment["LEASEHOLD_AUTH_ISSUER"]) != ""
-	switch door := text(environment["LEASEHOLD_FRONT_DOOR"]); door {
+	switch front := text(environment["LEASEHOLD_FRONT_DOOR"]); front {
 	case string(aws.FunctionURL):
 		address, url := p.only("aws_lambda_function_url")
 		if url["authorization_type"] != "AWS_IAM" {
@@ -337,7 +337,7 @@ func (p *planOf) front(api map[string]any) {
 	case string(aws.HTTPAPI):
 		p.httpAPI(itself)
 	default:
-		p.badf("LEASEHOLD_FRONT_DOOR is %q", door)
+		p.badf("LEASEHOLD_FRONT_DOOR is %q", front)
 	}
 	for address, r := range resources(p.Plan, "aws_lambda_permission") {
 		v := r.AttributeValues
@@ -531,7 +531,7 @@ func (p *planOf) analyses(worker map[string]any) {
 	}
 }
 
-// alarmed makes sure that someone hears of failures.
+// alarmed makes sure that failures raise an alarm.
 func (p *planOf) alarmed(handler string, v map[string]any) {
 	found := map[string]bool{}
 	for _, r := range resources(p.Plan, "aws_cloudwatch_metric_alarm") {
