@@ -99,6 +99,17 @@ variable "max_identities_per_cluster" {
   }
 }
 
+variable "log_sample" {
+  description = "One in this many requests that were carried out has a line in the log, by chance; 0 is none. Requests that were rejected or failed always have one, and so do audit events. LEASEHOLD_LOG_SAMPLE of Lambda api; null is 1."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.log_sample == null ? true : floor(var.log_sample) == var.log_sample && var.log_sample >= 0 && var.log_sample <= 1000000
+    error_message = "log_sample must be a whole number from 0 to 1000000."
+  }
+}
+
 variable "retention" {
   description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
   type        = string
@@ -557,6 +568,7 @@ locals {
       LEASEHOLD_MAX_LOCKS_PER_TENANT       = var.max_locks_per_tenant == null ? null : tostring(var.max_locks_per_tenant)
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)
+      LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
       LEASEHOLD_RETENTION                  = var.retention
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_MAX_SKEW                   = var.max_skew
