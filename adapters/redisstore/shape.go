@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Bounds of compiled writes. What is beyond them is interpreted by write.lua.
@@ -224,10 +226,15 @@ type changes struct {
 	set    []string // fields and values
 	unset  []string
 	keep   string
+	shown  []string // what is returned of the document; nil is all of it
 }
 
 // write adds a write.
 func (s *shaper) write(w docstore.Write) (c changes) {
+	var made map[string]string // fields that the script works out, and the names of its variables
+	if s.lua != nil {
+		made = map[string]string{}
+	}
 	s.arg(w.Key.ID)
 	c.cond = s.cond(w.If)
 	var buf [32]string
@@ -264,6 +271,7 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 			s.say('B', f, string(b))
 			v := "b" + strconv.Itoa(i)
 			if s.lua != nil {
+				made[f] = v
 				c.counts = append(c.counts, fmt.Sprintf("local %s = %s or 's:'\ndamaged = damaged or %[1]s:sub(1, 2) ~= 's:'\n", v, s.field(string(b))))
 			}
 			set(s.quote(f), v)
@@ -291,6 +299,7 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 			missing, then = "math.max(now * 1000, floor)\n  started = true", "\n  reached = math.max(reached, %[1]s)"
 		}
 		v := "n" + strconv.Itoa(i)
+		made[f] = v
 		c.counts = append(c.counts, fmt.Sprintf(`local %s, by%[1]s = %s, tonumber(%s)
 if %[1]s then
   %[1]s = whole(%[1]s)
@@ -315,7 +324,78 @@ end
 		s.say('K')
 		c.keep = s.arg(strconv.FormatInt(w.Keep.Milliseconds(), 10))
 	}
+	if w.Return != nil {
+		s.say('>')
+		if s.lua != nil {
+			c.shown = []string{}
+		}
+		for _, f := range w.Return {
+			if from := source(w, f); from != given {
+				s.say('r', f)
+				if s.lua != nil {
+					c.shown = append(c.shown, cmp.Or(made[f], s.field(f)))
+				}
+			}
+		}
+	}
 	return c
+}
+
+// origin is where the value of a field comes from that is returned after a write.
+type origin int
+
+const (
+	given   origin = iota // the write says it, so that nothing need be sent back: a value, a time, or none
+	counted               // the script returns a number
+	stored                // the script returns it in its stored form
+)
+
+// source is the origin of a field after a write.
+func source(w docstore.Write, f string) origin {
+	if v, set := w.Set[f]; set {
+		if _, copied := v.(docstore.Before); copied {
+			return stored
+		}
+		return given
+	}
+	if _, added := w.Add[f]; added {
+		return counted
+	}
+	if slices.Contains(w.Unset, f) {
+		return given
+	}
+	return stored
+}
+
+// returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what the script returned.
+func returned(w docstore.Write, at time.Time, values []any) (docstore.Doc, error) {
+	doc := make(docstore.Doc, len(w.Return))
+	for _, f := range w.Return {
+		from := source(w, f)
+		if from == given {
+			if v, set := w.Set[f]; set {
+				doc[f] = driver.Resolve(v, at)
+			}
+			continue
+		}
+		if len(values) == 0 {
+			return nil, fmt.Errorf("the value of %s is missing", f)
+		}
+		switch v := values[0].(type) {
+		case nil: // there is no such field
+		case int64:
+			doc[f] = docstore.Int(v)
+		case string:
+			doc[f] = decode(v)
+		default:
+			return nil, fmt.Errorf("the value of %s is %T", f, v)
+		}
+		values = values[1:]
+	}
+	if len(values) > 0 {
+		return nil, fmt.Errorf("%d values that no field has", len(values))
+	}
+	return doc, nil
 }
 
 // inRow reports whether a field that is set is one of a row, such as e1 to e8: its name ends with a digit, its value is given, and nothing
@@ -406,7 +486,7 @@ func (s *shaper) script(w docstore.Write) *script {
 	}
 	const member = "key:sub(#KEYS[1] + 2)" // both begin alike, up to own and doc:
 	parts := map[string]string{
-		"FIELDS": strings.Join(quoted, ", "), "COND": c.cond, "BEFORE": strings.Join(c.counts, ""), "LISTED": listed, "INDEX": indexText,
+		"FIELDS": strings.Join(quoted, ", "), "COND": c.cond, "BEFORE": strings.Join(c.counts, ""), "LISTED": listed, "INDEX": indexText, "SHOWN": ", call('HGETALL', key)",
 		// That of a document that was deleted by hand.
 		"ENDS":  "if not listed and call('HLEN', key) == 0 then\n  call('ZREM', KEYS[2], " + member + ")\nend",
 		"COUNT": "call('HSET', KEYS[1], 'writes', writes, 'indexed', (own[4] or 0) + 1)",
@@ -436,8 +516,11 @@ func (s *shaper) script(w docstore.Write) *script {
 	if len(c.unset) > 0 {
 		parts["CHANGES"] += "call('HDEL', key, " + strings.Join(c.unset, ", ") + ")\n"
 	}
+	if c.shown != nil {
+		parts["SHOWN"] = strings.Join(append([]string{""}, c.shown...), ", ")
+	}
 	var fill []string
-	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "COUNT", "CHANGES"} {
+	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "COUNT", "CHANGES", "SHOWN"} {
 		fill = append(fill, "$"+name, parts[name])
 	}
 	return rawScript(strings.NewReplacer(fill...).Replace(shapeText))

@@ -5,7 +5,8 @@
 -- ARGV  the time in milliseconds, empty for the server's; the generation that the caller found when it opened the store; the most writes
 --       that it knows of; the ID; then what differs from write to write, in the order of the shape
 --
--- Returns what write.lua does, but whole numbers as numbers. It keeps to its order, too: what can fail comes before the first change.
+-- Returns what write.lua does, but whole numbers as numbers, and of a write that says what it wants returned the values of those fields that its
+-- caller does not know, after the number of writes. It keeps to its order, too: what can fail comes before the first change.
 
 local call, key, now = redis.call, KEYS[4], tonumber(ARGV[1])
 if not now then
@@ -73,4 +74,4 @@ $CHANGES
 if kept then
   kept()
 end
-return {'applied', now, writes, call('HGETALL', key)}
+return {'applied', now, writes$SHOWN}
