@@ -225,6 +225,7 @@ type changes struct {
 	starts bool     // a counter may start at the time
 	set    []string // fields and values
 	unset  []string
+	there  []string // what the fields to remove hold, if they are few
 	keep   string
 	shown  []string // what is returned of the document; nil is all of it
 }
@@ -237,39 +238,26 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	}
 	s.arg(w.Key.ID)
 	c.cond = s.cond(w.If)
-	var buf [32]string
-	names := buf[:0]
-	rows := 0
+	var buf, rowBuf [32]string
+	names, rows := buf[:0], rowBuf[:0]
 	for f := range w.Set {
 		if inRow(w, f) {
-			rows++
+			rows = append(rows, f)
+		} else {
+			names = append(names, f)
 		}
-		names = append(names, f)
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		switch x, y := rows > 0 && inRow(w, a), rows > 0 && inRow(w, b); {
-		case x == y:
-			return strings.Compare(a, b)
-		case x:
-			return 1
-		default:
-			return -1
-		}
-	})
+	slices.Sort(names)
+	slices.Sort(rows)
 	set := func(name, value string) {
 		if s.lua != nil {
 			c.set = append(c.set, name, value)
 		}
 	}
 	for i, f := range names {
-		if i >= len(names)-rows {
-			s.say('R')
-			set(s.arg(f), s.value(w.Set[f]))
-			continue
-		}
 		if b, ok := w.Set[f].(docstore.Before); ok {
 			s.say('B', f, string(b))
-			v := "b" + strconv.Itoa(i)
+			v := s.join("b", strconv.Itoa(i))
 			if s.lua != nil {
 				made[f] = v
 				c.counts = append(c.counts, fmt.Sprintf("local %s = %s or 's:'\ndamaged = damaged or %[1]s:sub(1, 2) ~= 's:'\n", v, s.field(string(b))))
@@ -279,6 +267,10 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 		}
 		s.say('S', f)
 		set(s.quote(f), s.value(w.Set[f]))
+	}
+	for _, f := range rows {
+		s.say('R')
+		set(s.arg(f), s.value(w.Set[f]))
 	}
 	names = names[:0]
 	for f := range w.Add {
@@ -318,6 +310,9 @@ end
 		s.say('U', f)
 		if s.lua != nil {
 			c.unset = append(c.unset, s.quote(f))
+			if len(w.Unset) <= fewUnset {
+				c.there = append(c.there, s.field(f))
+			}
 		}
 	}
 	if w.Keep > 0 {
@@ -455,6 +450,9 @@ func (s *shaper) quote(name string) string {
 	return b.String()
 }
 
+// fewUnset is how many fields a write removes, at most, that are read first: mostly they are missing, and a command is saved.
+const fewUnset = 2
+
 // headroom is how far the floor is set above a counter that passes it, so that it need not follow each grant.
 const headroom = "1000"
 
@@ -463,6 +461,7 @@ const headroom = "1000"
 const endsText = `local member, ending = %s, now + %s
 local ends = listed and tonumber(call('ZSCORE', KEYS[2], member) or -1) or -1
 local farther = math.floor((ending - now) / %d)
+$COUNT
 if ends < 0 then
   call('ZADD', KEYS[2], ending, member)
 elseif ends < ending or ends > ending + 2 * farther then
@@ -488,8 +487,8 @@ func (s *shaper) script(w docstore.Write) *script {
 	parts := map[string]string{
 		"FIELDS": strings.Join(quoted, ", "), "COND": c.cond, "BEFORE": strings.Join(c.counts, ""), "LISTED": listed, "INDEX": indexText, "SHOWN": ", call('HGETALL', key)",
 		// That of a document that was deleted by hand.
-		"ENDS":  "if not listed and call('HLEN', key) == 0 then\n  call('ZREM', KEYS[2], " + member + ")\nend",
-		"COUNT": "call('HSET', KEYS[1], 'writes', writes, 'indexed', (own[4] or 0) + 1)",
+		"ENDS":  "$COUNT\nif not listed and call('HLEN', key) == 0 then\n  call('ZREM', KEYS[2], " + member + ")\nend",
+		"COUNT": "writes = call('HINCRBY', KEYS[1], 'writes', '1')",
 	}
 	for _, one := range []struct {
 		used bool
@@ -506,21 +505,25 @@ func (s *shaper) script(w docstore.Write) *script {
 		parts["ENDS"] = fmt.Sprintf(endsText, member, c.keep, endSteps)
 	}
 	if c.starts {
-		parts["COUNTED"] = "local started, reached, floor = false, 0, tonumber(own[3] or 0)"
-		parts["COUNT"] = "if reached > floor then\n  call('HSET', KEYS[1], 'writes', writes, 'indexed', (own[4] or 0) + 1, 'floor', started and reached or reached + " +
-			headroom + ")\nelse\n  " + parts["COUNT"] + "\nend"
+		parts["COUNTED"] = "local started, reached, floor = false, 0, tonumber(own[4] or 0)"
+		parts["COUNT"] += "\nif reached > floor then\n  call('HSET', KEYS[1], 'floor', started and reached or reached + " + headroom + ")\nend"
 	}
 	if len(c.set) > 0 {
 		parts["CHANGES"] = "call('HSET', key, " + strings.Join(c.set, ", ") + ")\n"
 	}
 	if len(c.unset) > 0 {
-		parts["CHANGES"] += "call('HDEL', key, " + strings.Join(c.unset, ", ") + ")\n"
+		remove := "call('HDEL', key, " + strings.Join(c.unset, ", ") + ")\n"
+		if len(c.there) > 0 {
+			remove = "if " + strings.Join(c.there, " or ") + " then\n  " + remove + "end\n"
+		}
+		parts["CHANGES"] += remove
 	}
 	if c.shown != nil {
 		parts["SHOWN"] = strings.Join(append([]string{""}, c.shown...), ", ")
 	}
 	var fill []string
-	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "COUNT", "CHANGES", "SHOWN"} {
+	parts["ENDS"] = strings.Replace(parts["ENDS"], "$COUNT", parts["COUNT"], 1)
+	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "CHANGES", "SHOWN"} {
 		fill = append(fill, "$"+name, parts[name])
 	}
 	return rawScript(strings.NewReplacer(fill...).Replace(shapeText))
