@@ -111,7 +111,7 @@ func TestAllocationsOfAWrite(t *testing.T) {
 		}
 	})
 	t.Logf("%v allocations", got)
-	if got > 32 {
-		t.Errorf("%v allocations, 32 at most", got)
+	if got > 23 {
+		t.Errorf("%v allocations, 23 at most", got)
 	}
 }

@@ -33,7 +33,8 @@ func (s *shapes) compile(w docstore.Write) (sc *script, args []string) {
 	if w.Delete {
 		return nil, nil
 	}
-	var sh shaper
+	var room [1024]byte
+	sh := shaper{shape: room[:0], args: make([]string, 0, 40)}
 	sh.write(w)
 	s.mu.RLock()
 	sc, known := s.all[string(sh.shape)]
