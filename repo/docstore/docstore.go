@@ -123,7 +123,7 @@ type Write struct {
 	Keep time.Duration
 
 	// Return names the fields that the caller reads from the document after the write. A store may leave out all others then; most
-	// of what a store sends would be fields that nobody reads. A field that is missing is no error. nil is the whole document, and after a refusal
+	// of what a store sends would be fields that no one reads. A field that is missing is no error. nil is the whole document, and after a refusal
 	// the document found is always whole.
 	Return []string
 
