@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mistake is a change of a module that must be found.
-type mistake struct {
+// googleMistake is a change of a module that must be found.
+type googleMistake struct {
 	name      string
 	of        string // database, sources or image: which plan
 	file      string // below infra/gcp
@@ -17,8 +17,8 @@ type mistake struct {
 	with      int    // those of one number do not hide each other, and share a plan; 0: a plan of its own
 }
 
-// mistakes are changes of the kind that people make. Terraform finds some by the schema of the provider, and the rest the comparison with the program.
-var mistakes = []mistake{
+// googleMistakes are changes of the kind that people make. Terraform finds some by the schema of the provider, and the rest the comparison with the program.
+var googleMistakes = []googleMistake{
 	{"an argument that there is none of", "database", "database/main.tf", "location_id =", "location =", "Unsupported argument", 0},
 	{"a value that there is none of", "database", "database/main.tf", `"FIRESTORE_NATIVE"`, `"NATIVE"`, "must be one of", 0},
 	{"the other mode of the database", "database", "database/main.tf", `"FIRESTORE_NATIVE"`, `"DATASTORE_MODE"`, "the database's type", 1},
@@ -78,12 +78,12 @@ func TestGoogleMistakes(t *testing.T) {
 	for _, dir := range []string{"database", "functions"} {
 		of[dir] = googled(t, mirror, dir)
 	}
-	var plans [][]mistake
-	for _, m := range mistakes {
-		if i := slices.IndexFunc(plans, func(p []mistake) bool { return m.with != 0 && p[0].with == m.with }); i >= 0 {
+	var plans [][]googleMistake
+	for _, m := range googleMistakes {
+		if i := slices.IndexFunc(plans, func(p []googleMistake) bool { return m.with != 0 && p[0].with == m.with }); i >= 0 {
 			plans[i] = append(plans[i], m)
 		} else {
-			plans = append(plans, []mistake{m})
+			plans = append(plans, []googleMistake{m})
 		}
 	}
 	var found atomic.Int64
@@ -113,9 +113,9 @@ func TestGoogleMistakes(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d of %d mistakes are found", found.Load(), len(mistakes))
-	if found.Load()*100 < 95*int64(len(mistakes)) {
-		t.Errorf("only %d of %d mistakes are found", found.Load(), len(mistakes))
+	t.Logf("%d of %d mistakes are found", found.Load(), len(googleMistakes))
+	if found.Load()*100 < 95*int64(len(googleMistakes)) {
+		t.Errorf("only %d of %d mistakes are found", found.Load(), len(googleMistakes))
 	}
 }
 
@@ -131,7 +131,7 @@ func problemsOf(t *testing.T, c *configuration, v given) report {
 	if v["location"] != "" {
 		problems = checkDatabase(p)
 	} else {
-		problems = checkFunctions(t, p, v)
+		problems = checkGoogleFunctions(t, p, v)
 	}
 	if problems == nil {
 		c.env = nil

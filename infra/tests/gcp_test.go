@@ -123,24 +123,6 @@ func only(v map[string]any, name string) map[string]any {
 	return nil
 }
 
-func text(v any) string {
-	if v == nil {
-		return ""
-	}
-	return fmt.Sprint(v)
-}
-
-func number(v any) float64 {
-	switch n := v.(type) {
-	case json.Number:
-		f, _ := n.Float64()
-		return f
-	case float64:
-		return n
-	}
-	return -1
-}
-
 // seconds reads 30s.
 func seconds(v any) float64 {
 	d, err := time.ParseDuration(text(v))
@@ -379,8 +361,8 @@ func cron(expression string) error {
 	return nil
 }
 
-// checkFunctions compares a plan of the functions with the program.
-func checkFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
+// checkGoogleFunctions compares a plan of the functions with the program.
+func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	all := services(p)
 	byEntry := map[string]service{}
 	names, err := registered()
@@ -471,7 +453,7 @@ func (r *report) environment(s service, v given) {
 	if c.Project != project || c.Database != lockDatabase {
 		r.say("%s uses the database %s of %s", s.name, c.Database, c.Project)
 	}
-	if entry == settings.Serve && (c.Store != "firestore" || c.Log != "json") {
+	if entry == settings.Serve && (c.Store != "firestore" || c.Log != "cloud-logging") {
 		r.say("%s uses the store %s and writes its log as %s", s.name, c.Store, c.Log)
 	}
 	switch s.entry {
@@ -659,7 +641,7 @@ func TestGoogle(t *testing.T) {
 			if p == nil {
 				t.Fatal(refused)
 			}
-			for _, problem := range checkFunctions(t, p, v) {
+			for _, problem := range checkGoogleFunctions(t, p, v) {
 				t.Error(problem)
 			}
 			// With the provider, names and addresses are not known before an apply: nothing may need them in a plan.

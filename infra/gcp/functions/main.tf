@@ -39,7 +39,7 @@ locals {
   # The environment of all three.
   environment = merge(
     { LEASEHOLD_PROJECT = var.project, LEASEHOLD_DATABASE = var.database },
-    var.image == null ? {} : { LEASEHOLD_STORE = "firestore", LEASEHOLD_LOG = "json" },
+    var.image == null ? {} : { LEASEHOLD_STORE = "firestore", LEASEHOLD_LOG = "cloud-logging" },
   )
   authentication = { LEASEHOLD_AUTH_ISSUER = var.auth_issuer, LEASEHOLD_AUTH_AUDIENCE = var.auth_audience }
 

@@ -110,6 +110,28 @@ variable "max_identities_per_cluster" {
   }
 }
 
+variable "log_level" {
+  description = "Lines of a lower level are not written. Audit events are, whatever this is. Requests are info, those that the server sends away for lack of room warn, its own faults error. Lambda functions have AWS_LAMBDA_LOG_LEVEL, by which the platform leaves out audit events, too. LEASEHOLD_LOG_LEVEL of Cloud Function API, Cloud Function Tasks, Cloud Function Sweep; null is info."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.log_level == null ? true : contains(["info", "warn", "error", "none"], var.log_level)
+    error_message = "log_level must be info or warn or error or none."
+  }
+}
+
+variable "log_sample" {
+  description = "One in this many requests that were carried out has a line in the log, by chance; 0 is none. Requests that were rejected or failed always have one, and so do audit events. LEASEHOLD_LOG_SAMPLE of Cloud Function API; null is 1."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.log_sample == null ? true : floor(var.log_sample) == var.log_sample && var.log_sample >= 0 && var.log_sample <= 1000000
+    error_message = "log_sample must be a whole number from 0 to 1000000."
+  }
+}
+
 variable "retention" {
   description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Cloud Function API, Cloud Function Sweep; null is 720h."
   type        = string
@@ -510,6 +532,8 @@ locals {
       LEASEHOLD_MAX_LOCKS_PER_TENANT       = var.max_locks_per_tenant == null ? null : tostring(var.max_locks_per_tenant)
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)
+      LEASEHOLD_LOG_LEVEL                  = var.log_level
+      LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
       LEASEHOLD_RETENTION                  = var.retention
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_ROOT                       = var.root
@@ -537,6 +561,7 @@ locals {
   settings_tasks = merge({
     for name, value in {
       LEASEHOLD_BASE_PATH              = var.base_path
+      LEASEHOLD_LOG_LEVEL              = var.log_level
       LEASEHOLD_ROOT                   = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
       LEASEHOLD_TARGET_URL             = var.target_url
@@ -554,6 +579,7 @@ locals {
   settings_sweep = merge({
     for name, value in {
       LEASEHOLD_BASE_PATH              = var.base_path
+      LEASEHOLD_LOG_LEVEL              = var.log_level
       LEASEHOLD_RETENTION              = var.retention
       LEASEHOLD_ROOT                   = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
