@@ -44,6 +44,18 @@ func TestAllocationsOfARequest(t *testing.T) {
 	}
 }
 
+// TestAllocationsOfTheHandler: a function that starts for its first request makes the whole handler before it. A pattern of the mux for each method of a path
+// would be some 700 more.
+func TestAllocationsOfTheHandler(t *testing.T) {
+	const most = 1700
+	store := docstore.NewMemory(nil)
+	got := testing.AllocsPerRun(10, func() { httpapi.New(store, httpapi.Development{}, nil) })
+	t.Logf("%v allocations", got)
+	if got > most {
+		t.Errorf("%v allocations, %d at most", got, most)
+	}
+}
+
 // response takes a response and allocates nothing.
 type response struct {
 	header http.Header
