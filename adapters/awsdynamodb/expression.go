@@ -65,7 +65,7 @@ func (e *expressions) raw(text string) *expressions {
 }
 
 func (e *expressions) name(field string) *expressions {
-	if unreserved(field) {
+	if e.names == nameMarks && unreserved(field) { // in a request of one's own, all names of Leasehold are placeholders that say so
 		return e.raw(field)
 	}
 	i := slices.Index(e.fields, field)
