@@ -75,10 +75,11 @@ func TestLambdaWithoutProfiles(t *testing.T) {
 // initialized is a line of GODEBUG=inittrace=1.
 var initialized = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
 
-// checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours to change.
-func checkInits(t *testing.T, stderr string, bytes, allocs int) {
+// checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours to change. There is room for 18 kB of the
+// runtime's own: its table of types behind interfaces is counted with the package during which it grows.
+func checkInits(t *testing.T, log string, bytes, allocs int) {
 	t.Helper()
-	found := initialized.FindAllStringSubmatch(stderr, -1)
+	found := initialized.FindAllStringSubmatch(log, -1)
 	all, ours := [2]int{}, [2]int{}
 	for _, m := range found {
 		for i, text := range m[2:] {
@@ -94,7 +95,7 @@ func checkInits(t *testing.T, stderr string, bytes, allocs int) {
 	}
 	t.Logf("%d packages allocate %d bytes in %d pieces before main; those of this module %d in %d", len(found), all[0], all[1], ours[0], ours[1])
 	if all[1] == 0 {
-		t.Fatalf("no package says what it did:\n%s", stderr)
+		t.Fatalf("no package says what it did:\n%s", log)
 	}
 	if ours[0] > bytes || ours[1] > allocs {
 		t.Errorf("this module's packages allocate %d bytes in %d pieces before main, more than %d in %d", ours[0], ours[1], bytes, allocs)
@@ -116,7 +117,7 @@ func TestLambdaColdStart(t *testing.T) {
 		t.Errorf("requests until the first response: %v, want %v", got, want)
 	}
 	l.kill()
-	checkInits(t, l.stderr.String(), 24<<10, 420)
+	checkInits(t, l.log.String(), 40<<10, 420)
 }
 
 // TestFunctionColdStart: little is made by this module before a Cloud Function's main.
@@ -128,5 +129,5 @@ func TestFunctionColdStart(t *testing.T) {
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		t.Fatalf("%v: %s", err, out)
 	}
-	checkInits(t, string(out), 16<<10, 140)
+	checkInits(t, string(out), 32<<10, 140)
 }
