@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -92,7 +91,7 @@ func (f *frame) mux(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	allowed := make(map[string][]string)
 	for _, r := range routes {
-		mux.Handle(r.Method+" "+r.Path, f.withTimeout(r.Timeout, f.respond(r.named())))
+		mux.Handle(r.Method+" "+r.Path, withTimeout(r.Timeout, f.respond(r.named())))
 		allowed[r.Path] = append(allowed[r.Path], r.Method)
 		if r.Method == http.MethodGet {
 			allowed[r.Path] = append(allowed[r.Path], http.MethodHead)
@@ -132,13 +131,13 @@ func (f *frame) respond(do func(http.ResponseWriter, *http.Request) error) http.
 	})
 }
 
-// withTimeout bounds the time of a request's work, so that a store that hangs becomes a response.
-func (f *frame) withTimeout(bound time.Duration, next http.Handler) http.Handler {
+// withTimeout bounds the time of a request's work by another time than that of all requests; 0: it is bounded like all.
+func withTimeout(bound time.Duration, next http.Handler) http.Handler {
 	if bound == 0 {
-		bound = f.timeout
+		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), bound)
+		ctx, cancel := noteOf(r).within(bound)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
