@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -99,7 +98,7 @@ func (f *frame) mux(routes []Route) http.Handler {
 			paths[r.Path] = e
 			mux.Handle(r.Path, f.respond(e.serve))
 		}
-		e.add(r.Method, f.withTimeout(r.Timeout, f.respond(r.named())))
+		e.add(r.Method, withTimeout(r.Timeout, f.respond(r.named())))
 	}
 	mux.Handle("/", f.respond(func(http.ResponseWriter, *http.Request) error {
 		return errNoPath
@@ -159,13 +158,13 @@ func (f *frame) respond(do func(http.ResponseWriter, *http.Request) error) http.
 	})
 }
 
-// withTimeout bounds the time of a request's work, so that a store that hangs becomes a response.
-func (f *frame) withTimeout(bound time.Duration, next http.Handler) http.Handler {
+// withTimeout bounds the time of a request's work by another time than that of all requests; 0: it is bounded like all.
+func withTimeout(bound time.Duration, next http.Handler) http.Handler {
 	if bound == 0 {
-		bound = f.timeout
+		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), bound)
+		ctx, cancel := noteOf(r).within(bound)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
