@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,15 +40,33 @@ const (
 	registry     = googleRegion + "-docker.pkg.dev/" + project + "/leasehold/leasehold:v1.2.3"
 )
 
+// mirrored is where the tests put providers of their own: a mirror, for as long as they run.
+var mirrored string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "providers")
+	if err != nil {
+		panic(err)
+	}
+	mirrored = folder
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+var buildStub = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(mirrored, "registry.terraform.io/hashicorp/google/6.50.0", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-google_v6.50.0_x5")
+	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./googlestub").CombinedOutput()
+	return string(out), err
+})
+
 // stub is a mirror with a stand-in for the provider google, which no mirror has: the command googlestub. It has the provider's schema.
 func stub(t testing.TB) string {
 	t.Helper()
-	folder := t.TempDir()
-	binary := filepath.Join(folder, "registry.terraform.io/hashicorp/google/6.50.0", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-google_v6.50.0_x5")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./googlestub").CombinedOutput(); err != nil {
+	if out, err := buildStub(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return folder
+	return mirrored
 }
 
 // predicting makes plans of the stub say names and addresses that the provider would find out.
