@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,18 +407,18 @@ const (
 type counting struct {
 	docstore.Store
 
-	gets, writes int
+	gets, writes atomic.Int64
 }
 
 // Get implements [docstore.Store].
 func (s *counting) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
-	s.gets++
+	s.gets.Add(1)
 	return s.Store.Get(ctx, keys...)
 }
 
 // Write implements [docstore.Store].
 func (s *counting) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	s.writes++
+	s.writes.Add(1)
 	return s.Store.Write(ctx, writes...)
 }
 
@@ -438,13 +439,13 @@ func TestRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		leases.writes = 0
+		leases.writes.Store(0)
 		time.Sleep(24 * time.Hour) // in the bubble
 		for _, c := range []struct {
 			what      string
-			got, most int
+			got, most int64
 		}{
-			{"leases of machine IDs in a day", leases.writes, 24 * leasesAnHour},
+			{"leases of machine IDs in a day", leases.writes.Load(), 24 * leasesAnHour},
 			{"reads of a lock in an hour", waiting(t, read, read), 60 * readsAMinute},
 			{"reads of a lock in an hour, on a store that signals changes", waiting(t, watching{watched, memory}, watched), 60 * watchedAMinute},
 		} {
@@ -460,7 +461,7 @@ func TestRepeated(t *testing.T) {
 }
 
 // waiting lets ten requests wait for a lock for an hour, and returns how many reads that took.
-func waiting(t *testing.T, store docstore.Store, counted *counting) int {
+func waiting(t *testing.T, store docstore.Store, counted *counting) int64 {
 	t.Helper()
 	locks := lock.New(store, nil)
 	id := lock.ID{Tenant: tenant, Key: fmt.Sprintf("%T", store)}
@@ -478,9 +479,9 @@ func waiting(t *testing.T, store docstore.Store, counted *counting) int {
 		}()
 	}
 	time.Sleep(time.Minute)
-	counted.gets = 0
+	counted.gets.Store(0)
 	time.Sleep(time.Hour)
-	reads := counted.gets
+	reads := counted.gets.Load()
 	stop()
 	synctest.Wait()
 	return reads
