@@ -36,6 +36,8 @@ func TestConditionExpressions(t *testing.T) {
 		"has":               {has("status"), nil, "attribute_exists(#f0)"},
 		"eq":                {eq("status", one), nil, "#f0 = :v0"},
 		"le":                {le("status", one), nil, "#f0 <= :v0"},
+		"no reserved word":  {eq("lock_key", one), nil, "lock_key = :v0"},
+		"a function":        {eq("begins_with", one), nil, "#f0 = :v0"},
 		"a part alone":      {docstore.Any{docstore.All{docstore.Any{has("a")}}}, nil, "attribute_exists(#f0)"},
 		"not not":           {not(not(has("a"))), nil, "(NOT (NOT attribute_exists(#f0)))"},
 		"names and values":  {docstore.All{eq("a", one), le("b", one), not(le("a", docstore.Int(2)))}, nil, "(#f0 = :v0 AND #f1 <= :v1 AND (NOT #f0 <= :v2))"},
