@@ -140,10 +140,11 @@ type process struct {
 	ended  chan error
 }
 
-// start runs `leasehold serve` with the arguments and waits until it says that it listens.
+// start runs `leasehold serve` with the arguments and waits until it says that it listens. Its requests may take as long as a test waits: a busy machine's
+// disk can take longer than the usual limit.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String()}, args...)...)
 }
 
 // launch runs the command and waits until it says that it listens.

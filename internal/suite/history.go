@@ -40,7 +40,8 @@ type measure struct {
 }
 
 func lockHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64, m measure) error {
-	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{}, &httpapi.Options{Now: m.now}))
+	// No request is ended by its time limit, which is real time: a store may wait for its disk for longer.
+	server := httptest.NewServer(httpapi.New(newFaultyStore(store, seed), httpapi.Development{}, &httpapi.Options{Now: m.now, Timeout: time.Hour}))
 	defer server.Close()
 	return record(clock, seed, locksModel(m.late), func(c *caller) func() error {
 		l := &client{caller: c, url: server.URL + "/v1/tenants/" + url.PathEscape(tenant) + "/locks/k/", http: server.Client()}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -181,7 +182,7 @@ func BenchmarkColdStartLambda(b *testing.B) {
 					}
 					return nil
 				case <-time.After(time.Minute):
-					return fmt.Errorf("no response")
+					return errors.New("no response")
 				}
 			})
 		}

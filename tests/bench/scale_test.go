@@ -165,7 +165,7 @@ func BenchmarkQuietBesideList(b *testing.B) {
 					ctx, stop := context.WithCancel(b.Context())
 					var lister sync.WaitGroup
 					if beside == 1 {
-						lister.Go(func() { pages += listAll(b, ctx, locks) })
+						lister.Go(func() { pages += listAll(ctx, b, locks) })
 					}
 					for range cycles {
 						begin := time.Now()
@@ -195,7 +195,7 @@ func BenchmarkQuietBesideList(b *testing.B) {
 }
 
 // listAll lists a tenant's locks until the context ends, in the largest pages, and returns how many it read.
-func listAll(b *testing.B, ctx context.Context, locks *lock.Locks) (pages int) {
+func listAll(ctx context.Context, b *testing.B, locks *lock.Locks) (pages int) {
 	token := ""
 	for ctx.Err() == nil {
 		p, err := locks.List(ctx, lock.List{Tenant: "noisy", PageSize: lock.MaxPageSize, PageToken: token})
