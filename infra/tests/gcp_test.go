@@ -96,18 +96,18 @@ func googled(t testing.TB, mirror, dir string, env ...string) *configuration {
 // report collects what is wrong.
 type report []string
 
-func (r *report) say(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
+func (r *report) sayf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
 
 // equal says what two sets do not have in common.
 func (r *report) equal(what string, got, want []string) {
 	for _, g := range got {
 		if !slices.Contains(want, g) {
-			r.say("%s: %s is too much", what, g)
+			r.sayf("%s: %s is too much", what, g)
 		}
 	}
 	for _, w := range want {
 		if !slices.Contains(got, w) {
-			r.say("%s: %s is missing", what, w)
+			r.sayf("%s: %s is missing", what, w)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func seconds(v any) float64 {
 func checkDatabase(p *tfjson.Plan) (r report) {
 	databases := slices.Collect(maps.Values(resources(p, "google_firestore_database")))
 	if len(databases) != 1 {
-		r.say("there are %d databases", len(databases))
+		r.sayf("there are %d databases", len(databases))
 		return r
 	}
 	d := databases[0].AttributeValues
@@ -145,11 +145,11 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 		"deletion_policy": "DELETE", "name": lockDatabase, "location_id": "eur3", "project": project,
 	} {
 		if text(d[name]) != want {
-			r.say("the database's %s is %q, and must be %q", name, text(d[name]), want)
+			r.sayf("the database's %s is %q, and must be %q", name, text(d[name]), want)
 		}
 	}
 	if len(resources(p, "google_firestore_backup_schedule")) != 1 {
-		r.say("there is no schedule of backups")
+		r.sayf("there is no schedule of backups")
 	}
 	var rules struct {
 		Indexes        []any `json:"indexes"`
@@ -162,11 +162,11 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 	}
 	content, err := os.ReadFile("../../adapters/gcpfirestore/firestore.indexes.json")
 	if err != nil {
-		r.say("%v", err)
+		r.sayf("%v", err)
 		return r
 	}
 	if err := json.Unmarshal(content, &rules); err != nil {
-		r.say("%v", err)
+		r.sayf("%v", err)
 		return r
 	}
 	var got, want []string
@@ -178,19 +178,19 @@ func checkDatabase(p *tfjson.Plan) (r report) {
 		collection, name := text(v["collection"]), text(v["field"])
 		config := only(v, "index_config")
 		if config == nil {
-			r.say("%s/%s has no block index_config, and so the indexes that Firestore makes by itself", collection, name)
+			r.sayf("%s/%s has no block index_config, and so the indexes that Firestore makes by itself", collection, name)
 		}
 		indexes, _ := config["indexes"].([]any)
 		ttl := only(v, "ttl_config") != nil
 		got = append(got, fmt.Sprintf("%s/%s, time to live %t, %d indexes", collection, name, ttl, len(indexes)))
 		if ttl && name != "_keep_until" {
-			r.say("%s/%s is a time to live: Firestore would remove documents that are in use", collection, name)
+			r.sayf("%s/%s is a time to live: Firestore would remove documents that are in use", collection, name)
 		}
 		if collection == "analyses" && (name == "*" || name == analysis.ExpiryField) {
-			r.say("%s/%s has no index, which the sweep needs", collection, name)
+			r.sayf("%s/%s has no index, which the sweep needs", collection, name)
 		}
 		if text(v["database"]) != lockDatabase {
-			r.say("%s/%s is of the database %q", collection, name, text(v["database"]))
+			r.sayf("%s/%s is of the database %q", collection, name, text(v["database"]))
 		}
 	}
 	r.equal("rules of the database", got, want)
@@ -367,7 +367,7 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	byEntry := map[string]service{}
 	names, err := registered()
 	if err != nil {
-		r.say("%v", err)
+		r.sayf("%v", err)
 	}
 	var planned []string
 	for _, s := range all {
@@ -376,25 +376,25 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 		r.environment(s, v)
 		r.times(s)
 		if s.max < 1 || s.concurrency < 1 {
-			r.say("%s has no bound of instances or of requests for each", s.name)
+			r.sayf("%s has no bound of instances or of requests for each", s.name)
 		}
 		if s.runtime != "" && s.runtime < oldestRuntime(t) {
-			r.say("%s has the runtime %s, and go.mod needs %s", s.name, s.runtime, oldestRuntime(t))
+			r.sayf("%s has the runtime %s, and go.mod needs %s", s.name, s.runtime, oldestRuntime(t))
 		}
 		inside := strings.Contains(s.ingress, "INTERNAL")
 		if inside != (s.entry != "API") {
-			r.say("%s has the ingress %s", s.name, s.ingress)
+			r.sayf("%s has the ingress %s", s.name, s.ingress)
 		}
 		address := "leasehold-" + strings.ToLower(s.entry) + "@" + project + ".iam.gserviceaccount.com"
 		if s.account != address {
-			r.say("%s runs as %q, and must run as %s", s.name, s.account, address)
+			r.sayf("%s runs as %q, and must run as %s", s.name, s.account, address)
 		}
 		want := map[string]string{}
 		if s.entry == "Tasks" {
 			want[v["target_token_secret"]] = s.env["LEASEHOLD_TARGET_TOKEN_FILE"]
 		}
 		if !maps.Equal(s.secrets, want) {
-			r.say("%s has the secrets %v, and must have %v", s.name, s.secrets, want)
+			r.sayf("%s has the secrets %v, and must have %v", s.name, s.secrets, want)
 		}
 	}
 	r.equal("functions", planned, names)
@@ -434,47 +434,47 @@ func (r *report) environment(s service, v given) {
 		switch {
 		case !strings.HasPrefix(name, "LEASEHOLD_"):
 			if name != "GOMEMLIMIT" {
-				r.say("%s has the variable %s, which nothing reads", s.name, name)
+				r.sayf("%s has the variable %s, which nothing reads", s.name, name)
 			}
 		case !known:
-			r.say("%s has the variable %s, which is no setting", s.name, name)
+			r.sayf("%s has the variable %s, which is no setting", s.name, name)
 		case !set.Entries.Has(entry):
-			r.say("%s has the variable %s, which it does not take", s.name, name)
+			r.sayf("%s has the variable %s, which it does not take", s.name, name)
 		case set.Secret:
-			r.say("%s has the secret %s in its environment", s.name, name)
+			r.sayf("%s has the secret %s in its environment", s.name, name)
 		}
 	}
 	environ = append(environ, "K_SERVICE="+s.name, "PORT=8080")
 	c, err := settings.Load(entry, environ, nil)
 	if err != nil {
-		r.say("%s cannot start: %v", s.name, err)
+		r.sayf("%s cannot start: %v", s.name, err)
 		return
 	}
 	if c.Project != project || c.Database != lockDatabase {
-		r.say("%s uses the database %s of %s", s.name, c.Database, c.Project)
+		r.sayf("%s uses the database %s of %s", s.name, c.Database, c.Project)
 	}
 	if entry == settings.Serve && (c.Store != "firestore" || c.Log != "cloud-logging") {
-		r.say("%s uses the store %s and writes its log as %s", s.name, c.Store, c.Log)
+		r.sayf("%s uses the store %s and writes its log as %s", s.name, c.Store, c.Log)
 	}
 	switch s.entry {
 	case "API":
 		if c.AuthIssuer != v["auth_issuer"] || c.AuthAudience != v["auth_audience"] {
-			r.say("%s accepts tokens of %q for %q", s.name, c.AuthIssuer, c.AuthAudience)
+			r.sayf("%s accepts tokens of %q for %q", s.name, c.AuthIssuer, c.AuthAudience)
 		}
 		if c.TargetURL != "" || c.TaskQueue != "" {
-			r.say("%s has endpoints that are for %s", s.name, "Tasks and Sweep")
+			r.sayf("%s has endpoints that are for %s", s.name, "Tasks and Sweep")
 		}
 	case "Tasks":
 		if !c.RunsTasks() || c.TargetURL != v["target_url"] {
-			r.say("%s does not run tasks", s.name)
+			r.sayf("%s does not run tasks", s.name)
 		}
 	case "Sweep":
 		if !c.Sweeps() {
-			r.say("%s does not sweep", s.name)
+			r.sayf("%s does not sweep", s.name)
 		}
 	}
 	if s.entry != "API" && c.TaskAuth != cmp.Or(v["task_auth"], "platform") {
-		r.say("%s verifies callers by %s", s.name, c.TaskAuth)
+		r.sayf("%s verifies callers by %s", s.name, c.TaskAuth)
 	}
 }
 
@@ -491,7 +491,7 @@ func (r *report) times(s service) {
 		"Sweep": tasks.DefaultSweepTimeout + 2*tasks.Margin,
 	}[s.entry]
 	if s.timeout < least.Seconds() || s.timeout > 3600 {
-		r.say("%s is cut off after %v s: the program needs %v, and Cloud Run allows 3600 s", s.name, s.timeout, least)
+		r.sayf("%s is cut off after %v s: the program needs %v, and Cloud Run allows 3600 s", s.name, s.timeout, least)
 	}
 }
 
@@ -500,7 +500,7 @@ func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service,
 	t.Helper()
 	queues, jobs := slices.Collect(maps.Values(resources(p, "google_cloud_tasks_queue"))), slices.Collect(maps.Values(resources(p, "google_cloud_scheduler_job")))
 	if len(queues) != 1 || len(jobs) != 1 {
-		r.say("there are %d queues and %d jobs of the scheduler", len(queues), len(jobs))
+		r.sayf("there are %d queues and %d jobs of the scheduler", len(queues), len(jobs))
 		return
 	}
 	token := v["task_auth"] == "token"
@@ -511,20 +511,20 @@ func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service,
 		"LEASEHOLD_TASK_TIMEOUT=" + sweep.env["LEASEHOLD_TASK_TIMEOUT"],
 	}, nil)
 	if err != nil {
-		r.say("%s cannot queue: %v", sweep.name, err)
+		r.sayf("%s cannot queue: %v", sweep.name, err)
 		return
 	}
 	if c.TaskTimeout.String() != func() string { d, _ := time.ParseDuration(worker.env["LEASEHOLD_TASK_TIMEOUT"]); return d.String() }() {
-		r.say("%s believes that a run takes %v, and %s allows %s", sweep.name, c.TaskTimeout, worker.name, worker.env["LEASEHOLD_TASK_TIMEOUT"])
+		r.sayf("%s believes that a run takes %v, and %s allows %s", sweep.name, c.TaskTimeout, worker.name, worker.env["LEASEHOLD_TASK_TIMEOUT"])
 	}
 	deadline := min(c.TaskTimeout+2*tasks.Margin, gcpcloudtasks.MaxDeadline)
 	opened, err := gcpcloudtasks.Open(t.Context(), c.TaskQueue, c.TaskURL, &gcpcloudtasks.Options{
 		Account: c.TaskAccount, Audience: c.TaskAudience, Deadline: deadline, Emulator: "127.0.0.1:1",
 	})
 	if err != nil {
-		r.say("%s cannot queue: %v", sweep.name, err)
+		r.sayf("%s cannot queue: %v", sweep.name, err)
 	} else if err := opened.Close(); err != nil {
-		r.say("%v", err)
+		r.sayf("%v", err)
 	}
 	q := queues[0].AttributeValues
 	rates, retries := only(q, "rate_limits"), only(q, "retry_config")
@@ -541,17 +541,17 @@ func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service,
 		"the account of the queue's tokens":  {c.TaskAccount, "leasehold-queue@" + project + ".iam.gserviceaccount.com"},
 	} {
 		if pair[0] != pair[1] {
-			r.say("%s is %q and must be %q", what, pair[0], pair[1])
+			r.sayf("%s is %q and must be %q", what, pair[0], pair[1])
 		}
 	}
 	if limit := number(rates["max_concurrent_dispatches"]); limit < 1 || limit > worker.max*worker.concurrency {
-		r.say("the queue delivers %v messages at once, and %s takes %v", limit, worker.name, worker.max*worker.concurrency)
+		r.sayf("the queue delivers %v messages at once, and %s takes %v", limit, worker.name, worker.max*worker.concurrency)
 	}
 	if n := number(retries["max_attempts"]); n != -1 && n < 5 {
-		r.say("the queue gives up after %v attempts", n)
+		r.sayf("the queue gives up after %v attempts", n)
 	}
 	if low, high := seconds(retries["min_backoff"]), seconds(retries["max_backoff"]); low <= 0 || high < low {
-		r.say("the queue waits from %v to %v s between attempts", low, high)
+		r.sayf("the queue waits from %v to %v s between attempts", low, high)
 	}
 
 	j := jobs[0].AttributeValues
@@ -565,14 +565,14 @@ func (r *report) queue(t testing.TB, p *tfjson.Plan, byEntry map[string]service,
 		"the time zone":                          {text(j["time_zone"]), "Etc/UTC"},
 	} {
 		if pair[0] != pair[1] {
-			r.say("%s is %q and must be %q", what, pair[0], pair[1])
+			r.sayf("%s is %q and must be %q", what, pair[0], pair[1])
 		}
 	}
 	if err := cron(text(j["schedule"])); err != nil {
-		r.say("%v", err)
+		r.sayf("%v", err)
 	}
 	if wait := seconds(j["attempt_deadline"]); wait < sweep.timeout || wait > 1800 {
-		r.say("the scheduler waits for %v s, and %s has %v s", wait, sweep.name, sweep.timeout)
+		r.sayf("the scheduler waits for %v s, and %s has %v s", wait, sweep.name, sweep.timeout)
 	}
 }
 
@@ -604,7 +604,7 @@ func (r *report) access(p *tfjson.Plan, v given) {
 
 	roles := slices.Collect(maps.Values(resources(p, "google_project_iam_custom_role")))
 	if len(roles) != 1 {
-		r.say("there are %d roles", len(roles))
+		r.sayf("there are %d roles", len(roles))
 		return
 	}
 	var has []string
@@ -613,7 +613,7 @@ func (r *report) access(p *tfjson.Plan, v given) {
 	}
 	want, err := needed()
 	if err != nil {
-		r.say("%v", err)
+		r.sayf("%v", err)
 	}
 	r.equal("permissions of the role", has, want)
 }

@@ -85,7 +85,7 @@ func (m module) generate(infra, repository string) (map[string]string, error) {
 		}
 	}
 	if m.copies != "" {
-		content, err := os.ReadFile(filepath.Join(repository, m.copies))
+		content, err := os.ReadFile(filepath.Join(repository, m.copies)) //nolint:gosec // a file of the repository
 		if err != nil {
 			return nil, err
 		}

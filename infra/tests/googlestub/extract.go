@@ -46,11 +46,11 @@ type doc struct {
 func extract(folder string, names []string) (*Schema, error) {
 	s := &Schema{Source: "@cdktf/provider-google", Resources: map[string]*Type{}}
 	for _, name := range names {
-		js, err := os.ReadFile(filepath.Join(folder, "lib", name, "index.js"))
+		js, err := os.ReadFile(filepath.Join(folder, "lib", name, "index.js")) //nolint:gosec // the folder is the caller's
 		if err != nil {
 			return nil, err
 		}
-		dts, err := os.ReadFile(filepath.Join(folder, "lib", name, "index.d.ts"))
+		dts, err := os.ReadFile(filepath.Join(folder, "lib", name, "index.d.ts")) //nolint:gosec // the folder is the caller's
 		if err != nil {
 			return nil, err
 		}
@@ -116,10 +116,10 @@ func parse(js, dts string) *source {
 // chunks splits a file at its declarations.
 func chunks(start *regexp.Regexp, text string) map[string]string {
 	out := map[string]string{}
-	any := regexp.MustCompile(`(?m)^(?:export )?(?:class|function) `)
+	declaration := regexp.MustCompile(`(?m)^(?:export )?(?:class|function) `)
 	for _, m := range start.FindAllStringSubmatchIndex(text, -1) {
 		end := len(text)
-		if next := any.FindStringIndex(text[m[1]:]); next != nil {
+		if next := declaration.FindStringIndex(text[m[1]:]); next != nil {
 			end = m[1] + next[0]
 		}
 		out[text[m[2]:m[3]]] = text[m[0]:end]
