@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 // lambdaTags are those that make lambda builds the program with.
@@ -120,14 +121,27 @@ func TestLambdaColdStart(t *testing.T) {
 	checkInits(t, l.log.String(), 40<<10, 420)
 }
 
-// TestFunctionColdStart: little is made by this module before a Cloud Function's main.
+// TestFunctionColdStart: little is made by this module before a Cloud Function's main, the first response is one request to the database, and the garbage collector
+// does not run until then.
 func TestFunctionColdStart(t *testing.T) {
 	t.Parallel()
-	p := exec.CommandContext(t.Context(), build(t, "functions/gcp/local"))
-	p.Env = append(environment(), "GODEBUG=inittrace=1", "PORT=none", "FUNCTION_TARGET=API") // main ends: there is no such port
-	out, err := p.CombinedOutput()
-	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
-		t.Fatalf("%v: %s", err, out)
+	emulator := firestoretest.Start(t, nil)
+	f := startFunction(t, build(t, "functions/gcp/local"), "API", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+emulator.Addr(),
+		"LEASEHOLD_DEVELOPMENT=1", "GODEBUG=inittrace=1,gctrace=1")
+	if status, body := call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks/deploy", "", ""); status != http.StatusNotFound {
+		t.Fatalf("%d %s", status, body)
 	}
-	checkInits(t, string(out), 32<<10, 140)
+	if got, want := emulator.Counts(), map[string]int{"BatchGetDocuments": 1}; !maps.Equal(got, want) {
+		t.Errorf("requests until the first response: %v, want %v", got, want)
+	}
+	for range 8 { // a collection says that it was when it has ended
+		call(t, http.MethodGet, f.url+"/v1/tenants/acme/locks/deploy", "", "")
+	}
+	f.stop()
+	log := f.stderr.String()
+	f.stderr.Reset() // not all of it is JSON
+	checkInits(t, log, 32<<10, 140)
+	if at := strings.Index(log, "\ngc "); at >= 0 {
+		t.Errorf("the garbage collector ran:\n%.300s", log[at:])
+	}
 }

@@ -69,6 +69,7 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, err
 }
 
 func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, life func() *life, open opener, serve server) *Function {
+	quietStart()
 	f := &Function{log: log, life: life}
 	f.open = func() (http.Handler, error) {
 		c, err := settings.Load(e, environ(), nil)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,14 +114,13 @@ func report(b *testing.B, programs []*program) {
 func runtimeAPI(b *testing.B, event []byte) (addr string, responded chan string) {
 	b.Helper()
 	responded = make(chan string, 1)
+	var asked atomic.Bool
 	const prefix = "/2018-06-01/runtime/"
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+prefix+"invocation/next", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-responded: // only the first is wanted: the instance waits for the next one until it is killed
+		if asked.Swap(true) { // only one is wanted: the instance waits for the next one until it is killed
 			<-r.Context().Done()
 			return
-		default:
 		}
 		w.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")
 		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
