@@ -78,7 +78,7 @@ func TestCosts(t *testing.T) {
 			if o, err := step.do(); err != nil || o.Code != step.code {
 				t.Errorf("%s: %s, error %v, want %s", step.name, o.Code, err, step.code)
 			}
-			if got := sent(server); !maps.Equal(got, step.cost) {
+			if got := server.Commands(); !maps.Equal(got, step.cost) {
 				t.Errorf("%s: sent %v, want %v", step.name, got, step.cost)
 			}
 		}

@@ -14,9 +14,8 @@
 // of its own (shape.go), which reads what the condition needs and interprets nothing; the server learns it with its first write. Writes of
 // several documents, deletions, and what is beyond the bounds are interpreted by one script for all of them (write.lua).
 //
-// A caller that finds a connection free sends its request itself (lane.go). Requests of many callers go out together (line.go): one that comes
-// while the connections are busy waits for the next to be free, and shares its way with all that came meanwhile. With appendfsync always, they
-// share a sync as well.
+// Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next to be free, and
+// shares its way with all that came meanwhile. With appendfsync always, they share a sync as well.
 //
 // A script that fails half-way is not undone. The script therefore checks all that can fail before it changes anything,
 // and Redis checks its own memory, disk and role before it starts one. What remains is a user with permission for some

@@ -69,7 +69,7 @@ func TestRequestsOfDue(t *testing.T) {
 			if err != nil || len(p.Entries) != entries {
 				t.Errorf("%s: %d entries, %v, want %d", name, len(p.Entries), err, entries)
 			}
-			if got := sent(server); !maps.Equal(got, want) {
+			if got := server.Commands(); !maps.Equal(got, want) {
 				t.Errorf("%s: sent %v, want %v", name, got, want)
 			}
 		}
@@ -83,7 +83,7 @@ func TestRequestsOfDue(t *testing.T) {
 		due("none again", 1, 0, map[string]int{"EVALSHA": 1})
 		server.ResetCommands()
 		mustWrite(t, s, waits(key("0000"), 1))
-		if got := sent(server); !maps.Equal(got, map[string]int{"EVALSHA": 1}) {
+		if got := server.Commands(); !maps.Equal(got, map[string]int{"EVALSHA": 1}) {
 			t.Errorf("a write with an index: %v", got)
 		}
 		due("again", 1, 1, map[string]int{"EVALSHA": 2})
@@ -212,7 +212,7 @@ func TestIndexOfAnOlderVersion(t *testing.T) {
 			}
 			server.ResetCommands()
 			dueIDs(t, s, waiting)
-			if got := sent(server); !maps.Equal(got, map[string]int{"EVALSHA": 2}) {
+			if got := server.Commands(); !maps.Equal(got, map[string]int{"EVALSHA": 2}) {
 				t.Errorf("%s, the second time: sent %v", name, got)
 			}
 		}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -14,7 +13,7 @@ const (
 	mostSent = 128 // requests in a flight
 )
 
-// line sends the requests of many callers together. A request goes out at once while a connection of the line is free, by its caller; those that come
+// line sends the requests of many callers together. A request goes out at once while a connection of the line is free; those that come
 // meanwhile wait for the next, and share its way to the server and back. One caller alone waits for nothing, and many cost the
 // server and this process one system call for all of them.
 //
@@ -22,11 +21,9 @@ const (
 // the connection breaks, the outcome of each is unknown as if it had been sent alone.
 type line struct {
 	client  sdk.UniversalClient
-	newLane func() *lane // nil if callers cannot have a connection: that of a cluster is chosen by the library, that of a caller's client is the client's
 	mu      sync.Mutex
 	waiting []*request
 	flying  int
-	lanes   []*lane // that no request uses
 }
 
 // request is a command on its way.
@@ -39,16 +36,8 @@ type request struct {
 // send sends a command and waits for its response or for the end of the context. A request whose caller has left before it was sent is
 // not sent any more.
 func (l *line) send(ctx context.Context, command []any) (any, error) {
-	cmd := once{sdk.NewCmd(ctx, command...)}
+	r := &request{ctx: ctx, cmd: once{sdk.NewCmd(ctx, command...)}, done: make(chan struct{})}
 	l.mu.Lock()
-	if l.newLane != nil && l.flying < flights && len(l.waiting) == 0 {
-		l.flying++
-		by := l.take()
-		l.mu.Unlock()
-		l.back(by, by.send(ctx, cmd))
-		return cmd.answer(ctx)
-	}
-	r := &request{ctx: ctx, cmd: cmd, done: make(chan struct{})}
 	l.waiting = append(l.waiting, r)
 	if l.flying < flights {
 		l.flying++
@@ -57,49 +46,13 @@ func (l *line) send(ctx context.Context, command []any) (any, error) {
 	l.mu.Unlock()
 	select {
 	case <-r.done:
-		return cmd.answer(ctx)
+		if err := r.cmd.Err(); err != nil {
+			return nil, ended(ctx, err)
+		}
+		return r.cmd.Val(), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// take returns a lane that is free. l.mu is held.
-func (l *line) take() *lane {
-	n := len(l.lanes)
-	if n == 0 {
-		return l.newLane()
-	}
-	free := l.lanes[n-1] // the one that was used last, so that the server closes those that are too many
-	l.lanes = l.lanes[:n-1]
-	return free
-}
-
-// back ends the flight of a request that its caller sent. Requests that came meanwhile fly on in its place.
-func (l *line) back(by *lane, usable bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if usable {
-		l.lanes = append(l.lanes, by)
-	} else {
-		_ = by.close() // what was sent on it has ended
-	}
-	if len(l.waiting) > 0 {
-		go l.fly()
-	} else {
-		l.flying--
-	}
-}
-
-// close closes the connections that are the line's own. No request is on its way.
-func (l *line) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var errs []error
-	for _, free := range l.lanes {
-		errs = append(errs, free.close())
-	}
-	l.lanes = nil
-	return errors.Join(errs...)
 }
 
 // fly sends what waits until nothing does.

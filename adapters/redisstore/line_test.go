@@ -88,9 +88,8 @@ func until(t *testing.T, holds func() bool) {
 	}
 }
 
-// TestCanceledAlone: a caller that leaves while its request is on its way breaks off a connection. No other request has been on that, and none gets it
-// later: whatever callers leave, those that stay are answered.
-func TestCanceledAlone(t *testing.T) {
+// TestLeft: whatever callers leave while their requests are on their way, those that stay are answered, each with its own response.
+func TestLeft(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		const callers, times = 4, 250
 		s := open(t, server, nil)

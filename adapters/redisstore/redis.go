@@ -112,12 +112,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		return nil, errors.New("redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	}
 	err = s.inspect(ctx)
-	_, one := s.client.(*sdk.Client)
 	for _, of := range keys.shards {
 		of.line.client = s.client // that of a cluster, if it is one
-		if one && s.owned {
-			of.line.newLane = laneMaker(*o)
-		}
 	}
 	if err != nil {
 		s.end()
@@ -139,11 +135,7 @@ func (s *Store) release() error {
 	if !s.owned {
 		return nil
 	}
-	errs := []error{s.client.Close()}
-	for _, of := range s.keys.shards {
-		errs = append(errs, of.line.close())
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := s.client.Close(); err != nil {
 		return fmt.Errorf("redis: close: %w", err)
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestRequests(t *testing.T) {
 			if err := do(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if got := sent(server); !maps.Equal(got, want) {
+			if got := server.Commands(); !maps.Equal(got, want) {
 				t.Errorf("%s: sent %v, want %v", name, got, want)
 			}
 		}
@@ -105,14 +105,6 @@ func TestRequests(t *testing.T) {
 		}
 		expect("the first prune", map[string]int{"EVALSHA": 3, "EVAL": 1}, prune(1))
 	})
-}
-
-// sent are the commands that a server got, without those that begin a connection.
-func sent(server *redistest.Server) map[string]int {
-	commands := server.Commands()
-	delete(commands, "HELLO")
-	delete(commands, "CLIENT")
-	return commands
 }
 
 // TestScriptsAreSentAgain: a server that has forgotten the scripts, as after a restart or a failover, gets them again.

@@ -211,26 +211,18 @@ type once struct{ *sdk.Cmd }
 // NoRetry implements [sdk.Cmder].
 func (once) NoRetry() bool { return true }
 
-// answer is the response to the command, or the end of the context if that is why there is none.
-func (c once) answer(ctx context.Context) (any, error) {
-	if err := c.Err(); err != nil {
-		return nil, ended(ctx, err)
-	}
-	return c.Val(), nil
-}
-
 // send sends a command and waits for its response or for the end of the context. While it waits for the server the
 // library honors a deadline but not a cancellation, so that another caller has to wait for it.
 func send(ctx context.Context, c sdk.UniversalClient, command []any) (any, error) {
 	cmd := once{sdk.NewCmd(ctx, command...)}
-	answered := make(chan struct{})
-	go func() {
-		_ = c.Process(ctx, cmd) // the command has the error
-		close(answered)
-	}()
+	answered := make(chan error, 1)
+	go func() { answered <- c.Process(ctx, cmd) }()
 	select {
-	case <-answered:
-		return cmd.answer(ctx)
+	case err := <-answered:
+		if err != nil {
+			return nil, ended(ctx, err)
+		}
+		return cmd.Val(), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

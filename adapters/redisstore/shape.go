@@ -374,6 +374,7 @@ func (sc *script) returned(w docstore.Write, at time.Time, values []any) (docsto
 			continue
 		case fromNone:
 			continue
+		case fromScript:
 		}
 		if len(values) == 0 {
 			return nil, fmt.Errorf("the value of %s is missing", f)
