@@ -39,8 +39,9 @@ func (s *Store) Waiting(tenant string) int {
 
 // Compiled makes the arguments of a write's own script, and the document of the values that this returns.
 func (s *Store) Compiled(w docstore.Write, values ...any) (docstore.Doc, error) {
-	if sc, args := s.program([]docstore.Write{w}); sc == writeScript || len(args) == 0 {
+	sc, _ := s.program([]docstore.Write{w})
+	if sc == writeScript {
 		return nil, errors.New("it is not compiled")
 	}
-	return returned(w, time.Unix(0, 0), values)
+	return sc.returned(w, time.Unix(0, 0), values)
 }

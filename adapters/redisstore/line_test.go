@@ -87,3 +87,35 @@ func until(t *testing.T, holds func() bool) {
 		}
 	}
 }
+
+// TestLeft: whatever callers leave while their requests are on their way, those that stay are answered, each with its own response.
+func TestLeft(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		const callers, times = 4, 250
+		s := open(t, server, nil)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				add := docstore.Write{Key: key(fmt.Sprint("stays", i)), Add: map[string]int64{"n": 1}}
+				for n := range times {
+					if r, err := s.Write(t.Context(), add); err != nil || r.Docs[0]["n"] != docstore.Value(docstore.Int(n+1)) {
+						t.Errorf("%d, %d: %+v, %v", i, n, r, err)
+					}
+				}
+			})
+			all.Go(func() {
+				for n := range times {
+					ctx, leave := context.WithCancel(t.Context())
+					if n%3 > 0 {
+						go leave() // before, while or after it is sent
+					}
+					if _, err := s.Get(ctx, key("left")); err != nil && !errors.Is(err, context.Canceled) {
+						t.Errorf("%d, %d: a caller that left: %v", i, n, err)
+					}
+					leave()
+				}
+			})
+		}
+		all.Wait()
+	})
+}

@@ -15,7 +15,10 @@ import (
 )
 
 // script is a Lua script that the server keeps by the SHA-1 of its text.
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	origins   []origin // of a compiled write: see [source]
+}
 
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
 func newScript(text string, begin ...string) *script {
@@ -25,7 +28,7 @@ func newScript(text string, begin ...string) *script {
 
 func rawScript(text string) *script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
-	return &script{text, hex.EncodeToString(sum[:])}
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 var (

@@ -228,7 +228,10 @@ type changes struct {
 	unset  []string
 	there  []string // what the fields to remove hold, if they are few
 	keep   string
-	shown  []string // what is returned of the document; nil is all of it
+
+	// What is sent back of the document, nil for all of it, and the origin of each field of [docstore.Write.Return].
+	shown   []string
+	origins []origin
 }
 
 // write adds a write.
@@ -320,59 +323,58 @@ end
 		s.say('K')
 		c.keep = s.arg(strconv.FormatInt(w.Keep.Milliseconds(), 10))
 	}
-	if w.Return != nil {
-		s.say('>')
-		if s.lua != nil {
-			c.shown = []string{}
-		}
-		for _, f := range w.Return {
-			if from := source(w, f); from != given {
-				s.say('r', f)
-				if s.lua != nil {
-					c.shown = append(c.shown, cmp.Or(made[f], s.field(f)))
-				}
-			}
+	if w.Return == nil {
+		return c
+	}
+	s.say('>', w.Return...)
+	if s.lua == nil {
+		return c
+	}
+	c.shown = []string{}
+	for _, f := range w.Return {
+		from := source(w, f)
+		c.origins = append(c.origins, from)
+		if from == fromScript {
+			c.shown = append(c.shown, cmp.Or(made[f], s.field(f)))
 		}
 	}
 	return c
 }
 
 // origin is where the value of a field comes from that is returned after a write.
-type origin int
+type origin byte
 
 const (
-	given   origin = iota // the write says it, so that nothing need be sent back: a value, a time, or none
-	counted               // the script returns a number
-	stored                // the script returns it in its stored form
+	fromScript origin = iota // the script sends it back: a number as one, everything else in its stored form
+	fromWrite                // the write sets it to a value, or to a time
+	fromNone                 // the write removes it
 )
 
-// source is the origin of a field after a write.
+// source is the origin of a field after a write. It is the same for all writes of a shape.
 func source(w docstore.Write, f string) origin {
-	if v, set := w.Set[f]; set {
+	if v, there := w.Set[f]; there {
 		if _, copied := v.(docstore.Before); copied {
-			return stored
+			return fromScript
 		}
-		return given
-	}
-	if _, added := w.Add[f]; added {
-		return counted
+		return fromWrite
 	}
 	if slices.Contains(w.Unset, f) {
-		return given
+		return fromNone
 	}
-	return stored
+	return fromScript
 }
 
-// returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what the script returned.
-func returned(w docstore.Write, at time.Time, values []any) (docstore.Doc, error) {
+// returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what its script sent back.
+func (sc *script) returned(w docstore.Write, at time.Time, values []any) (docstore.Doc, error) {
 	doc := make(docstore.Doc, len(w.Return))
-	for _, f := range w.Return {
-		from := source(w, f)
-		if from == given {
-			if v, set := w.Set[f]; set {
-				doc[f] = driver.Resolve(v, at)
-			}
+	for i, f := range w.Return {
+		switch sc.origins[i] {
+		case fromWrite:
+			doc[f] = driver.Resolve(w.Set[f], at)
 			continue
+		case fromNone:
+			continue
+		case fromScript:
 		}
 		if len(values) == 0 {
 			return nil, fmt.Errorf("the value of %s is missing", f)
@@ -395,7 +397,7 @@ func returned(w docstore.Write, at time.Time, values []any) (docstore.Doc, error
 }
 
 // inRow reports whether a field that is set is one of a row, such as e1 to e8: its name ends with a digit, its value is given, and nothing
-// else in the write names it. Its name is an argument then, so that the row needs one script.
+// else in the write names it, what it wants returned included. Its name is an argument then, so that the row needs one script.
 func inRow(w docstore.Write, f string) bool {
 	if last := f[len(f)-1]; last < '0' || last > '9' {
 		return false
@@ -409,7 +411,7 @@ func inRow(w docstore.Write, f string) bool {
 			return false
 		}
 	}
-	return !names(w.If, f)
+	return !names(w.If, f) && !slices.Contains(w.Return, f)
 }
 
 // names reports whether a condition names a field.
@@ -527,5 +529,7 @@ func (s *shaper) script(w docstore.Write) *script {
 	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "CHANGES", "SHOWN"} {
 		fill = append(fill, "$"+name, parts[name])
 	}
-	return rawScript(strings.NewReplacer(fill...).Replace(shapeText))
+	sc := rawScript(strings.NewReplacer(fill...).Replace(shapeText))
+	sc.origins = c.origins
+	return sc
 }

@@ -88,3 +88,18 @@ func TestManyShapes(t *testing.T) {
 		}
 	})
 }
+
+// TestReturnOfARow: what a write wants returned is right whichever field of a row it sets.
+func TestReturnOfARow(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, nil)
+		want := docstore.Doc{}
+		for i, f := range []string{"e1", "e2", "e1", "e3", "e2"} {
+			want[f] = docstore.Int(i)
+			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Set: docstore.Doc{f: docstore.Int(i)}, Return: []string{"e1", "e2", "e3"}})
+			if err != nil || !r.Docs[0].Equal(want) {
+				t.Errorf("%d: %v, %v; want %v", i, r.Docs, err, want)
+			}
+		}
+	})
+}

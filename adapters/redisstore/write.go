@@ -121,7 +121,7 @@ func parseResult(reply reply, sc *script, writes []docstore.Write) (r docstore.R
 	switch rest := reply.rest; {
 	case reply.outcome == "applied" && sc != writeScript && writes[0].Return != nil:
 		r.Applied = true
-		r.Docs[0], err = returned(writes[0], r.At, rest)
+		r.Docs[0], err = sc.returned(writes[0], r.At, rest)
 		return r, nil, err
 	case reply.outcome == "applied" && len(rest) == len(writes):
 		r.Applied = true
