@@ -76,7 +76,8 @@ var imports = map[string][]string{
 		"repo/docstore", "repo/machineid",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/metrics":   {"contracts", "repo/docstore", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
@@ -102,7 +103,8 @@ var imports = map[string][]string{
 	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold":                    {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold/internal/telemetry": {"functions/httpapi", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 
 	// What only tests import.
 	"internal/conformancetest": {"client", "contracts", "internal/term"},

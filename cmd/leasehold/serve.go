@@ -61,11 +61,17 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	measured, endMetrics, err := openMetrics(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
 	store, where, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	store = measured.Store(store, systems[c.Store])
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
@@ -98,7 +104,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop = ctx.Done()
+	o.Stop, o.Metrics = ctx.Done(), measured
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -48,6 +50,7 @@ type note struct {
 	action string      // Route.Audit
 	audit  []slog.Attr // of the audit event, beside those that all have
 
+	facts   metrics.Facts
 	route   *Route           // nil: the path is that of no endpoint
 	tenant  string           // that the path names
 	problem *contracts.Error // that was sent
@@ -74,12 +77,14 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &note{begin: time.Now()}
 		n.ctx = context.WithValue(r.Context(), noteKey{}, n)
+		f.metrics.Begin(n.ctx, r.Method, r.TLS != nil)
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(s, r.WithContext(n.ctx))
 
 		took := time.Since(n.begin)
 		f.outcomes.remember(r, n, s.status, took, w.Header().Get(requestIDHeader))
 		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
+		f.measure(r, n, s.status, took)
 		level := slog.LevelInfo
 		switch {
 		case n.code == contracts.CodeOverloaded:
@@ -107,6 +112,26 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		}
 		f.write(r.Context(), level, "request", line...)
 	})
+}
+
+// measure feeds the metrics with an exchange that ended.
+func (f *frame) measure(r *http.Request, n *note, status int, took time.Duration) {
+	if f.metrics == nil {
+		return
+	}
+	m := metrics.Request{Method: r.Method, TLS: r.TLS != nil, Tenant: n.tenant, Status: status, Code: n.code, Took: took, Facts: n.facts}
+	if m.Operation = n.operation(); n.route != nil {
+		m.Route = n.route.Path
+	}
+	f.metrics.End(n.ctx, &m)
+}
+
+// operation is what the request counts as; empty if it counts as none.
+func (n *note) operation() string {
+	if n.route == nil {
+		return n.action
+	}
+	return cmp.Or(n.route.Operation, n.route.Audit, n.action)
 }
 
 // write writes a line. It does not look for the source code that it comes from, as the methods of a logger do: it is always this.

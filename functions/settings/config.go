@@ -26,6 +26,8 @@ type Config struct {
 	MaxClustersPerTenant            int64
 	MaxIdentitiesPerCluster         int64
 	Log                             string
+	MetricsListen                   string
+	MetricsTenants                  bool
 
 	Store                   string
 	Retention               time.Duration // Forever: off
