@@ -59,9 +59,10 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 	done
 
 .PHONY: generate
-generate: ## Regenerate files after a change of contracts/openapi.yaml, of the console, of IDs, of settings or of commands
+generate: ## Regenerate files after a change of contracts/openapi.yaml, of the console, of IDs, of settings, of commands or of Terraform modules
 	go generate ./contracts/... ./console
 	go test ./functions/settings ./cmd/leasehold -run TestDocumentation -update
+	go -C infra/tests generate ./...
 
 .PHONY: verify
 verify: generate ## Check that generated files, formatting and go.mod are up to date
@@ -74,6 +75,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go -C tests/console mod tidy -diff
 	go -C examples/fences mod tidy -diff
 	go -C release mod tidy -diff
+	go -C infra/tests mod tidy -diff
 
 .PHONY: ci
 ci: ## Run every check that a change must pass

@@ -173,6 +173,9 @@ func (c checkExisting) Refusal(highest int64, _ rule.When) FenceOutcome {
 	return FenceOutcome{Highest: highest, Limit: highest == 0}
 }
 
+// Unwrap implements [rule.Wrapper].
+func (c checkExisting) Unwrap() any { return c.Fence }
+
 // FenceReset asks a [Guard] to forget the highest token of a resource: an administrator's tool for a fence that a wrong token
 // has closed. Until a current token has been checked again, old ones pass.
 type FenceReset struct {

@@ -153,6 +153,9 @@ func (c acquireExisting) Refusal(s State, w rule.When) Outcome {
 	return c.Acquire.Refusal(s, w)
 }
 
+// Unwrap implements [rule.Wrapper].
+func (c acquireExisting) Unwrap() any { return c.Acquire }
+
 // acquireNoting is an acquire that notes whether it created the record: then no other acquire is remembered in it.
 type acquireNoting struct {
 	Acquire
@@ -167,6 +170,9 @@ func (c acquireNoting) Granted(s State, w rule.When) Outcome {
 	}
 	return c.Acquire.Granted(s, w)
 }
+
+// Unwrap implements [rule.Wrapper].
+func (c acquireNoting) Unwrap() any { return c.Acquire }
 
 // Renew moves the expiry of a lease; see [Renew.Write]. One request to the store, two for one of several leases.
 func (l *Locks) Renew(ctx context.Context, c Renew) (Outcome, error) {

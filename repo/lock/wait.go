@@ -504,6 +504,9 @@ type noted struct {
 
 func (l *Locks) noted(id ID, c command) noted { return noted{c, id, time.Now(), l.waits, &l.queue} }
 
+// Unwrap implements [rule.Wrapper].
+func (c noted) Unwrap() any { return c.command }
+
 // Turn lets the second writes of this process on the lock take turns.
 func (c noted) Turn(ctx context.Context) (done func()) { return c.queue.turn(ctx, c.id) }
 

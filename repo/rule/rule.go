@@ -105,6 +105,17 @@ func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged] for a
 // document that cannot be read, and for a store that refuses a write whose condition holds.
 func Run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
+	o, observed := store.(Observer)
+	if !observed {
+		return run(ctx, store, now, c)
+	}
+	ctx, end := o.Observe(ctx, unwrap(c))
+	outcome, err := run(ctx, store, now, c)
+	end(outcome, err)
+	return outcome, err
+}
+
+func run[S, O any](ctx context.Context, store docstore.Store, now func() time.Time, c Command[S, O]) (O, error) {
 	var none O
 	begin, tries := now(), 1
 	if r, ok := c.(Retrier); ok {
@@ -224,6 +235,19 @@ type Beside[S, O any] interface {
 //
 // It is one request; one more to explain a rejection, from a store that returned another document.
 func RunBeside[S, O any](
+	ctx context.Context, store docstore.Store, now func() time.Time, c Beside[S, O], beside ...docstore.Write,
+) (outcome O, free bool, err error) {
+	o, observed := store.(Observer)
+	if !observed {
+		return runBeside(ctx, store, now, c, beside...)
+	}
+	ctx, end := o.Observe(ctx, unwrap(c))
+	outcome, free, err = runBeside(ctx, store, now, c, beside...)
+	end(outcome, err)
+	return outcome, free, err
+}
+
+func runBeside[S, O any](
 	ctx context.Context, store docstore.Store, now func() time.Time, c Beside[S, O], beside ...docstore.Write,
 ) (outcome O, free bool, err error) {
 	var none O

@@ -363,7 +363,7 @@ class Runner:
                 self.wait(s, told)
             d: dict[str, Any] = {"lost": told()}
             if told():
-                d.update({k: v for k, v in describe(lock._cause, False).items() if k == "code"})
+                d.update({k: v for k, v in describe(lock._term.cause, False).items() if k == "code"})
             return d
         elif "cancel" in s:
             self.calls[s["cancel"]].cancel()
@@ -431,7 +431,7 @@ class Runner:
             call.cancel()
             if call.lock is not None and hasattr(call.lock, "_renewing"):
                 call.lock._renewing.set()
-                call.lock._watching.set()
+                call.lock._term.over.set()
         for g in self.generators:
             with g._mutex:
                 g._closed, g._held = True, []

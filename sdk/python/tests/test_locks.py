@@ -6,16 +6,18 @@ import asyncio
 import functools
 import ssl
 import threading
+import time
 import unittest
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import leasehold
 from leasehold import _outcome, codes
 from leasehold._time import Signal
 from leasehold._transport import loopback
 
-from virtual import VirtualClock
+from virtual import STUCK, VirtualClock
 
 
 class Fake:
@@ -102,7 +104,7 @@ class LocksTest(unittest.TestCase):
 
     def tearDown(self) -> None:
         for lock in list(self.locks._held):
-            lock._watching.set()
+            lock._term.over.set()
             lock._renewing.set()
         self.clock.settle()
 
@@ -211,7 +213,7 @@ class LocksTest(unittest.TestCase):
         self.assertEqual([r["fencing_token"] for r in self.sent("release")], [1])
         self.assertEqual(p.value.token, 2)
         self.assertNotEqual(self.sent("acquire")[0]["request_id"], self.sent("acquire")[1]["request_id"])
-        p.value._watching.set()
+        p.value._term.over.set()
         p.value._renewing.set()
 
     def test_retries_obey_the_server(self) -> None:
@@ -266,6 +268,18 @@ class LocksTest(unittest.TestCase):
         self.assertIsInstance(p.error, KeyboardInterrupt)
         self.assertEqual(len(self.sent("release")), 1)
 
+    def test_an_interrupt_before_the_release_begins(self) -> None:
+        def use() -> None:
+            with self.locks.acquire("k") as lock:
+                settle = lock._term.settle
+                interrupts = mock.Mock(side_effect=[KeyboardInterrupt, None])
+                setattr(lock._term, "settle", lambda: interrupts() or settle())
+
+        p = Program(use)
+        self.clock.run(1)
+        self.assertIsInstance(p.error, KeyboardInterrupt)
+        self.assertEqual(len(self.sent("release")), 1)
+
     def test_the_end_of_a_block_has_a_time(self) -> None:
         self.server.answers["release"] = [fails(codes.Unavailable(status=503))] * 1000
 
@@ -290,6 +304,27 @@ class LocksTest(unittest.TestCase):
         self.clock.run(0.2)
         with self.assertRaises(leasehold.MaxHoldExceeded):
             lock.check()
+
+    def test_an_event_ends_no_others(self) -> None:
+        told: list[str] = []
+
+        def observe(event: leasehold.Event) -> None:
+            told.append(event.what)
+            raise SystemExit
+
+        locks = leasehold.Locks(self.server, owner="me", clock=self.clock, observe=observe)
+
+        def use() -> None:
+            for _ in range(2):
+                with locks.acquire("k"):
+                    pass
+
+        with mock.patch("sys.excepthook"):
+            p = Program(use)
+            self.clock.run(1)
+            locks.close()
+        self.assertIsNone(p.error)
+        self.assertEqual(told, ["Acquired", "Released"] * 2)
 
     def test_a_block_is_not_entered_twice(self) -> None:
         a = self.locks.acquire("k")
@@ -375,11 +410,62 @@ class Async(unittest.TestCase):
         self.clock.run(11)
         self.assertEqual(p.value, "LeaseLost 0", p.error)
 
+    def test_a_coroutine_that_is_thrown_away_releases(self) -> None:
+        """While it waits, and while it holds the lock."""
+        async def use() -> None:
+            async with self.locks.acquire("k"):
+                await asyncio.get_running_loop().create_future()
+
+        for steps in (1, 20):
+            with self.subTest(steps=steps):
+                self.server.sent.clear()
+
+                def do() -> None:
+                    loop = self.clock.loop()
+                    coroutine = use()
+                    task = loop.create_task(coroutine)
+                    for _ in range(steps):
+                        loop.call_later(0.02, loop.stop)
+                        loop.run_forever()
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    loop.close()
+                    coroutine.close()
+
+                p = Program(do)
+                p.join(STUCK)
+                self.clock.run(40)
+                self.assertIsNone(p.error)
+                self.assertEqual(([what for what, _ in self.server.sent].count("release"), [what for what, _ in self.server.sent].count("renew")), (1, 0))
+
+    def test_a_loop_that_stops_for_good_while_an_acquire_waits(self) -> None:
+        """What it obtained is released: the loop takes the news, and never looks at it."""
+        async def use() -> None:
+            async with self.locks.acquire("k"):
+                self.fail("the loop does not run any more")
+
+        def do() -> None:
+            loop = self.clock.loop()
+            coroutine = use()
+            task = loop.create_task(coroutine)
+            loop.call_soon(loop.stop)  # after the acquire began
+            loop.run_forever()
+            while any(t.name == "leasehold acquire" for t in threading.enumerate()):
+                time.sleep(0.001)
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            loop.close()
+            coroutine.close()
+
+        p = Program(do)
+        p.join(STUCK)
+        self.clock.run(40)
+        self.assertIsNone(p.error)
+        self.assertEqual([what for what, _ in self.server.sent], ["acquire", "release"])
+
     def test_a_loss_at_the_end_of_the_block(self) -> None:
         async def main() -> str:
             try:
                 async with self.locks.acquire("k") as lock:
-                    lock._lose(leasehold.LockLost("now"))
+                    lock._term.lose(leasehold.LockLost("now"))
                     lock._client  # the block ends before its task can be cancelled
             except leasehold.LockLost:
                 await asyncio.sleep(0)
@@ -394,7 +480,7 @@ class Async(unittest.TestCase):
     def test_a_cancellation_beside_a_loss_stays_one(self) -> None:
         async def use() -> None:
             async with self.locks.acquire("k") as lock:
-                lock._lose(leasehold.LockLost("now"))
+                lock._term.lose(leasehold.LockLost("now"))
                 task = asyncio.current_task()
                 assert task is not None
                 task.cancel()

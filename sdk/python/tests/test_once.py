@@ -9,16 +9,18 @@ import unittest
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import leasehold
 from leasehold import codes
 from leasehold._time import Signal
 from leasehold.once import (
-    MAX_RESULT_BYTES, Ask, Grant, Held, Permanent, RunFailedBefore, RunLock, RunLocked, RunNotStored, Uncounted, current, once, run, run_async,
+    MAX_RESULT_BYTES, Ask, Grant, Held, Permanent, RunFailedBefore, RunLock, RunLocked, RunNotStored, Uncounted, _background, current, once, run,
+    run_async,
 )
 
 from test_locks import Program
-from virtual import VirtualClock
+from virtual import STUCK, VirtualClock
 
 
 @dataclass
@@ -156,8 +158,8 @@ class OnceTest(unittest.TestCase):
 
         for key, month, name in (
             ("{year}", "may", "key"), ("{month[id]}", {}, "key"), ("{month.id}", 1, "key"), ("{", "may", "key"), ("{0}", "may", "key"), (lambda month: 7, "may", "key"),
-            (lambda month: None, "may", "key"), ("{month}", "", "run_id"), ("{month}", "a/b", "run_id"), ("{month}", "..", "run_id"), ("{month}", "x" * 257, "run_id"),
-            ("{month}", "a\n", "run_id"), ("{month}", "\ud800", "run_id"),
+            (lambda month: None, "may", "key"), ("{month}", "", "key"), ("{month}", "a/b", "key"), ("{month}", "..", "key"), ("{month}", "x" * 257, "key"),
+            ("{month}", "a\n", "key"), ("{month}", "\ud800", "key"),
         ):
             with self.subTest(f"{key} {month!r:.20}"), self.assertRaises(leasehold.InvalidSettingError) as err:
                 self.once(key=key)(job)(month)
@@ -168,7 +170,7 @@ class OnceTest(unittest.TestCase):
         for name, value in (
             ("ttl", 0), ("ttl", 1.5), ("ttl", "30"), ("heartbeat", 30), ("heartbeat", 0), ("heartbeat", float("nan")), ("heartbeat", "1"), ("wait", -1), ("wait", float("nan")),
             ("wait", "1"), ("max_failures", -1), ("max_failures", 1.5), ("max_failures", True), ("owner", "x" * 257), ("owner", 5),
-            ("fingerprint", lambda: "x" * 129), ("fingerprint", lambda: 5),
+            ("fingerprint", lambda: "x" * 129), ("fingerprint", lambda: 5), ("fingerprint", lambda: None),
         ):
             with self.subTest(f"{name} {value!r}"), self.assertRaises(leasehold.InvalidSettingError) as err:
                 self.once(**{name: value})(lambda: self.fail("it runs"))()
@@ -555,6 +557,170 @@ class OnceTest(unittest.TestCase):
         p = self.run_task(main, 1)
         self.assertEqual(p.value, "cancelled", p.error)
         self.assertEqual((self.gate.sent("release"), self.gate.sent("finish")), ([""], []))
+
+    def test_a_caller_that_gives_up_twice(self) -> None:
+        """It does not wait for the work to clean up, and the run is released all the same."""
+        stop: list[asyncio.Task[Any]] = []
+
+        @self.once()
+        async def job() -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                stop[0].cancel()
+                for _ in range(10):
+                    await asyncio.sleep(0)
+
+        async def main() -> None:
+            stop.append(asyncio.ensure_future(job()))
+            while len(asyncio.all_tasks()) < 3:  # the third is the job
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)
+            stop[0].cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await stop[0]
+
+        p = self.run_task(main, 1)
+        p.join(STUCK)
+        self.clock.run(60)
+        self.assertIsNone(p.error)
+        self.assertEqual((self.gate.sent("release"), self.gate.sent("finish"), self.gate.sent("refresh")), ([""], [], []))
+
+    def test_an_interrupt_while_the_end_is_stored(self) -> None:
+        """The work was done: its end is stored in the background."""
+        finish = self.gate.finish
+        interrupts = mock.Mock(side_effect=[KeyboardInterrupt, *[None] * 10])
+        with mock.patch.object(self.gate, "finish", lambda *args: interrupts() or finish(*args)):
+            p = self.call(lambda: self.once()(lambda: "done")(), 1)
+        self.assertIsInstance(p.error, KeyboardInterrupt)
+        self.assertEqual(self.gate.runs["job"].status, "READY")
+        self.assertEqual(self.gate.sent("release"), [])
+
+    def test_a_caller_that_gives_up_while_the_end_is_stored(self) -> None:
+        """The end of the process waits for it."""
+        finish, storing, go = self.gate.finish, threading.Event(), threading.Event()
+
+        def slow(*args: Any) -> None:
+            storing.set()
+            go.wait(STUCK)
+            finish(*args)
+
+        @self.once()
+        async def job() -> str:
+            return "done"
+
+        async def main() -> None:
+            task = asyncio.ensure_future(job())
+            while not storing.is_set():
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        with mock.patch.object(self.gate, "finish", slow):
+            p = Program(lambda: asyncio.run(main()))
+            p.join(STUCK)
+            self.assertFalse(_background.wait(0))
+            go.set()
+            self.assertTrue(_background.wait(STUCK))
+        self.assertIsNone(p.error)
+        self.assertEqual(self.gate.runs["job"].status, "READY")
+
+    def test_work_that_is_no_coroutine_function(self) -> None:
+        """The run is released, and not refreshed for good."""
+        def broken(lock: RunLock) -> str:
+            raise KeyError("mine")
+
+        for work in (lambda lock: "text", broken):
+            with self.subTest(repr(work)):
+                self.gate.asked.clear()
+                p = self.run_task(lambda: run_async(self.gate, "job", work, clock=self.clock, ttl=30))
+                self.clock.run(60)
+                self.assertEqual(getattr(p.value, "status", None), "attempt_failed", p.error)
+                self.assertEqual((len(self.gate.sent("release")), self.gate.sent("refresh")), (1, []))
+
+    def test_work_that_has_not_begun_when_the_function_returns(self) -> None:
+        """Its key is not used up."""
+        def generator() -> Any:
+            yield 1
+
+        async def generated() -> Any:
+            yield 1
+
+        async def coroutine() -> None: ...
+
+        for f in (generator, generated):
+            with self.subTest(f.__name__), self.assertRaises(leasehold.InvalidSettingError) as err:
+                self.once()(f)
+            self.assertEqual(err.exception.field, "function")
+        for f in (generator, generated, coroutine):
+            with self.subTest(f"returned {f.__name__}"):
+                with self.assertRaises(leasehold.InvalidSettingError) as err:
+                    self.value(self.once()(lambda: f()))
+                self.assertEqual(err.exception.field, "function")
+                work: Any = lambda lock: f()
+                got = self.value(lambda: run(self.gate, "job", work, clock=self.clock))
+                self.assertEqual((got.status, getattr(got.error, "field", None)), ("attempt_failed", "work"))
+        self.assertEqual(self.value(self.once()(lambda: "done")), "done")
+
+    def test_an_object_that_is_called_as_a_coroutine_function(self) -> None:
+        class Job:
+            async def __call__(self) -> str:
+                return "done"
+
+        p = self.run_task(self.once()(Job()))
+        self.clock.run(1)
+        self.assertEqual(p.value, "done", p.error)
+
+    def test_a_result_that_is_no_text(self) -> None:
+        """The run ends, and is not held until it expires."""
+        for i, value in enumerate((5, b"x", {}, 0, False)):
+            with self.subTest(repr(value)):
+                work: Any = lambda lock: value
+                got = self.value(lambda: run(self.gate, f"job-{i}", work, clock=self.clock))
+                self.assertEqual(got.status, "failed", got)
+                self.assertIn(type(value).__name__, str(got.error))
+                self.assertEqual(self.gate.runs[f"job-{i}"].status, "FAILED")
+
+    def test_callbacks_that_raise_end_nothing(self) -> None:
+        told: list[Any] = []
+
+        def tell(what: Any) -> None:
+            told.append(what)
+            if len(told) == 1:
+                raise SystemExit
+            raise ValueError("mine")
+
+        self.gate.trouble["refresh"] = [codes.Unavailable(status=503)]
+        with mock.patch("sys.excepthook") as shown:
+            got = self.value(lambda: run(
+                self.gate, "job", lambda lock: str(self.clock.sleep(100)), clock=self.clock, ttl=30, on_refresh=tell, warn=tell), 120)
+        self.assertEqual(got.status, "ready", got)
+        self.assertGreater(len(told), 10)
+        self.assertEqual(shown.call_count, len(told))
+
+    def test_a_coroutine_that_is_thrown_away_releases(self) -> None:
+        @self.once()
+        async def job() -> None:
+            await asyncio.get_running_loop().create_future()
+
+        def do() -> None:
+            loop = self.clock.loop()
+            coroutine = job()
+            loop.create_task(coroutine)
+            while len(tasks := asyncio.all_tasks(loop)) < 2:  # the second is the job
+                loop.call_later(0.01, loop.stop)
+                loop.run_forever()
+            loop.close()
+            for t in tasks:
+                t._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine.close()
+
+        p = self.call(do, 1)
+        p.join(STUCK)
+        self.clock.run(1)
+        self.assertIsNone(p.error)
+        self.assertEqual(self.gate.sent("release"), [""])
 
     # run and run_async.
 

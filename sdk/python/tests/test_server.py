@@ -192,6 +192,21 @@ class Basics(WithServer):
         self.assertIsInstance(lost.exception.__cause__, leasehold.codes.LeaseReleased)
         self.assertEqual(went_on, [])
 
+    def test_the_end_of_the_interpreter(self) -> None:
+        """What is released when modules are cleared ends, though no thread runs any more."""
+        child = Child("""
+            import sys, leasehold
+            def steps():
+                with leasehold.Client(sys.argv[1]).locks().acquire("at-the-end") as lock:
+                    yield lock.token
+            at_work = steps()
+            print(next(at_work))
+        """, self.server.url)
+        self.assertNotEqual(child.line(), "end")
+        self.assertEqual(child.line(), "end")
+        self.assertEqual(child.process.wait(LONG), 0)
+        self.assertEqual(self.locks().get("at-the-end")["state"], "RELEASED")
+
     def test_forks(self) -> None:
         locks = self.locks()
         ids = Generator(leasehold.Client(self.server.url).machine_ids(), service="", fallback=False)
@@ -205,7 +220,7 @@ class Basics(WithServer):
                     try:
                         lock.check()
                     except leasehold.LockLost:
-                        said.append("lost")
+                        said.append("lost" if lock.lost.is_set() and lock.lost.wait(0) else "lost, but its event is not set")
                     lock.release()
                     try:
                         with locks.try_acquire("parent"):
@@ -511,7 +526,7 @@ class Frozen(WithServer):
         try:
             self.assertTrue(lock.lost.wait(LONG))
             self.assertLessEqual(lock.left, 3 / 10)  # the lease lasts for the margin at most
-            self.assertLess(lock._end.monotonic, last + 3)
+            self.assertLess(lock._term._end.monotonic, last + 3)
             with self.assertRaises(leasehold.LockLost):
                 lock.check()
             began = time.monotonic()

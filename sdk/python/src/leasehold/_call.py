@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
@@ -25,6 +26,8 @@ class Cancelled(Exception):
 
 def spawn(name: str, do: Callable[[], None]) -> threading.Thread | None:
     """Start a daemon thread; None if the process is ending and starts no more of them."""
+    if sys.is_finalizing():  # it would start, and never run
+        return None
     thread = threading.Thread(target=do, name=f"leasehold {name}", daemon=True)
     try:
         thread.start()
@@ -78,6 +81,16 @@ def bounded(
     raise DeadlineExceeded(f"no response within {seconds:.3g}s")
 
 
+def tell(call: Callable[[T], object], value: T) -> None:
+    """Call a function of the program whose exception is shown, and ends nothing. An interrupt of the main thread goes on."""
+    try:
+        call(value)
+    except BaseException as err:
+        if not isinstance(err, Exception) and threading.current_thread() is threading.main_thread():
+            raise
+        sys.excepthook(*sys.exc_info())
+
+
 class Background:
     """What goes on when no one waits for it, such as the release of what a cancelled acquire may have obtained."""
 
@@ -86,7 +99,7 @@ class Background:
         self._running = 0
         everything.add(self)
 
-    def run(self, name: str, do: Callable[[], None]) -> None:
+    def run(self, name: str, do: Callable[[], object]) -> None:
         with self._changed:
             self._running += 1
 

@@ -20,7 +20,15 @@ def number(name: str, value: object, *, endless: bool = False) -> float:
             seconds = float("inf")
         if abs(seconds) < float("inf") or endless and seconds > 0:
             return seconds
-    raise InvalidSettingError(name, f"is {_show(value)}: must be a number")
+    raise InvalidSettingError(name, f"is {show(value)}: must be a number")
+
+
+def seconds(name: str, value: object) -> float:
+    """How long something may take, which may be endless."""
+    most = number(name, value, endless=True)
+    if most < 0:
+        raise InvalidSettingError(name, f"is {value}: must not be negative")
+    return most
 
 
 def positive(name: str, value: object) -> float:
@@ -33,14 +41,14 @@ def positive(name: str, value: object) -> float:
 def whole(name: str, value: object) -> int:
     """A whole number of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise InvalidSettingError(name, f"is {_show(value)}: must be a whole number")
+        raise InvalidSettingError(name, f"is {show(value)}: must be a whole number")
     return value
 
 
 def text(name: str, value: object, most: int) -> str:
     """A name of 1 to most bytes of UTF-8 without control characters."""
     if not isinstance(value, str):
-        raise InvalidSettingError(name, f"is {_show(value)}: must be a str")
+        raise InvalidSettingError(name, f"is {show(value)}: must be a str")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
@@ -59,16 +67,33 @@ def ttl(name: str, value: object) -> float:
     return seconds
 
 
+def flag(name: str, value: object) -> bool:
+    """True or False: "no" and 1 are mistakes."""
+    if not isinstance(value, bool):
+        raise InvalidSettingError(name, f"is {show(value)}: must be True or False")
+    return value
+
+
+def function(name: str, value: object) -> None:
+    """Something that can be called, or None."""
+    if value is not None and not callable(value):
+        raise InvalidSettingError(name, f"is {show(value)}: must be a function")
+
+
 def labels(name: str, value: object) -> dict[str, str]:
     """Labels for people; None is none. The server bounds their number and lengths."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()):
         raise InvalidSettingError(name, "must be a mapping of str to str")
+    try:
+        "".join([*value.keys(), *value.values()]).encode()
+    except UnicodeEncodeError:
+        raise InvalidSettingError(name, "must be UTF-8") from None
     return dict(value)
 
 
-def _show(value: object) -> str:
+def show(value: object) -> str:
     """A value for an error; of a long one the beginning."""
     try:
         shown = repr(value)

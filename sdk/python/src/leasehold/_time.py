@@ -101,7 +101,7 @@ class Clock:
         event = threading.Event()
         ends = [s.subscribe(event.set) for s in signals]
         try:
-            event.wait(seconds)
+            event.wait(seconds if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         finally:
             for end in ends:
                 end()

@@ -29,6 +29,9 @@ MAX_IDLE = 8
 IDLE_TIME = 50.0
 """Seconds for which they are kept."""
 
+MAX_WAIT = 1e6
+"""Seconds that a socket can wait, on every system."""
+
 USER_AGENT = "leasehold-python/0.1"
 
 Token = str | Callable[[], str] | None
@@ -50,6 +53,8 @@ class Transport:
 
     def __init__(self, base_url: str, token: Token, ssl_context: ssl.SSLContext | None) -> None:
         self._url = _parse(base_url)
+        if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
+            raise InvalidSettingError("ssl_context", "must be an ssl.SSLContext")
         self._token = token
         u = self._url
         self._host = u.hostname or ""
@@ -101,7 +106,7 @@ class Transport:
         authorization = self._authorization()
         if authorization:
             headers["Authorization"] = authorization
-        connection = self._connection(seconds)
+        connection = self._connection(min(seconds, MAX_WAIT))
         stop = abort.subscribe(lambda: _shut(connection)) if abort is not None else lambda: None
         keep = False
         r: http.client.HTTPResponse | None = None
@@ -143,6 +148,8 @@ class Transport:
                 token = token()
             except Exception as err:
                 raise TransportError(f"get a token: {err}", sent=False, retry=False) from err
+            if token is None:  # a request without a token is another request
+                raise InvalidSettingError("token", "the function returned None: it must return a token")
         if token is not None:
             if not isinstance(token, str) or not token or any(c <= " " or c > "~" for c in token):
                 raise InvalidSettingError("token", "must be one word of printable ASCII")

@@ -189,7 +189,7 @@ class Client:
     def insist(self, do: Callable[[Signal], T], *, extra: float = 0.0, timeout: float | None = None, request_id: str = "") -> tuple[T, Moment]:
         """Call do until there is a definite response, the tries are used up or timeout has passed. The moment is that before the request which
         got it. With a request_id, an error after which the command may have been carried out is an UnknownOutcomeError."""
-        end = None if timeout is None else self._clock.monotonic() + timeout
+        end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
         unknown, retry = False, 0
         while True:
             begin = self._clock.now()
@@ -301,7 +301,7 @@ class LockAPI:
         own = not request.get("request_id")
         r = cast(AcquireRequest, _filled(request))
         try:
-            return self._lease(key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), r.get("wait_seconds", 0), timeout)
+            return self._lease(key, "/acquire", r, lambda got: _outcome.acquired(r, got, self.tenant, key), _check.whole("wait_seconds", r.get("wait_seconds", 0)), timeout)
         except (UnknownOutcomeError, KeyboardInterrupt, SystemExit):
             if own:
                 self._client._background.run("abandon", lambda: self._give_up(key, r))
@@ -431,7 +431,7 @@ class LockAPI:
     def acquire_set(self, request: LockSetAcquireRequest, *, timeout: float | None = None) -> LockSet:
         """Take up to 20 locks in one step, all or none. LockHeld says in lock_key which of them is held."""
         r = _filled(request)
-        return cast(LockSet, self._set("/acquire", r, LockSet, r["lock_keys"], {}, _outcome.set_granted, timeout))
+        return cast(LockSet, self._set("/acquire", r, LockSet, r.get("lock_keys", []), {}, _outcome.set_granted, timeout))
 
     def renew_set(self, request: LockSetRenewRequest, *, timeout: float | None = None) -> LockSet:
         """Move the expiry of several leases to now + ttl_seconds, of all or of none."""
@@ -486,7 +486,7 @@ def _filled(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokens(request: LockSetRenewRequest | LockSetReleaseRequest) -> dict[str, int]:
-    return {t["lock_key"]: t["fencing_token"] for t in request["leases"]}
+    return {t["lock_key"]: t["fencing_token"] for t in request.get("leases", [])}
 
 
 def list_of(tokens: Mapping[str, int]) -> Sequence[str]:

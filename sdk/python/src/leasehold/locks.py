@@ -28,21 +28,22 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import os
 import random
 import secrets
 import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded, on_fork, spawn
+from ._call import Background, Cancelled, bounded, on_fork, spawn, tell
 from ._check import MAX_TTL
+from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, new_request_id
 from .errors import (
@@ -177,6 +178,7 @@ class Locks:
         if self._retry_for < 0:
             raise InvalidSettingError("retry_for", f"is {retry_for}: must not be negative")
         self._release_timeout = _check.positive("release_timeout", release_timeout)
+        _check.function("observe", observe)
         self._provider = provider
         self._clock = clock or Clock()
         self._queues = _Queues(self._clock)
@@ -209,6 +211,8 @@ class Locks:
         margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
     ) -> Acquisition[Lock]:
         """A lock to be used in ``with`` or ``async with``, which wait for it. Nothing is sent before.
+
+        A thread or task that holds a lock cannot have it once more: with wait None it waits for itself.
 
         wait
             How many seconds to wait for a lock that is held; None waits for as long as it takes, 0 does not wait. Then the error is LockHeld, or why
@@ -304,6 +308,7 @@ class Locks:
         It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Acquisition.hold`, within 2 s; locks whose
         block still runs expire. The error is a NotReleasedError that says which locks that concerns.
         """
+        timeout = _check.seconds("timeout", timeout)
         self._closed.set(ClosedError("the client of locks is closed"))
         with self._mutex:
             held = list(self._held)
@@ -345,6 +350,8 @@ class Locks:
     ) -> _Options:
         seconds = self._ttl if ttl is None else _check.ttl("ttl", ttl)
         before = seconds / 10 if margin is None else _check.number("margin", margin)
+        for name, value in (("shared", shared), ("fair", fair), ("replace", replace)):
+            _check.flag(name, value)
         if wait is not None and _check.number("wait", wait, endless=True) < 0:
             raise InvalidSettingError("wait", f"is {wait}: must not be negative; None waits for as long as it takes, 0 does not wait")
         if _check.number("poll", poll) < SHORT_PAUSE:
@@ -502,9 +509,6 @@ class _Several:
         with self._mutex:
             return self._granted[first]
 
-    def _named(self, r: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [{"lock_key": k, "fencing_token": t} for k, t in self.tokens(r["fencing_token"]).items()]
-
     def send_acquire(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
         body = {k: v for k, v in r.items() if k in ("owner_id", "request_id", "ttl_seconds", "metadata")}
         body["lock_keys"] = self._keys
@@ -517,19 +521,18 @@ class _Several:
         return self._as_one(got, first)
 
     def send_renew(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        body = {k: v for k, v in r.items() if k != "fencing_token"}
-        body["leases"] = self._named(r)
-        tokens = self.tokens(r["fencing_token"])
-        got = self._provider.send_set("renew", body, self._keys, tokens, seconds, abort)
-        _outcome.set_granted(got, "", self._keys, r["owner_id"], tokens)
-        return self._as_one(got, r["fencing_token"])
+        return self._send("renew", r, _outcome.set_granted, seconds, abort)
 
     def send_release(self, key: str, r: Mapping[str, Any], seconds: float, abort: Signal) -> dict[str, Any]:
-        body = {k: v for k, v in r.items() if k != "fencing_token"}
-        body["leases"] = self._named(r)
+        return self._send("release", r, _outcome.set_ended, seconds, abort)
+
+    def _send(self, command: str, r: Mapping[str, Any], valid: Callable[..., None], seconds: float, abort: Signal) -> dict[str, Any]:
+        """Send a command about the leases that were granted with the token of the request."""
         tokens = self.tokens(r["fencing_token"])
-        got = self._provider.send_set("release", body, self._keys, tokens, seconds, abort)
-        _outcome.set_ended(got, "", self._keys, r["owner_id"], tokens)
+        body = {k: v for k, v in r.items() if k != "fencing_token"}
+        body["leases"] = [{"lock_key": k, "fencing_token": t} for k, t in tokens.items()]
+        got = self._provider.send_set(command, body, self._keys, tokens, seconds, abort)
+        valid(got, "", self._keys, r["owner_id"], tokens)
         return self._as_one(got, r["fencing_token"])
 
     def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
@@ -594,16 +597,14 @@ class _Acquire:
             calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, deadline)
             if self.alone and not self.own:
                 self._enter(waiting)
-            used = False
             try:
                 asked, got = self._ask(calling, waiting)
                 try:
-                    result = use(asked, got)
-                    used = True
-                    return result
-                finally:
-                    if not used and not self.grant:
+                    return use(asked, got)
+                except BaseException:
+                    if not self.grant:
                         c._discard(self, asked, got)
+                    raise
             except BaseException as err:
                 if self.placed or self.open and (self.waited or not self.grant):
                     c._abandon(self)
@@ -625,7 +626,7 @@ class _Acquire:
         c = self.client
         leave = c._queues.enter(waiting, self.key, False)
         if leave is None:
-            taken = codes.LockHeld("another thread of this client has the lock, or waits for it", {"owner_id": c._owner})
+            taken = codes.LockHeld("this client has the lock already, or one of its threads waits for it", {"owner_id": c._owner})
             if self.o.wait == 0:
                 raise taken
             c._events.emit("Waiting", self.key, err=taken)
@@ -765,22 +766,6 @@ class _Acquire:
         return min(float(got["remaining_ms"]) / 1000, self.o.ttl)
 
 
-class _LostEvent(threading.Event):
-    """Is set when the lock is lost. is_set and wait look at the clocks, which may be quicker than the thread that watches the time."""
-
-    def __init__(self, look: Callable[[], object]) -> None:
-        super().__init__()
-        self._look = look
-
-    def is_set(self) -> bool:
-        self._look()
-        return super().is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self._look()
-        return super().wait(timeout)
-
-
 class _Base:
     """What a lock and several locks have in common. It is renewed until it is released or lost."""
 
@@ -789,22 +774,17 @@ class _Base:
         self._clock = client._clock
         self._lease_key, self._token = a.key, cast(int, got["fencing_token"])
         self._permit = cast(int, got.get("permit", 0))
-        self._pid = os.getpid()
         self._working = working  # a block knows when its work ends
         self._mutex = threading.RLock()
-        self._most: Moment | None = None if a.o.max_hold is None else self._clock.now().plus(a.o.max_hold)
-        self._end = asked.end(a.lasts(got))
-        self._expires_at = cast(str, got["expires_at"])
+        self._term = Term(
+            self._clock, asked.end(a.lasts(got)), margin=a.o.margin, most=None if a.o.max_hold is None else self._clock.now().plus(a.o.max_hold),
+            expired=self._expired, inherited=f"lock {a.key!r} is held by the parent of this process")
         self._release_request = {"owner_id": client._owner, "fencing_token": self._token, "request_id": new_request_id()}
-        self._trouble: BaseException | None = None
-        self._cause: LockLost | None = None
         self._ended: LeaseholdError | None = None  # released, or the client was closed
-        self._settled = False
         self._announced = False
-        self._watching, self._renewing, self._finished = Signal(), Signal(), Signal()
+        self._renewing, self._finished = Signal(), Signal()
         self._releasing: _Releasing | None = None
-        self._on_lost: list[Callable[[], None]] = []
-        self.lost: threading.Event = _LostEvent(self._look)
+        self.lost: threading.Event = self._term.lost
         """Is set when the lock is lost; is_set() looks at the clocks."""
         with client._mutex:
             if calling.is_set() or client._closed.is_set():
@@ -815,34 +795,33 @@ class _Base:
             self._leave, a.leave = a.leave, self._leave
         client._events.emit("Acquired", a.key, self._token)
         due = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3)
-        spawn("lock " + a.key, lambda: self._keep(due))
+        spawn("lock " + a.key, lambda: self._keep(due, cast(str, got["expires_at"])))
 
     @property
     def lost_cause(self) -> LockLost | None:
         """Why the lock was lost; None if it was not."""
-        self._look()
-        return self._cause
+        self._term.look()
+        return self._term.cause
 
     @property
     def remaining(self) -> float:
         """Seconds after which the lock is lost unless it is renewed; 0 if it is."""
-        if self._look() is not None or self._ended is not None:
+        if self._term.look() is not None or self._ended is not None:
             return 0.0
-        with self._mutex:
-            return max(0.0, self._clock.now().until(self._served()))
+        return max(0.0, self._term.remaining)
 
     @property
     def left(self) -> float:
         """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
-        lost = self._look()
+        lost = self._term.look()
         if lost is not None and _outcome.gone(lost.__cause__):
             return 0.0
-        return max(0.0, self._left())
+        return max(0.0, self._term.left)
 
     def check(self) -> None:
         """Raise LockLost if the lock is lost, ClosedError if its client was closed, ReleasedError if it was released. It looks at the clocks, and costs
         no request."""
-        lost = self._look()
+        lost = self._term.look()
         if lost is not None:
             raise _again(lost)
         if self._ended is not None:
@@ -854,22 +833,21 @@ class _Base:
         A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
         """
-        if os.getpid() != self._pid:
+        if timeout is not None:
+            timeout = _check.seconds("timeout", timeout)
+        if self._term.inherited:
             return
-        with self._mutex:
-            lost = self._look()
-            self._settled = True
+        lost = self._term.settle()
         self._cancel(ReleasedError("the lock was released"))
-        self._watching.set()
         self._renewing.set()
         if lost is not None:
             self._announce(lost)
-            if _outcome.gone(lost.__cause__) or self._left() <= 0:  # there is nothing to release
+            if _outcome.gone(lost.__cause__) or self._term.left <= 0:  # there is nothing to release
                 self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
         r = self._begin_release()
-        self._clock.sleep(max(self._left(), 0.0) + 1.0 if timeout is None else timeout, r.done)
+        self._clock.sleep(max(self._term.left, 0.0) + 1.0 if timeout is None else timeout, r.done)
         err: LeaseholdError | None = r.error
         if not r.done.is_set():
             err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
@@ -888,55 +866,26 @@ class _Base:
 
     # The rest is called by this module.
 
-    def _served(self) -> Moment:
-        """When the lock counts as lost."""
-        end = self._end.plus(-self._o.margin)
-        now = self._clock.now()
-        if self._most is not None and now.until(end) > now.until(self._most):
-            return self._most
-        return end
+    def _give_up(self) -> None:
+        """Release in the background what no one waits for any more."""
 
-    def _left(self) -> float:
-        with self._mutex:
-            return self._clock.now().until(self._end)
+        def work() -> None:
+            try:
+                self.release()
+            except LeaseholdError:
+                pass  # it was told as an event
 
-    def _look(self) -> LockLost | None:
-        """Look at the clocks."""
-        if os.getpid() != self._pid:
-            return LockLost(f"lock {self._lease_key!r} is held by the parent of this process")
-        with self._mutex:
-            if self._cause is None and not self._settled and self._clock.now().until(self._served()) <= 0:
-                self._lose(self._expired())
-            return self._cause
+        self._client._background.run("release", work)
 
-    def _expired(self) -> LockLost:
-        now = self._clock.now()
+    def _expired(self, trouble: BaseException | None) -> LockLost:
         name = f"lock {self._lease_key!r} is lost"
-        if self._most is not None and now.until(self._most) <= 0 and now.until(self._end.plus(-self._o.margin)) > 0:
+        if self._o.max_hold is not None and self._term.left > self._o.margin:
             return MaxHoldExceeded(f"{name}: it was held for as long as it may be, {self._o.max_hold}s")
-        if self._trouble is not None:
-            err = LockLost(f"{name}: its lease expires, after renewals that failed: {self._trouble}")
-            err.__cause__ = self._trouble
+        if trouble is not None:
+            err = LockLost(f"{name}: its lease expires, after renewals that failed: {trouble}")
+            err.__cause__ = trouble
             return err
         return LockLost(f"{name}: its lease expires, and was not renewed in time")
-
-    def _lose(self, err: LockLost) -> None:
-        with self._mutex:
-            if self._cause is not None or self._settled:
-                return
-            self._cause = err
-            calls, self._on_lost = self._on_lost, []
-        self.lost.set()
-        self._watching.set()
-        for call in calls:
-            call()
-
-    def _when_lost(self, call: Callable[[], None]) -> None:
-        with self._mutex:
-            if self._cause is None:
-                self._on_lost.append(call)
-                return
-        call()
 
     def _cancel(self, err: LeaseholdError) -> None:
         """End the lock's time without a loss."""
@@ -961,50 +910,46 @@ class _Base:
             self._client._held.discard(cast(Lock, self))
         self._finished.set()
 
-    def _keep(self, due: Moment) -> None:
+    def _keep(self, due: Moment, expires_at: str) -> None:
         """The thread of the lock: renew it, then watch the time, until it is released or lost."""
-        self._renewals(due)
-        while not self._watching.is_set() and self._look() is None:
-            with self._mutex:
-                end = self._served()
-            self._clock.wait(max(0.0, min(self._clock.now().until(end), LOOK_AGAIN)), self._watching)
-        lost = self._cause
+        self._renewals(due, expires_at)
+        term = self._term
+        while not term.over.is_set() and term.look() is None:
+            self._clock.wait(max(0.0, min(term.remaining, LOOK_AGAIN)), term.over)
+        lost = term.cause
         if lost is not None:
             self._announce(lost)
 
     def _until(self, due: Moment) -> bool:
         """Wait until a renewal is due; False if there is to be none."""
-        while not self._renewing.is_set() and not self._watching.is_set() and self._look() is None:
-            now = self._clock.now()
-            left = now.until(due)
+        term = self._term
+        while not self._renewing.is_set() and not term.over.is_set() and term.look() is None:
+            left = self._clock.now().until(due)
             if left <= 0:
                 return True
-            with self._mutex:
-                left = min(left, max(0.0, now.until(self._served())))
-            self._clock.wait(min(left, LOOK_AGAIN), self._renewing, self._watching)
+            self._clock.wait(max(0.0, min(left, term.remaining, LOOK_AGAIN)), self._renewing, term.over)
         return False
 
-    def _renewals(self, due: Moment) -> None:
-        ttl = self._o.ttl
+    def _renewals(self, due: Moment, expires_at: str) -> None:
+        term, ttl = self._term, self._o.ttl
         soon = min(1.0, ttl / 24)
         waits = Backoff(soon, min(10.0, ttl / 6), soon / 2)
         r: dict[str, Any] = {
             "owner_id": self._client._owner, "fencing_token": self._token, "ttl_seconds": int(ttl), "request_id": new_request_id(),
-            "expires_at": self._expires_at,
+            "expires_at": expires_at,
         }
         failed = 0
         while self._until(due):
-            if self._most is not None and self._clock.now().until(self._most) <= self._left() - self._o.margin:
-                return  # it lasts for as long as it may be held
+            if term.capped:
+                return
             asked = self._clock.now()
-            with self._mutex:
-                seconds = min(TRY_TIME, max(asked.until(self._served()) / 3, 0.01))
+            seconds = min(TRY_TIME, max(term.remaining / 3, 0.01))
             request = dict(r)
             problem: Exception
             try:
                 got = bounded(
                     self._clock, seconds, lambda abort: self._provider.send_renew(self._lease_key, request, seconds, abort), cancel=self._renewing,
-                    tick=self._look)
+                    tick=term.look)
                 _outcome.acquired(self._request, got, "", self._lease_key, self._token)
                 if got.get("permit", 0) != self._permit:
                     raise InvalidResponseError(f"the lease has the permit {got.get('permit', 0)}, not {self._permit}")
@@ -1014,11 +959,7 @@ class _Base:
                 problem = err
             else:
                 lasts = min(got["remaining_ms"] / 1000, ttl)
-                with self._mutex:
-                    if self._look() is not None or self._settled:
-                        return
-                    self._expires_at, self._end, self._trouble = got["expires_at"], asked.end(lasts), None
-                if self._look() is not None:
+                if not term.extend(asked.end(lasts)):
                     return
                 self._client._events.emit("Renewed", self._lease_key, self._token)
                 r["request_id"], r["expires_at"], failed = new_request_id(), got["expires_at"], 0
@@ -1027,21 +968,20 @@ class _Base:
                 if now.until(due) < soon:
                     due = now.plus(soon)
                 continue
-            if self._renewing.is_set() or self._watching.is_set():
+            if self._renewing.is_set() or term.over.is_set():
                 return
             if _outcome.gone(problem):
                 loss = LockLost(f"lock {self._lease_key!r} is lost: {problem}")
                 loss.__cause__ = problem
-                self._lose(loss)
+                term.lose(loss)
                 return
             if isinstance(problem, codes.LeaseChanged) and problem.expires_at is not None:
                 r["expires_at"] = format_time(problem.expires_at)  # a renewal whose response was lost, or a duplicate
                 if failed == 0:
                     failed += 1
                     continue
-            with self._mutex:
-                self._trouble = problem
-                left = self._clock.now().until(self._served())
+            term.trouble = problem
+            left = term.remaining
             self._client._events.emit("RenewalFailed", self._lease_key, self._token, problem)
             due = self._clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(problem), left / 3)))
             failed += 1
@@ -1077,7 +1017,7 @@ class _Base:
         last: Exception | None = None
         name = f"lock {self._lease_key!r}"
         while True:
-            left = self._left()
+            left = self._term.left
             if left <= 0:
                 raise NotReleasedError(f"{name}: not released before its lease ended: {last}") from last
             try:
@@ -1089,7 +1029,7 @@ class _Base:
                 if _outcome.rejected(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
                     raise NotReleasedError(f"{name}: {err}") from err
                 last = err
-            left = max(0.0, self._left())
+            left = max(0.0, self._term.left)
             self._clock.sleep(min(_pause(retry, last, left), left))
             retry += 1
 
@@ -1140,14 +1080,14 @@ class LockSet(_Base):
     def _release_rest(self, timeout: float) -> None:
         """One of the locks was lost; the others are released once, or expire."""
         with self._mutex:
-            if self._rested or self._left() <= 0:
+            if self._rested or self._term.left <= 0:
                 return
             self._rested = True
         done = Signal()
 
         def work() -> None:
             try:
-                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._left(), 0.01)))
+                self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._term.left, 0.01)))
             except Exception:
                 pass  # it says that one of them was lost, or they expire
             done.set()
@@ -1194,18 +1134,7 @@ class Acquisition(Generic[H]):
 
     async def hold_async(self) -> H:
         """:meth:`hold` without blocking the event loop. The task is not cancelled when the lock is lost."""
-        return await _in_thread(lambda cancel: self._hold(False, cancel), self._give_up)
-
-    def _give_up(self, lock: H) -> None:
-        """Release in the background what no one waits for any more."""
-
-        def work() -> None:
-            try:
-                lock.release()
-            except LeaseholdError:
-                pass  # it was told as an event
-
-        self._client._background.run("release", work)
+        return await _in_thread(lambda cancel: self._hold(False, cancel), _Base._give_up)
 
     def _enter(self) -> None:
         if self._lock is not None:
@@ -1217,7 +1146,7 @@ class Acquisition(Generic[H]):
         return lock
 
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
-        lock, self._lock = self._lock, None
+        lock = self._lock
         assert lock is not None
         try:
             lock.release(lock._o.release_timeout)
@@ -1225,12 +1154,17 @@ class Acquisition(Generic[H]):
             if err is None:
                 raise
             _note(err, problem)
+        except BaseException:  # an interrupt, maybe before the release began
+            lock._give_up()
+            raise
+        finally:
+            self._lock = None
 
     async def __aenter__(self) -> H:
         self._enter()
         task = asyncio.current_task()
         assert task is not None
-        lock = await _in_thread(lambda cancel: self._hold(True, cancel), self._give_up)
+        lock = await _in_thread(lambda cancel: self._hold(True, cancel), _Base._give_up)
         self._lock, self._task, self._interrupted, self._over = lock, task, False, False
         self._before = task.cancelling() if hasattr(task, "cancelling") else 0
         loop = asyncio.get_running_loop()
@@ -1241,7 +1175,7 @@ class Acquisition(Generic[H]):
             except RuntimeError:
                 pass  # the loop is closed, and with it the block
 
-        lock._when_lost(lost)
+        lock._term.when_lost(lost)
         return lock
 
     def _interrupt(self, lock: H) -> None:
@@ -1254,6 +1188,10 @@ class Acquisition(Generic[H]):
         lock: H = self._lock
         task = self._task
         self._over = True  # from here on a loss does not interrupt the task
+        if isinstance(err, GeneratorExit):  # the coroutine is thrown away, and can wait for nothing
+            self._lock = self._task = None
+            lock._give_up()
+            return
         outside = isinstance(err, asyncio.CancelledError)
         if self._interrupted:
             if hasattr(task, "uncancel"):
@@ -1267,7 +1205,7 @@ class Acquisition(Generic[H]):
                     pass
         self._lock = self._task = None
         if outside:
-            self._give_up(lock)
+            lock._give_up()
             if not isinstance(err, asyncio.CancelledError):
                 raise asyncio.CancelledError
             return
@@ -1290,40 +1228,37 @@ V = TypeVar("V")
 async def _in_thread(do: Callable[[Signal], V], give_up: Callable[[V], None]) -> V:
     """Do something in a thread of its own. If the task is cancelled, the signal is set, and give_up gets what do returns all the same."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[V] = loop.create_future()
+    made: Future[V] = Future()  # what is in it is not lost if the loop stops for good
+    ended = loop.create_future()
     cancel = Signal()
 
-    def deliver(value: V | None, err: BaseException | None) -> None:
-        if future.done():
-            if err is None:
-                give_up(cast(V, value))
-        elif err is None:
-            future.set_result(cast(V, value))
-        else:
-            future.set_exception(err)
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
 
     def work() -> None:
-        value: V | None = None
-        problem: BaseException | None = None
         try:
-            value = do(cancel)
+            made.set_result(do(cancel))
         except BaseException as err:
-            problem = err
+            made.set_exception(err)
         try:
-            loop.call_soon_threadsafe(deliver, value, problem)
-        except RuntimeError:  # the loop is closed
-            if problem is None:
-                give_up(cast(V, value))
+            loop.call_soon_threadsafe(end)
+        except RuntimeError:
+            pass  # the loop is closed
+
+    def unwanted(made: Future[V]) -> None:
+        if made.exception() is None:
+            give_up(made.result())
 
     if spawn("acquire", work) is None:
-        raise ClosedError("the process is ending")
+        work()
     try:
-        return await future
-    except asyncio.CancelledError:
+        await ended
+    except (asyncio.CancelledError, GeneratorExit):
         cancel.set(ClosedError("the acquire was cancelled"))
-        if future.done() and not future.cancelled() and future.exception() is None:
-            give_up(future.result())
+        made.add_done_callback(unwanted)
         raise
+    return made.result()
 
 
 class _Queues:
@@ -1413,11 +1348,8 @@ class _Events:
                     self._changed.notify_all()
                     return
                 event = self._queue.popleft()
-            try:
-                if self.observe is not None:
-                    self.observe(event)
-            except Exception:
-                sys.excepthook(*sys.exc_info())
+            if self.observe is not None:
+                tell(self.observe, event)
 
     def flush(self, seconds: float) -> None:
         with self._changed:

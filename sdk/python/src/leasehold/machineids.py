@@ -294,7 +294,7 @@ class Generator:
             raise InvalidSettingError("service", "must be a str")
         if _check.whole("bit_ts", bit_ts) and not 32 <= bit_ts <= 60:
             raise InvalidSettingError("bit_ts", f"is {bit_ts}: must be from 32 to 60")
-        if provider is None and not fallback:
+        if not _check.flag("fallback", fallback) and provider is None:
             raise InvalidSettingError("provider", "is None and fallback is turned off: no ID could ever be made")
         layout = DEFAULT_LAYOUT if not epoch else replace(DEFAULT_LAYOUT, custom_epoch=epoch)
         if bit_ts:
@@ -357,7 +357,7 @@ class Generator:
         """So many IDs in ascending order. IDs of other callers may lie between them."""
         if _check.whole("count", count) < 1:
             raise InvalidSettingError("count", f"is {count}: must be at least 1")
-        end = None if timeout is None else self._clock.monotonic() + timeout
+        end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
         self._start()
         if self._backward == 0:
             self._check_wall()

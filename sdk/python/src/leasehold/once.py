@@ -33,11 +33,12 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from . import _check, _outcome, codes
-from ._call import Background, Cancelled, bounded, spawn
+from ._call import Background, Cancelled, bounded, spawn, tell
+from ._term import Term
 from ._time import Backoff, Clock, LOOK_AGAIN, Moment, Signal
 from .client import TRY_TIME, Client, new_request_id, segment
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
-from .locks import _in_thread, _LostEvent, process_name
+from .locks import _in_thread, process_name
 from .types import (
     AnalysisFinished, AnalysisGranted, AnalysisLock, AnalysisReleased, Run, RunFinished, RunGranted, RunLock as RunLockBody, RunReleased,
 )
@@ -320,80 +321,47 @@ class RunLock:
         self.run_id = held.run_id
         self.token = held.token
         """The fencing token: pass it on to whatever the work writes to."""
-        self._clock, self._pid = clock, os.getpid()
-        self._mutex = threading.RLock()
-        self._end = end
-        self._cause: LockLost | None = None
-        self._trouble: BaseException | None = None
-        self._settled = False
-        self._stop = Signal()
-        self._on_lost: list[Callable[[], None]] = []
-        self.lost: threading.Event = _LostEvent(self._look)
+        self._term = Term(clock, end, expired=self._expired, inherited=f"run {held.run_id!r} is the parent's of this process")
+        self.lost: threading.Event = self._term.lost
         """Is set when the lock is lost; is_set() looks at the clocks."""
 
     @property
     def remaining(self) -> float:
         """Seconds after which the lock expires unless it is refreshed; 0 if it is lost."""
-        if self._look() is not None:
+        if self._term.look() is not None:
             return 0.0
-        return max(0.0, self._left())
+        return max(0.0, self._term.remaining)
 
     def check(self) -> None:
         """Raise LockLost if the run may not take its next step. It looks at the clocks, and costs no request."""
-        err = self._look()
+        err = self._term.look()
         if err is not None:
             raise LockLost(*err.args) from err.__cause__
 
-    def _left(self) -> float:
-        with self._mutex:
-            return self._clock.now().until(self._end)
-
-    def _look(self) -> LockLost | None:
-        if os.getpid() != self._pid:
-            return LockLost(f"run {self.run_id!r} is the parent's of this process")
-        with self._mutex:
-            if self._cause is None and not self._settled and self._left() <= 0:
-                text = f"the lock of run {self.run_id!r} is lost: it expired"
-                err = LockLost(text if self._trouble is None else f"{text}, after refreshes that failed: {self._trouble}")
-                err.__cause__ = self._trouble
-                self._lose(err)
-            return self._cause
-
-    def _lose(self, err: LockLost) -> None:
-        with self._mutex:
-            if self._cause is not None or self._settled:
-                return
-            self._cause = err
-            calls, self._on_lost = self._on_lost, []
-        self.lost.set()
-        self._stop.set()
-        for call in calls:
-            call()
-
-    def _when_lost(self, call: Callable[[], None]) -> None:
-        with self._mutex:
-            if self._cause is None:
-                self._on_lost.append(call)
-                return
-        call()
-
-    def _extend(self, end: Moment) -> bool:
-        with self._mutex:
-            if self._look() is not None:
-                return False
-            self._end, self._trouble = end, None
-        return self._look() is None
-
-    def _settle(self) -> LockLost | None:
-        """What has not been lost by now is not lost any more."""
-        with self._mutex:
-            err = self._look()
-            self._settled = True
-        self._stop.set()
+    def _expired(self, trouble: BaseException | None) -> LockLost:
+        text = f"the lock of run {self.run_id!r} is lost: it expired"
+        err = LockLost(text if trouble is None else f"{text}, after refreshes that failed: {trouble}")
+        err.__cause__ = trouble
         return err
 
 
 _background = Background()
+
+
+def _run_name(field: str, value: object) -> str:
+    """A name of a run; the error names the argument that it comes from."""
+    name = _check.text(field, value, 256)
+    if "/" in name or name in (".", ".."):
+        raise InvalidSettingError(field, f"cannot be {name!r}: it is one name, without \"/\"")
+    return name
+
+
+def _not_begun(field: str, value: object) -> None:
+    """A generator or a coroutine is work that has not begun: the end of the function is not its end."""
+    if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise InvalidSettingError(field, f"returned a {type(value).__name__}, whose work has not begun: use a function, or a coroutine function, that does the work")
 
 
 class _Run:
@@ -404,23 +372,22 @@ class _Run:
         on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
     ) -> None:
         self.gate = gate
-        if isinstance(run_id, str) and ("/" in run_id or run_id in (".", "..")):
-            raise InvalidSettingError("run_id", f"cannot be {run_id!r}: it is one name, without \"/\"")
-        self.run_id = _check.text("run_id", run_id, 256)
+        self.run_id = _run_name("run_id", run_id)
         self.ttl = _check.ttl("ttl", ttl)
         self.heartbeat = self.ttl / 5 if heartbeat is None else _check.number("heartbeat", heartbeat)
         if not MIN_HEARTBEAT <= self.heartbeat < self.ttl:
             raise InvalidSettingError(
                 "heartbeat", f"is {heartbeat}: must be from {MIN_HEARTBEAT} and less than ttl, {ttl}; a fifth of ttl leaves time for refreshes that fail")
-        if _check.number("wait", wait, endless=True) < 0:
-            raise InvalidSettingError("wait", f"is {wait}: must not be negative; 0 does not wait")
+        self.wait = _check.seconds("wait", wait)
         if _check.whole("max_failures", max_failures) < 0:
             raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
         self.owner = _check.text("owner", owner or process_name(str(os.getpid())), 256)
         self.made_up = not request_id
         self.request_id = _check.text("request_id", request_id or new_request_id(), 128)
-        self.fingerprint = _check.text("fingerprint", fingerprint, 128) if fingerprint else ""
-        self.wait, self.max_failures = wait, max_failures
+        self.fingerprint = "" if fingerprint == "" else _check.text("fingerprint", fingerprint, 128)
+        self.max_failures = max_failures
+        _check.function("on_refresh", on_refresh)
+        _check.function("warn", warn)
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or Clock()
         self.failures = 0
@@ -430,7 +397,7 @@ class _Run:
         if self._warn is not None:
             problem = LeaseholdError(f"{text}: {err}")
             problem.__cause__ = err
-            self._warn(problem)
+            tell(self._warn, problem)
 
     def insist(self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Any], cancel: Signal | None = None) -> Any:
         """Call do until it succeeds, the time has passed, or another try would return the same."""
@@ -536,34 +503,34 @@ class _Run:
         soon = min(1.0, self.heartbeat / 8)
         waits = Backoff(soon, min(10.0, self.heartbeat / 2), soon / 2)
         failed = 0
-        while not lock._stop.is_set() and lock._look() is None:
+        while not lock._term.over.is_set() and lock._term.look() is None:
             now = self.clock.now()
             left = now.until(due)
             if left > 0:
-                self.clock.wait(max(0.0, min(left, lock._left(), LOOK_AGAIN)), lock._stop)
+                self.clock.wait(max(0.0, min(left, lock._term.left, LOOK_AGAIN)), lock._term.over)
                 continue
-            seconds = min(TRY_TIME, max(lock._left() / 3, 0.01))
+            seconds = min(TRY_TIME, max(lock._term.left / 3, 0.01))
             try:
                 bounded(
-                    self.clock, seconds, lambda abort: self.gate.refresh(held, self.ttl, seconds, abort), cancel=lock._stop, tick=lock._look)
+                    self.clock, seconds, lambda abort: self.gate.refresh(held, self.ttl, seconds, abort), cancel=lock._term.over, tick=lock._term.look)
             except Cancelled:
                 return
             except Exception as err:
                 if lost(err):
                     loss = LockLost(f"the lock of run {self.run_id!r} is lost: {err}")
                     loss.__cause__ = err
-                    lock._lose(loss)
+                    lock._term.lose(loss)
                     return
-                lock._trouble = err
+                lock._term.trouble = err
                 self.warn(f"refresh the lock of run {self.run_id!r}, to be tried again", err)
-                due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._left() / 3)))
+                due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._term.left / 3)))
                 failed += 1
                 continue
-            if not lock._extend(now.end(self.ttl)):
+            if not lock._term.extend(now.end(self.ttl)):
                 return
             due, failed = now.plus(self.heartbeat), 0
             if self.on_refresh is not None:
-                self.on_refresh(datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl))
+                tell(self.on_refresh, datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl))
 
     def release(self, held: Held, failed: str, limit: float) -> None:
         try:
@@ -573,16 +540,28 @@ class _Run:
 
     def interrupted(self, lock: RunLock, held: Held) -> None:
         """The caller gave up: the run does not count. It is released in the background."""
-        if lock._settle() is None:
+        if lock._term.settle() is None:
             _background.run("release", lambda: self.release(held, "", GRACE_TIME))
 
     def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
-        """Store how the work ended."""
-        loss = lock._settle()
+        """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
+        _background.begin()
+        try:
+            return self.stored(lock, held, result, err)
+        except (KeyboardInterrupt, SystemExit):
+            _background.run("end", lambda: self.stored(lock, held, result, err))
+            raise
+        finally:
+            _background.end()
+
+    def stored(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Outcome:
+        loss = lock._term.settle()
         if loss is not None:
             return Outcome("lock_lost", token=held.token, error=loss)
         if err is None:
-            text = result or ""
+            text = "" if result is None else result
+            if not isinstance(text, str):
+                return self.failed(lock, held, Permanent(f"the result is a {type(text).__name__}: it must be a str, or None"))
             try:
                 size = len(text.encode())
             except UnicodeEncodeError:
@@ -606,7 +585,7 @@ class _Run:
         """Store the end. It is tried again until the lock expires, and for a while at least: the gate accepts a late end as long as no other worker took over."""
         try:
             self.insist(
-                max(lock._left(), ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
+                max(lock._term.left, ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
                 lambda s, abort: self.gate.finish(held, result, failed, s, abort))
             return done
         except (ApiError, TransportError, InvalidResponseError) as err:
@@ -669,6 +648,7 @@ def run(
     before = _current.set(lock)
     try:
         result = work(lock)
+        _not_begun("work", result)
     except Exception as err:
         problem = err
     except BaseException:
@@ -698,11 +678,13 @@ async def run_async(
         assert outcome is not None
         return outcome
     loop = asyncio.get_running_loop()
-    before = _current.set(lock)
-    try:
-        task: asyncio.Task[str | None] = asyncio.ensure_future(work(lock))
-    finally:
-        _current.reset(before)
+    held_lock, held_run = lock, held
+
+    async def begun() -> str | None:
+        _current.set(held_lock)  # of the task alone
+        return cast("str | None", await work(held_lock))
+
+    task = asyncio.ensure_future(begun())
 
     def cancel() -> None:
         try:
@@ -710,19 +692,27 @@ async def run_async(
         except RuntimeError:
             pass  # the loop is closed
 
-    lock._when_lost(cancel)
+    lock._term.when_lost(cancel)
     result: str | None = None
     problem: Exception | None = None
-    held_lock, held_run = lock, held
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+        finally:  # also if the caller is cancelled once more
+            r.interrupted(held_lock, held_run)
+        raise
+    except GeneratorExit:  # the coroutine is thrown away, and can wait for nothing
         r.interrupted(held_lock, held_run)
+        try:
+            task.cancel()
+        except RuntimeError:
+            pass  # the loop is closed
         raise
     if task.cancelled():
-        if lock._look() is None:  # it cancelled itself
+        if lock._term.look() is None:  # it cancelled itself
             r.interrupted(held_lock, held_run)
             raise asyncio.CancelledError
     else:
@@ -758,7 +748,13 @@ def once(
     :func:`current` is the lock. It works on functions, coroutine functions and handlers of AWS Lambda.
     """
 
+    if not isinstance(key, str) and not callable(key):
+        raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
+    _check.function("fingerprint", fingerprint)
+
     def decorate(f: F) -> F:
+        if inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
+            raise InvalidSettingError("function", f"{f!r} is a generator function, whose work is not done when it returns")
         signature = inspect.signature(f)
 
         def name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -771,9 +767,7 @@ def once(
                     made = key.format_map(bound.arguments)
                 except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
                     raise InvalidSettingError("key", f"{key!r} cannot be made of the arguments: {type(err).__name__}: {err}") from err
-            if not isinstance(made, str):
-                raise InvalidSettingError("key", f"is {made!r}: must be a str")
-            return made
+            return _run_name("key", made)
 
         def settings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
             return {
@@ -781,7 +775,7 @@ def once(
                 "max_failures": max_failures, "wait": wait, "warn": warn, "clock": clock,
             }
 
-        if inspect.iscoroutinefunction(f):
+        if inspect.iscoroutinefunction(f) or inspect.iscoroutinefunction(getattr(f, "__call__", None)):
 
             @functools.wraps(f)
             async def later(*args: Any, **kwargs: Any) -> Any:
@@ -813,6 +807,7 @@ def once(
 
 
 def _written(value: Any) -> str:
+    _not_begun("function", value)
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as err:

@@ -1,0 +1,65 @@
+// Command generate writes the generated files of infra/: in modules that have settings of Leasehold as variables, the file settings.tf, from the table of
+// settings; and in the README.md of each module, between two comments, the lists of its inputs and outputs. Its argument is the folder infra; the default is "..".
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/leasehold-dev/leasehold/functions/settings"
+)
+
+// module is a folder of Terraform files with a README.md.
+type module struct {
+	dir      string // below infra
+	settings []values
+	given    []string // settings that the module decides on itself, and so are no variables
+}
+
+// values is a local value of a module: the environment of one entry point, as far as it consists of settings that are variables.
+type values struct {
+	name  string
+	entry settings.Entry
+}
+
+// modules are all modules with generated parts.
+var modules = []module{
+	{dir: "aws/table"},
+}
+
+func main() {
+	infra := ".."
+	if len(os.Args) > 1 {
+		infra = os.Args[1]
+	}
+	for _, m := range modules {
+		files, err := m.generate(infra)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "generate: %s: %v\n", m.dir, err)
+			os.Exit(1)
+		}
+		for name, content := range files {
+			if err := os.WriteFile(filepath.Join(infra, m.dir, name), []byte(content), 0o644); err != nil { //nolint:gosec // sources that everybody may read
+				fmt.Fprintf(os.Stderr, "generate: %v\n", err)
+				os.Exit(1)
+			}
+		}
+	}
+}
+
+// generate returns the generated files of a module, by their names.
+func (m module) generate(infra string) (map[string]string, error) {
+	dir := filepath.Join(infra, m.dir)
+	files := map[string]string{}
+	if m.settings != nil {
+		files["settings.tf"] = m.variables()
+		// The README.md lists them, so that they must be there before it is made.
+		if err := os.WriteFile(filepath.Join(dir, "settings.tf"), []byte(files["settings.tf"]), 0o644); err != nil { //nolint:gosec // see above
+			return nil, err
+		}
+	}
+	readme, err := m.readme(dir)
+	files["README.md"] = readme
+	return files, err
+}

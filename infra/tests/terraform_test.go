@@ -1,0 +1,181 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	tfjson "github.com/hashicorp/terraform-json"
+)
+
+// program is Terraform, or OpenTofu. A test that needs it is skipped where there is neither.
+func program(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"terraform", "tofu"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("SKIPPED: neither terraform nor tofu is on this machine, so that the modules of infra/ are not checked by it")
+	return ""
+}
+
+// mirror is a folder with a provider, such as hashicorp/aws. A test that needs it is skipped where there is none.
+func mirror(t testing.TB, provider string) string {
+	t.Helper()
+	home, _ := os.UserHomeDir()
+	folders := []string{os.Getenv("LEASEHOLD_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
+	for _, name := range []string{"terraform-mirror", "terraform-plugins", "tf-plugins"} {
+		folders = append(folders, filepath.Join("/opt", name))
+	}
+	for _, folder := range folders {
+		found, _ := filepath.Glob(filepath.Join(folder, "registry.terraform.io", provider, "*", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-*"))
+		if folder != "" && found != nil {
+			return folder
+		}
+	}
+	t.Skipf("SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TERRAFORM_MIRROR names a folder with one", provider)
+	return ""
+}
+
+// configuration is a copy of infra/ that a test may change, and one folder of it that is applied.
+type configuration struct {
+	tb      testing.TB
+	program string
+	root    string   // the copy
+	dir     string   // the folder in it
+	env     []string // beside that of the process, without what concerns Terraform and clouds
+}
+
+// configured copies infra/ and initializes the folder dir of it with the providers of a mirror. Variables of the environment are added to those of
+// the process.
+func configured(t testing.TB, mirror, dir string, env ...string) *configuration {
+	t.Helper()
+	c := &configuration{tb: t, program: program(t), root: t.TempDir(), env: env}
+	if err := os.CopyFS(c.root, os.DirFS("..")); err != nil {
+		t.Fatal(err)
+	}
+	return c.in(mirror, dir)
+}
+
+// in initializes another folder of the copy.
+func (c *configuration) in(mirror, dir string) *configuration {
+	c.tb.Helper()
+	other := *c
+	other.dir = filepath.Join(c.root, dir)
+	if out, err := other.run("init", "-backend=false", "-input=false", "-no-color", "-plugin-dir="+mirror); err != nil {
+		c.tb.Fatalf("init of %s: %v\n%s", dir, err, out)
+	}
+	return &other
+}
+
+// clone is a copy of the initialized configuration.
+func (c *configuration) clone(t testing.TB) *configuration {
+	t.Helper()
+	other := *c
+	other.tb, other.root = t, t.TempDir()
+	other.dir = filepath.Join(other.root, strings.TrimPrefix(c.dir, c.root))
+	if err := exec.CommandContext(t.Context(), "cp", "-a", c.root+"/.", other.root).Run(); err != nil {
+		t.Fatal(err)
+	}
+	return &other
+}
+
+// change replaces text in a file of the copy.
+func (c *configuration) change(path, old, changed string) {
+	c.tb.Helper()
+	file := filepath.Join(c.root, path)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	if !bytes.Contains(content, []byte(old)) {
+		c.tb.Fatalf("%s has no %q", path, old)
+	}
+	if err := os.WriteFile(file, bytes.Replace(content, []byte(old), []byte(changed), 1), 0o600); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// run runs Terraform in the folder, and returns all that it says.
+func (c *configuration) run(args ...string) (string, error) {
+	cmd := exec.CommandContext(c.tb.Context(), c.program, args...)
+	cmd.Dir = c.dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "TF_") || strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "GOOGLE_")
+	})
+	cmd.Env = append(cmd.Env, append([]string{"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}, c.env...)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// validate returns the errors and warnings that need no values of variables.
+func (c *configuration) validate() []string {
+	c.tb.Helper()
+	out, err := c.run("validate", "-json")
+	var result struct {
+		Diagnostics []struct{ Summary, Detail string }
+	}
+	if decodeErr := json.Unmarshal([]byte(out), &result); decodeErr != nil {
+		c.tb.Fatalf("validate: %v, %v\n%s", err, decodeErr, out)
+	}
+	var all []string
+	for _, d := range result.Diagnostics {
+		all = append(all, d.Summary+": "+d.Detail)
+	}
+	return all
+}
+
+// plan is what an apply of the folder with these variables (name=value) would do, and what Terraform says if it refuses to.
+func (c *configuration) plan(variables ...string) (*tfjson.Plan, string) {
+	c.tb.Helper()
+	args := []string{"plan", "-input=false", "-no-color", "-refresh=false", "-lock=false", "-out=plan.bin"}
+	for _, v := range variables {
+		args = append(args, "-var", v)
+	}
+	if out, err := c.run(args...); err != nil {
+		return nil, out
+	}
+	out, err := c.run("show", "-json", "plan.bin")
+	if err != nil {
+		c.tb.Fatalf("show: %v\n%s", err, out)
+	}
+	var p tfjson.Plan
+	if err := json.Unmarshal([]byte(out), &p); err != nil {
+		c.tb.Fatal(err)
+	}
+	return &p, ""
+}
+
+// resources are the planned resources of a type, by their addresses.
+func resources(p *tfjson.Plan, kind string) map[string]*tfjson.StateResource {
+	found := map[string]*tfjson.StateResource{}
+	var walk func(*tfjson.StateModule)
+	walk = func(m *tfjson.StateModule) {
+		for _, r := range m.Resources {
+			if r.Mode == tfjson.ManagedResourceMode && r.Type == kind {
+				found[r.Address] = r
+			}
+		}
+		for _, child := range m.ChildModules {
+			walk(child)
+		}
+	}
+	walk(p.PlannedValues.RootModule)
+	return found
+}
+
+// TestFormatting: all files are as terraform fmt writes them.
+func TestFormatting(t *testing.T) {
+	t.Parallel()
+	c := &configuration{tb: t, program: program(t), dir: ".."}
+	if out, err := c.run("fmt", "-check", "-diff", "-recursive", "-no-color"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
