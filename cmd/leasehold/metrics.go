@@ -7,7 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/telemetry"
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/export"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
@@ -21,7 +21,7 @@ var systems = map[string]string{
 // openMetrics sets up what the settings and the OTEL_ variables ask for. The instruments are nil if that is nothing. end exports what is left.
 func openMetrics(ctx context.Context, c *settings.Config, log *slog.Logger) (m *metrics.Metrics, end func(), err error) {
 	info, _ := debug.ReadBuildInfo()
-	t, err := telemetry.Open(ctx, telemetry.Options{
+	t, err := export.Open(ctx, export.Options{
 		Service: "leasehold", Version: thisBuild(info, version).Version, Page: c.MetricsListen != "", Getenv: os.Getenv,
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func openMetrics(ctx context.Context, c *settings.Config, log *slog.Logger) (m *
 			return nil, nil, fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.MetricsListen, err, c.Name("LEASEHOLD_METRICS_LISTEN"))
 		}
 		endPage = stop
-		log.InfoContext(ctx, "metrics for Prometheus", "url", "http://"+fromHere(at.String())+telemetry.Path)
+		log.InfoContext(ctx, "metrics for Prometheus", "url", "http://"+fromHere(at.String())+export.Path)
 	}
 	return m, func() {
 		closeLogged(log, "close the page of metrics", endPage)

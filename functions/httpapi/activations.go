@@ -51,7 +51,7 @@ func (a *api) claimActivation(w http.ResponseWriter, r *http.Request, c Caller) 
 	o, err := a.placement.Claim(r.Context(), command)
 	if err == nil && o.Code == placement.OK && o.TakenFrom.Member != "" {
 		noteOf(r).action = "placement.takeover"
-		noteOf(r).facts.Takeover = metrics.KindActivation
+		factsOf(r).Takeover = metrics.KindActivation
 		auditNote(r, slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", o.TakenFrom.Member))
 	}
 	return a.sendActivation(w, r, command.Cluster, o, err)
@@ -158,7 +158,7 @@ func (a *api) writeState(w http.ResponseWriter, r *http.Request, c Caller) error
 
 // sendActivation sends the outcome of a command on an activation.
 func (a *api) sendActivation(w http.ResponseWriter, r *http.Request, c placement.Cluster, o placement.Outcome, err error) error {
-	noteOf(r).facts.Replayed = o.Replayed
+	factsOf(r).Replayed = o.Replayed
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
 		ID: runID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
 		Fingerprint: body.Fingerprint, KeepSeconds: body.KeepSeconds,
 	})
-	a.beganRun(r, runLease(r, 0), o)
+	ranOn(r, o)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error
 	o, err := a.runs.Refresh(r.Context(), runs.Refresh{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds, KeepSeconds: body.KeepSeconds,
 	})
-	a.tookRun(r, runLease(r, 0), o)
+	ranOn(r, o)
 	return sendRun(w, o, err, func() any {
 		return contracts.RunLock{
 			RunID: runID(r).ID, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
@@ -98,7 +98,7 @@ func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error
 	o, err := a.runs.Release(r.Context(), runs.Release{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason, KeepSeconds: body.KeepSeconds,
 	})
-	a.endedRun(r, runLease(r, body.FencingToken), endOf(body.FailureReason, runStopped), o)
+	ranOn(r, o)
 	return sendRun(w, o, err, func() any {
 		return contracts.RunReleased{RunID: runID(r).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
 	})
@@ -123,7 +123,7 @@ func (a *api) finishRun(w http.ResponseWriter, r *http.Request, c Caller) error 
 		ID: runID(r), Owner: owner, Token: body.FencingToken, Status: analysis.Status(body.Status), Result: body.Result,
 		Reason: body.FailureReason, KeepSeconds: body.KeepSeconds,
 	})
-	a.endedRun(r, runLease(r, body.FencingToken), endOf(body.FailureReason, runSucceeded), o)
+	ranOn(r, o)
 	return sendRun(w, o, err, func() any {
 		return contracts.RunFinished{RunID: runID(r).ID, Status: body.Status, Replayed: o.Replayed}
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // Lease names a lease that this process granted, renewed or ended.
@@ -16,6 +18,9 @@ type Lease struct {
 	ID     string // of the lock, the analysis or the run
 	Token  int64
 }
+
+// LockLease names the lease of a lock.
+func LockLease(l lock.Lease) Lease { return Lease{KindLock, l.Tenant, l.Key, l.Token} }
 
 // held is the leases that last, as far as this process knows: those that it granted or renewed. It asks the store for nothing.
 type held struct {

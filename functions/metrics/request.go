@@ -33,10 +33,7 @@ type Facts struct {
 	Takeover string // kind of the lease that was taken over from a holder that let it expire; empty if none was
 	Waits    bool   // the caller was ready to wait for the lock
 	Waited   time.Duration
-	Ended    string // how a run ended: succeeded, failed, stopped; empty if none did
-	Moved    int    // partitions that a change of the members of a cluster moved
-
-	EndedKind string // of the run that ended
+	Moved    int // partitions that a change of the members of a cluster moved
 }
 
 // requestKey is what the attributes of a request are made of.
@@ -89,11 +86,6 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 	}
 	if r.Takeover != "" {
 		m.takeovers.Add(ctx, 1, m.kind(r.Takeover).add...)
-	}
-	if r.Ended != "" {
-		m.runsEnded.Add(ctx, 1, m.ends.get(endKey{r.EndedKind, r.Ended}, func(k endKey) []metric.AddOption {
-			return []metric.AddOption{set(attrKind, k.kind, attrOutcome, k.how)}
-		})...)
 	}
 	if r.Moved > 0 {
 		m.moves.Add(ctx, int64(r.Moved), s.replayed...)
@@ -168,9 +160,6 @@ func scheme(tls bool) string {
 	}
 	return "http"
 }
-
-// endKey is how a run of a kind ended.
-type endKey struct{ kind, how string }
 
 // operationKey is an operation and how it ended.
 type operationKey struct {

@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -19,91 +20,59 @@ const (
 	SystemDynamoDB  = "aws.dynamodb"
 )
 
-// Store returns a store that measures the calls of another one, which has the same abilities: [docstore.Pruner], [docstore.Watcher],
-// [docstore.DueLister], [docstore.Walker]. A nil *Metrics returns the store as it is.
-func (m *Metrics) Store(store docstore.Store, system string) docstore.Store {
+// Observe returns what measures a store, for [telemetry.Store]: its calls, and the leases that its commands grant and end. A nil *Metrics returns
+// none.
+func (m *Metrics) Observe(system string) []telemetry.Observer {
 	if m == nil {
-		return store
+		return nil
 	}
-	s := &measured{Store: store, m: m, system: system}
-	p, prunes := store.(docstore.Pruner)
-	w, watches := store.(docstore.Watcher)
-	switch {
-	case prunes && watches:
-		return struct {
-			*measured
-			pruner
-			docstore.Watcher
-		}{s, pruner{s, p}, w}
-	case prunes:
-		return struct {
-			*measured
-			pruner
-		}{s, pruner{s, p}}
-	case watches:
-		return struct {
-			*measured
-			docstore.Watcher
-		}{s, w}
-	default:
-		return s
-	}
+	return []telemetry.Observer{&observer{m: m, system: system}}
 }
 
-// measured is a store whose calls are measured.
-type measured struct {
-	docstore.Store
-
+// observer measures a store.
+type observer struct {
 	m      *Metrics
 	system string
 	calls  series[callKey, []metric.RecordOption]
 	writes series[writeKey, []metric.AddOption]
 }
 
-var (
-	_ docstore.DueLister = (*measured)(nil)
-	_ docstore.Walker    = (*measured)(nil)
-)
-
 // callKey is what the attributes of a call are made of.
 type callKey struct{ operation, kind, failed string }
 
 type writeKey struct{ kind, outcome string }
 
-// Get implements [docstore.Store].
-func (s *measured) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapshot, error) {
+// Call implements [telemetry.Observer].
+func (s *observer) Call(ctx context.Context, c telemetry.Call) (context.Context, func(telemetry.Answer)) {
 	begin := time.Now()
-	r, err := s.Store.Get(ctx, keys...)
-	kind := ""
-	if len(keys) > 0 {
-		kind = keys[0].Kind
+	return ctx, func(a telemetry.Answer) {
+		if errors.Is(a.Err, docstore.ErrNoIndex) {
+			return // nothing was asked
+		}
+		k := callKey{string(c.Operation), c.Kind, failure(a.Err)}
+		s.m.storeDuration.Record(ctx, time.Since(begin).Seconds(), s.calls.get(k, func(k callKey) []metric.RecordOption {
+			return []metric.RecordOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind, attrError, k.failed)}
+		})...)
+		if c.Operation == telemetry.Write {
+			s.m.storeWrites.Add(ctx, 1, s.writes.get(writeKey{c.Kind, outcome(a)}, func(k writeKey) []metric.AddOption {
+				return []metric.AddOption{set(attrSystem, s.system, attrCollection, k.kind, attrOutcome, k.outcome)}
+			})...)
+		}
 	}
-	s.called(ctx, "get", kind, begin, err)
-	return r, err
 }
 
-// Write implements [docstore.Store].
-func (s *measured) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	begin := time.Now()
-	r, err := s.Store.Write(ctx, writes...)
-	kind := ""
-	if len(writes) > 0 {
-		kind = writes[0].Key.Kind
-	}
-	s.called(ctx, "write", kind, begin, err)
-	outcome := "applied"
+// outcome is how a write ended.
+func outcome(a telemetry.Answer) string {
 	switch {
-	case err != nil && certain(err):
-		outcome = "not_applied"
-	case err != nil:
-		outcome = "unknown"
-	case !r.Applied:
-		outcome = "refused"
+	case a.Err != nil && certain(a.Err):
+		return "not_applied"
+	case a.Err != nil:
+		return "unknown"
+	case a.Refused:
+		return "refused"
+	default:
+		return "applied"
 	}
-	s.m.storeWrites.Add(ctx, 1, s.writes.get(writeKey{kind, outcome}, func(k writeKey) []metric.AddOption {
-		return []metric.AddOption{set(attrSystem, s.system, attrCollection, k.kind, attrOutcome, k.outcome)}
-	})...)
-	return r, err
 }
 
 // certain reports whether an error says that nothing was changed.
@@ -116,60 +85,6 @@ func certain(err error) bool {
 		}
 	}
 	return false
-}
-
-// List implements [docstore.Store].
-func (s *measured) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
-	begin := time.Now()
-	p, err := s.Store.List(ctx, q)
-	s.called(ctx, "list", q.Kind, begin, err)
-	return p, err
-}
-
-// Due implements [docstore.DueLister].
-func (s *measured) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
-	d, ok := s.Store.(docstore.DueLister)
-	if !ok {
-		return docstore.Page{}, docstore.ErrNoIndex
-	}
-	begin := time.Now()
-	p, err := d.Due(ctx, q)
-	if !errors.Is(err, docstore.ErrNoIndex) {
-		s.called(ctx, "due", q.Kind, begin, err)
-	}
-	return p, err
-}
-
-// Walk implements [docstore.Walker].
-func (s *measured) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, error) {
-	w, ok := s.Store.(docstore.Walker)
-	if !ok {
-		return docstore.Page{}, docstore.ErrUnsupported
-	}
-	begin := time.Now()
-	p, err := w.Walk(ctx, q)
-	s.called(ctx, "walk", q.Kind, begin, err)
-	return p, err
-}
-
-// pruner is a store that removes documents.
-type pruner struct {
-	s *measured
-	p docstore.Pruner
-}
-
-// Prune implements [docstore.Pruner].
-func (p pruner) Prune(ctx context.Context, limit int) (int, error) {
-	begin := time.Now()
-	n, err := p.p.Prune(ctx, limit)
-	p.s.called(ctx, "prune", "", begin, err)
-	return n, err
-}
-
-func (s *measured) called(ctx context.Context, operation, kind string, begin time.Time, err error) {
-	s.m.storeDuration.Record(ctx, time.Since(begin).Seconds(), s.calls.get(callKey{operation, kind, failure(err)}, func(k callKey) []metric.RecordOption {
-		return []metric.RecordOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind, attrError, k.failed)}
-	})...)
 }
 
 // failure is a word for an error of a store; empty for none.

@@ -1,9 +1,9 @@
-// Package telemetry sets up the SDK of OpenTelemetry for the programs that run on: exporters of metrics by the standard OTEL_ variables, and a
+// Package export sets up the SDK of OpenTelemetry for the programs that run on: exporters of metrics by the standard OTEL_ variables, and a
 // page for Prometheus. Nothing is set up, and nothing measured, unless one of them is asked for.
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_METRICS_EXPORTER=otlp   metrics are sent by OTLP, every minute or as OTEL_METRIC_EXPORT_INTERVAL says
 //	LEASEHOLD_METRICS_LISTEN                                     GET /metrics on that address, in the text format of Prometheus
-package telemetry
+package export
 
 import (
 	"context"
