@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -72,7 +73,7 @@ func needed(m proto.Message) (string, error) {
 		return "", fmt.Errorf("%T is not used yet: say here which index it needs", m)
 	case *pb.ListenRequest:
 		if m.GetAddTarget().GetQuery() != nil {
-			return "", fmt.Errorf("listening to a query is not used yet: say here which index it needs")
+			return "", errors.New("listening to a query is not used yet: say here which index it needs")
 		}
 	}
 	return "", nil

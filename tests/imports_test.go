@@ -76,14 +76,14 @@ var imports = map[string][]string{
 		"repo/docstore", "repo/machineid",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/telemetry", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
-	"functions/telemetry": {"repo"},
+	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/wire":      {"contracts", "repo"},
-	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/tasks":     {"once", "functions/httpapi", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},

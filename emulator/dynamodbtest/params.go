@@ -68,18 +68,19 @@ func (p placeholders) env(expressions ...expression) (*expr.Env, *apiError) {
 		return nil, err
 	}
 	values := make(map[string]attr.Value, len(p.ExpressionAttributeValues))
-	wrong := map[string]error{}
+	var wrong string // the first in their order
+	var problem error
 	for key, raw := range p.ExpressionAttributeValues {
 		v, err := attr.Decode(raw)
-		if err != nil {
-			wrong[key] = err
+		if err != nil && (problem == nil || key < wrong) {
+			wrong, problem = key, err
 		}
 		values[key] = v
 	}
-	for _, key := range sortedKeys(wrong) { // the first is reported
-		e := valueError(wrong[key])
+	if problem != nil {
+		e := valueError(problem)
 		if e.kind == prefixValidate+"ValidationException" {
-			e.msg = fmt.Sprintf("ExpressionAttributeValues contains invalid value: %s for key %s", e.msg, key)
+			e.msg = fmt.Sprintf("ExpressionAttributeValues contains invalid value: %s for key %s", e.msg, wrong)
 		}
 		return nil, e
 	}

@@ -62,9 +62,7 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if outcome == "" {
 		outcome = "ok"
 	}
-	if f.metrics != nil {
-		f.metrics.Audited(ctx, n.operation(), n.code)
-	}
+	f.metrics.Audited(ctx, n.operation(), outcome)
 	event := append(make([]slog.Attr, 0, 12),
 		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()), slog.String("request", requestID),
 	)
@@ -76,7 +74,7 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if rejected {
 		level = slog.LevelWarn
 	}
-	f.write(ctx, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
+	write(ctx, f.audit, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
 }
 
 // sender is who sent a request, as far as is known.

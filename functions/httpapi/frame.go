@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 )
 
 // Route is one endpoint of a [Handler].
@@ -44,6 +45,9 @@ func Handler(routes []Route, o *Options) http.Handler {
 // frame is what all endpoints have in common.
 type frame struct {
 	log      *slog.Logger
+	audit    *slog.Logger
+	sample   int // see Options.LogSample
+	traces   *telemetry.Traces
 	timeout  time.Duration
 	anyHost  bool // see Options.InsecureAnyHost
 	origins  []string
@@ -53,14 +57,21 @@ type frame struct {
 }
 
 func newFrame(o *Options) *frame {
-	f := &frame{log: slog.New(slog.DiscardHandler), timeout: DefaultTimeout}
+	f := &frame{log: slog.New(slog.DiscardHandler), timeout: DefaultTimeout, sample: LogAll}
 	if o != nil && o.Log != nil {
 		f.log = o.Log
+	}
+	if f.audit = f.log; o != nil && o.Audit != nil {
+		f.audit = o.Audit
+	}
+	if o != nil && o.LogSample != 0 {
+		f.sample = o.LogSample
 	}
 	if o != nil && o.Timeout > 0 {
 		f.timeout = o.Timeout
 	}
 	if o != nil {
+		f.traces = o.Traces
 		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
 		f.outcomes, f.metrics = newOutcomes(o.Outcomes, o.Now), o.Metrics
 	}

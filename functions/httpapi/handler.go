@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -24,9 +25,17 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // one line for each request, and faults; nil means none
+	Log     *slog.Logger  // one line for each request, see RequestMessage, and faults; nil means none
+	Audit   *slog.Logger  // audit events, see AuditMessage; nil means Log
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	Routes  []Route       // endpoints beside those of the API, which authenticate callers themselves
+
+	// LogSample is how many requests that were carried out share one line, by chance; 0 means LogAll, a negative number that they have none.
+	// Requests that were rejected or failed always have one, and audit events are always written.
+	LogSample int
+
+	// Traces makes spans of requests; nil means none. The trace that a request names is in problems and passed on without it, too.
+	Traces *telemetry.Traces
 
 	// MachineIDs leases machine IDs; nil means the default service on the store, [machineid.DefaultMaxLeases] to a request.
 	MachineIDs *machineid.Service

@@ -33,13 +33,7 @@ func (a *api) endedSet(r *http.Request, o lock.SetOutcome) {
 }
 
 // ranOn is told of each command on the lock of an analysis or a run.
-func ranOn(r *http.Request, o analysis.Outcome) {
-	facts := factsOf(r)
-	facts.Replayed = o.Replayed
-	if o.Code == analysis.Locked || o.Code == analysis.AlreadyFinished {
-		facts.Skipped = string(o.Code) // of an acquire; of other commands it is an error, which says the same
-	}
-}
+func ranOn(r *http.Request, o analysis.Outcome) { factsOf(r).Replayed = o.Replayed }
 
 // moved is told of each command on a member of a cluster.
 func moved(r *http.Request, o placement.MemberOutcome) {

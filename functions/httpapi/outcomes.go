@@ -113,7 +113,7 @@ const plain = "/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.
 
 // canonical is a path in which everything is escaped in one way, so that paths can be compared.
 func canonical(escaped string) string {
-	if !strings.ContainsFunc(escaped, func(r rune) bool { return strings.IndexByte(plain, byte(min(r, 0x7f))) < 0 }) {
+	if !strings.ContainsFunc(escaped, func(r rune) bool { return !strings.ContainsRune(plain, r) }) {
 		return escaped // as nearly all are
 	}
 	segments := strings.Split(escaped, "/")

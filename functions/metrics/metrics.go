@@ -37,17 +37,17 @@ type Metrics struct {
 	tenants bool
 
 	requestDuration, storeDuration, lockWait, margin metric.Float64Histogram
-	operations, replays, auditEvents, takeovers      metric.Int64Counter
+	operations, replays, audited, takeovers          metric.Int64Counter
 	untracked, runsEnded, moves, storeWrites         metric.Int64Counter
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
 
-	requests series[requestKey, requestSeries]
-	begun    series[begunKey, []metric.AddOption]
-	audited  series[operationKey, []metric.AddOption]
-	ends     series[endKey, []metric.AddOption]
-	kinds    series[string, kindSeries]
-	codes    series[string, []metric.RecordOption]
+	requests  series[requestKey, requestSeries]
+	begun     series[begunKey, []metric.AddOption]
+	auditedAs series[operationKey, []metric.AddOption]
+	ends      series[endKey, []metric.AddOption]
+	kinds     series[string, kindSeries]
+	outcomes  series[string, []metric.RecordOption]
 
 	mu      sync.Mutex
 	waiting map[string]func() int
@@ -68,7 +68,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	b := builder{meter: m.meter}
 	m.requestDuration, m.lockWait, m.margin = b.histogram(nameRequestDuration), b.histogram(nameLockWait), b.histogram(nameRenewalMargin)
 	m.storeDuration = b.histogram(nameStoreDuration)
-	m.operations, m.replays, m.auditEvents = b.counter(nameOperations), b.counter(nameReplays), b.counter(nameAuditEvents)
+	m.operations, m.replays, m.audited = b.counter(nameOperations), b.counter(nameReplays), b.counter(nameAuditEvents)
 	m.takeovers, m.untracked, m.storeWrites = b.counter(nameTakeovers), b.counter(nameUntracked), b.counter(nameStoreWrites)
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
 	m.active = b.upDown(nameActiveRequests)

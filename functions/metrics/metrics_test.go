@@ -262,10 +262,10 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			attrs []string
 			value float64
 		}{
-			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.code=OK"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.code=UNAVAILABLE"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.code=LOCK_HELD"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=lock.renew", "leasehold.code=OK"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.outcome=ok"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.outcome=UNAVAILABLE"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.outcome=LOCK_HELD"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.renew", "leasehold.outcome=ok"}, 1},
 			{"leasehold.operations.replayed", []string{"leasehold.operation=lock.acquire"}, 1},
 			{"leasehold.store.writes", []string{"leasehold.outcome=unknown", "db.collection.name=locks"}, 1},
 			{"leasehold.store.writes", []string{"leasehold.outcome=refused"}, 2},
@@ -345,16 +345,16 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		}{
 			{"leasehold.takeovers", []string{"leasehold.kind=lock"}, 1},
 			{"leasehold.takeovers", []string{"leasehold.kind=analysis"}, 1},
-			{"leasehold.lock.wait.duration", []string{"leasehold.code=OK"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=lock.release", "leasehold.code=LEASE_LOST"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.code=ANALYSIS_LOCKED"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.code=OK"}, 2},
+			{"leasehold.lock.wait.duration", []string{"leasehold.outcome=ok"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.release", "leasehold.outcome=LEASE_LOST"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=locked"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=ok"}, 2},
 			{"leasehold.runs.ended", []string{"leasehold.kind=analysis", "leasehold.outcome=failed"}, 1},
 			{"leasehold.leases.held", []string{"leasehold.kind=run"}, 1},
 			{"leasehold.leases.held", []string{"leasehold.kind=analysis"}, 0},
 			{"leasehold.leases.untracked", []string{"leasehold.kind=lock"}, 2},
 			{"leasehold.placement.moves", []string{"leasehold.operation=placement.join"}, 4096},
-			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.code=OK"}, 1},
+			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.outcome=ok"}, 1},
 			{"http.server.active_requests", nil, 0},
 		} {
 			if got := value(all, want.name, want.attrs...); got != want.value {

@@ -3,13 +3,10 @@ package metrics
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/leasehold-dev/leasehold/contracts"
 )
 
 // Request is what is known of an exchange when it has ended.
@@ -20,7 +17,8 @@ type Request struct {
 	Operation string // empty if it is none that is counted
 	Tenant    string // counted only if Options.Tenants says so
 	Status    int
-	Code      contracts.Code // empty if there is no error
+	Outcome   string // ok, the code of the error, or another word of the documentation
+	Aborted   bool   // the connection was cut
 	Took      time.Duration
 
 	Facts
@@ -29,7 +27,6 @@ type Request struct {
 // Facts are what an endpoint knows of a request beyond its response.
 type Facts struct {
 	Replayed bool   // the command had been carried out before
-	Skipped  string // why a run was not granted, which is no error: LOCKED, ALREADY_FINISHED
 	Takeover string // kind of the lease that was taken over from a holder that let it expire; empty if none was
 	Waits    bool   // the caller was ready to wait for the lock
 	Waited   time.Duration
@@ -38,16 +35,15 @@ type Facts struct {
 
 // requestKey is what the attributes of a request are made of.
 type requestKey struct {
-	method, route, operation, tenant, skipped string
-	code                                      contracts.Code
+	method, route, operation, tenant, outcome string
 	status                                    int
-	tls                                       bool
+	tls, failed                               bool
 }
 
 type requestSeries struct {
 	http      []metric.RecordOption
 	operation []metric.AddOption
-	replayed  []metric.AddOption // without the code
+	replayed  []metric.AddOption // without the outcome
 }
 
 // Kinds of leases.
@@ -71,7 +67,8 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 		return
 	}
 	m.active.Add(ctx, -1, m.activeSeries(r.Method, r.TLS)...)
-	k := requestKey{method: known(r.Method), route: r.Route, operation: r.Operation, code: r.Code, skipped: r.Skipped, status: r.Status, tls: r.TLS}
+	k := requestKey{method: known(r.Method), route: r.Route, operation: r.Operation, outcome: r.Outcome, status: r.Status, tls: r.TLS}
+	k.failed = r.Aborted || r.Status >= http.StatusInternalServerError
 	if m.tenants {
 		k.tenant = r.Tenant
 	}
@@ -91,44 +88,27 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 		m.moves.Add(ctx, int64(r.Moved), s.replayed...)
 	}
 	if r.Waits {
-		m.lockWait.Record(ctx, r.Waited.Seconds(), m.codes.get(string(orOK(r.Code)), func(code string) []metric.RecordOption {
-			return []metric.RecordOption{set(attrCode, code)}
+		m.lockWait.Record(ctx, r.Waited.Seconds(), m.outcomes.get(r.Outcome, func(outcome string) []metric.RecordOption {
+			return []metric.RecordOption{set(attrOutcome, outcome)}
 		})...)
 	}
 }
 
 func requestAttributes(k requestKey) requestSeries {
-	failed := ""
-	if k.status >= http.StatusInternalServerError {
-		if failed = string(k.code); failed == "" {
-			failed = strconv.Itoa(k.status)
-		}
-	}
 	attrs := []attribute.KeyValue{
 		attribute.String(attrMethod, k.method), attribute.String(attrScheme, scheme(k.tls)), attribute.Int(attrStatus, k.status),
 	}
 	if k.route != "" {
 		attrs = append(attrs, attribute.String(attrRoute, k.route))
 	}
-	if failed != "" {
-		attrs = append(attrs, attribute.String(attrError, failed))
-	}
-	code := string(orOK(k.code))
-	if k.skipped != "" {
-		code = k.skipped
+	if k.failed {
+		attrs = append(attrs, attribute.String(attrError, k.outcome))
 	}
 	return requestSeries{
 		http:      []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrs...))},
-		operation: []metric.AddOption{set(attrOperation, k.operation, attrCode, code, attrTenant, k.tenant)},
+		operation: []metric.AddOption{set(attrOperation, k.operation, attrOutcome, k.outcome, attrTenant, k.tenant)},
 		replayed:  []metric.AddOption{set(attrOperation, k.operation)},
 	}
-}
-
-func orOK(code contracts.Code) contracts.Code {
-	if code == "" {
-		return "OK"
-	}
-	return code
 }
 
 // begunKey is what the attributes of a request are made of that has begun.
@@ -162,18 +142,15 @@ func scheme(tls bool) string {
 }
 
 // operationKey is an operation and how it ended.
-type operationKey struct {
-	operation string
-	code      contracts.Code
-}
+type operationKey struct{ operation, outcome string }
 
-// Audited counts an audit event. An empty code is success.
-func (m *Metrics) Audited(ctx context.Context, operation string, code contracts.Code) {
+// Audited counts an audit event.
+func (m *Metrics) Audited(ctx context.Context, operation, outcome string) {
 	if m == nil {
 		return
 	}
-	m.auditEvents.Add(ctx, 1, m.audited.get(operationKey{operation, orOK(code)}, func(k operationKey) []metric.AddOption {
-		return []metric.AddOption{set(attrOperation, k.operation, attrCode, string(k.code))}
+	m.audited.Add(ctx, 1, m.auditedAs.get(operationKey{operation, outcome}, func(k operationKey) []metric.AddOption {
+		return []metric.AddOption{set(attrOperation, k.operation, attrOutcome, k.outcome)}
 	})...)
 }
 

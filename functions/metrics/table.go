@@ -32,7 +32,6 @@ const (
 	attrScheme     = "url.scheme"
 	attrError      = "error.type"
 	attrOperation  = "leasehold.operation"
-	attrCode       = "leasehold.code"
 	attrTenant     = "leasehold.tenant"
 	attrKind       = "leasehold.kind"
 	attrOutcome    = "leasehold.outcome"
@@ -53,13 +52,13 @@ var AttributeTable = []Attribute{
 	{attrRoute, "the path with the names of its parameters, such as `/v1/tenants/{tenant_id}/locks/{lock_key}/acquire`; missing if no endpoint has the path"},
 	{attrStatus, "the status of the response"},
 	{attrScheme, "`http` or `https`, as the process was called; behind a proxy that terminates TLS it is `http`"},
-	{attrError, "why it failed: the [code](errors.md) of a response with a status of 500 and above; of a store `unavailable`, `full`, `clock_skew`, " +
+	{attrError, "why it failed: the outcome of a request whose status is 500 or above, or that was cut off; of a store `unavailable`, `full`, `clock_skew`, " +
 		"`timeout`, `canceled`, `damaged`, `invalid`, `unsupported`, `closed` or `_OTHER`. Missing where it did not"},
 	{attrOperation, "what was asked for, such as `lock.acquire`: the table of [operations](#operations)"},
-	{attrCode, "`OK`, or the [code](errors.md) of the error; for runs that are skipped `LOCKED` and `ALREADY_FINISHED`, which are no errors"},
 	{attrTenant, "the tenant, only with `LEASEHOLD_METRICS_TENANTS`"},
 	{attrKind, "what a lease is of: `lock`, `analysis`, `run` or `activation`"},
-	{attrOutcome, "how it ended; the values are in the meaning of the instrument"},
+	{attrOutcome, "how it ended: of requests `ok`, the [code](errors.md) of the error, `locked` or `already_finished` for a run that was not granted, `aborted` for a " +
+		"response that was cut off; for the others the values are in the meaning of the instrument"},
 	{attrWhat, "what is counted; the values are in the meaning of the instrument"},
 	{attrSystem, "the store: `sqlite`, `redis`, `gcp.firestore`, `aws.dynamodb` or `memory`"},
 	{attrDBOp, "`get`, `write`, `list`, `due`, `walk` or `prune`"},
@@ -121,8 +120,8 @@ var Table = []Instrument{
 		Question: "Is the process saturated?",
 	},
 	{
-		Name: nameOperations, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation, attrCode, attrTenant},
-		Help: "Requests by what was asked for and how it ended.",
+		Name: nameOperations, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome, attrTenant},
+		Help: "Requests by what was asked for and how they ended.",
 		Question: "What is granted, what is refused and why: contention (LOCK_HELD), stale tokens (STALE_TOKEN, LEASE_LOST), limits (RATE_LIMITED, OVERLOADED, " +
 			"LOCK_LIMIT, MACHINE_ID_LIMIT, PLACEMENT_LIMIT), exhausted machine IDs (MACHINE_IDS_EXHAUSTED)?",
 	},
@@ -132,7 +131,7 @@ var Table = []Instrument{
 		Question: "How many writes whose response was lost were healed?",
 	},
 	{
-		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter, Attributes: []string{attrOperation, attrCode},
+		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome},
 		Help:     "Audit events that were written to the log.",
 		Question: "Who changes rights, how often are callers rejected, and does the log have every event?",
 	},
@@ -147,7 +146,7 @@ var Table = []Instrument{
 		Question: "Do holders die, or lose their leases?",
 	},
 	{
-		Name: nameLockWait, Group: groupLeases, Unit: "s", Kind: Histogram, Buckets: waits, Attributes: []string{attrCode},
+		Name: nameLockWait, Group: groupLeases, Unit: "s", Kind: Histogram, Buckets: waits, Attributes: []string{attrOutcome},
 		Help:     "Time that acquires with wait_seconds waited.",
 		Question: "How long do callers wait for locks, and how many give up?",
 	},
