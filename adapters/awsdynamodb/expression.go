@@ -95,15 +95,16 @@ func (e *expressions) str(text string) *expressions {
 func (e *expressions) number(n int64) *expressions { return e.placeholder(e.arg(number(n))) }
 
 // time is a time that lies an offset after now.
-func (e *expressions) time(i docstore.Instant, now time.Time) *expressions {
+func (e *expressions) time(i docstore.Instant, now time.Time) {
 	at := now.Add(i.Offset())
 	for _, t := range e.times {
 		if t.at.Equal(at) {
-			return e.placeholder(t.arg)
+			e.placeholder(t.arg)
+			return
 		}
 	}
 	e.times = append(e.times, timeArg{at, e.arg(encode(i.At(now)))})
-	return e.placeholder(len(e.args) - 1)
+	e.placeholder(len(e.args) - 1)
 }
 
 // attributeNames is the member of a request; nil if there are none, because the service rejects an empty one.
