@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
 	"internal/awsconfig":            {"github.com/aws"},
 	"internal/backoff":              {},
+	"internal/buildinfo":            {},
 	"internal/owner":                {},
 	"internal/term":                 {},
 	"internal/lease":                {"contracts"},
@@ -68,15 +69,15 @@ var imports = map[string][]string{
 	"console": {},
 
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
-	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda", "github.com/aws/aws-lambda-go/lambdacontext"},
 	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
 	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
-		"repo/docstore", "repo/machineid",
+		"internal/buildinfo", "repo/docstore", "repo/machineid", "go.opentelemetry.io/otel/trace",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/telemetry", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/telemetry", "functions/wire", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
@@ -104,7 +105,7 @@ var imports = map[string][]string{
 	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold":                 {"adapters", "cmd/leasehold/internal", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold":                 {"adapters", "cmd/leasehold/internal", "client", "cluster", "contracts", "emulator", "functions", "internal/buildinfo", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 
 	// What only tests import.

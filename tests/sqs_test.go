@@ -559,7 +559,7 @@ func TestLambdaGate(t *testing.T) {
 	}
 	for _, l := range []*lambdaRuntime{worker, sweep} {
 		l.kill()
-		checkLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
+		checkLog(t, l.log.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
 	}
 }
 
@@ -577,8 +577,8 @@ func TestLambdaGateSettings(t *testing.T) {
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if l.code != 1 || !strings.Contains(l.stderr.String(), says) {
-			t.Errorf("%s: exit code %d, %s; want 1, %q", function, l.code, l.stderr.Bytes(), says)
+		if l.code != 1 || !strings.Contains(l.log.String(), says) {
+			t.Errorf("%s: exit code %d, %s; want 1, %q", function, l.code, l.log.Bytes(), says)
 		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/export"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 )
 
 // systems are the values of the setting for the store, as metrics name them.
@@ -20,9 +20,8 @@ var systems = map[string]string{
 
 // openMetrics sets up what the settings and the OTEL_ variables ask for. The instruments are nil if that is nothing. end exports what is left.
 func openMetrics(ctx context.Context, c *settings.Config, log *slog.Logger) (m *metrics.Metrics, end func(), err error) {
-	info, _ := debug.ReadBuildInfo()
 	t, err := export.Open(ctx, export.Options{
-		Service: "leasehold", Version: thisBuild(info, version).Version, Page: c.MetricsListen != "", Getenv: os.Getenv,
+		Service: "leasehold", Version: buildinfo.This(version).Version, Page: c.MetricsListen != "", Getenv: os.Getenv,
 	})
 	if err != nil {
 		return nil, nil, usage("%w", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -68,8 +69,11 @@ type Options struct {
 	// were carried out. 0: none.
 	Outcomes int
 
-	// Metrics measures requests and what they end as; nil measures nothing. That of the store is [metrics.Metrics.Store].
+	// Metrics measures requests and what they end as; nil measures nothing. That of the store is [metrics.Metrics.Observe].
 	Metrics *metrics.Metrics
+
+	// Build is what /healthz says of the program; its zero value says nothing.
+	Build buildinfo.Info
 
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
@@ -102,6 +106,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	if a.now = o.Now; a.now == nil {
 		a.now = time.Now
 	}
+	a.build = o.Build
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	a.metrics.Waiting(map[string]func() int{"locks": a.lockWaiters.count, "events": a.watches.waiters.count})
 	routes := append(a.routes(), o.Routes...)
@@ -142,6 +147,7 @@ type api struct {
 
 	lockWaiters waiters
 
+	build     buildinfo.Info
 	ready     *readiness
 	admission *admission
 }
@@ -274,7 +280,7 @@ func (a *api) identify(r *http.Request) (Caller, error) {
 }
 
 func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return send(w, contracts.Health{Status: "ok"})
+	return send(w, contracts.Health{Status: "ok", Version: a.build.Version, Commit: a.build.Commit})
 }
 
 // document serves the contract.

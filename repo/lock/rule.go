@@ -69,6 +69,14 @@ func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 	return time.Duration(ttlSeconds)*time.Second + cmp.Or(retention, DefaultRetention)
 }
 
+// fieldsRead are the fields of the plain form that are read after a write: of the lease, for its holder, and what those who wait for the lock go by.
+var fieldsRead = slices.Concat(
+	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay, fRevision}, acquires[:],
+)
+
+// fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.
+var fieldsTaken = append(slices.Clone(fieldsRead), pastOwners[1], pastExpires[1], pastReleased[1])
+
 // fieldsOfLease is room for the fields that an acquire sets, and for those that it removes.
 const fieldsOfLease = 28
 
@@ -97,6 +105,7 @@ type Acquire struct {
 	retention       time.Duration
 	set             string // of an [AcquireSet]: all of its keys; otherwise empty
 	recordsRefusals bool
+	observed        bool // see Outcome.TookOver
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -137,6 +146,10 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 		StartAtNow: []string{fToken},
 		Unset:      append(make([]string, 0, fieldsOfLease), fReleasedAt, fForcedBy, fForcedReason, fForcedAt, fRevision),
 		Keep:       keep(c.TTLSeconds+c.LockDelaySeconds, c.retention),
+		Return:     fieldsRead,
+	}
+	if c.observed {
+		w.Return = fieldsTaken
 	}
 	w.Set[fState] = docstore.String(Active)
 	w.Set[fOwner] = docstore.String(c.Owner)
@@ -158,7 +171,7 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 		return c.has(s, w)
 	}
 	o := c.ok(s, w).rejectLate(w)
-	o.TookOver = o.Code == OK && s.Former[0].expired(s.AcquiredAt)
+	o.TookOver = o.Code == OK && c.observed && s.Former[0].expired(s.AcquiredAt)
 	return o
 }
 
@@ -222,7 +235,8 @@ func (c Renew) Write() docstore.Write {
 			fExpiresAt: after(c.TTLSeconds),
 			fTTL:       docstore.Int(c.TTLSeconds),
 		},
-		Keep: keep(c.TTLSeconds, c.retention),
+		Keep:   keep(c.TTLSeconds, c.retention),
+		Return: fieldsRead,
 	}
 	renewals.Remember(w.Set, request)
 	return w
@@ -281,8 +295,9 @@ func (c Release) Write() docstore.Write {
 			fReleasedAt:       docstore.Now,
 			released(c.Token): c.request().Entry(),
 		},
-		Unset: []string{fDelay}, // what was released is free at once
-		Keep:  keep(0, c.retention),
+		Unset:  []string{fDelay}, // what was released is free at once
+		Keep:   keep(0, c.retention),
+		Return: fieldsRead,
 	}
 }
 
