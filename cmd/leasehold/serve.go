@@ -79,11 +79,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	store = telemetry.Store(store, measured.Observe(systems[c.Store])...)
+	store = telemetry.Store(store, measured.Observe(store, systems[c.Store])...)
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
-	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log) })
+	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log, measured) })
 	defer pruned.Wait()
 	defer endPruning()
 
@@ -94,6 +94,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := checkSpaces(ctx, ids); err != nil {
 		return err
 	}
+	pruned.Go(func() { setup.SurveyLoop(pruning, measured, c.MetricsSurvey, store, ids, log) })
 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
@@ -101,11 +102,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
-	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log)
+	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, measured)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
-	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log)
+	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, measured)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}

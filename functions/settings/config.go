@@ -32,6 +32,7 @@ type Config struct {
 	AuditLog                        string
 	MetricsListen                   string
 	MetricsTenants                  bool
+	MetricsSurvey                   time.Duration // 0: never
 
 	Store                   string
 	Retention               time.Duration // Forever: off
