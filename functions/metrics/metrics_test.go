@@ -64,6 +64,11 @@ func TestTable(t *testing.T) {
 		if (i.Kind == metrics.Histogram) != (len(i.Buckets) > 0) || !slices.IsSorted(i.Buckets) {
 			t.Errorf("%s: buckets %v", i.Name, i.Buckets)
 		}
+		for _, d := range i.CloudWatch {
+			if !slices.Contains(i.Attributes, d) {
+				t.Errorf("%s has no attribute %s", i.Name, d)
+			}
+		}
 		for _, a := range i.Attributes {
 			used[a] = true
 			if !explained[a] {

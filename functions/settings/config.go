@@ -31,7 +31,7 @@ type Config struct {
 	LogSample                       int64
 	AuditLog                        string
 	MetricsListen                   string
-	MetricsTenants                  bool
+	MetricsTenants, MetricsEMF      bool
 	MetricsSurvey                   time.Duration // 0: never
 
 	Store                   string

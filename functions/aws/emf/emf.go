@@ -3,7 +3,7 @@
 //
 //	Metrics ──▶ Provider ──Flush, after each invocation──▶ {"_aws":{"CloudWatchMetrics":[…]}, "leasehold.operations":1, "leasehold.outcome":"ok", …}
 //
-// CloudWatch bills each combination of dimensions. [Dimensions] chooses few; all other attributes are in the line, for queries of the log.
+// CloudWatch bills each combination of dimensions. [metrics.Table] chooses few; all other attributes are in the line, for queries of the log.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 package emf
@@ -23,34 +23,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/embedded"
 	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 )
 
 // Namespace is that of the metrics in CloudWatch.
 const Namespace = "Leasehold"
-
-// Dimensions are the instruments that are written, and which of their attributes are dimensions. What one instance of a function holds, or how many
-// requests it works on, says nothing of the others, and is left out.
-var Dimensions = map[string][]string{
-	"http.server.request.duration":   {},
-	"leasehold.operations":           {"leasehold.outcome"},
-	"leasehold.operations.replayed":  {},
-	"leasehold.audit.events":         {"leasehold.outcome"},
-	"leasehold.takeovers":            {"leasehold.kind"},
-	"leasehold.lock.wait.duration":   {"leasehold.outcome"},
-	"leasehold.lease.renewal.margin": {"leasehold.kind"},
-	"leasehold.runs.ended":           {"leasehold.kind", "leasehold.outcome"},
-	"leasehold.placement.moves":      {"leasehold.operation"},
-	"leasehold.deliveries":           {"leasehold.outcome"},
-	"leasehold.sweeps":               {"leasehold.what", "leasehold.outcome"},
-	"leasehold.sweep.documents":      {"leasehold.what", "leasehold.outcome"},
-	"leasehold.sweep.lag":            {},
-	"db.client.operation.duration":   {"db.operation.name"},
-	"leasehold.store.writes":         {"leasehold.outcome"},
-	"leasehold.store.requests":       {},
-	"leasehold.store.retries":        {},
-	"leasehold.store.throttled":      {},
-	"leasehold.store.clock.offset":   {},
-}
 
 // maxValues is how many values of one metric a line may have.
 const maxValues = 100
@@ -62,7 +40,7 @@ type Provider struct {
 	now func() time.Time
 
 	mu        sync.Mutex
-	units     map[string]string // of the instruments that are written
+	written   map[string]metrics.Instrument // by name
 	values    map[point][]float64
 	reached   map[point]float64 // by counters that are observed, when they were last
 	callbacks []metric.Callback
@@ -79,7 +57,13 @@ func New(now func() time.Time) *Provider {
 	if now == nil {
 		now = time.Now
 	}
-	return &Provider{now: now, units: map[string]string{}, values: map[point][]float64{}, reached: map[point]float64{}}
+	p := &Provider{now: now, written: map[string]metrics.Instrument{}, values: map[point][]float64{}, reached: map[point]float64{}}
+	for _, i := range metrics.Table {
+		if i.CloudWatch != nil {
+			p.written[i.Name] = i
+		}
+	}
+	return p
 }
 
 // Meter implements [metric.MeterProvider]. All meters are one.
@@ -92,42 +76,29 @@ type meter struct {
 	p *Provider
 }
 
-// written notes the unit of an instrument, and reports whether it is written.
-func (m meter) written(name, unit string) bool {
-	_, ok := Dimensions[name]
-	if ok {
-		m.p.mu.Lock()
-		m.p.units[name] = unit
-		m.p.mu.Unlock()
-	}
-	return ok
-}
-
 // Int64Counter implements [metric.Meter].
-func (m meter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	if !m.written(name, metric.NewInt64CounterConfig(o...).Unit()) {
+func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	if _, ok := m.p.written[name]; !ok {
 		return noop.Int64Counter{}, nil
 	}
 	return counter{p: m.p, name: name}, nil
 }
 
 // Float64Histogram implements [metric.Meter].
-func (m meter) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	if !m.written(name, metric.NewFloat64HistogramConfig(o...).Unit()) {
+func (m meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	if _, ok := m.p.written[name]; !ok {
 		return noop.Float64Histogram{}, nil
 	}
 	return histogram{p: m.p, name: name}, nil
 }
 
 // Float64ObservableGauge implements [metric.Meter].
-func (m meter) Float64ObservableGauge(name string, o ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
-	m.written(name, metric.NewFloat64ObservableGaugeConfig(o...).Unit())
+func (meter) Float64ObservableGauge(name string, _ ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
 	return gauge{name: name}, nil
 }
 
 // Float64ObservableCounter implements [metric.Meter].
-func (m meter) Float64ObservableCounter(name string, o ...metric.Float64ObservableCounterOption) (metric.Float64ObservableCounter, error) {
-	m.written(name, metric.NewFloat64ObservableCounterConfig(o...).Unit())
+func (meter) Float64ObservableCounter(name string, _ ...metric.Float64ObservableCounterOption) (metric.Float64ObservableCounter, error) {
 	return observedCounter{name: name}, nil
 }
 
@@ -199,11 +170,11 @@ func (o observer) ObserveFloat64(i metric.Float64Observable, v float64, opts ...
 	defer o.p.mu.Unlock()
 	switch i := i.(type) {
 	case gauge:
-		if _, ok := o.p.units[i.name]; ok {
+		if _, ok := o.p.written[i.name]; ok {
 			o.p.values[point{i.name, attrs}] = []float64{v}
 		}
 	case observedCounter:
-		if _, ok := o.p.units[i.name]; !ok {
+		if _, ok := o.p.written[i.name]; !ok {
 			return
 		}
 		at := point{i.name, attrs}
@@ -227,7 +198,7 @@ func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 		errs = append(errs, f(ctx, observer{p: p}))
 	}
 	p.mu.Lock()
-	values, units := p.values, maps.Clone(p.units)
+	values := p.values
 	p.values = map[point][]float64{}
 	p.mu.Unlock()
 	at := p.now().UnixMilli()
@@ -235,7 +206,7 @@ func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.attrs.Encoded(attribute.DefaultEncoder()), b.attrs.Encoded(attribute.DefaultEncoder())))
 	}) {
 		for some := range slices.Chunk(values[pt], maxValues) {
-			b, err := json.Marshal(line(pt, units[pt.name], some, at))
+			b, err := json.Marshal(line(pt, p.written[pt.name], some, at))
 			if err == nil {
 				_, err = w.Write(append(b, '\n'))
 			}
@@ -246,15 +217,12 @@ func (p *Provider) Flush(ctx context.Context, w io.Writer) error {
 }
 
 // line is the line of one instrument with one set of attributes.
-func line(pt point, unit string, values []float64, at int64) map[string]any {
+func line(pt point, i metrics.Instrument, values []float64, at int64) map[string]any {
 	l := map[string]any{}
 	for _, a := range pt.attrs.ToSlice() {
 		l[string(a.Key)] = a.Value.String()
 	}
-	dimensions := slices.DeleteFunc(slices.Clone(Dimensions[pt.name]), func(d string) bool { _, ok := l[d]; return !ok })
-	if dimensions == nil {
-		dimensions = []string{}
-	}
+	dimensions := slices.DeleteFunc(slices.Clone(i.CloudWatch), func(d string) bool { _, ok := l[d]; return !ok })
 	l[pt.name] = values
 	if len(values) == 1 {
 		l[pt.name] = values[0]
@@ -262,7 +230,7 @@ func line(pt point, unit string, values []float64, at int64) map[string]any {
 	l["_aws"] = map[string]any{
 		"Timestamp": at,
 		"CloudWatchMetrics": []any{map[string]any{
-			"Namespace": Namespace, "Dimensions": [][]string{dimensions}, "Metrics": []any{map[string]any{"Name": pt.name, "Unit": unitOf(unit)}},
+			"Namespace": Namespace, "Dimensions": [][]string{dimensions}, "Metrics": []any{map[string]any{"Name": pt.name, "Unit": unitOf(i.Unit)}},
 		}},
 	}
 	return l

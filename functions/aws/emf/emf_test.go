@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,20 +147,4 @@ type counting struct {
 
 func (c *counting) Usage() docstore.Usage {
 	return docstore.Usage{Requests: c.n, Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond}}
-}
-
-// TestDimensions: what is written is in the table, and dimensions are attributes of it.
-func TestDimensions(t *testing.T) {
-	for name, dimensions := range emf.Dimensions {
-		i := slices.IndexFunc(metrics.Table, func(i metrics.Instrument) bool { return i.Name == name })
-		if i < 0 {
-			t.Errorf("%s is not in the table", name)
-			continue
-		}
-		for _, d := range dimensions {
-			if !slices.Contains(metrics.Table[i].Attributes, d) {
-				t.Errorf("%s has no attribute %s", name, d)
-			}
-		}
-	}
 }
