@@ -337,7 +337,7 @@ func alarms(t *testing.T) (all []object) {
 		if i < 0 || m < 0 || metrics.Table[m].CloudWatch == nil {
 			t.Fatalf("%+v: no such alert or metric", a)
 		}
-		name, dimensions := a.alert, []object{}
+		name, dimensions := []string{a.alert}, []object{}
 		for _, d := range metrics.Table[m].CloudWatch {
 			value, ok := a.dimensions[d]
 			if !ok {
@@ -345,11 +345,11 @@ func alarms(t *testing.T) (all []object) {
 			}
 			dimensions = append(dimensions, object{"Name": d, "Value": value})
 			if v := fmt.Sprint(value); strings.ToUpper(v) == v {
-				name += "-" + v
+				name = append(name, v)
 			}
 		}
 		alarm := object{
-			"AlarmName": name, "AlarmDescription": known[i].Annotations["runbook_url"], "Namespace": emf.Namespace, "MetricName": a.metric, "Dimensions": dimensions,
+			"AlarmName": strings.Join(name, "-"), "AlarmDescription": known[i].Annotations["runbook_url"], "Namespace": emf.Namespace, "MetricName": a.metric, "Dimensions": dimensions,
 			"Period": 300, "EvaluationPeriods": a.periods, "Threshold": a.threshold, "TreatMissingData": "notBreaching", "ComparisonOperator": "GreaterThanThreshold",
 		}
 		if a.comparison == "<" {
@@ -373,15 +373,16 @@ func awsDashboard() object {
 			continue
 		}
 		statistic := "Sum"
-		switch {
-		case i.Kind == metrics.Histogram:
+		switch i.Kind {
+		case metrics.Histogram:
 			statistic = "p99"
-		case i.Kind == metrics.Gauge:
+		case metrics.Gauge:
 			statistic = "Maximum"
+		default: // counters
 		}
 		schema := "{" + emf.Namespace
-		for _, d := range i.CloudWatch {
-			schema += `,"` + d + `"`
+		if len(i.CloudWatch) > 0 {
+			schema += `,"` + strings.Join(i.CloudWatch, `","`) + `"`
 		}
 		n := len(widgets)
 		widgets = append(widgets, object{"type": "metric", "x": n % 3 * 8, "y": n / 3 * 6, "width": 8, "height": 6, "properties": object{

@@ -238,10 +238,10 @@ func line(pt point, i metrics.Instrument, values []float64, at int64) map[string
 
 // unitOf is a unit as CloudWatch calls it.
 func unitOf(unit string) string {
-	switch {
-	case unit == "s":
+	switch unit {
+	case "s":
 		return "Seconds"
-	case unit == "1":
+	case "1":
 		return "None"
 	default:
 		return "Count"
