@@ -16,6 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -68,15 +69,21 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	measured, endMetrics, err := openMetrics(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
 	store, where, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	store = telemetry.Store(store, measured.Observe(store, systems[c.Store])...)
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
-	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log) })
+	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log, measured) })
 	defer pruned.Wait()
 	defer endPruning()
 
@@ -87,6 +94,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := checkSpaces(ctx, ids); err != nil {
 		return err
 	}
+	pruned.Go(func() { setup.SurveyLoop(pruning, measured, c.MetricsSurvey, store, ids, log) })
 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
@@ -94,18 +102,18 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
-	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log)
+	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, measured)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
-	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log)
+	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, measured)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop, o.Audit, o.Build = ctx.Done(), written.audit, buildinfo.This(version)
+	o.Stop, o.Metrics, o.Audit, o.Build = ctx.Done(), measured, written.audit, buildinfo.This(version)
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

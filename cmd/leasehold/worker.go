@@ -66,7 +66,13 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	w, err := setup.Work(c, ststoken.New, store, log)
+	measured, endMetrics, err := openMetrics(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
+	store = telemetry.Store(store, measured.Observe(store, systems[c.Store])...)
+	w, err := setup.Work(c, ststoken.New, store, log, measured)
 	if err != nil {
 		return usage("%w", err)
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	Log, LogLevel                   string
 	LogSample                       int64
 	AuditLog                        string
+	MetricsListen                   string
+	MetricsTenants, MetricsEMF      bool
+	MetricsSurvey                   time.Duration // 0: never
 
 	Store                   string
 	Retention               time.Duration // Forever: off

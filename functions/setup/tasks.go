@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -18,7 +19,7 @@ import (
 type IDToken func(audience string) tasks.Token
 
 // Work returns the worker that takes messages to the target, over a store.
-func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (*tasks.Worker, error) {
+func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (*tasks.Worker, error) {
 	o := &tasks.TargetOptions{}
 	switch {
 	case c.TargetTokenFile != "":
@@ -34,17 +35,17 @@ func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.L
 	}
 	return &tasks.Worker{
 		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
-		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log,
+		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Metrics: m,
 	}, nil
 }
 
 // TaskRoute returns the endpoint that a queue delivers to. Without a target it responds NOT_CONFIGURED. When ctx ends,
 // running work is cancelled and its lock released.
-func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
+func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (httpapi.Route, error) {
 	if !c.RunsTasks() {
 		return tasks.Endpoint{}.Route(ctx)
 	}
-	worker, err := Work(c, idToken, store, log)
+	worker, err := Work(c, idToken, store, log, m)
 	if err != nil {
 		return httpapi.Route{}, err
 	}
@@ -58,7 +59,7 @@ func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store d
 // SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses and clusters. On a store that does not remove ended locks by
 // itself, it removes some thousand: where a server runs only while it has requests, [PruneLoop] does not. A nil queue leaves analyses
 // alone; if the settings do not say who calls it either, it responds NOT_CONFIGURED. ctx is the lifetime of the route.
-func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
+func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (httpapi.Route, error) {
 	if queue == nil && !c.Sweeps() {
 		return tasks.SweepEndpoint{}.Route()
 	}
@@ -66,7 +67,7 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store), Guard: guard, Log: log}
+	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store), Guard: guard, Log: log, Metrics: m}
 	if queue != nil {
 		endpoint.Analyses, endpoint.Sweep = analysis.New(store, nil), Sweep(c, queue)
 	}
