@@ -57,7 +57,7 @@ var imports = map[string][]string{
 	"repo/placement":             {"internal/backoff", "repo/census", "repo/docstore", "repo/field", "repo/rule", "github.com/cespare/xxhash"},
 	"repo/restore":               {"repo/analysis", "repo/docstore", "repo/lock", "repo/placement", "repo/runs"},
 	"repo/rule":                  {"repo/docstore"},
-	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field", "repo/page"},
+	"repo/runs":                  {"repo/analysis", "repo/docstore", "repo/field", "repo/page", "repo/rule"},
 
 	"adapters/awsdynamodb":   {"internal/awsconfig", "internal/backoff", "repo/docstore", "github.com/aws"},
 	"adapters/awssqs":        {"internal/awsconfig", "internal/backoff", "repo/analysis", "github.com/aws"},
@@ -77,7 +77,8 @@ var imports = map[string][]string{
 		"internal/buildinfo", "repo/docstore", "repo/machineid", "go.opentelemetry.io/otel/trace",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/telemetry", "functions/wire", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/telemetry", "functions/wire", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
@@ -104,7 +105,8 @@ var imports = map[string][]string{
 	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "internal/buildinfo", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold":                 {"adapters", "cmd/leasehold/internal", "client", "cluster", "contracts", "emulator", "functions", "internal/buildinfo", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold/internal/export": {"functions/httpapi", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 
 	// What only tests import.
 	"internal/conformancetest": {"client", "contracts", "internal/term"},

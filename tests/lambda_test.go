@@ -413,6 +413,11 @@ func TestOneCloudEach(t *testing.T) {
 			if under(d, links.foreign) {
 				t.Errorf("%s links %s", pkg, d)
 			}
+			for _, sdk := range []string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "github.com/prometheus"} {
+				if under(d, sdk) {
+					t.Errorf("%s links %s: functions have the API of OpenTelemetry, and no SDK", pkg, d)
+				}
+			}
 		}
 	}
 }

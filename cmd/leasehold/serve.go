@@ -16,6 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -68,11 +69,17 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	measured, endMetrics, err := openMetrics(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
 	store, where, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	store = telemetry.Store(store, measured.Observe(systems[c.Store])...)
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
@@ -105,7 +112,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop, o.Audit, o.Build = ctx.Done(), written.audit, buildinfo.This(version)
+	o.Stop, o.Audit, o.Build, o.Metrics = ctx.Done(), written.audit, buildinfo.This(version), measured
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/wire"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -50,9 +51,10 @@ func (a *api) claimActivation(w http.ResponseWriter, r *http.Request, c Caller) 
 	o, err := a.placement.Claim(r.Context(), command)
 	if err == nil && o.Code == placement.OK && o.TakenFrom.Member != "" {
 		noteOf(r).action = "placement.takeover"
+		factsOf(r).Takeover = metrics.KindActivation
 		auditNote(r, slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", o.TakenFrom.Member))
 	}
-	return a.sendActivation(w, command.Cluster, o, err)
+	return a.sendActivation(w, r, command.Cluster, o, err)
 }
 
 func (a *api) transferActivation(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -78,7 +80,7 @@ func (a *api) transferActivation(w http.ResponseWriter, r *http.Request, c Calle
 	}
 	o, err := a.placement.Transfer(r.Context(), command)
 	auditNote(r, slog.String("owner", o.Activation.Owner.Member), slog.String("taken_from", hold.Owner.Member))
-	return a.sendActivation(w, hold.Cluster, o, err)
+	return a.sendActivation(w, r, hold.Cluster, o, err)
 }
 
 // holdOf is what the owner of the path's activation names it by.
@@ -99,7 +101,7 @@ func (a *api) ofOwner(do func(context.Context, placement.Hold) (placement.Outcom
 			return err
 		}
 		o, err := do(r.Context(), hold)
-		return a.sendActivation(w, hold.Cluster, o, err)
+		return a.sendActivation(w, r, hold.Cluster, o, err)
 	}
 }
 
@@ -121,7 +123,7 @@ func (a *api) activationFailed(w http.ResponseWriter, r *http.Request, c Caller)
 		return err
 	}
 	o, err := a.placement.Fail(r.Context(), placement.Fail{Hold: hold, Reason: body.Reason})
-	return a.sendActivation(w, hold.Cluster, o, err)
+	return a.sendActivation(w, r, hold.Cluster, o, err)
 }
 
 func (a *api) deactivate(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -134,7 +136,7 @@ func (a *api) deactivate(w http.ResponseWriter, r *http.Request, c Caller) error
 		return err
 	}
 	o, err := a.placement.Deactivate(r.Context(), placement.Deactivate{Hold: hold, Reason: body.Reason})
-	return a.sendActivation(w, hold.Cluster, o, err)
+	return a.sendActivation(w, r, hold.Cluster, o, err)
 }
 
 func (a *api) writeState(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -151,11 +153,12 @@ func (a *api) writeState(w http.ResponseWriter, r *http.Request, c Caller) error
 	}
 	o, err := a.placement.WriteState(r.Context(), placement.WriteState{Hold: hold, RequestID: body.RequestID, Version: body.StateVersion, Data: body.State})
 	o.Activation.State = nil // the caller has it
-	return a.sendActivation(w, hold.Cluster, o, err)
+	return a.sendActivation(w, r, hold.Cluster, o, err)
 }
 
 // sendActivation sends the outcome of a command on an activation.
-func (a *api) sendActivation(w http.ResponseWriter, c placement.Cluster, o placement.Outcome, err error) error {
+func (a *api) sendActivation(w http.ResponseWriter, r *http.Request, c placement.Cluster, o placement.Outcome, err error) error {
+	factsOf(r).Replayed = o.Replayed
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 		ID: analysisID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
 		Fingerprint: body.Fingerprint,
 	})
+	ranOn(r, o)
 	if err != nil {
 		return err
 	}
@@ -104,6 +105,7 @@ func (a *api) refreshAnalysis(w http.ResponseWriter, r *http.Request, c Caller) 
 	o, err := a.analyses.Refresh(r.Context(), analysis.Refresh{
 		ID: analysisID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds,
 	})
+	ranOn(r, o)
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisLock{
 			AnalysisID: string(analysisID(r)), OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
@@ -130,6 +132,7 @@ func (a *api) releaseAnalysis(w http.ResponseWriter, r *http.Request, c Caller) 
 	o, err := a.analyses.Release(r.Context(), analysis.Release{
 		ID: analysisID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason,
 	})
+	ranOn(r, o)
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisReleased{AnalysisID: string(analysisID(r)), Failures: o.Grant.Failures, Replayed: o.Replayed}
 	})
@@ -154,6 +157,7 @@ func (a *api) finishAnalysis(w http.ResponseWriter, r *http.Request, c Caller) e
 		ID: analysisID(r), Owner: owner, Token: body.FencingToken,
 		Status: analysis.Status(body.Status), Result: body.Result, Reason: body.FailureReason,
 	})
+	ranOn(r, o)
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisFinished{AnalysisID: string(analysisID(r)), Status: body.Status, Replayed: o.Replayed}
 	})
@@ -223,6 +227,7 @@ func (a *api) retryAnalysis(w http.ResponseWriter, r *http.Request, c Caller) er
 		}
 	}
 	o, err := a.analyses.Retry(r.Context(), command)
+	factsOf(r).Replayed = o.Replayed
 	auditNote(r, slog.String("reason", body.Reason), slog.Bool("replayed", o.Replayed))
 	return sendAnalysis(w, o, err, func() any {
 		return contracts.AnalysisRetried{

@@ -62,6 +62,7 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if outcome == "" {
 		outcome = "ok"
 	}
+	f.metrics.Audited(ctx, n.operation(), outcome)
 	event := append(make([]slog.Attr, 0, 12),
 		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()), slog.String("request", requestID),
 	)

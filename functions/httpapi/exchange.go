@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 )
 
@@ -50,6 +52,7 @@ type note struct {
 	action string      // Route.Audit
 	audit  []slog.Attr // of the audit event, beside those that all have
 
+	facts   metrics.Facts
 	route   *Route           // nil: the path is that of no endpoint
 	tenant  string           // that the path names
 	problem *contracts.Error // that was sent
@@ -80,12 +83,14 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 			ctx, end = f.traces.Serve(ctx, r)
 		}
 		n.ctx = context.WithValue(ctx, noteKey{}, n)
+		f.metrics.Begin(n.ctx, r.Method, r.TLS != nil)
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() { // also after a panic that cuts the connection
 			took, requestID := time.Since(n.begin), w.Header().Get(requestIDHeader)
 			f.outcomes.remember(r, n, s.status, took, requestID)
 			f.writeAudit(n.ctx, r, n, requestID)
 			f.writeLine(r, n, s.status, took, requestID)
+			f.measure(r, n, s.status, took)
 			if f.traces != nil {
 				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status, Outcome: n.outcome(s.status)})
 			}
@@ -96,6 +101,24 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 }
 
 func endNothing(telemetry.Served) {}
+
+// measure feeds the metrics with an exchange that ended.
+func (f *frame) measure(r *http.Request, n *note, status int, took time.Duration) {
+	if f.metrics == nil {
+		return
+	}
+	f.metrics.End(n.ctx, &metrics.Request{
+		Method: r.Method, TLS: r.TLS != nil, Route: n.path(), Operation: n.operation(), Tenant: n.tenant, Status: status, Outcome: n.outcome(status), Aborted: n.aborted, Took: took, Facts: n.facts,
+	})
+}
+
+// operation is what the request counts as; empty if it counts as none.
+func (n *note) operation() string {
+	if n.route == nil {
+		return n.action
+	}
+	return cmp.Or(n.route.Operation, n.route.Audit, n.action)
+}
 
 // statusWriter remembers the status that was sent.
 type statusWriter struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 )
 
@@ -26,6 +27,9 @@ type Route struct {
 
 	// Routine says that success is nothing to remember, see Options.Outcomes: renewals, heartbeats and the like are most of all requests.
 	Routine bool
+
+	// Operation is what requests are counted as, see package metrics; empty means Audit, or that they are not counted as an operation.
+	Operation string
 }
 
 // Handler returns a handler of other endpoints than the API's, with what all endpoints have in common: a request ID and a log
@@ -47,7 +51,8 @@ type frame struct {
 	timeout  time.Duration
 	anyHost  bool // see Options.InsecureAnyHost
 	origins  []string
-	outcomes *outcomes       // nil: none are remembered
+	outcomes *outcomes // nil: none are remembered
+	metrics  *metrics.Metrics
 	folders  map[string]bool // paths of routes that end in a slash
 }
 
@@ -68,7 +73,7 @@ func newFrame(o *Options) *frame {
 	if o != nil {
 		f.traces = o.Traces
 		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
-		f.outcomes = newOutcomes(o.Outcomes, o.Now)
+		f.outcomes, f.metrics = newOutcomes(o.Outcomes, o.Now), o.Metrics
 	}
 	return f
 }

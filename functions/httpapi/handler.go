@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -71,6 +72,9 @@ type Options struct {
 	// Build is what /healthz says of the program; its zero value says nothing.
 	Build buildinfo.Info
 
+	// Metrics measures requests and what they end as; nil measures nothing. That of the store is [metrics.Metrics.Store].
+	Metrics *metrics.Metrics
+
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 
@@ -104,6 +108,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	}
 	a.build = o.Build
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
+	a.metrics.Waiting(map[string]func() int{"locks": a.lockWaiters.count, "events": a.watches.waiters.count})
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
 		a.machineIDs = machineid.NewDefault(store, &machineid.Options{Log: f.log, MaxLeases: machineid.DefaultMaxLeases})
@@ -161,59 +166,59 @@ func (a *api) routes() []Route {
 	)
 	return []Route{
 		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.known(ofTenant(a.acquire))},
-		{Method: "POST", Path: one + "/renew", Routine: true, Do: a.withCaller(a.renew)},
-		{Method: "POST", Path: one + "/release", Do: a.withCaller(a.release)},
+		{Method: "POST", Path: one + "/renew", Routine: true, Operation: "lock.renew", Do: a.withCaller(a.renew)},
+		{Method: "POST", Path: one + "/release", Operation: "lock.release", Do: a.withCaller(a.release)},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release", Do: a.withCaller(a.forceRelease)},
-		{Method: "GET", Path: one, Do: a.withCaller(a.getLock)},
+		{Method: "GET", Path: one, Operation: "lock.get", Do: a.withCaller(a.getLock)},
 		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(a.acquireSet)},
-		{Method: "POST", Path: set + "/renew", Routine: true, Do: a.withCaller(a.renewSet)},
-		{Method: "POST", Path: set + "/release", Do: a.withCaller(a.releaseSet)},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Do: a.known(ofTenant(a.listLocks))},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Do: a.withCaller(a.getFence)},
-		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Do: a.withCaller(a.checkFence)},
+		{Method: "POST", Path: set + "/renew", Routine: true, Operation: "lock.renew_set", Do: a.withCaller(a.renewSet)},
+		{Method: "POST", Path: set + "/release", Operation: "lock.release_set", Do: a.withCaller(a.releaseSet)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Operation: "lock.list", Do: a.known(ofTenant(a.listLocks))},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Operation: "fence.get", Do: a.withCaller(a.getFence)},
+		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Operation: "fence.check", Do: a.withCaller(a.checkFence)},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset", Do: a.withCaller(a.resetFence)},
 		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(a.lockAnalysis)},
-		{Method: "POST", Path: gated + "/refresh", Routine: true, Do: a.withWorker(a.refreshAnalysis)},
-		{Method: "POST", Path: gated + "/release", Do: a.withWorker(a.releaseAnalysis)},
+		{Method: "POST", Path: gated + "/refresh", Routine: true, Operation: "analysis.refresh", Do: a.withWorker(a.refreshAnalysis)},
+		{Method: "POST", Path: gated + "/release", Operation: "analysis.release", Do: a.withWorker(a.releaseAnalysis)},
 		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(a.finishAnalysis)},
 		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry", Do: a.admitted(a.retryAnalysis)},
-		{Method: "PUT", Path: gated, Do: a.withWorker(a.createAnalysis)},
-		{Method: "GET", Path: gated, Do: a.withReader(a.getAnalysis)},
-		{Method: "GET", Path: "/v1/analyses", Do: a.known(ofReaders(a.listAnalyses))},
+		{Method: "PUT", Path: gated, Operation: "analysis.create", Do: a.withWorker(a.createAnalysis)},
+		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.withReader(a.getAnalysis)},
+		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.known(ofReaders(a.listAnalyses))},
 		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(a.beginRun)},
-		{Method: "POST", Path: named + "/refresh", Routine: true, Do: a.withCaller(a.refreshRun)},
-		{Method: "POST", Path: named + "/release", Do: a.withCaller(a.releaseRun)},
+		{Method: "POST", Path: named + "/refresh", Routine: true, Operation: "run.refresh", Do: a.withCaller(a.refreshRun)},
+		{Method: "POST", Path: named + "/release", Operation: "run.release", Do: a.withCaller(a.releaseRun)},
 		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(a.finishRun)},
-		{Method: "GET", Path: named, Do: a.withCaller(a.getRun)},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Do: a.known(ofTenant(a.listRuns))},
+		{Method: "GET", Path: named, Operation: "run.get", Do: a.withCaller(a.getRun)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list", Do: a.known(ofTenant(a.listRuns))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease", Do: a.admitted(a.leaseMachineIDs)},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release", Do: a.admitted(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release", Do: a.admitted(a.forceReleaseMachineIDs)},
-		{Method: "GET", Path: "/v1/machine-ids", Do: a.admitted(a.machineIDOccupancy)},
-		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Do: a.admitted(a.machineIDMap)},
-		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Do: a.known(ofTenant(a.listClusters))},
+		{Method: "GET", Path: "/v1/machine-ids", Operation: "machine_ids.occupancy", Do: a.admitted(a.machineIDOccupancy)},
+		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Operation: "machine_ids.map", Do: a.admitted(a.machineIDMap)},
+		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters", Do: a.known(ofTenant(a.listClusters))},
 		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(a.joinCluster)},
 		{Method: "POST", Path: member + "/replace", Audit: "placement.replace", Do: a.withCaller(a.replaceMember)},
-		{Method: "POST", Path: member + "/heartbeat", Routine: true, Do: a.withCaller(a.heartbeatMember)},
+		{Method: "POST", Path: member + "/heartbeat", Routine: true, Operation: "placement.heartbeat", Do: a.withCaller(a.heartbeatMember)},
 		{Method: "POST", Path: member + "/drain", Audit: "placement.drain", Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
 		{Method: "POST", Path: member + "/leave", Audit: "placement.leave", Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
 		{Method: "POST", Path: member + "/evict", Audit: "placement.evict", Do: a.withCaller(a.evictMember)},
-		{Method: "POST", Path: member + "/offer", Do: a.withCaller(a.changeOffer)},
-		{Method: "GET", Path: cluster + "/members", Do: a.known(ofTenant(a.listMembers))},
-		{Method: "GET", Path: cluster + "/topology", Do: a.known(ofTenant(a.getTopology))},
-		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Do: a.withCaller(a.lookupPlacement)},
-		{Method: "GET", Path: cluster + "/activations", Do: a.known(ofTenant(a.listActivations))},
-		{Method: "GET", Path: activation, Do: a.withCaller(a.getActivation)},
-		{Method: "POST", Path: activation + "/claim", Do: a.withCaller(a.claimActivation)},
-		{Method: "POST", Path: activation + "/activated", Do: a.withCaller(a.ofOwner(a.activated))},
-		{Method: "POST", Path: activation + "/failed", Do: a.withCaller(a.activationFailed)},
-		{Method: "POST", Path: activation + "/drain", Do: a.withCaller(a.ofOwner(a.drainActivation))},
-		{Method: "POST", Path: activation + "/deactivate", Do: a.withCaller(a.deactivate)},
-		{Method: "POST", Path: activation + "/state", Do: a.withCaller(a.writeState)},
+		{Method: "POST", Path: member + "/offer", Operation: "placement.offer", Do: a.withCaller(a.changeOffer)},
+		{Method: "GET", Path: cluster + "/members", Operation: "placement.members", Do: a.known(ofTenant(a.listMembers))},
+		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology", Do: a.known(ofTenant(a.getTopology))},
+		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Operation: "placement.lookup", Do: a.withCaller(a.lookupPlacement)},
+		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list", Do: a.known(ofTenant(a.listActivations))},
+		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.withCaller(a.getActivation)},
+		{Method: "POST", Path: activation + "/claim", Operation: "activation.claim", Do: a.withCaller(a.claimActivation)},
+		{Method: "POST", Path: activation + "/activated", Operation: "activation.activated", Do: a.withCaller(a.ofOwner(a.activated))},
+		{Method: "POST", Path: activation + "/failed", Operation: "activation.failed", Do: a.withCaller(a.activationFailed)},
+		{Method: "POST", Path: activation + "/drain", Operation: "activation.drain", Do: a.withCaller(a.ofOwner(a.drainActivation))},
+		{Method: "POST", Path: activation + "/deactivate", Operation: "activation.deactivate", Do: a.withCaller(a.deactivate)},
+		{Method: "POST", Path: activation + "/state", Operation: "activation.state", Do: a.withCaller(a.writeState)},
 		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer", Do: a.withCaller(a.transferActivation)},
-		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Do: a.known(ofTenant(a.listEvents))},
-		{Method: "GET", Path: "/v1/caller", Do: a.known(a.getCaller)},
-		{Method: "GET", Path: "/v1/outcomes", Do: a.known(a.listOutcomes)},
+		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events", Do: a.known(ofTenant(a.listEvents))},
+		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.known(a.getCaller)},
+		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list", Do: a.known(a.listOutcomes)},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},

@@ -40,7 +40,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 			return command.Validate()
 		}
 		o, err := a.locks.Acquire(r.Context(), command)
-		return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
+		return sendOutcome(w, r, o, err, func() any { return wire.Lease(o) })
 	})(w, r, c)
 	if err != nil || command.WaitSeconds == 0 {
 		return err
@@ -53,7 +53,8 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	defer cancel()
 	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
 	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, payer(r, c)), command, most)
-	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
+	factsOf(r).Waits, factsOf(r).Waited = true, o.Waited
+	return sendOutcome(w, r, o, err, func() any { return wire.Lease(o) })
 }
 
 // payerKey is the key of the tenant for which the steps of a request that waits count.
@@ -135,7 +136,7 @@ func (a *api) renew(w http.ResponseWriter, r *http.Request, c Caller) error {
 		}
 	}
 	o, err := a.locks.Renew(r.Context(), command)
-	return sendOutcome(w, o, err, func() any { return wire.Lease(o) })
+	return sendOutcome(w, r, o, err, func() any { return wire.Lease(o) })
 }
 
 func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -150,7 +151,7 @@ func (a *api) release(w http.ResponseWriter, r *http.Request, c Caller) error {
 	o, err := a.locks.Release(r.Context(), lock.Release{
 		ID: lockID(r), Owner: owner, RequestID: body.RequestID, Token: body.FencingToken,
 	})
-	return sendOutcome(w, o, err, func() any { return wire.EndedLease(o) })
+	return sendOutcome(w, r, o, err, func() any { return wire.EndedLease(o) })
 }
 
 func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -169,7 +170,7 @@ func (a *api) forceRelease(w http.ResponseWriter, r *http.Request, c Caller) err
 		ID: lockID(r), By: by, RequestID: body.RequestID, Reason: body.Reason, LeaseID: body.LeaseID,
 	})
 	auditNote(r, slog.String("owner", o.Lease.Owner), slog.String("reason", body.Reason))
-	return sendOutcome(w, o, err, func() any { return forcedBody(o) })
+	return sendOutcome(w, r, o, err, func() any { return forcedBody(o) })
 }
 
 func (a *api) getLock(w http.ResponseWriter, r *http.Request, _ Caller) error {
@@ -263,6 +264,7 @@ func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error
 	case err != nil:
 		return err
 	case o.Reset:
+		factsOf(r).Replayed = o.Replayed
 		return send(w, contracts.FenceReset{
 			TenantID: command.Tenant, Resource: command.Resource, ResetToken: command.Highest, Replayed: o.Replayed,
 		})
@@ -276,7 +278,8 @@ func (a *api) resetFence(w http.ResponseWriter, r *http.Request, c Caller) error
 }
 
 // sendOutcome sends the outcome of a lock command: the body if it is OK, else the error of the same code.
-func sendOutcome(w http.ResponseWriter, o lock.Outcome, err error, body func() any) error {
+func sendOutcome(w http.ResponseWriter, r *http.Request, o lock.Outcome, err error, body func() any) error {
+	factsOf(r).Replayed = o.Replayed
 	switch {
 	case err != nil:
 		return err

@@ -111,7 +111,7 @@ func (a *api) join(w http.ResponseWriter, r *http.Request, c Caller, ttl int64, 
 	command.Cluster = clusterOf(r)
 	auditNote(r, slog.String("owner", command.Member))
 	o, err := a.placement.Join(r.Context(), command)
-	return sendMember(w, o, err)
+	return sendMember(w, r, o, err)
 }
 
 func (a *api) heartbeatMember(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -128,7 +128,7 @@ func (a *api) heartbeatMember(w http.ResponseWriter, r *http.Request, c Caller) 
 		return err
 	}
 	o, err := a.placement.Heartbeat(r.Context(), placement.Heartbeat{Cluster: clusterOf(r), Incarnation: i, Seq: body.Seq, TTL: ttl})
-	return sendMember(w, o, err)
+	return sendMember(w, r, o, err)
 }
 
 // ofMember handles a command that names an incarnation of the path's member and nothing else. An administrator may name any member, by
@@ -148,7 +148,7 @@ func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster, 
 		}
 		auditNote(r, slog.String("owner", i.Member))
 		o, err := do(r.Context(), clusterOf(r), i)
-		return sendMember(w, o, err)
+		return sendMember(w, r, o, err)
 	}
 }
 
@@ -163,7 +163,7 @@ func (a *api) evictMember(w http.ResponseWriter, r *http.Request, c Caller) erro
 	i := placement.Incarnation{Member: r.PathValue("member"), Number: body.Incarnation}
 	auditNote(r, slog.String("owner", i.Member), slog.String("reason", body.Reason))
 	o, err := a.placement.Expel(r.Context(), placement.Expel{Cluster: clusterOf(r), Incarnation: i, Reason: body.Reason})
-	return sendMember(w, o, err)
+	return sendMember(w, r, o, err)
 }
 
 func (a *api) changeOffer(w http.ResponseWriter, r *http.Request, c Caller) error {
@@ -182,11 +182,12 @@ func (a *api) changeOffer(w http.ResponseWriter, r *http.Request, c Caller) erro
 	o, err := a.placement.ChangeOffer(r.Context(), placement.ChangeOffer{
 		Cluster: clusterOf(r), Incarnation: i, RequestID: body.RequestID, Offer: offered, Address: body.Address,
 	})
-	return sendMember(w, o, err)
+	return sendMember(w, r, o, err)
 }
 
 // sendMember sends the outcome of a command on a member.
-func sendMember(w http.ResponseWriter, o placement.MemberOutcome, err error) error {
+func sendMember(w http.ResponseWriter, r *http.Request, o placement.MemberOutcome, err error) error {
+	moved(r, o)
 	if err != nil {
 		return err
 	}

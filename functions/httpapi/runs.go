@@ -29,6 +29,7 @@ func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
 		ID: runID(r), Owner: owner, RequestID: body.RequestID, TTLSeconds: body.TTLSeconds, MaxFailures: body.MaxFailures,
 		Fingerprint: body.Fingerprint, KeepSeconds: body.KeepSeconds,
 	})
+	ranOn(r, o)
 	if err != nil {
 		return err
 	}
@@ -72,6 +73,7 @@ func (a *api) refreshRun(w http.ResponseWriter, r *http.Request, c Caller) error
 	o, err := a.runs.Refresh(r.Context(), runs.Refresh{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, TTLSeconds: body.TTLSeconds, KeepSeconds: body.KeepSeconds,
 	})
+	ranOn(r, o)
 	return sendRun(w, o, err, func() any {
 		return contracts.RunLock{
 			RunID: runID(r).ID, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
@@ -98,6 +100,7 @@ func (a *api) releaseRun(w http.ResponseWriter, r *http.Request, c Caller) error
 	o, err := a.runs.Release(r.Context(), runs.Release{
 		ID: runID(r), Owner: owner, Token: body.FencingToken, Failed: body.FailureReason, KeepSeconds: body.KeepSeconds,
 	})
+	ranOn(r, o)
 	return sendRun(w, o, err, func() any {
 		return contracts.RunReleased{RunID: runID(r).ID, Failures: o.Grant.Failures, Replayed: o.Replayed}
 	})
@@ -122,6 +125,7 @@ func (a *api) finishRun(w http.ResponseWriter, r *http.Request, c Caller) error 
 		ID: runID(r), Owner: owner, Token: body.FencingToken, Status: analysis.Status(body.Status), Result: body.Result,
 		Reason: body.FailureReason, KeepSeconds: body.KeepSeconds,
 	})
+	ranOn(r, o)
 	return sendRun(w, o, err, func() any {
 		return contracts.RunFinished{RunID: runID(r).ID, Status: body.Status, Replayed: o.Replayed}
 	})

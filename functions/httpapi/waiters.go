@@ -40,6 +40,13 @@ func (s *waiters) enter(tenant string) error {
 	return nil
 }
 
+// count is how many requests wait.
+func (s *waiters) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
+}
+
 func (s *waiters) leave(tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

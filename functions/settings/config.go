@@ -30,6 +30,8 @@ type Config struct {
 	Log, LogLevel                   string
 	LogSample                       int64
 	AuditLog                        string
+	MetricsListen                   string
+	MetricsTenants                  bool
 
 	Store                   string
 	Retention               time.Duration // Forever: off

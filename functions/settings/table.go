@@ -3,6 +3,7 @@ package settings
 // Groups of settings, in the order of help and documentation.
 const (
 	groupServer     = "Server"
+	groupTelemetry  = "Telemetry"
 	groupStore      = "Store"
 	groupSQLite     = "Store sqlite"
 	groupFirestore  = "Store firestore"
@@ -139,6 +140,19 @@ var Table = []Setting{
 		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
 		More:  "An event that the file does not take is in the log. To rotate the file, copy and truncate it; or move it and restart the server.",
 		field: func(c *Config) any { return &c.AuditLog },
+	},
+
+	{
+		Env: "LEASEHOLD_METRICS_LISTEN", Group: groupTelemetry, Type: Text, Placeholder: "HOST:PORT", Entries: Serve | Worker,
+		Help: "Address of a page for Prometheus, GET /metrics, such as 127.0.0.1:9464. Without it there is none.",
+		More: "The page has no authentication: it tells operations, codes and numbers, and no keys, owners or subjects. Choose an address that only the " +
+			"scraper reaches. On a loopback address it answers to names of this machine only.",
+		field: func(c *Config) any { return &c.MetricsListen },
+	},
+	{
+		Env: "LEASEHOLD_METRICS_TENANTS", Group: groupTelemetry, Type: Switch, Entries: Serve,
+		Help:  "Count operations by tenant, too. Each tenant is then some time series more.",
+		field: func(c *Config) any { return &c.MetricsTenants },
 	},
 
 	{
@@ -529,4 +543,8 @@ var PlatformVariables = []Variable{
 	{Name: "CLOUD_TASKS_EMULATOR_HOST", Help: "Host and port of a Cloud Tasks emulator."},
 	{Name: "AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …", Help: "Region and credentials, as for every AWS SDK."},
 	{Name: "AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL_SQS", Help: "Endpoints of emulators, as for every AWS SDK."},
+	{
+		Name: "OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_METRICS_EXPORTER, OTEL_RESOURCE_ATTRIBUTES, …",
+		Help: "Where `leasehold serve` and `leasehold worker` send telemetry, as for every SDK of OpenTelemetry: [metrics.md](metrics.md#exporters).",
+	},
 }

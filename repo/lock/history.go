@@ -173,6 +173,11 @@ func (l formerLease) past(token int64, next formerLease) Past {
 	return p
 }
 
+// expired reports whether the lease is remembered, and had expired without a release when the next one was acquired.
+func (l formerLease) expired(next time.Time) bool {
+	return l.Owner != "" && l.ReleasedAt.IsZero() && !l.ExpiresAt.After(next)
+}
+
 // history are the leases that have ended, as a document of either form remembers them, the latest first. In plain form the latest lease is
 // one of them if it was released.
 func (s State) history() []Past {

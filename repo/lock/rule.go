@@ -157,7 +157,9 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 	if s.several != nil {
 		return c.has(s, w)
 	}
-	return c.ok(s, w).rejectLate(w)
+	o := c.ok(s, w).rejectLate(w)
+	o.TookOver = o.Code == OK && s.Former[0].expired(s.AcquiredAt)
+	return o
 }
 
 // Refusal recognises the request that obtained the current lease. A lease that has ended within the margin is not handed

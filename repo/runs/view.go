@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // expiryField is what a run has in place of [analysis.ExpiryField].
@@ -16,6 +17,20 @@ type view struct {
 	docstore.Store
 	key  docstore.Key
 	keep time.Duration // of each write
+}
+
+// Command is a command on the lock of a run, for a [rule.Observer]: one of those of package analysis.
+type Command struct {
+	Run ID
+	Of  any
+}
+
+// Observe implements [rule.Observer]: that of the store, if it has one, is told that the command is on a run.
+func (v view) Observe(ctx context.Context, command any) (context.Context, func(any, error)) {
+	if o, ok := v.Store.(rule.Observer); ok {
+		return o.Observe(ctx, Command{ID{v.key.Tenant, v.key.ID}, command})
+	}
+	return ctx, func(any, error) {}
 }
 
 // Get implements [docstore.Store].

@@ -1,0 +1,65 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown is the documentation of all instruments, docs/metrics.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+<!-- Generated from functions/metrics. To write it again: go test ./functions/metrics -run TestDocumentation -update -->
+
+What a server measures, and which question each number answers. Nothing is measured unless it is asked for.
+
+## Exporters
+
+| | how |
+|---|---|
+| Prometheus | ` + "`leasehold serve --metrics-listen 127.0.0.1:9464`" + ` has a page for it, ` + "`GET /metrics`" + ` on that address. It has no authentication: choose an address that only the scraper reaches. |
+| OTLP | ` + "`OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318`" + `, or ` + "`OTEL_METRICS_EXPORTER=otlp`" + ` for a collector on the same machine. ` + "`OTEL_EXPORTER_OTLP_PROTOCOL`" + ` is ` + "`http/protobuf` or `grpc`" + `; ` + "`OTEL_METRIC_EXPORT_INTERVAL`" + `, ` + "`OTEL_EXPORTER_OTLP_HEADERS`" + `, ` + "`OTEL_RESOURCE_ATTRIBUTES`" + ` and the others work as in every SDK of OpenTelemetry. ` + "`OTEL_SDK_DISABLED=true` and `OTEL_METRICS_EXPORTER=none`" + ` turn it off. |
+
+Both can be on at once. Prometheus changes names: dots are underscores, counters end in ` + "`_total`" + `, and units are part of the name, so that ` + "`" + nameRequestDuration + "`" + ` is
+` + "`" + PrometheusName(Table[0]) + "`" + `. The column says how.
+
+No key, owner or subject is ever an attribute. The tenant is one of ` + "`" + nameOperations + "`" + ` only, if ` + "`LEASEHOLD_METRICS_TENANTS`" + ` asks for it. All other attributes have few values,
+so that a process has some hundred time series, however many locks there are.
+`)
+	group := ""
+	for _, i := range Table {
+		if i.Group != group {
+			group = i.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| instrument | in Prometheus | kind, unit | attributes | what it is | question |\n|---|---|---|---|---|---|\n", group)
+		}
+		attrs := "—"
+		if len(i.Attributes) > 0 {
+			attrs = "`" + strings.Join(i.Attributes, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s, `%s` | %s | %s | %s |\n", i.Name, PrometheusName(i), i.Kind, i.Unit, attrs, i.Help, i.Question)
+	}
+	b.WriteString("\n## Attributes\n\n| attribute | values |\n|---|---|\n")
+	for _, a := range AttributeTable {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", a.Name, a.Values)
+	}
+	b.WriteString("\n## Operations\n\n`" + strings.Join(Operations, "`, `") + "`.\n")
+	return b.String()
+}
+
+// PrometheusName is the name that an instrument has in Prometheus; of a histogram without _bucket, _sum and _count.
+func PrometheusName(i Instrument) string {
+	name := strings.ReplaceAll(i.Name, ".", "_")
+	switch i.Unit {
+	case "s":
+		name += "_seconds"
+	case "1":
+		if i.Kind == Gauge || i.Kind == Histogram {
+			name += "_ratio"
+		}
+	}
+	if i.Kind == Counter || i.Kind == ObservedCounter {
+		name += "_total"
+	}
+	return name
+}

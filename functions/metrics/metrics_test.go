@@ -1,0 +1,458 @@
+package metrics_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md")
+
+func TestDocumentation(t *testing.T) {
+	const path = "../../docs/metrics.md"
+	want := metrics.Markdown()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("docs/metrics.md does not agree with functions/metrics (%v): run go test ./functions/metrics -run TestDocumentation -update", err)
+	}
+}
+
+// TestTable: rows are complete, and their attributes are explained and used.
+func TestTable(t *testing.T) {
+	explained, used := map[string]bool{}, map[string]bool{}
+	for _, a := range metrics.AttributeTable {
+		if a.Values == "" || explained[a.Name] {
+			t.Errorf("attribute %s: %q", a.Name, a.Values)
+		}
+		explained[a.Name] = true
+	}
+	seen := map[string]bool{}
+	for _, i := range metrics.Table {
+		if seen[i.Name] || i.Group == "" || i.Unit == "" || !strings.HasSuffix(i.Help, ".") || !strings.HasSuffix(i.Question, ".") && !strings.HasSuffix(i.Question, "?") {
+			t.Errorf("%+v", i)
+		}
+		seen[i.Name] = true
+		if (i.Kind == metrics.Histogram) != (len(i.Buckets) > 0) || !slices.IsSorted(i.Buckets) {
+			t.Errorf("%s: buckets %v", i.Name, i.Buckets)
+		}
+		for _, a := range i.Attributes {
+			used[a] = true
+			if !explained[a] {
+				t.Errorf("%s: attribute %s is not explained", i.Name, a)
+			}
+		}
+	}
+	for a := range explained {
+		if !used[a] {
+			t.Errorf("attribute %s is explained, and no instrument has it", a)
+		}
+	}
+	if !slices.IsSorted(metrics.Operations) {
+		t.Error("the operations are not sorted")
+	}
+}
+
+// server is an API on a store in memory that is measured.
+type server struct {
+	t      *testing.T
+	h      http.Handler
+	reader *sdk.ManualReader
+	store  *faulty
+	m      *metrics.Metrics
+}
+
+// faulty is a store whose next calls fail.
+type faulty struct {
+	*docstore.Memory
+
+	next []error // of the next writes; nil for one that works
+	lose bool    // the next write is carried out, and its response lost
+}
+
+func (f *faulty) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
+	if f.lose {
+		f.lose = false
+		_, _ = f.Memory.Write(ctx, w...)
+		return docstore.Result{}, docstore.ErrUnavailable
+	}
+	if len(f.next) > 0 {
+		err := f.next[0]
+		if f.next = f.next[1:]; err != nil {
+			return docstore.Result{}, err
+		}
+	}
+	return f.Memory.Write(ctx, w...)
+}
+
+func newServer(t *testing.T, o *metrics.Options) *server {
+	t.Helper()
+	s := &server{t: t, reader: sdk.NewManualReader(), store: &faulty{Memory: docstore.NewMemory(nil)}}
+	var err error
+	if s.m, err = metrics.New(sdk.NewMeterProvider(sdk.WithReader(s.reader)), o); err != nil {
+		t.Fatal(err)
+	}
+	store := telemetry.Store(s.store, s.m.Observe(metrics.SystemMemory)...)
+	s.h = httpapi.New(store, httpapi.Development{}, &httpapi.Options{Metrics: s.m})
+	return s
+}
+
+// do sends a request and returns the status and the body. The path is below /v1.
+func (s *server) do(method, path, body string) (int, map[string]any) {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "http://127.0.0.1/v1"+path, strings.NewReader(body))
+	r.RemoteAddr = "127.0.0.1:50000"
+	if body == "" {
+		r.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	s.h.ServeHTTP(w, r)
+	var got map[string]any
+	_ = json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(&got)
+	return w.Code, got
+}
+
+// point is a value of an instrument with its attributes.
+type point struct {
+	attrs string
+	value float64 // the sum of a histogram
+	count uint64  // of a histogram
+}
+
+// collect returns the values of all instruments by their names.
+func (s *server) collect() map[string][]point {
+	s.t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := s.reader.Collect(s.t.Context(), &all); err != nil {
+		s.t.Fatal(err)
+	}
+	found := map[string][]point{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			i := slices.IndexFunc(metrics.Table, func(i metrics.Instrument) bool { return i.Name == m.Name })
+			if i < 0 {
+				s.t.Errorf("the table lacks %s", m.Name)
+				continue
+			}
+			row := metrics.Table[i]
+			if m.Unit != row.Unit || m.Description != row.Help {
+				s.t.Errorf("%s: unit %q, %q", m.Name, m.Unit, m.Description)
+			}
+			found[m.Name] = points(s.t, row, m.Data)
+		}
+	}
+	return found
+}
+
+func points(t *testing.T, row metrics.Instrument, data metricdata.Aggregation) (all []point) {
+	t.Helper()
+	kind := metrics.Kind("")
+	switch d := data.(type) {
+	case metricdata.Sum[int64]:
+		if kind = metrics.UpDown; d.IsMonotonic {
+			kind = metrics.Counter
+		}
+		for _, p := range d.DataPoints {
+			all = append(all, point{attributes(t, row, p.Attributes.MarshalLog()), float64(p.Value), 0})
+		}
+	case metricdata.Sum[float64]:
+		kind = metrics.ObservedCounter
+		for _, p := range d.DataPoints {
+			all = append(all, point{attributes(t, row, p.Attributes.MarshalLog()), p.Value, 0})
+		}
+	case metricdata.Gauge[float64]:
+		kind = metrics.Gauge
+		for _, p := range d.DataPoints {
+			all = append(all, point{attributes(t, row, p.Attributes.MarshalLog()), p.Value, 0})
+		}
+	case metricdata.Histogram[float64]:
+		kind = metrics.Histogram
+		for _, p := range d.DataPoints {
+			all = append(all, point{attributes(t, row, p.Attributes.MarshalLog()), p.Sum, p.Count})
+		}
+	}
+	if kind != row.Kind {
+		t.Errorf("%s is a %s, the table has %s", row.Name, kind, row.Kind)
+	}
+	return all
+}
+
+// attributes are those of a value, as text. Each must be one of the instrument.
+func attributes(t *testing.T, row metrics.Instrument, log any) string {
+	t.Helper()
+	pairs := []string{}
+	for k, v := range log.(map[string]string) {
+		if !slices.Contains(row.Attributes, k) {
+			t.Errorf("%s has the attribute %s, which the table lacks", row.Name, k)
+		}
+		pairs = append(pairs, k+"="+v)
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, " ")
+}
+
+// value is that of an instrument with all of these attributes, summed; a count for a histogram.
+func value(all map[string][]point, name string, attrs ...string) (sum float64) {
+	for _, p := range all[name] {
+		if !slices.ContainsFunc(attrs, func(a string) bool { return !slices.Contains(strings.Fields(p.attrs), a) }) {
+			if sum += p.value; p.count > 0 {
+				sum += float64(p.count) - p.value
+			}
+		}
+	}
+	return sum
+}
+
+const (
+	lockPath = "/tenants/acme/locks/db"
+	ann      = `{"request_id":"%s","owner_id":"ann","ttl_seconds":30%s}`
+)
+
+func body(id, more string) string { return fmt.Sprintf(ann, id, more) }
+
+// TestEveryInstrumentIsFed: real requests move each instrument of the table, and say how.
+func TestEveryInstrumentIsFed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+		s := newServer(t, &metrics.Options{MaxLeases: 4})
+
+		// A lock is granted, its response is lost, and the request is sent again.
+		s.store.lose = true
+		if status, got := s.do("POST", lockPath+"/acquire", body("a1", "")); status != 503 {
+			t.Fatal(status, got)
+		}
+		status, lease := s.do("POST", lockPath+"/acquire", body("a1", ""))
+		if status != 200 || lease["replayed"] != true {
+			t.Fatal(status, lease)
+		}
+		token := fmt.Sprintf(`"fencing_token":%.0f`, lease["fencing_token"])
+		if status, got := s.do("POST", lockPath+"/acquire", `{"request_id":"b1","owner_id":"bob","ttl_seconds":30}`); status != 409 {
+			t.Fatal(status, got)
+		}
+		time.Sleep(24 * time.Second)
+		if status, got := s.do("POST", lockPath+"/renew", `{"request_id":"n1","owner_id":"ann","ttl_seconds":30,`+token+`}`); status != 200 {
+			t.Fatal(status, got)
+		}
+		time.Sleep(6 * time.Second)
+		all := s.collect()
+		for _, want := range []struct {
+			name  string
+			attrs []string
+			value float64
+		}{
+			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.outcome=ok"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.outcome=UNAVAILABLE"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.acquire", "leasehold.outcome=LOCK_HELD"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.renew", "leasehold.outcome=ok"}, 1},
+			{"leasehold.operations.replayed", []string{"leasehold.operation=lock.acquire"}, 1},
+			{"leasehold.store.writes", []string{"leasehold.outcome=unknown", "db.collection.name=locks"}, 1},
+			{"leasehold.store.writes", []string{"leasehold.outcome=refused"}, 2},
+			{"leasehold.store.writes", []string{"leasehold.outcome=applied"}, 1},
+			{"db.client.operation.duration", []string{"error.type=unavailable", "db.operation.name=write", "db.system.name=memory"}, 1},
+			{"http.server.request.duration", []string{"http.response.status_code=503", "error.type=UNAVAILABLE", "http.request.method=POST", "url.scheme=http"}, 1},
+			{"http.server.request.duration", []string{"http.route=/v1/tenants/{tenant_id}/locks/{lock_key}/acquire"}, 3},
+			{"leasehold.leases.held", []string{"leasehold.kind=lock"}, 1},
+			{"leasehold.leases.oldest.age", []string{"leasehold.kind=lock"}, 30},
+			{"leasehold.lease.renewal.margin", []string{"leasehold.kind=lock"}, 1},
+			{"leasehold.takeovers", nil, 0},
+		} {
+			if got := value(all, want.name, want.attrs...); got != want.value {
+				t.Errorf("%s %v: %v, want %v: %+v", want.name, want.attrs, got, want.value, all[want.name])
+			}
+		}
+		if m := all["leasehold.lease.renewal.margin"]; len(m) != 1 || m[0].value != 0.2 {
+			t.Errorf("6 s of 30 s were left: %+v", m)
+		}
+
+		// The holder dies. Another one waits, and takes over.
+		time.Sleep(10 * time.Second)
+		waiting := make(chan int)
+		go func() {
+			status, _ := s.do("POST", lockPath+"/acquire", `{"request_id":"b2","owner_id":"bob","ttl_seconds":30,"wait_seconds":20}`)
+			waiting <- status
+		}()
+		time.Sleep(time.Second)
+		if all = s.collect(); value(all, "leasehold.requests.waiting", "leasehold.what=locks") != 1 || value(all, "http.server.active_requests") != 1 {
+			t.Errorf("one request waits: %+v, %+v", all["leasehold.requests.waiting"], all["http.server.active_requests"])
+		}
+		if status := <-waiting; status != 200 {
+			t.Fatal(status)
+		}
+		if status, got := s.do("POST", lockPath+"/release", `{"request_id":"e1","owner_id":"ann",`+token+`}`); status != 409 {
+			t.Fatal(status, got)
+		}
+
+		// An analysis whose worker dies, and one that fails.
+		for _, c := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"PUT", "/analyses/a1", "", 200},
+			{"POST", "/analyses/a1/lock", `{"owner_id":"w1","request_id":"1","ttl_seconds":10}`, 200},
+			{"POST", "/analyses/a1/lock", `{"owner_id":"w2","request_id":"2","ttl_seconds":10}`, 200}, // skipped
+		} {
+			if status, got := s.do(c.method, c.path, c.body); status != c.status {
+				t.Fatal(c, status, got)
+			}
+		}
+		time.Sleep(11 * time.Second)
+		status, got := s.do("POST", "/analyses/a1/lock", `{"owner_id":"w2","request_id":"3","ttl_seconds":10}`)
+		if status != 200 || got["acquired"] != true {
+			t.Fatal(status, got)
+		}
+		if status, got := s.do("POST", "/analyses/a1/finish", fmt.Sprintf(`{"owner_id":"w2","fencing_token":%.0f,"status":"FAILED","failure_reason":"x"}`, got["fencing_token"])); status != 200 {
+			t.Fatal(status, got)
+		}
+		status, got = s.do("POST", "/tenants/acme/runs/r1/begin", `{"owner_id":"w2","request_id":"4","ttl_seconds":10}`)
+		if status != 200 || got["acquired"] != true {
+			t.Fatal(status, got)
+		}
+
+		// A member whose partitions move, and more leases than are remembered.
+		if status, got := s.do("POST", "/tenants/acme/clusters/c/members/m1/join", `{"request_id":"j","kinds":["room"],"ttl_seconds":10}`); status != 200 {
+			t.Fatal(status, got)
+		}
+		for i := range 4 {
+			s.do("POST", fmt.Sprintf("/tenants/acme/locks/k%d/acquire", i), body("x", ""))
+		}
+		all = s.collect()
+		for _, want := range []struct {
+			name  string
+			attrs []string
+			value float64
+		}{
+			{"leasehold.takeovers", []string{"leasehold.kind=lock"}, 1},
+			{"leasehold.takeovers", []string{"leasehold.kind=analysis"}, 1},
+			{"leasehold.lock.wait.duration", []string{"leasehold.outcome=ok"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=lock.release", "leasehold.outcome=LEASE_LOST"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=locked"}, 1},
+			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=ok"}, 2},
+			{"leasehold.runs.ended", []string{"leasehold.kind=analysis", "leasehold.outcome=failed"}, 1},
+			{"leasehold.leases.held", []string{"leasehold.kind=run"}, 1},
+			{"leasehold.leases.held", []string{"leasehold.kind=analysis"}, 0},
+			{"leasehold.leases.untracked", []string{"leasehold.kind=lock"}, 2},
+			{"leasehold.placement.moves", []string{"leasehold.operation=placement.join"}, 4096},
+			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.outcome=ok"}, 1},
+			{"http.server.active_requests", nil, 0},
+		} {
+			if got := value(all, want.name, want.attrs...); got != want.value {
+				t.Errorf("%s %v: %v, want %v: %+v", want.name, want.attrs, got, want.value, all[want.name])
+			}
+		}
+		for _, i := range metrics.Table {
+			if len(all[i.Name]) == 0 {
+				t.Errorf("nothing feeds %s", i.Name)
+			}
+		}
+		for name, all := range all {
+			for _, p := range all {
+				for _, secret := range []string{"acme", "ann", "bob", "=db ", "a1", "c/m1"} {
+					if strings.Contains(p.attrs+" ", secret) {
+						t.Errorf("%s says %s: %s", name, secret, p.attrs)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestTenants: they are attributes of operations only if that is asked for.
+func TestTenants(t *testing.T) {
+	for _, tenants := range []bool{false, true} {
+		s := newServer(t, &metrics.Options{Tenants: tenants})
+		s.do("GET", "/tenants/acme/locks", "")
+		s.do("GET", "/tenants/%20/locks", "")
+		if got := value(s.collect(), "leasehold.operations", "leasehold.tenant=acme"); (got == 1) != tenants {
+			t.Errorf("%v: %v", tenants, got)
+		}
+	}
+}
+
+// TestOperations: each endpoint of the API counts as an operation of the list, and one that does not exist as none.
+func TestOperations(t *testing.T) {
+	s := newServer(t, nil)
+	s.do("BREW", "/tenants/acme/pots", "")
+	s.do("GET", "/nothing", "")
+	all := s.collect()
+	if len(all["leasehold.operations"]) != 0 || value(all, "http.server.request.duration", "http.request.method=_OTHER") != 1 {
+		t.Errorf("%+v", all)
+	}
+	for _, p := range all["http.server.request.duration"] {
+		if strings.Contains(p.attrs, "http.route") {
+			t.Errorf("a path that is no endpoint's is one: %s", p.attrs)
+		}
+	}
+}
+
+// TestNothing: without a provider nothing is measured, and nothing fails.
+func TestNothing(t *testing.T) {
+	m, err := metrics.New(nil, nil)
+	if m != nil || err != nil || m.Observe("memory") != nil {
+		t.Fatal(m, err)
+	}
+	store := docstore.NewMemory(nil)
+	if telemetry.Store(store, m.Observe("memory")...) != docstore.Store(store) {
+		t.Error("a store that is not measured is wrapped")
+	}
+	m.Begin(t.Context(), "GET", false)
+	m.End(t.Context(), &metrics.Request{})
+	m.Audited(t.Context(), "lock.acquire", "")
+	m.Granted(t.Context(), metrics.Lease{}, time.Now(), time.Now(), time.Now())
+	m.Ended(metrics.Lease{})
+	m.Waiting(nil)
+}
+
+// TestAllocations: what measuring costs a request, counted. Without metrics it costs nothing: [TestNothing] shows that nothing is there.
+func TestAllocations(t *testing.T) {
+	const most = 8 // more than without metrics
+	per := func(m *metrics.Metrics) float64 {
+		store := telemetry.Store(docstore.NewMemory(nil), m.Observe(metrics.SystemMemory)...)
+		h := httpapi.New(store, httpapi.Development{}, &httpapi.Options{Metrics: m})
+		body := strings.NewReader("")
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/v1"+lockPath+"/acquire", body)
+		r.RemoteAddr = "127.0.0.1:50000"
+		acquire := `{"request_id":"a1","owner_id":"ann","ttl_seconds":3600}`
+		once := func() {
+			body.Reset(acquire)
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		once()
+		got := math.Inf(1) // the least of several requests: under the race detector, pools forget now and then
+		for range 100 {
+			got = min(got, testing.AllocsPerRun(1, once))
+		}
+		return got
+	}
+	reader := sdk.NewManualReader()
+	m, err := metrics.New(sdk.NewMeterProvider(sdk.WithReader(reader)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, on := per(nil), per(m)
+	t.Logf("%v allocations of a request without metrics, %v with them", off, on)
+	if on-off > most {
+		t.Errorf("metrics cost %v allocations, %d at most", on-off, most)
+	}
+}

@@ -1,0 +1,256 @@
+package metrics
+
+// Kind is the kind of an instrument.
+type Kind string
+
+// The kinds. Those that are observed are read when an exporter asks; the others are told of each event.
+const (
+	Counter         Kind = "counter"
+	UpDown          Kind = "up-down counter"
+	Histogram       Kind = "histogram"
+	ObservedCounter Kind = "counter, observed"
+	Gauge           Kind = "gauge, observed"
+)
+
+// Instrument is one row of the table.
+type Instrument struct {
+	Name       string
+	Group      string
+	Unit       string // of UCUM, as OpenTelemetry wants it
+	Kind       Kind
+	Attributes []string  // of AttributeTable
+	Buckets    []float64 // upper bounds of a histogram, but for the last, which has none
+	Help       string    // what is counted or measured, for exporters
+	Question   string    // that it answers
+}
+
+// Names of the attributes.
+const (
+	attrMethod     = "http.request.method"
+	attrRoute      = "http.route"
+	attrStatus     = "http.response.status_code"
+	attrScheme     = "url.scheme"
+	attrError      = "error.type"
+	attrOperation  = "leasehold.operation"
+	attrTenant     = "leasehold.tenant"
+	attrKind       = "leasehold.kind"
+	attrOutcome    = "leasehold.outcome"
+	attrWhat       = "leasehold.what"
+	attrSystem     = "db.system.name"
+	attrDBOp       = "db.operation.name"
+	attrCollection = "db.collection.name"
+)
+
+// Attribute is an attribute of instruments.
+type Attribute struct {
+	Name, Values string
+}
+
+// AttributeTable lists all attributes.
+var AttributeTable = []Attribute{
+	{attrMethod, "the method of the request, or `_OTHER` for one that HTTP does not define"},
+	{attrRoute, "the path with the names of its parameters, such as `/v1/tenants/{tenant_id}/locks/{lock_key}/acquire`; missing if no endpoint has the path"},
+	{attrStatus, "the status of the response"},
+	{attrScheme, "`http` or `https`, as the process was called; behind a proxy that terminates TLS it is `http`"},
+	{attrError, "why it failed: the outcome of a request whose status is 500 or above, or that was cut off; of a store `unavailable`, `full`, `clock_skew`, " +
+		"`timeout`, `canceled`, `damaged`, `invalid`, `unsupported`, `closed` or `_OTHER`. Missing where it did not"},
+	{attrOperation, "what was asked for, such as `lock.acquire`: the table of [operations](#operations)"},
+	{attrTenant, "the tenant, only with `LEASEHOLD_METRICS_TENANTS`"},
+	{attrKind, "what a lease is of: `lock`, `analysis`, `run` or `activation`"},
+	{attrOutcome, "how it ended: of requests `ok`, the [code](errors.md) of the error, `locked` or `already_finished` for a run that was not granted, `aborted` for a " +
+		"response that was cut off; for the others the values are in the meaning of the instrument"},
+	{attrWhat, "what is counted; the values are in the meaning of the instrument"},
+	{attrSystem, "the store: `sqlite`, `redis`, `gcp.firestore`, `aws.dynamodb` or `memory`"},
+	{attrDBOp, "`get`, `write`, `list`, `due`, `walk` or `prune`"},
+	{attrCollection, "the kind of the documents, such as `locks`; missing for `prune`"},
+}
+
+// Groups of instruments, in the order of the documentation.
+const (
+	groupRequests = "Requests"
+	groupLeases   = "Leases"
+	groupWork     = "Analyses, runs and placement"
+	groupStore    = "Store"
+)
+
+// Names of the instruments.
+const (
+	nameRequestDuration = "http.server.request.duration"
+	nameActiveRequests  = "http.server.active_requests"
+	nameOperations      = "leasehold.operations"
+	nameReplays         = "leasehold.operations.replayed"
+	nameAuditEvents     = "leasehold.audit.events"
+	nameWaiting         = "leasehold.requests.waiting"
+
+	nameTakeovers     = "leasehold.takeovers"
+	nameLockWait      = "leasehold.lock.wait.duration"
+	nameHeld          = "leasehold.leases.held"
+	nameOldest        = "leasehold.leases.oldest.age"
+	nameUntracked     = "leasehold.leases.untracked"
+	nameRenewalMargin = "leasehold.lease.renewal.margin"
+
+	nameRunsEnded = "leasehold.runs.ended"
+	nameMoves     = "leasehold.placement.moves"
+
+	nameStoreDuration = "db.client.operation.duration"
+	nameStoreWrites   = "leasehold.store.writes"
+)
+
+// seconds are the bounds of short durations, those that the semantic conventions of HTTP advise, and some below them for stores in
+// the same process or the same room.
+var seconds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+
+// waits are the bounds of the durations of waiting for a lock.
+var waits = []float64{0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+
+// shares are the bounds of parts of a whole.
+var shares = []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
+
+// Table lists all instruments.
+var Table = []Instrument{
+	{
+		Name: nameRequestDuration, Group: groupRequests, Unit: "s", Kind: Histogram, Buckets: seconds,
+		Attributes: []string{attrMethod, attrScheme, attrRoute, attrStatus, attrError},
+		Help:       "Time from the beginning of a request to the end of its response.",
+		Question:   "How long do callers wait, and how many requests fail?",
+	},
+	{
+		Name: nameActiveRequests, Group: groupRequests, Unit: "{request}", Kind: UpDown, Attributes: []string{attrMethod, attrScheme},
+		Help:     "Requests that have begun and whose response has not ended.",
+		Question: "Is the process saturated?",
+	},
+	{
+		Name: nameOperations, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome, attrTenant},
+		Help: "Requests by what was asked for and how they ended.",
+		Question: "What is granted, what is refused and why: contention (LOCK_HELD), stale tokens (STALE_TOKEN, LEASE_LOST), limits (RATE_LIMITED, OVERLOADED, " +
+			"LOCK_LIMIT, MACHINE_ID_LIMIT, PLACEMENT_LIMIT), exhausted machine IDs (MACHINE_IDS_EXHAUSTED)?",
+	},
+	{
+		Name: nameReplays, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation},
+		Help:     "Requests that had been carried out before and were recognised: nothing was done twice.",
+		Question: "How many writes whose response was lost were healed?",
+	},
+	{
+		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome},
+		Help:     "Audit events that were written to the log.",
+		Question: "Who changes rights, how often are callers rejected, and does the log have every event?",
+	},
+	{
+		Name: nameWaiting, Group: groupRequests, Unit: "{request}", Kind: Gauge, Attributes: []string{attrWhat},
+		Help:     "Requests that wait now, for `locks` or for `events` of placement.",
+		Question: "How many callers wait, and are they near the bound of a process (1024 of each)?",
+	},
+	{
+		Name: nameTakeovers, Group: groupLeases, Unit: "{lease}", Kind: Counter, Attributes: []string{attrKind},
+		Help:     "Leases that were granted after the one before had expired without a release. Of locks, where the record of the lock shows the lease before.",
+		Question: "Do holders die, or lose their leases?",
+	},
+	{
+		Name: nameLockWait, Group: groupLeases, Unit: "s", Kind: Histogram, Buckets: waits, Attributes: []string{attrOutcome},
+		Help:     "Time that acquires with wait_seconds waited.",
+		Question: "How long do callers wait for locks, and how many give up?",
+	},
+	{
+		Name: nameHeld, Group: groupLeases, Unit: "{lease}", Kind: Gauge, Attributes: []string{attrKind},
+		Help: "Leases that this process granted or renewed last and that have neither expired nor been released by it.",
+		Question: "How much is held now? With several processes, a lease that is renewed by one after the other counts for each until its earlier end. After a start " +
+			"the number is right once every holder has renewed.",
+	},
+	{
+		Name: nameOldest, Group: groupLeases, Unit: "s", Kind: Gauge, Attributes: []string{attrKind},
+		Help:     "Time since the oldest of the held leases was acquired.",
+		Question: "Is something stuck, but goes on renewing?",
+	},
+	{
+		Name: nameUntracked, Group: groupLeases, Unit: "{lease}", Kind: Counter, Attributes: []string{attrKind},
+		Help:     "Leases that were granted and are not among the held ones, because this process remembers as many as it may.",
+		Question: "Are the numbers of held leases complete?",
+	},
+	{
+		Name: nameRenewalMargin, Group: groupLeases, Unit: "1", Kind: Histogram, Buckets: shares, Attributes: []string{attrKind},
+		Help:     "Part of a lease that was left when it was renewed, if this process granted or renewed it before.",
+		Question: "Are holders close to losing their leases? Well below a half means that they renew too late.",
+	},
+	{
+		Name: nameRunsEnded, Group: groupWork, Unit: "{run}", Kind: Counter, Attributes: []string{attrKind, attrOutcome},
+		Help:     "Runs of analyses and runs that callers name, by how they ended: `succeeded`, `failed`, or `stopped`, which is a release without a failure.",
+		Question: "How much of the work fails?",
+	},
+	{
+		Name: nameMoves, Group: groupWork, Unit: "{partition}", Kind: Counter, Attributes: []string{attrOperation},
+		Help:     "Partitions that moved because the members of a cluster changed, by what changed them.",
+		Question: "How much is moved, and how much of it by evictions, which no one wanted?",
+	},
+	{
+		Name: nameStoreDuration, Group: groupStore, Unit: "s", Kind: Histogram, Buckets: seconds, Attributes: []string{attrSystem, attrDBOp, attrCollection, attrError},
+		Help:     "Time of one call of the store, with its retries.",
+		Question: "Is the store slow, or failing?",
+	},
+	{
+		Name: nameStoreWrites, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection, attrOutcome},
+		Help: "Conditional writes by their outcome: `applied`, `refused` (the condition did not hold), `unknown` (an error after which the write may have been applied), " +
+			"`not_applied` (an error that says that it was not).",
+		Question: "How many writes are ambiguous, and how many compete?",
+	},
+}
+
+// Operations lists what requests are counted as.
+var Operations = []string{
+	"activation.activated",
+	"activation.claim",
+	"activation.deactivate",
+	"activation.drain",
+	"activation.failed",
+	"activation.get",
+	"activation.list",
+	"activation.state",
+	"analysis.create",
+	"analysis.finish",
+	"analysis.get",
+	"analysis.list",
+	"analysis.lock",
+	"analysis.refresh",
+	"analysis.release",
+	"analysis.retry",
+	"caller.get",
+	"fence.check",
+	"fence.get",
+	"fence.reset",
+	"lock.acquire",
+	"lock.acquire_set",
+	"lock.force_release",
+	"lock.get",
+	"lock.list",
+	"lock.release",
+	"lock.release_set",
+	"lock.renew",
+	"lock.renew_set",
+	"machine_ids.force_release",
+	"machine_ids.lease",
+	"machine_ids.map",
+	"machine_ids.occupancy",
+	"machine_ids.release",
+	"outcomes.list",
+	"placement.clusters",
+	"placement.drain",
+	"placement.events",
+	"placement.evict",
+	"placement.heartbeat",
+	"placement.join",
+	"placement.leave",
+	"placement.lookup",
+	"placement.members",
+	"placement.offer",
+	"placement.replace",
+	"placement.takeover",
+	"placement.topology",
+	"placement.transfer",
+	"run.begin",
+	"run.finish",
+	"run.get",
+	"run.list",
+	"run.refresh",
+	"run.release",
+	"sweep",
+	"task.deliver",
+}
