@@ -66,7 +66,12 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	w, err := setup.Work(c, ststoken.New, store, log)
+	traces, endTraces, err := openTraces(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	w, err := setup.Work(c, ststoken.New, telemetry.Store(store, traces.Observers()...), traces, log)
 	if err != nil {
 		return usage("%w", err)
 	}

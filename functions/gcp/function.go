@@ -136,7 +136,7 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines)
+	route, err := setup.TaskRoute(ctx, c, IDToken, store, nil, lines)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -17,9 +18,9 @@ import (
 // IDToken gets ID tokens for an audience, as a platform issues them to what runs on it.
 type IDToken func(audience string) tasks.Token
 
-// Work returns the worker that takes messages to the target, over a store.
-func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (*tasks.Worker, error) {
-	o := &tasks.TargetOptions{}
+// Work returns the worker that takes messages to the target, over a store. traces may be nil.
+func Work(c *settings.Config, idToken IDToken, store docstore.Store, traces *telemetry.Traces, log *slog.Logger) (*tasks.Worker, error) {
+	o := &tasks.TargetOptions{Traces: traces}
 	switch {
 	case c.TargetTokenFile != "":
 		o.Token = tasks.FileToken(c.TargetTokenFile)
@@ -34,17 +35,19 @@ func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.L
 	}
 	return &tasks.Worker{
 		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
-		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log,
+		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Traces: traces,
 	}, nil
 }
 
 // TaskRoute returns the endpoint that a queue delivers to. Without a target it responds NOT_CONFIGURED. When ctx ends,
-// running work is cancelled and its lock released.
-func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
+// running work is cancelled and its lock released. traces may be nil.
+func TaskRoute(
+	ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, traces *telemetry.Traces, log *slog.Logger,
+) (httpapi.Route, error) {
 	if !c.RunsTasks() {
 		return tasks.Endpoint{}.Route(ctx)
 	}
-	worker, err := Work(c, idToken, store, log)
+	worker, err := Work(c, idToken, store, traces, log)
 	if err != nil {
 		return httpapi.Route{}, err
 	}

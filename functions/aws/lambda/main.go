@@ -105,7 +105,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	worker, err := setup.Work(c, ststoken.New, store, log)
+	worker, err := setup.Work(c, ststoken.New, store, nil, log)
 	if err != nil {
 		return nil, err
 	}
