@@ -69,7 +69,11 @@ func (c *configuration) in(mirror, dir string) *configuration {
 	c.tb.Helper()
 	other := *c
 	other.dir = filepath.Join(c.root, dir)
-	if out, err := other.run("init", "-backend=false", "-input=false", "-no-color", "-plugin-dir="+mirror); err != nil {
+	// The state is a file of the copy, whatever the folder says.
+	if err := os.WriteFile(filepath.Join(other.dir, "backend_override.tf"), []byte("terraform {\n  backend \"local\" {}\n}\n"), 0o600); err != nil {
+		c.tb.Fatal(err)
+	}
+	if out, err := other.run("init", "-input=false", "-no-color", "-plugin-dir="+mirror); err != nil {
 		c.tb.Fatalf("init of %s: %v\n%s", dir, err, out)
 	}
 	return &other

@@ -26,6 +26,17 @@ type values struct {
 // modules are all modules with generated parts.
 var modules = []module{
 	{dir: "aws/table"},
+	{
+		dir:      "aws/functions",
+		settings: []values{{"settings_api", settings.LambdaAPI}, {"settings_worker", settings.LambdaWorker}, {"settings_sweep", settings.LambdaSweep}},
+		given: []string{
+			"LEASEHOLD_TABLE", "LEASEHOLD_REGION", "LEASEHOLD_ENDPOINT", "LEASEHOLD_BASE_PATH", "LEASEHOLD_FRONT_DOOR", "LEASEHOLD_QUEUE_URL", "LEASEHOLD_TARGET_TOKEN_FILE",
+		},
+	},
+	{dir: "aws/deploy-role"},
+	{dir: "aws/examples/minimal"},
+	{dir: "aws/examples/production/table"},
+	{dir: "aws/examples/production/functions"},
 }
 
 func main() {
