@@ -158,7 +158,7 @@ func TestLambda(t *testing.T) {
 	begin := time.Now()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api,url"}
 
 	t.Run("behind authorizers", func(t *testing.T) {

@@ -523,7 +523,7 @@ func TestLambdaGate(t *testing.T) {
 		"LEASEHOLD_TABLE=analyses", "LEASEHOLD_ENDPOINT=" + db.URL, "AWS_ENDPOINT_URL_SQS=" + q.URL,
 		"LEASEHOLD_TARGET_URL=" + g.target.URL, "LEASEHOLD_TARGET_TOKEN=secret-token", "LEASEHOLD_QUEUE_URL=" + g.queue,
 	}
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	worker := startLambda(t, bootstrap, "worker", env...)
 	g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":7}`, `{"analysisId":"missing"}`)
 	if got := fmt.Sprint(worker.mapping(t, g.client, g.queue)); got != `[{"analysisId":"b"} {"analysisId":7} {"analysisId":"missing"}]` {
@@ -566,7 +566,7 @@ func TestLambdaGate(t *testing.T) {
 // TestLambdaGateSettings: functions that cannot work do not start, and say why.
 func TestLambdaGateSettings(t *testing.T) {
 	t.Parallel()
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	for function, says := range map[string]string{
 		"api": "LEASEHOLD_TABLE is required", "worker": "LEASEHOLD_TABLE is required", "sweep": "LEASEHOLD_TABLE is required",
 		"bootstrap": "it must be api, worker or sweep",

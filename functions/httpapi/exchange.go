@@ -74,7 +74,7 @@ func noteOf(r *http.Request) *note {
 	return &note{}
 }
 
-// withLog follows each request from its begin to its end: its trace, its line in the log, its audit event.
+// withLog follows each request from its begin to its end: its trace, its line in the log, its audit event, and the time limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &note{begin: time.Now(), aborted: true}
@@ -95,7 +95,9 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status, Outcome: n.outcome(s.status)})
 			}
 		}()
-		next.ServeHTTP(s, r.WithContext(n.ctx))
+		ctx, cancel := context.WithTimeout(n.ctx, f.timeout) // so that a store that hangs becomes a response
+		defer cancel()
+		next.ServeHTTP(s, r.WithContext(ctx))
 		n.aborted = false
 	})
 }

@@ -197,6 +197,9 @@ func (p *planOf) function(address string, v map[string]any) {
 		p.badf("%s: timeout %v", address, timeout)
 	}
 	name := text(v["function_name"])
+	if c := blocks(v, "logging_config"); len(c) != 1 || c[0]["log_format"] != "JSON" || c[0]["log_group"] != "/aws/lambda/"+name {
+		p.badf("%s: the program writes text without log_format JSON, in which alarms find no errors", address)
+	}
 	logs := false
 	for _, r := range resources(p.Plan, "aws_cloudwatch_log_group") {
 		if number(r.AttributeValues["retention_in_days"]) <= 0 {

@@ -112,6 +112,7 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/front.tf", `function:${var.name}-api:live"]
         Condition = { StringEquals`, `function:${var.name}-api"]
         Condition = { StringEquals`, "not about the alias"},
+		{"aws/functions/main.tf", `log_format            = "JSON"`, `log_format            = "Text"`, "alarms find no errors"},
 		{"aws/functions/main.tf", `architectures    = [var.architecture]`, `architectures    = ["x86_64"]`, "x86_64"},
 		{"aws/functions/main.tf", `publish          = true`, `publish          = false`, "no version is published"},
 		{"aws/functions/main.tf", `"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]`, `"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]`,

@@ -109,14 +109,19 @@ func (c *configuration) change(path, old, changed string) {
 
 // run runs Terraform in the folder, and returns all that it says.
 func (c *configuration) run(args ...string) (string, error) {
+	out, err := c.command(args...).CombinedOutput()
+	return string(out), err
+}
+
+// command is a call of Terraform in the folder.
+func (c *configuration) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(c.tb.Context(), c.program, args...)
 	cmd.Dir = c.dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "TF_") || strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "GOOGLE_")
 	})
 	cmd.Env = append(cmd.Env, append([]string{"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}, c.env...)...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 // validate returns the errors and warnings that need no values of variables.

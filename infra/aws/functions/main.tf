@@ -174,11 +174,19 @@ resource "aws_lambda_function" "this" {
   memory_size                    = each.value.memory
   reserved_concurrent_executions = each.value.concurrency == null ? -1 : each.value.concurrency
 
+  # The program writes JSON then, and alarms count its errors.
+  logging_config {
+    log_format            = "JSON"
+    log_group             = aws_cloudwatch_log_group.function[each.key].name
+    application_log_level = var.log_level
+    system_log_level      = "WARN"
+  }
+
   environment {
     variables = merge(each.value.environment, { LEASEHOLD_TABLE = var.table_name })
   }
 
-  depends_on = [aws_cloudwatch_log_group.function, aws_iam_role_policy.function]
+  depends_on = [aws_iam_role_policy.function]
 }
 
 # What calls the functions calls this alias. An alias that is put back to an earlier version is a rollback, of code and settings.

@@ -285,6 +285,17 @@ variable "concurrency" {
   }
 }
 
+variable "log_level" {
+  description = "Lines of the functions' logs below this level are left out: DEBUG, INFO, WARN or ERROR. Audit events are INFO."
+  type        = string
+  default     = "INFO"
+
+  validation {
+    condition     = contains(["DEBUG", "INFO", "WARN", "ERROR"], var.log_level)
+    error_message = "log_level must be DEBUG, INFO, WARN or ERROR."
+  }
+}
+
 variable "log_retention_days" {
   description = "Days for which logs are kept."
   type        = number
