@@ -69,11 +69,11 @@ type Options struct {
 	// were carried out. 0: none.
 	Outcomes int
 
+	// Metrics measures requests and what they end as; nil measures nothing. That of the store is [metrics.Metrics.Observe].
+	Metrics *metrics.Metrics
+
 	// Build is what /healthz says of the program; its zero value says nothing.
 	Build buildinfo.Info
-
-	// Metrics measures requests and what they end as; nil measures nothing. That of the store is [metrics.Metrics.Store].
-	Metrics *metrics.Metrics
 
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}

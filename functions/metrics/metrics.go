@@ -56,7 +56,7 @@ type Metrics struct {
 // New makes the instruments. A nil provider returns nil, which measures nothing. Options may be nil. The error is one of the provider's.
 func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	if provider == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // a nil *Metrics is one that measures nothing
 	}
 	if o == nil {
 		o = &Options{}
@@ -148,14 +148,14 @@ type series[K comparable, V any] struct {
 	of map[K]V
 }
 
-func (s *series[K, V]) get(k K, make func(K) V) V {
+func (s *series[K, V]) get(k K, of func(K) V) V {
 	s.mu.RLock()
 	v, ok := s.of[k]
 	s.mu.RUnlock()
 	if ok {
 		return v
 	}
-	v = make(k)
+	v = of(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
@@ -170,12 +170,12 @@ func (s *series[K, V]) get(k K, make func(K) V) V {
 // maxSeries bounds what is kept of attributes whose values come from callers: tenants, if they are asked for.
 const maxSeries = 10_000
 
-// set makes attributes, without those that are empty.
+// set makes attributes of names and values, without those whose value is empty.
 func set(pairs ...string) metric.MeasurementOption {
 	attrs := make([]attribute.KeyValue, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			attrs = append(attrs, attribute.String(pairs[i], pairs[i+1]))
+	for pair := range slices.Chunk(pairs, 2) {
+		if name, value := pair[0], pair[1]; value != "" {
+			attrs = append(attrs, attribute.String(name, value))
 		}
 	}
 	return metric.WithAttributeSet(attribute.NewSet(attrs...))

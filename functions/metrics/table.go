@@ -69,7 +69,7 @@ var AttributeTable = []Attribute{
 const (
 	groupRequests = "Requests"
 	groupLeases   = "Leases"
-	groupWork     = "Analyses, runs and placement"
+	groupRuns     = "Runs and placement"
 	groupStore    = "Store"
 )
 
@@ -172,12 +172,12 @@ var Table = []Instrument{
 		Question: "Are holders close to losing their leases? Well below a half means that they renew too late.",
 	},
 	{
-		Name: nameRunsEnded, Group: groupWork, Unit: "{run}", Kind: Counter, Attributes: []string{attrKind, attrOutcome},
+		Name: nameRunsEnded, Group: groupRuns, Unit: "{run}", Kind: Counter, Attributes: []string{attrKind, attrOutcome},
 		Help:     "Runs of analyses and runs that callers name, by how they ended: `succeeded`, `failed`, or `stopped`, which is a release without a failure.",
 		Question: "How much of the work fails?",
 	},
 	{
-		Name: nameMoves, Group: groupWork, Unit: "{partition}", Kind: Counter, Attributes: []string{attrOperation},
+		Name: nameMoves, Group: groupRuns, Unit: "{partition}", Kind: Counter, Attributes: []string{attrOperation},
 		Help:     "Partitions that moved because the members of a cluster changed, by what changed them.",
 		Question: "How much is moved, and how much of it by evictions, which no one wanted?",
 	},

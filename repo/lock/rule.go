@@ -74,6 +74,9 @@ var fieldsRead = slices.Concat(
 	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay, fRevision}, acquires[:],
 )
 
+// fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.
+var fieldsTaken = append(slices.Clone(fieldsRead), pastOwners[1], pastExpires[1], pastReleased[1])
+
 // fieldsOfLease is room for the fields that an acquire sets, and for those that it removes.
 const fieldsOfLease = 28
 
@@ -102,6 +105,7 @@ type Acquire struct {
 	retention       time.Duration
 	set             string // of an [AcquireSet]: all of its keys; otherwise empty
 	recordsRefusals bool
+	observed        bool // see Outcome.TookOver
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -144,6 +148,9 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 		Keep:       keep(c.TTLSeconds+c.LockDelaySeconds, c.retention),
 		Return:     fieldsRead,
 	}
+	if c.observed {
+		w.Return = fieldsTaken
+	}
 	w.Set[fState] = docstore.String(Active)
 	w.Set[fOwner] = docstore.String(c.Owner)
 	w.Set[fLease] = docstore.String(c.LeaseID)
@@ -164,7 +171,7 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 		return c.has(s, w)
 	}
 	o := c.ok(s, w).rejectLate(w)
-	o.TookOver = o.Code == OK && s.Former[0].expired(s.AcquiredAt)
+	o.TookOver = o.Code == OK && c.observed && s.Former[0].expired(s.AcquiredAt)
 	return o
 }
 

@@ -454,7 +454,6 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 		if h.token == 0 {
 			h.token = w.At.UnixMicro()
 		}
-		abandoned := h.phase == Active && passed(w.At, h.expires)
 		if h.phase != None {
 			h.former = append(slices.Clone(h.former), h.end(w.At, c.Owner))
 		}
@@ -466,9 +465,7 @@ func oracle(c command, h history, w rule.When) (history, Outcome) {
 			owner: c.Owner, request: c.RequestID, ttl: c.TTLSeconds, metadata: c.Metadata, replace: c.Replace, delay: c.LockDelaySeconds,
 		})
 		h.renewals = nil
-		o := inTime(granted(h))
-		o.TookOver = o.Code == OK && abandoned
-		return h, o
+		return h, inTime(granted(h))
 	case Renew:
 		if code := holder(c.Owner, c.Token); code != OK { // LS-RNW-001
 			return h, gone(code, c.Token)

@@ -51,6 +51,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 		c.LeaseID = l.newLeaseID()
 	}
 	c.retention, c.recordsRefusals = l.retention, l.refusals.every > 0
+	_, c.observed = l.store.(rule.Observer)
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
