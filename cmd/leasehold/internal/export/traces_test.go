@@ -81,15 +81,15 @@ func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.bad = append(c.bad, err)
 	}
 	for _, of := range sent.GetResourceSpans() {
-		service := ""
+		var service []string
 		for _, a := range of.GetResource().GetAttributes() {
 			if a.GetKey() == "service.name" || a.GetKey() == "service.version" {
-				service += " " + a.GetValue().GetStringValue()
+				service = append(service, a.GetValue().GetStringValue())
 			}
 		}
 		for _, scope := range of.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				c.spans = append(c.spans, r.URL.Path+" "+s.GetName()+service)
+				c.spans = append(c.spans, r.URL.Path+" "+s.GetName()+" "+strings.Join(service, " "))
 			}
 		}
 	}
