@@ -44,7 +44,7 @@ func tree(all tracetest.SpanStubs, parent string, indent string) (lines []string
 		fmt.Fprintf(&line, "%s%s %s", indent, s.SpanKind, s.Name)
 		for _, a := range s.Attributes {
 			if slices.Contains([]attribute.Key{"leasehold.outcome", "error.type", "http.route", "http.response.status_code", "leasehold.documents", "leasehold.tenant", "leasehold.replayed"}, a.Key) {
-				fmt.Fprintf(&line, " %s=%s", strings.TrimPrefix(string(a.Key), "leasehold."), a.Value.Emit())
+				fmt.Fprintf(&line, " %s=%s", strings.TrimPrefix(string(a.Key), "leasehold."), a.Value.String())
 			}
 		}
 		if s.Status.Code != 0 {
@@ -131,7 +131,7 @@ func TestTraces(t *testing.T) {
 			said := []string{fmt.Sprint(s.Name, s.Status, s.Events)}
 			for _, a := range s.Attributes {
 				if a.Key != "url.path" {
-					said = append(said, a.Value.Emit())
+					said = append(said, a.Value.String())
 				}
 			}
 			if text := strings.Join(said, " "); strings.Contains(text, "s3cret") {
