@@ -3,6 +3,7 @@ module github.com/leasehold-dev/leasehold/infra/tests
 go 1.26.0
 
 require (
+	cloud.google.com/go/monitoring v1.30.0
 	github.com/aws/aws-sdk-go-v2 v1.47.6
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.14
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.0
@@ -12,6 +13,7 @@ require (
 	github.com/hashicorp/terraform-plugin-go v0.31.0
 	github.com/leasehold-dev/leasehold v0.0.0
 	golang.org/x/mod v0.41.0
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -88,7 +90,6 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/grpc v1.83.2 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/leasehold-dev/leasehold => ../..
