@@ -45,6 +45,8 @@ var imports = map[string][]string{
 	"locks/projectlock":             {"contracts", "internal/backoff", "internal/fencing", "internal/lease", "internal/owner", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.
+	"observability": {},
+
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/census":                {"repo/docstore"},
 	"repo/docstore":              {},
@@ -68,8 +70,9 @@ var imports = map[string][]string{
 
 	"console": {},
 
-	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
-	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda", "github.com/aws/aws-lambda-go/lambdacontext"},
+	"functions/aws":          {"functions/httpapi", "functions/metrics", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
+	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo", "repo/analysis", "repo/docstore", "repo/machineid", "github.com/aws/aws-lambda-go/lambda", "github.com/aws/aws-lambda-go/lambdacontext"},
+	"functions/aws/emf":      {"functions/metrics", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
 	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "once", "repo"},
 	"functions/gcp": {
@@ -81,10 +84,10 @@ var imports = map[string][]string{
 	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/wire":      {"contracts", "repo"},
-	"functions/tasks":     {"once", "functions/httpapi", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/tasks":     {"once", "functions/httpapi", "functions/metrics", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},

@@ -108,6 +108,7 @@ type Store struct {
 	clock        *clock
 	warnings     []string
 	calls        driver.InFlight
+	sent         driver.Sent
 	shapes       shapes
 	endpoint     lastEndpoint
 	plain        bool // client is the SDK's own, which does what the options of a call say
@@ -203,6 +204,14 @@ func (s *Store) Warnings() []string { return slices.Clone(s.warnings) }
 
 // Close implements [docstore.Store]. It lets calls in progress end. Idle connections close by themselves.
 func (s *Store) Close() error { return s.calls.Close(nil) }
+
+// Usage implements [docstore.Meter].
+func (s *Store) Usage() docstore.Usage {
+	u, skew := s.sent.Usage(), s.clock.skew()
+	u.Warnings = len(s.warnings)
+	u.Clock = docstore.Clock{Known: skew.Known, Offset: skew.Offset, Uncertainty: skew.High - skew.Low}
+	return u
+}
 
 // Stats is what a store did since it was opened, and what it knows of its clock.
 type Stats struct {

@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // tries is how often a request is sent that fails for reasons other than throttling and conflicts.
@@ -32,7 +33,7 @@ var pauses = backoff.Policy{First: 25 * time.Millisecond, Max: time.Second}
 // again. What was certainly not executed (throttling, a conflict, a connection that could not be made, a rejection that
 // could not be read) is sent again in any case.
 func (s *Store) attempts(repeatable func() bool) func(*sdk.Options) {
-	r := &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now()}
+	r := &retryer{repeatable: repeatable, retryTimeout: s.retryTimeout, begin: time.Now(), sent: &s.sent}
 	return func(o *sdk.Options) {
 		o.Retryer = r
 		if o.EndpointResolverV2 != nil {
@@ -53,7 +54,9 @@ type retryer struct {
 	repeatable   func() bool // asked only after such a failure
 	retryTimeout time.Duration
 	begin        time.Time
-	failed       int // attempts that failed for other reasons than throttling and conflicts
+	sent         *driver.Sent
+	sending      bool // the call's first attempt is under way, or over
+	failed       int  // attempts that failed for other reasons than throttling and conflicts
 }
 
 var _ aws.RetryerV2 = (*retryer)(nil)
@@ -64,6 +67,9 @@ func (r *retryer) IsErrorRetryable(err error) bool {
 		return false
 	}
 	if isBusy(err) {
+		if throttled(err) {
+			r.sent.Throttled.Add(1)
+		}
 		return time.Since(r.begin) < r.retryTimeout
 	}
 	r.failed++
@@ -91,7 +97,14 @@ func (*retryer) GetRetryToken(context.Context, error) (func(error) error, error)
 func (*retryer) GetInitialToken() func(error) error { return noToken }
 
 // GetAttemptToken implements [aws.RetryerV2].
-func (*retryer) GetAttemptToken(context.Context) (func(error) error, error) { return noToken, nil }
+func (r *retryer) GetAttemptToken(context.Context) (func(error) error, error) {
+	r.sent.Requests.Add(1)
+	if r.sending {
+		r.sent.Retries.Add(1)
+	}
+	r.sending = true
+	return noToken, nil
+}
 
 func noToken(error) error { return nil }
 

@@ -25,7 +25,7 @@ var pauses = backoff.Policy{First: 20 * time.Millisecond, Max: time.Second}
 func (s *Store) retry(ctx, bounded context.Context, doing string, do func() error) error {
 	var last error
 	for failures := 0; ; failures++ {
-		err := do()
+		err := s.count(do(), failures > 0)
 		if err == nil {
 			return nil
 		}
@@ -35,6 +35,21 @@ func (s *Store) retry(ctx, bounded context.Context, doing string, do func() erro
 		}
 	}
 }
+
+// count counts a request that ended with an error or none.
+func (s *Store) count(err error, again bool) error {
+	s.sent.Requests.Add(1)
+	if again {
+		s.sent.Retries.Add(1)
+	}
+	if err != nil && status.Code(err) == codes.ResourceExhausted {
+		s.sent.Throttled.Add(1)
+	}
+	return err
+}
+
+// Usage implements [docstore.Meter].
+func (s *Store) Usage() docstore.Usage { return s.sent.Usage() }
 
 // telling returns which of two failures in a row says more: a request that was cut off at the end of the call's time
 // does not say why the time was used up.

@@ -118,6 +118,7 @@ type Store struct {
 	timeout time.Duration
 	release func() error // closes what Open opened beside the client
 	calls   driver.InFlight
+	sent    driver.Sent
 
 	due       []string // fields that are sharded; empty if none are
 	shards    int

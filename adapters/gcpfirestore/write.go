@@ -67,7 +67,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		if err != nil || !e.Applied {
 			return e.Result(), err
 		}
-		err = s.commit(bounded, writes, names, r, e)
+		err = s.count(s.commit(bounded, writes, names, r, e), try > 0)
 		last = telling(last, err)
 		switch {
 		case err == nil:

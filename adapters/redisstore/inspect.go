@@ -19,7 +19,7 @@ const oldest = 7
 // inspect checks the server: its version and role, whether this user may run the scripts, and whether what is
 // acknowledged survives. It finds out that the server belongs to a cluster.
 func (s *Store) inspect(ctx context.Context) error {
-	hello, err := ask(ctx, s.client, "HELLO", "3")
+	hello, err := s.ask(ctx, s.client, "HELLO", "3")
 	if err != nil {
 		return s.explain(ctx, "open", err)
 	}
@@ -58,8 +58,8 @@ func (s *Store) inspect(ctx context.Context) error {
 }
 
 // ask sends a command that is not of the store's everyday work.
-func ask(ctx context.Context, c sdk.UniversalClient, command ...any) (any, error) {
-	return retry(ctx, true, func() (any, error) { return send(ctx, c, command) })
+func (s *Store) ask(ctx context.Context, c sdk.UniversalClient, command ...any) (any, error) {
+	return s.retry(ctx, true, func() (any, error) { return send(ctx, c, command) })
 }
 
 func (s *Store) checkVersion(version string) error {
@@ -96,7 +96,7 @@ func (s *Store) settings(ctx context.Context) (found []string, err error) {
 
 func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (found []string, err error) {
 	warnf := func(format string, args ...any) { found = append(found, s.sentence(format, args...)) }
-	reply, err := ask(ctx, server, "INFO")
+	reply, err := s.ask(ctx, server, "INFO")
 	if err != nil && !isRejection(err) {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 
 // syncSetting is how soon the append-only file reaches the disk, empty if that is not said: managed services forbid CONFIG.
 func (s *Store) syncSetting(ctx context.Context, server sdk.UniversalClient) (string, error) {
-	reply, err := ask(ctx, server, "CONFIG", "GET", "appendfsync")
+	reply, err := s.ask(ctx, server, "CONFIG", "GET", "appendfsync")
 	if err != nil && !isRejection(err) {
 		return "", err
 	}

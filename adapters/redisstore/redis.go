@@ -70,6 +70,7 @@ type Store struct {
 	life   context.Context //nolint:containedctx // of what goes on beside the calls
 	end    context.CancelFunc
 	back   atomic.Bool // acknowledged writes are lost: it stays so, because their number may grow past what is known
+	sent   driver.Sent
 	laying sync.Mutex
 	laid   bool // the layout was checked
 	calls  driver.InFlight

@@ -24,9 +24,16 @@ var passing = []string{
 }
 
 // retry sends a request, and sends it again by the rules of [mayRepeat].
-func retry(ctx context.Context, repeatable bool, request func() (any, error)) (any, error) {
+func (s *Store) retry(ctx context.Context, repeatable bool, request func() (any, error)) (any, error) {
 	for try := 1; ; try++ {
+		s.sent.Requests.Add(1)
+		if try > 1 {
+			s.sent.Retries.Add(1)
+		}
 		reply, err := request()
+		if sdk.HasErrorPrefix(err, "max number of clients reached") {
+			s.sent.Throttled.Add(1)
+		}
 		if err == nil || try == tries || !mayRepeat(err, repeatable) || pauses.Sleep(ctx, try-1) != nil {
 			return reply, err
 		}

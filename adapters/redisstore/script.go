@@ -181,7 +181,7 @@ func appendTexts(command []any, texts []string) []any {
 
 // evaluate sends the command of a script.
 func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatable bool, command []any) ([]any, error) {
-	reply, err := retry(ctx, repeatable, func() (any, error) {
+	reply, err := s.retry(ctx, repeatable, func() (any, error) {
 		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
 		// start of the server.
 		reply, err := send(ctx, command)

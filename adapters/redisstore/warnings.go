@@ -8,6 +8,8 @@ import (
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // lookEvery is how long the settings of the server are taken to be as they were found: they can be changed while it runs, and
@@ -31,6 +33,13 @@ func (s *Store) Warnings() []string {
 	s.warned.mu.Lock()
 	defer s.warned.mu.Unlock()
 	return slices.Concat(s.warned.always, s.warned.found)
+}
+
+// Usage implements [docstore.Meter]. A script that the server does not know, and those of a cluster that has moved, are one request more.
+func (s *Store) Usage() docstore.Usage {
+	u := s.sent.Usage()
+	u.Warnings = len(s.Warnings())
+	return u
 }
 
 // lookSometimes looks at the settings again, beside the call that is under way, if that was not done for some time.

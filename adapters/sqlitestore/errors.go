@@ -76,6 +76,7 @@ func (s *Store) retry(ctx context.Context, do func() error) error {
 		if err := pauses.Sleep(ctx, retry); err != nil {
 			return err
 		}
+		s.sent.Retries.Add(1)
 		err = do()
 	}
 	return err

@@ -81,6 +81,7 @@ type Store struct {
 	writer *writer
 	idle   chan *reader // the idle readers
 	calls  driver.InFlight
+	sent   driver.Sent
 
 	signals docstore.Signals
 
@@ -200,6 +201,13 @@ func (s *Store) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, erro
 	}
 	defer s.calls.End()
 	return docstore.Watch{Changed: s.signals.Watch(ctx, k)}, nil
+}
+
+// Usage implements [docstore.Meter].
+func (s *Store) Usage() docstore.Usage {
+	u := s.sent.Usage()
+	u.Requests, u.Warnings = s.writer.transactions.Load(), len(s.Warnings())
+	return u
 }
 
 // Stats counts what the store did since it was opened.

@@ -84,11 +84,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(systems[c.Store])...)...)
+	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
-	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log) })
+	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log, measured) })
 	defer pruned.Wait()
 	defer endPruning()
 
@@ -99,6 +99,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := checkSpaces(ctx, ids); err != nil {
 		return err
 	}
+	pruned.Go(func() { setup.SurveyLoop(pruning, measured, c.MetricsSurvey, store, ids, log) })
 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
@@ -106,11 +107,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
-	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, traces, log)
+	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, measured, traces)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
-	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log)
+	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, measured)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}

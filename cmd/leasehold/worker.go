@@ -66,12 +66,18 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	measured, endMetrics, err := openMetrics(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
 	traces, endTraces, err := openTraces(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer endTraces()
-	w, err := setup.Work(c, ststoken.New, telemetry.Store(store, traces.Observers()...), traces, log)
+	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
+	w, err := setup.Work(c, ststoken.New, store, log, measured, traces)
 	if err != nil {
 		return usage("%w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -18,6 +19,8 @@ const SweepMargin = 2 * time.Second
 
 // Sweeper queues stale analyses again and sweeps clusters, each time a schedule calls it. It is a lambda.Handler of aws-lambda-go.
 type Sweeper struct {
+	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
+
 	analyses *analysis.Analyses
 	sweep    analysis.Sweep
 	clusters *placement.Service
@@ -35,7 +38,7 @@ func NewSweeper(a *analysis.Analyses, s analysis.Sweep, clusters *placement.Serv
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Sweeper{a, s, clusters, log}, nil
+	return &Sweeper{analyses: a, sweep: s, clusters: clusters, log: log}, nil
 }
 
 // swept is what an invocation returns.
@@ -69,6 +72,7 @@ func (s *Sweeper) sweepClusters(ctx context.Context, done *placement.Swept) (err
 		return nil
 	}
 	*done, err = s.clusters.Sweep(ctx, 0)
+	s.Metrics.SweptClusters(ctx, *done, err)
 	tasks.LogClusters(ctx, s.log, *done, err)
 	return err
 }
@@ -77,7 +81,12 @@ func (s *Sweeper) sweepAnalyses(ctx context.Context, done *analysis.Swept) (err 
 	if s.analyses == nil {
 		return nil
 	}
-	*done, err = s.analyses.Sweep(ctx, s.sweep)
+	sweep := s.sweep
+	if s.Metrics != nil {
+		sweep.Behind = s.Metrics.Behind
+	}
+	*done, err = s.analyses.Sweep(ctx, sweep)
+	s.Metrics.SweptAnalyses(ctx, *done, err)
 	counts := []any{"stale", done.Stale, "requeued", done.Requeued, "failed", done.Failed, "skipped", done.Skipped, "errors", done.Errors, "more", done.More}
 	if err != nil {
 		s.log.ErrorContext(ctx, "sweep", append(counts, "err", err)...)

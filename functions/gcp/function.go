@@ -136,7 +136,7 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, err := setup.TaskRoute(ctx, c, IDToken, store, nil, lines)
+	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store,
 
 func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines) // the queue stays open for as long as the process lives
+	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, nil) // the queue stays open for as long as the process lives
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -20,17 +21,17 @@ import (
 
 // SweepRoute returns the endpoint that Cloud Scheduler calls, over the Cloud Tasks queue of the settings; without one it sweeps clusters
 // alone. done closes the queue. ctx is the lifetime of the route and of the queue's credentials.
-func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (route httpapi.Route, done func() error, err error) {
+func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (route httpapi.Route, done func() error, err error) {
 	done = func() error { return nil }
 	if c.TaskQueue == "" {
-		route, err = setup.SweepRoute(ctx, c, nil, store, log)
+		route, err = setup.SweepRoute(ctx, c, nil, store, log, m)
 		return route, done, err
 	}
 	queue, err := openQueue(ctx, c)
 	if err != nil {
 		return route, done, err
 	}
-	if route, err = setup.SweepRoute(ctx, c, queue, store, log); err != nil {
+	if route, err = setup.SweepRoute(ctx, c, queue, store, log, m); err != nil {
 		return route, done, errors.Join(err, queue.Close())
 	}
 	return route, queue.Close, nil

@@ -20,8 +20,10 @@ What a server measures, and which question each number answers. Nothing is measu
 |---|---|
 | Prometheus | ` + "`leasehold serve --metrics-listen 127.0.0.1:9464`" + ` has a page for it, ` + "`GET /metrics`" + ` on that address. It has no authentication: choose an address that only the scraper reaches. |
 | OTLP | ` + "`OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318`" + `, or ` + "`OTEL_METRICS_EXPORTER=otlp`" + ` for a collector on the same machine. ` + "`OTEL_EXPORTER_OTLP_PROTOCOL`" + ` is ` + "`http/protobuf` or `grpc`" + `; ` + "`OTEL_METRIC_EXPORT_INTERVAL`" + `, ` + "`OTEL_EXPORTER_OTLP_HEADERS`" + `, ` + "`OTEL_RESOURCE_ATTRIBUTES`" + ` and the others work as in every SDK of OpenTelemetry. ` + "`OTEL_SDK_DISABLED=true` and `OTEL_METRICS_EXPORTER=none`" + ` turn it off. |
+| CloudWatch | Lambda functions write lines of the log: [below](#cloudwatch). |
+| Cloud Monitoring | ` + "`leasehold serve`" + ` on Cloud Run sends OTLP to a collector beside it, or to ` + "`https://telemetry.googleapis.com`" + `; Managed Prometheus reads the page. |
 
-Both can be on at once. Prometheus changes names: dots are underscores, counters end in ` + "`_total`" + `, and units are part of the name, so that ` + "`" + nameRequestDuration + "`" + ` is
+[observability](../observability/README.md) has alerts and dashboards, the [runbook](runbook.md) what to do. Both can be on at once. Prometheus changes names: dots are underscores, counters end in ` + "`_total`" + `, and units are part of the name, so that ` + "`" + nameRequestDuration + "`" + ` is
 ` + "`" + PrometheusName(Table[0]) + "`" + `. The column says how.
 
 No key, owner or subject is ever an attribute. The tenant is one of ` + "`" + nameOperations + "`" + ` only, if ` + "`LEASEHOLD_METRICS_TENANTS`" + ` asks for it. All other attributes have few values,
@@ -33,18 +35,30 @@ so that a process has some hundred time series, however many locks there are.
 			group = i.Group
 			fmt.Fprintf(&b, "\n## %s\n\n| instrument | in Prometheus | kind, unit | attributes | what it is | question |\n|---|---|---|---|---|---|\n", group)
 		}
-		attrs := "—"
-		if len(i.Attributes) > 0 {
-			attrs = "`" + strings.Join(i.Attributes, "`, `") + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s, `%s` | %s | %s | %s |\n", i.Name, PrometheusName(i), i.Kind, i.Unit, attrs, i.Help, i.Question)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s, `%s` | %s | %s | %s |\n", i.Name, PrometheusName(i), i.Kind, i.Unit, listed(i.Attributes), i.Help, i.Question)
 	}
 	b.WriteString("\n## Attributes\n\n| attribute | values |\n|---|---|\n")
 	for _, a := range AttributeTable {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.Name, a.Values)
 	}
+	b.WriteString("\n## CloudWatch\n\nLambda functions write metrics into their log with `LEASEHOLD_METRICS_EMF=true`, after each invocation, and CloudWatch makes metrics of them in the namespace `Leasehold`. Each " +
+		"combination of dimensions is a metric there, and billed as one, so that few attributes are dimensions; all others are in the lines, for queries of the log. What one instance " +
+		"holds, or how many requests it works on, says nothing of the others, and is left out.\n\n| metric | dimensions |\n|---|---|\n")
+	for _, i := range Table {
+		if i.CloudWatch != nil {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", i.Name, listed(i.CloudWatch))
+		}
+	}
 	b.WriteString("\n## Operations\n\n`" + strings.Join(Operations, "`, `") + "`.\n")
 	return b.String()
+}
+
+// listed are names in a cell of a table.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "—"
+	}
+	return "`" + strings.Join(names, "`, `") + "`"
 }
 
 // PrometheusName is the name that an instrument has in Prometheus; of a histogram without _bucket, _sum and _count.

@@ -10,6 +10,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // Scope is the name of the meter.
@@ -39,18 +41,23 @@ type Metrics struct {
 	requestDuration, storeDuration, lockWait, margin metric.Float64Histogram
 	operations, replays, audited, takeovers          metric.Int64Counter
 	untracked, runsEnded, moves, storeWrites         metric.Int64Counter
+	deliveries, sweeps, swept, storeDocuments        metric.Int64Counter
+	sweepLag                                         metric.Float64Histogram
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
 
 	requests  series[requestKey, requestSeries]
 	begun     series[begunKey, []metric.AddOption]
 	auditedAs series[operationKey, []metric.AddOption]
+	counts    series[countKey, []metric.AddOption]
 	ends      series[endKey, []metric.AddOption]
 	kinds     series[string, kindSeries]
 	outcomes  series[string, []metric.RecordOption]
 
 	mu      sync.Mutex
 	waiting map[string]func() int
+	meters  map[string]docstore.Meter // by system
+	counted survey
 }
 
 // New makes the instruments. A nil provider returns nil, which measures nothing. Options may be nil. The error is one of the provider's.
@@ -61,7 +68,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	m := &Metrics{meter: provider.Meter(Scope), now: o.Now, tenants: o.Tenants}
+	m := &Metrics{meter: provider.Meter(Scope), now: o.Now, tenants: o.Tenants, meters: map[string]docstore.Meter{}}
 	if m.now == nil {
 		m.now = time.Now
 	}
@@ -71,10 +78,14 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.operations, m.replays, m.audited = b.counter(nameOperations), b.counter(nameReplays), b.counter(nameAuditEvents)
 	m.takeovers, m.untracked, m.storeWrites = b.counter(nameTakeovers), b.counter(nameUntracked), b.counter(nameStoreWrites)
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
+	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept), b.histogram(nameSweepLag)
+	m.storeDocuments = b.counter(nameStoreDocuments)
 	m.active = b.upDown(nameActiveRequests)
 	m.held = newHeld(o.MaxLeases)
 	m.observeHeld(&b)
 	m.observeWaiting(&b)
+	m.observeUsage(&b)
+	m.observeSurvey(&b)
 	return m, b.err
 }
 
@@ -119,6 +130,13 @@ func (b *builder) gauge(name string) metric.Float64ObservableGauge {
 	g, err := b.meter.Float64ObservableGauge(name, metric.WithUnit(i.Unit), metric.WithDescription(i.Help))
 	b.err = errors.Join(b.err, err)
 	return g
+}
+
+func (b *builder) observedCounter(name string) metric.Float64ObservableCounter {
+	i := row(name, ObservedCounter)
+	c, err := b.meter.Float64ObservableCounter(name, metric.WithUnit(i.Unit), metric.WithDescription(i.Help))
+	b.err = errors.Join(b.err, err)
+	return c
 }
 
 // observe calls f when an exporter asks for the instruments.

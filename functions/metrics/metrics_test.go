@@ -21,8 +21,14 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
@@ -58,6 +64,11 @@ func TestTable(t *testing.T) {
 		if (i.Kind == metrics.Histogram) != (len(i.Buckets) > 0) || !slices.IsSorted(i.Buckets) {
 			t.Errorf("%s: buckets %v", i.Name, i.Buckets)
 		}
+		for _, d := range i.CloudWatch {
+			if !slices.Contains(i.Attributes, d) {
+				t.Errorf("%s has no attribute %s", i.Name, d)
+			}
+		}
 		for _, a := range i.Attributes {
 			used[a] = true
 			if !explained[a] {
@@ -92,6 +103,13 @@ type faulty struct {
 	lose bool    // the next write is carried out, and its response lost
 }
 
+// Usage implements [docstore.Meter].
+func (*faulty) Usage() docstore.Usage {
+	return docstore.Usage{
+		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
+	}
+}
+
 func (f *faulty) Write(ctx context.Context, w ...docstore.Write) (docstore.Result, error) {
 	if f.lose {
 		f.lose = false
@@ -114,7 +132,7 @@ func newServer(t *testing.T, o *metrics.Options) *server {
 	if s.m, err = metrics.New(sdk.NewMeterProvider(sdk.WithReader(s.reader)), o); err != nil {
 		t.Fatal(err)
 	}
-	store := telemetry.Store(s.store, s.m.Observe(metrics.SystemMemory)...)
+	store := telemetry.Store(s.store, s.m.Observe(s.store, metrics.SystemMemory)...)
 	s.h = httpapi.New(store, httpapi.Development{}, &httpapi.Options{Metrics: s.m})
 	return s
 }
@@ -132,6 +150,48 @@ func (s *server) do(method, path, body string) (int, map[string]any) {
 	var got map[string]any
 	_ = json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(&got)
 	return w.Code, got
+}
+
+// nowhere is a queue.
+type nowhere struct{}
+
+func (nowhere) Enqueue(context.Context, analysis.ID, string) error { return nil }
+
+// sweep lets a worker die at an analysis, sweeps it and the clusters, and delivers a message about another analysis.
+func (s *server) sweep() {
+	s.t.Helper()
+	for _, c := range []struct{ method, path, body string }{
+		{"PUT", "/analyses/a2", ""},
+		{"POST", "/analyses/a2/lock", `{"owner_id":"w1","request_id":"1","ttl_seconds":10}`},
+		{"PUT", "/analyses/a3", ""},
+	} {
+		if status, got := s.do(c.method, c.path, c.body); status != 200 {
+			s.t.Fatal(c, status, got)
+		}
+	}
+	time.Sleep(time.Minute)
+	store := telemetry.Store(s.store, s.m.Observe(s.store, metrics.SystemMemory)...)
+	analyses := analysis.New(store, nil)
+	route, err := tasks.SweepEndpoint{
+		Analyses: analyses, Sweep: analysis.Sweep{Queue: nowhere{}}, Clusters: placement.New(store, nil), Guard: tasks.Development{}, Metrics: s.m,
+	}.Route()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://127.0.0.1"+tasks.SweepPath, http.NoBody)
+	r.RemoteAddr = "127.0.0.1:50000"
+	w := httptest.NewRecorder()
+	httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Metrics: s.m}).ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		s.t.Fatal(w.Code, w.Body)
+	}
+	worker := &tasks.Worker{
+		Gate: tasks.Local(analyses), Metrics: s.m,
+		Work: func(context.Context, once.Lock) (string, error) { return "done", nil },
+	}
+	if got := worker.Deliver(s.t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a3"}`), ID: "m1"}); !got.Done {
+		s.t.Fatal(got)
+	}
 }
 
 // point is a value of an instrument with its attributes.
@@ -325,7 +385,7 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		if status, got := s.do("POST", "/analyses/a1/finish", fmt.Sprintf(`{"owner_id":"w2","fencing_token":%.0f,"status":"FAILED","failure_reason":"x"}`, got["fencing_token"])); status != 200 {
 			t.Fatal(status, got)
 		}
-		status, got = s.do("POST", "/tenants/acme/runs/r1/begin", `{"owner_id":"w2","request_id":"4","ttl_seconds":10}`)
+		status, got = s.do("POST", "/tenants/acme/runs/r1/begin", `{"owner_id":"w2","request_id":"4","ttl_seconds":300}`)
 		if status != 200 || got["acquired"] != true {
 			t.Fatal(status, got)
 		}
@@ -337,18 +397,44 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		for i := range 4 {
 			s.do("POST", fmt.Sprintf("/tenants/acme/locks/k%d/acquire", i), body("x", ""))
 		}
+		// A queue, sweeps, and a survey.
+		s.sweep()
+		ids := machineid.NewDefault(s.store, nil)
+		if _, err := ids.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+
 		all = s.collect()
 		for _, want := range []struct {
 			name  string
 			attrs []string
 			value float64
 		}{
+			{"leasehold.deliveries", []string{"leasehold.outcome=ready"}, 1},
+			{"leasehold.sweeps", []string{"leasehold.what=analyses", "leasehold.outcome=ok"}, 1},
+			{"leasehold.sweeps", []string{"leasehold.what=clusters", "leasehold.outcome=ok"}, 1},
+			{"leasehold.sweep.documents", []string{"leasehold.what=analyses", "leasehold.outcome=requeued"}, 1},
+			{"leasehold.sweep.documents", []string{"leasehold.what=clusters", "leasehold.outcome=evicted"}, 1},
+			{"leasehold.sweep.lag", nil, 1},
+			{"leasehold.machine_ids", []string{"leasehold.state=leased"}, 1},
+			{"leasehold.machine_ids", []string{"leasehold.state=free"}, 8191},
+			{"leasehold.analyses", []string{"leasehold.state=FAILED"}, 1},
+			{"leasehold.analyses", []string{"leasehold.state=READY"}, 1},
+			{"leasehold.analyses", []string{"leasehold.state=PENDING"}, 1},
+			{"leasehold.survey.age", nil, 60},
+			{"leasehold.store.requests", []string{"db.system.name=memory"}, 7},
+			{"leasehold.store.clock.offset", nil, 0.25},
+			{"leasehold.store.warnings", nil, 1},
 			{"leasehold.takeovers", []string{"leasehold.kind=lock"}, 1},
 			{"leasehold.takeovers", []string{"leasehold.kind=analysis"}, 1},
 			{"leasehold.lock.wait.duration", []string{"leasehold.outcome=ok"}, 1},
 			{"leasehold.operations", []string{"leasehold.operation=lock.release", "leasehold.outcome=LEASE_LOST"}, 1},
 			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=locked"}, 1},
-			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=ok"}, 2},
+			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=ok"}, 3},
 			{"leasehold.runs.ended", []string{"leasehold.kind=analysis", "leasehold.outcome=failed"}, 1},
 			{"leasehold.leases.held", []string{"leasehold.kind=run"}, 1},
 			{"leasehold.leases.held", []string{"leasehold.kind=analysis"}, 0},
@@ -409,11 +495,11 @@ func TestOperations(t *testing.T) {
 // TestNothing: without a provider nothing is measured, and nothing fails.
 func TestNothing(t *testing.T) {
 	m, err := metrics.New(nil, nil)
-	if m != nil || err != nil || m.Observe("memory") != nil {
+	if m != nil || err != nil || m.Observe(docstore.NewMemory(nil), "memory") != nil {
 		t.Fatal(m, err)
 	}
 	store := docstore.NewMemory(nil)
-	if telemetry.Store(store, m.Observe("memory")...) != docstore.Store(store) {
+	if telemetry.Store(store, m.Observe(store, "memory")...) != docstore.Store(store) {
 		t.Error("a store that is not measured is wrapped")
 	}
 	m.Begin(t.Context(), "GET", false)
@@ -428,7 +514,7 @@ func TestNothing(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	const most = 8 // more than without metrics
 	per := func(m *metrics.Metrics) float64 {
-		store := telemetry.Store(docstore.NewMemory(nil), m.Observe(metrics.SystemMemory)...)
+		store := telemetry.Store(docstore.NewMemory(nil), m.Observe(nil, metrics.SystemMemory)...)
 		h := httpapi.New(store, httpapi.Development{}, &httpapi.Options{Metrics: m})
 		body := strings.NewReader("")
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/v1"+lockPath+"/acquire", body)

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -20,21 +21,49 @@ const (
 	SystemDynamoDB  = "aws.dynamodb"
 )
 
-// Observe returns what measures a store, for [telemetry.Store]: its calls, and the leases that its commands grant and end. A nil *Metrics returns
-// none.
-func (m *Metrics) Observe(system string) []telemetry.Observer {
+// Observe returns what measures a store, for [telemetry.Store]: its calls, and the leases that its commands grant and end. What the store itself
+// counts is read when an exporter asks, if it is a [docstore.Meter]; it need not be open any more then. A nil *Metrics returns none.
+func (m *Metrics) Observe(store docstore.Store, system string) []telemetry.Observer {
 	if m == nil {
 		return nil
+	}
+	if meter, ok := store.(docstore.Meter); ok {
+		m.mu.Lock()
+		m.meters[system] = meter
+		m.mu.Unlock()
 	}
 	return []telemetry.Observer{&observer{m: m, system: system}}
 }
 
+// observeUsage reads what the stores count.
+func (m *Metrics) observeUsage(b *builder) {
+	requests, retries, throttled := b.observedCounter(nameStoreRequests), b.observedCounter(nameStoreRetries), b.observedCounter(nameStoreThrottled)
+	warnings, offset, uncertainty := b.gauge(nameStoreWarnings), b.gauge(nameClockOffset), b.gauge(nameClockUncertainty)
+	b.observe(func(o metric.Observer) {
+		m.mu.Lock()
+		meters := maps.Clone(m.meters)
+		m.mu.Unlock()
+		for system, meter := range meters {
+			u, s := meter.Usage(), set(attrSystem, system)
+			o.ObserveFloat64(requests, float64(u.Requests), s)
+			o.ObserveFloat64(retries, float64(u.Retries), s)
+			o.ObserveFloat64(throttled, float64(u.Throttled), s)
+			o.ObserveFloat64(warnings, float64(u.Warnings), s)
+			if u.Clock.Known {
+				o.ObserveFloat64(offset, u.Clock.Offset.Seconds(), s)
+				o.ObserveFloat64(uncertainty, u.Clock.Uncertainty.Seconds(), s)
+			}
+		}
+	}, requests, retries, throttled, warnings, offset, uncertainty)
+}
+
 // observer measures a store.
 type observer struct {
-	m      *Metrics
-	system string
-	calls  series[callKey, []metric.RecordOption]
-	writes series[writeKey, []metric.AddOption]
+	m         *Metrics
+	system    string
+	calls     series[callKey, []metric.RecordOption]
+	writes    series[writeKey, []metric.AddOption]
+	documents series[callKey, []metric.AddOption] // by calls without errors
 }
 
 // callKey is what the attributes of a call are made of.
@@ -53,6 +82,15 @@ func (s *observer) Call(ctx context.Context, c telemetry.Call) (context.Context,
 		s.m.storeDuration.Record(ctx, time.Since(begin).Seconds(), s.calls.get(k, func(k callKey) []metric.RecordOption {
 			return []metric.RecordOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind, attrError, k.failed)}
 		})...)
+		n := a.Documents
+		if c.Operation == telemetry.Write && outcome(a) == "applied" {
+			n = c.Documents
+		}
+		if n > 0 {
+			s.m.storeDocuments.Add(ctx, int64(n), s.documents.get(callKey{k.operation, k.kind, ""}, func(k callKey) []metric.AddOption {
+				return []metric.AddOption{set(attrSystem, s.system, attrDBOp, k.operation, attrCollection, k.kind)}
+			})...)
+		}
 		if c.Operation == telemetry.Write {
 			s.m.storeWrites.Add(ctx, 1, s.writes.get(writeKey{c.Kind, outcome(a)}, func(k writeKey) []metric.AddOption {
 				return []metric.AddOption{set(attrSystem, s.system, attrCollection, k.kind, attrOutcome, k.outcome)}

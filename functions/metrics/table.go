@@ -20,6 +20,7 @@ type Instrument struct {
 	Kind       Kind
 	Attributes []string  // of AttributeTable
 	Buckets    []float64 // upper bounds of a histogram, but for the last, which has none
+	CloudWatch []string  // attributes that are dimensions there, where each combination is billed; nil: it is not written there, see package emf
 	Help       string    // what is counted or measured, for exporters
 	Question   string    // that it answers
 }
@@ -36,6 +37,8 @@ const (
 	attrKind       = "leasehold.kind"
 	attrOutcome    = "leasehold.outcome"
 	attrWhat       = "leasehold.what"
+	attrSpace      = "leasehold.space"
+	attrState      = "leasehold.state"
 	attrSystem     = "db.system.name"
 	attrDBOp       = "db.operation.name"
 	attrCollection = "db.collection.name"
@@ -60,6 +63,8 @@ var AttributeTable = []Attribute{
 	{attrOutcome, "how it ended: of requests `ok`, the [code](errors.md) of the error, `locked` or `already_finished` for a run that was not granted, `aborted` for a " +
 		"response that was cut off; for the others the values are in the meaning of the instrument"},
 	{attrWhat, "what is counted; the values are in the meaning of the instrument"},
+	{attrSpace, "the namespace of machine IDs, as the configuration names it"},
+	{attrState, "the state of what is counted; the values are in the meaning of the instrument"},
 	{attrSystem, "the store: `sqlite`, `redis`, `gcp.firestore`, `aws.dynamodb` or `memory`"},
 	{attrDBOp, "`get`, `write`, `list`, `due`, `walk` or `prune`"},
 	{attrCollection, "the kind of the documents, such as `locks`; missing for `prune`"},
@@ -70,6 +75,8 @@ const (
 	groupRequests = "Requests"
 	groupLeases   = "Leases"
 	groupRuns     = "Runs and placement"
+	groupSweep    = "Queue and sweep"
+	groupSurvey   = "Survey"
 	groupStore    = "Store"
 )
 
@@ -92,8 +99,24 @@ const (
 	nameRunsEnded = "leasehold.runs.ended"
 	nameMoves     = "leasehold.placement.moves"
 
-	nameStoreDuration = "db.client.operation.duration"
-	nameStoreWrites   = "leasehold.store.writes"
+	nameDeliveries = "leasehold.deliveries"
+	nameSweeps     = "leasehold.sweeps"
+	nameSwept      = "leasehold.sweep.documents"
+	nameSweepLag   = "leasehold.sweep.lag"
+
+	nameMachineIDs = "leasehold.machine_ids"
+	nameAnalyses   = "leasehold.analyses"
+	nameSurveyed   = "leasehold.survey.age"
+
+	nameStoreDuration    = "db.client.operation.duration"
+	nameStoreWrites      = "leasehold.store.writes"
+	nameStoreDocuments   = "leasehold.store.documents"
+	nameStoreRequests    = "leasehold.store.requests"
+	nameStoreRetries     = "leasehold.store.retries"
+	nameStoreThrottled   = "leasehold.store.throttled"
+	nameStoreWarnings    = "leasehold.store.warnings"
+	nameClockOffset      = "leasehold.store.clock.offset"
+	nameClockUncertainty = "leasehold.store.clock.uncertainty"
 )
 
 // seconds are the bounds of short durations, those that the semantic conventions of HTTP advise, and some below them for stores in
@@ -103,6 +126,9 @@ var seconds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 // waits are the bounds of the durations of waiting for a lock.
 var waits = []float64{0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 
+// lags are the bounds of how late a sweep is.
+var lags = []float64{1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+
 // shares are the bounds of parts of a whole.
 var shares = []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
 
@@ -111,6 +137,7 @@ var Table = []Instrument{
 	{
 		Name: nameRequestDuration, Group: groupRequests, Unit: "s", Kind: Histogram, Buckets: seconds,
 		Attributes: []string{attrMethod, attrScheme, attrRoute, attrStatus, attrError},
+		CloudWatch: []string{},
 		Help:       "Time from the beginning of a request to the end of its response.",
 		Question:   "How long do callers wait, and how many requests fail?",
 	},
@@ -121,19 +148,22 @@ var Table = []Instrument{
 	},
 	{
 		Name: nameOperations, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome, attrTenant},
-		Help: "Requests by what was asked for and how they ended.",
+		CloudWatch: []string{attrOutcome},
+		Help:       "Requests by what was asked for and how they ended.",
 		Question: "What is granted, what is refused and why: contention (LOCK_HELD), stale tokens (STALE_TOKEN, LEASE_LOST), limits (RATE_LIMITED, OVERLOADED, " +
 			"LOCK_LIMIT, MACHINE_ID_LIMIT, PLACEMENT_LIMIT), exhausted machine IDs (MACHINE_IDS_EXHAUSTED)?",
 	},
 	{
 		Name: nameReplays, Group: groupRequests, Unit: "{operation}", Kind: Counter, Attributes: []string{attrOperation},
-		Help:     "Requests that had been carried out before and were recognised: nothing was done twice.",
-		Question: "How many writes whose response was lost were healed?",
+		CloudWatch: []string{},
+		Help:       "Requests that had been carried out before and were recognised: nothing was done twice.",
+		Question:   "How many writes whose response was lost were healed?",
 	},
 	{
 		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter, Attributes: []string{attrOperation, attrOutcome},
-		Help:     "Audit events that were written to the log.",
-		Question: "Who changes rights, how often are callers rejected, and does the log have every event?",
+		CloudWatch: []string{attrOutcome},
+		Help:       "Audit events that were written to the log.",
+		Question:   "Who changes rights, how often are callers rejected, and does the log have every event?",
 	},
 	{
 		Name: nameWaiting, Group: groupRequests, Unit: "{request}", Kind: Gauge, Attributes: []string{attrWhat},
@@ -142,13 +172,15 @@ var Table = []Instrument{
 	},
 	{
 		Name: nameTakeovers, Group: groupLeases, Unit: "{lease}", Kind: Counter, Attributes: []string{attrKind},
-		Help:     "Leases that were granted after the one before had expired without a release. Of locks, where the record of the lock shows the lease before.",
-		Question: "Do holders die, or lose their leases?",
+		CloudWatch: []string{attrKind},
+		Help:       "Leases that were granted after the one before had expired without a release. Of locks, where the record of the lock shows the lease before.",
+		Question:   "Do holders die, or lose their leases?",
 	},
 	{
 		Name: nameLockWait, Group: groupLeases, Unit: "s", Kind: Histogram, Buckets: waits, Attributes: []string{attrOutcome},
-		Help:     "Time that acquires with wait_seconds waited.",
-		Question: "How long do callers wait for locks, and how many give up?",
+		CloudWatch: []string{attrOutcome},
+		Help:       "Time that acquires with wait_seconds waited.",
+		Question:   "How long do callers wait for locks, and how many give up?",
 	},
 	{
 		Name: nameHeld, Group: groupLeases, Unit: "{lease}", Kind: Gauge, Attributes: []string{attrKind},
@@ -168,29 +200,114 @@ var Table = []Instrument{
 	},
 	{
 		Name: nameRenewalMargin, Group: groupLeases, Unit: "1", Kind: Histogram, Buckets: shares, Attributes: []string{attrKind},
-		Help:     "Part of a lease that was left when it was renewed, if this process granted or renewed it before.",
-		Question: "Are holders close to losing their leases? Well below a half means that they renew too late.",
+		CloudWatch: []string{attrKind},
+		Help:       "Part of a lease that was left when it was renewed, if this process granted or renewed it before.",
+		Question:   "Are holders close to losing their leases? Well below a half means that they renew too late.",
 	},
 	{
 		Name: nameRunsEnded, Group: groupRuns, Unit: "{run}", Kind: Counter, Attributes: []string{attrKind, attrOutcome},
-		Help:     "Runs of analyses and runs that callers name, by how they ended: `succeeded`, `failed`, or `stopped`, which is a release without a failure.",
-		Question: "How much of the work fails?",
+		CloudWatch: []string{attrKind, attrOutcome},
+		Help:       "Runs of analyses and runs that callers name, by how they ended: `succeeded`, `failed`, or `stopped`, which is a release without a failure.",
+		Question:   "How much of the work fails?",
 	},
 	{
 		Name: nameMoves, Group: groupRuns, Unit: "{partition}", Kind: Counter, Attributes: []string{attrOperation},
-		Help:     "Partitions that moved because the members of a cluster changed, by what changed them.",
-		Question: "How much is moved, and how much of it by evictions, which no one wanted?",
+		CloudWatch: []string{attrOperation},
+		Help:       "Partitions that moved because the members of a cluster changed, by what changed them.",
+		Question:   "How much is moved, and how much of it by evictions, which no one wanted?",
+	},
+	{
+		Name: nameDeliveries, Group: groupSweep, Unit: "{message}", Kind: Counter, Attributes: []string{attrOutcome},
+		CloudWatch: []string{attrOutcome},
+		Help:       "Deliveries of a queue, by the outcome that the log says: `ready`, `failed`, `attempt_failed`, `locked`, `lock_lost`, `gate_failed` and others.",
+		Question:   "Is the work of the queue done, and why is it not?",
+	},
+	{
+		Name: nameSweeps, Group: groupSweep, Unit: "{sweep}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},
+		CloudWatch: []string{attrWhat, attrOutcome},
+		Help:       "Sweeps of `analyses` and of `clusters`, by their outcome: `ok`, or `failed` if it ended early or could not look at something.",
+		Question:   "Does the sweep run, and does it get through?",
+	},
+	{
+		Name: nameSwept, Group: groupSweep, Unit: "{document}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},
+		CloudWatch: []string{attrWhat, attrOutcome},
+		Help: "What sweeps found: of analyses `requeued`, `failed` (given up after too many takeovers), `skipped` and `error`; of clusters members that were `evicted`, " +
+			"activations that were `freed`, documents that were `removed`, and `error`.",
+		Question: "How many workers and members die?",
+	},
+	{
+		Name: nameSweepLag, Group: groupSweep, Unit: "s", Kind: Histogram, Buckets: lags,
+		CloudWatch: []string{},
+		Help:       "How long the lock of an analysis had expired when a sweep found it.",
+		Question:   "How late is the work of workers that died begun again?",
+	},
+	{
+		Name: nameMachineIDs, Group: groupSurvey, Unit: "{unit}", Kind: Gauge, Attributes: []string{attrSpace, attrState},
+		Help:     "Units of a namespace of machine IDs that are `leased` and `free`, when they were counted last.",
+		Question: "How full is the namespace, and when will it be exhausted?",
+	},
+	{
+		Name: nameAnalyses, Group: groupSurvey, Unit: "{analysis}", Kind: Gauge, Attributes: []string{attrState},
+		Help:     "Analyses by their status, and `locked` for those of them that are being run, when they were counted last.",
+		Question: "How much work is left, and how much has failed?",
+	},
+	{
+		Name: nameSurveyed, Group: groupSurvey, Unit: "s", Kind: Gauge,
+		Help:     "Time since machine IDs and analyses were counted.",
+		Question: "How old are these numbers?",
 	},
 	{
 		Name: nameStoreDuration, Group: groupStore, Unit: "s", Kind: Histogram, Buckets: seconds, Attributes: []string{attrSystem, attrDBOp, attrCollection, attrError},
-		Help:     "Time of one call of the store, with its retries.",
-		Question: "Is the store slow, or failing?",
+		CloudWatch: []string{attrDBOp},
+		Help:       "Time of one call of the store, with its retries.",
+		Question:   "Is the store slow, or failing?",
 	},
 	{
 		Name: nameStoreWrites, Group: groupStore, Unit: "{write}", Kind: Counter, Attributes: []string{attrSystem, attrCollection, attrOutcome},
+		CloudWatch: []string{attrOutcome},
 		Help: "Conditional writes by their outcome: `applied`, `refused` (the condition did not hold), `unknown` (an error after which the write may have been applied), " +
 			"`not_applied` (an error that says that it was not).",
 		Question: "How many writes are ambiguous, and how many compete?",
+	},
+	{
+		Name: nameStoreDocuments, Group: groupStore, Unit: "{document}", Kind: Counter, Attributes: []string{attrSystem, attrDBOp, attrCollection},
+		Help: "Documents that calls of the store read, wrote or removed.",
+		Question: "What does it cost where reads and writes are billed? A write of Firestore reads the document, too. What DynamoDB and Firestore really billed, their own metrics say " +
+			"(ConsumedWriteCapacityUnits, firestore.googleapis.com/document/write_ops_count).",
+	},
+	{
+		Name: nameStoreRequests, Group: groupStore, Unit: "{request}", Kind: ObservedCounter, Attributes: []string{attrSystem},
+		CloudWatch: []string{},
+		Help:       "Requests that the store sent to its service, with those that it sent again; on SQLite transactions that it committed.",
+		Question:   "How many requests does a call cost, and how many writes share a transaction?",
+	},
+	{
+		Name: nameStoreRetries, Group: groupStore, Unit: "{request}", Kind: ObservedCounter, Attributes: []string{attrSystem},
+		CloudWatch: []string{},
+		Help:       "Requests that the store sent again; on SQLite attempts at the lock of the file.",
+		Question:   "Is the service unwell before calls fail?",
+	},
+	{
+		Name: nameStoreThrottled, Group: groupStore, Unit: "{request}", Kind: ObservedCounter, Attributes: []string{attrSystem},
+		CloudWatch: []string{},
+		Help:       "Requests that the service rejected because there were too many.",
+		Question:   "Is the capacity enough?",
+	},
+	{
+		Name: nameStoreWarnings, Group: groupStore, Unit: "{warning}", Kind: Gauge, Attributes: []string{attrSystem},
+		Help:     "What is set up in a way that can cost data; the log says what.",
+		Question: "Was the setting of a server changed while it runs?",
+	},
+	{
+		Name: nameClockOffset, Group: groupStore, Unit: "s", Kind: Gauge, Attributes: []string{attrSystem},
+		CloudWatch: []string{},
+		Help:       "By how much the clock of the store is ahead of that of this process. On DynamoDB only, where the process's clock counts.",
+		Question:   "Is the clock of this machine near the bound (LEASEHOLD_MAX_SKEW)?",
+	},
+	{
+		Name: nameClockUncertainty, Group: groupStore, Unit: "s", Kind: Gauge, Attributes: []string{attrSystem},
+		Help:     "How well that offset is known.",
+		Question: "How much longer than its lease does a lock stay closed?",
 	},
 }
 

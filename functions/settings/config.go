@@ -31,7 +31,8 @@ type Config struct {
 	LogSample                       int64
 	AuditLog                        string
 	MetricsListen                   string
-	MetricsTenants                  bool
+	MetricsTenants, MetricsEMF      bool
+	MetricsSurvey                   time.Duration // 0: never
 
 	Store                   string
 	Retention               time.Duration // Forever: off

@@ -154,6 +154,19 @@ var Table = []Setting{
 		Help:  "Count operations by tenant, too. Each tenant is then some time series more.",
 		field: func(c *Config) any { return &c.MetricsTenants },
 	},
+	{
+		Env: "LEASEHOLD_METRICS_EMF", Group: groupTelemetry, Type: Switch, Entries: lambdas,
+		Help:  "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold.",
+		More:  "CloudWatch bills the lines as log, and each combination of dimensions as a metric; [metrics.md](metrics.md#cloudwatch) lists them.",
+		field: func(c *Config) any { return &c.MetricsEMF },
+	},
+	{
+		Env: "LEASEHOLD_METRICS_SURVEY", Group: groupTelemetry, Type: Duration, Default: "0s", Min: "0s", Entries: Serve,
+		Help: "Count machine IDs and analyses in the store about once in this time, for metrics. 0s is never.",
+		More: "It reads all pages of each namespace of machine IDs and lists all analyses, up to 100 000: free on SQLite, billed on DynamoDB and Firestore. One process of several " +
+			"is enough.",
+		field: func(c *Config) any { return &c.MetricsSurvey },
+	},
 
 	{
 		Env: "LEASEHOLD_STORE", Group: groupStore, Type: Text, Default: "sqlite", Entries: onStores,

@@ -126,7 +126,7 @@ func TestSweepPrunes(t *testing.T) {
 		time.Sleep(time.Hour)
 		sweep := func(store docstore.Store) string {
 			t.Helper()
-			route, err := SweepRoute(t.Context(), config(t, settings.Serve, ""), nowhere{}, store, slog.New(slog.DiscardHandler))
+			route, err := SweepRoute(t.Context(), config(t, settings.Serve, ""), nowhere{}, store, slog.New(slog.DiscardHandler), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -21,7 +22,7 @@ const (
 
 // SweepLoop sweeps the clusters of a store once a minute, more or less, until ctx ends. Several processes may do it for one store. Only
 // sweeps that did something are logged.
-func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger) {
+func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger, m *metrics.Metrics) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -29,6 +30,9 @@ func SweepLoop(ctx context.Context, clusters *placement.Service, log *slog.Logge
 		case <-time.After(SweepEvery/2 + rand.N(SweepEvery)):
 		}
 		some, err := sweepOnce(ctx, clusters)
+		if ctx.Err() == nil {
+			m.SweptClusters(ctx, some, err)
+		}
 		switch {
 		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
 			return

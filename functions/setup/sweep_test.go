@@ -27,7 +27,7 @@ func TestSweepLoop(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			SweepLoop(ctx, clusters, slog.New(slog.NewTextHandler(&log, nil)))
+			SweepLoop(ctx, clusters, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		}()
 		time.Sleep(10 * time.Minute) // ten rounds
 		cancel()
@@ -45,7 +45,7 @@ func TestSweepLoop(t *testing.T) {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			SweepLoop(t.Context(), placement.New(store, nil), slog.New(slog.DiscardHandler)) // returns
+			SweepLoop(t.Context(), placement.New(store, nil), slog.New(slog.DiscardHandler), nil) // returns
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -18,8 +19,10 @@ import (
 // IDToken gets ID tokens for an audience, as a platform issues them to what runs on it.
 type IDToken func(audience string) tasks.Token
 
-// Work returns the worker that takes messages to the target, over a store. traces may be nil.
-func Work(c *settings.Config, idToken IDToken, store docstore.Store, traces *telemetry.Traces, log *slog.Logger) (*tasks.Worker, error) {
+// Work returns the worker that takes messages to the target, over a store. Metrics and traces may be nil.
+func Work(
+	c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics, traces *telemetry.Traces,
+) (*tasks.Worker, error) {
 	o := &tasks.TargetOptions{Traces: traces}
 	switch {
 	case c.TargetTokenFile != "":
@@ -35,19 +38,19 @@ func Work(c *settings.Config, idToken IDToken, store docstore.Store, traces *tel
 	}
 	return &tasks.Worker{
 		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
-		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Traces: traces,
+		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Metrics: m, Traces: traces,
 	}, nil
 }
 
 // TaskRoute returns the endpoint that a queue delivers to. Without a target it responds NOT_CONFIGURED. When ctx ends,
-// running work is cancelled and its lock released. traces may be nil.
+// running work is cancelled and its lock released. Metrics and traces may be nil.
 func TaskRoute(
-	ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, traces *telemetry.Traces, log *slog.Logger,
+	ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics, traces *telemetry.Traces,
 ) (httpapi.Route, error) {
 	if !c.RunsTasks() {
 		return tasks.Endpoint{}.Route(ctx)
 	}
-	worker, err := Work(c, idToken, store, traces, log)
+	worker, err := Work(c, idToken, store, log, m, traces)
 	if err != nil {
 		return httpapi.Route{}, err
 	}
@@ -61,7 +64,7 @@ func TaskRoute(
 // SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses and clusters. On a store that does not remove ended locks by
 // itself, it removes some thousand: where a server runs only while it has requests, [PruneLoop] does not. A nil queue leaves analyses
 // alone; if the settings do not say who calls it either, it responds NOT_CONFIGURED. ctx is the lifetime of the route.
-func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger) (httpapi.Route, error) {
+func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (httpapi.Route, error) {
 	if queue == nil && !c.Sweeps() {
 		return tasks.SweepEndpoint{}.Route()
 	}
@@ -69,7 +72,7 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store), Guard: guard, Log: log}
+	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store), Guard: guard, Log: log, Metrics: m}
 	if queue != nil {
 		endpoint.Analyses, endpoint.Sweep = analysis.New(store, nil), Sweep(c, queue)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -35,6 +36,8 @@ type SweepEndpoint struct {
 
 	Timeout time.Duration // 0 means DefaultSweepTimeout; at most MaxTimeout, as long as Cloud Scheduler waits
 	Log     *slog.Logger  // errors with single analyses; nil means none
+
+	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
 }
 
 // Route returns the endpoint for [httpapi.Options] or [httpapi.Handler].
@@ -89,7 +92,11 @@ func (d SweepEndpoint) analyses(ctx context.Context) (s analysis.Swept, err erro
 	if d.Analyses == nil {
 		return s, nil
 	}
+	if d.Metrics != nil {
+		d.Sweep.Behind = d.Metrics.Behind
+	}
 	s, err = d.Analyses.Sweep(ctx, d.Sweep)
+	d.Metrics.SweptAnalyses(ctx, s, err)
 	d.log(ctx, s, err)
 	return s, err
 }
@@ -99,6 +106,7 @@ func (d SweepEndpoint) clusters(ctx context.Context) *contracts.ClustersSwept {
 		return nil
 	}
 	s, err := d.Clusters.Sweep(ctx, 0)
+	d.Metrics.SweptClusters(ctx, s, err)
 	if err != nil && s.Errors == 0 {
 		s.Errors = 1 // not even their names could be read
 	}

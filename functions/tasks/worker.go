@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -30,7 +31,8 @@ type Worker struct {
 	AckLocked   bool          // acknowledge a message whose analysis another worker runs, instead of retrying it. If that run fails, there is no retry
 	Log         *slog.Logger  // a line for each delivery, and what fails beside it; nil means none
 
-	Traces *telemetry.Traces // makes a span of each delivery; nil means none
+	Traces  *telemetry.Traces // makes a span of each delivery; nil means none
+	Metrics *metrics.Metrics  // counts deliveries; nil counts nothing
 
 	waiting sightings
 }
@@ -113,6 +115,7 @@ func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 	ctx, end := w.Traces.Deliver(ctx, m.ID)
 	a := w.deliver(ctx, m)
 	end(string(a.Outcome), a.Err)
+	w.Metrics.Delivered(ctx, string(a.Outcome))
 	w.logLine(ctx, m, a, time.Since(begin))
 	return a
 }

@@ -142,6 +142,9 @@ type Sweep struct {
 	Grace        time.Duration // how long a lock must have been stale: the queue may redeliver by itself; 0 means none
 	PageSize     int           // analyses looked at in one request, 1 to docstore.MaxLimit; 0 means docstore.DefaultLimit
 	Most         int           // stale analyses looked at in one sweep; 0 means DefaultMostSwept
+
+	// Behind is told, of each analysis whose lock has expired, for how long it has; nil if no one wants to know.
+	Behind func(ctx context.Context, expired time.Duration)
 }
 
 // Defaults of [Sweep].
@@ -259,6 +262,9 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		return nil // a document of another writer, with a time and without a lock
 	}
 	s.done.Stale++
+	if s.Behind != nil && found.Expiry.passed(at) {
+		s.Behind(ctx, at.Sub(found.Expiry.Latest))
+	}
 	switch {
 	case found.Expiry.Unclear:
 		return fmt.Errorf("analysis %s: %s: %s", id, Unreadable, found.unjudged())

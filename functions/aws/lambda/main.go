@@ -24,13 +24,16 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/aws/emf"
 	"github.com/leasehold-dev/leasehold/functions/aws/ststoken"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
@@ -77,11 +80,11 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
+	table, err := openStore(starting, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
+	ids, err := machineid.New(table.store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +93,10 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 		fronts = append(fronts, aws.FrontDoor(name))
 	}
 	o := setup.API(c, ids, log)
-	o.Build = buildinfo.This("")
+	o.Build, o.Metrics = buildinfo.This(""), table.metrics
 	logStart(ctx, log, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")), slog.Any("front_doors", c.FrontDoor))
-	api := httpapi.New(store, identity, o)
-	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath, FrontDoors: fronts}), nil
+	api := httpapi.New(table.store, identity, o)
+	return table.measured(aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath, FrontDoors: fronts}), log), nil
 }
 
 func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
@@ -101,11 +104,11 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
+	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
-	worker, err := setup.Work(c, ststoken.New, store, nil, log)
+	worker, err := setup.Work(c, ststoken.New, table.store, log, table.metrics, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +117,11 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 		return nil, err
 	}
 	logStart(ctx, log, c)
-	return aws.NewWorker(worker, hider)
+	w, err := aws.NewWorker(worker, hider)
+	if err != nil {
+		return nil, err
+	}
+	return table.measured(w, log), nil
 }
 
 func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.Handler, error) {
@@ -122,14 +129,14 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, c, log, &awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
+	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Indexes: []string{analysis.ExpiryField}})
 	if err != nil {
 		return nil, err
 	}
 	logStart(ctx, log, c)
 	if c.QueueURL == "" {
 		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
-		return aws.NewSweeper(nil, analysis.Sweep{}, setup.Clusters(c, store), log)
+		return sweeper(table, nil, analysis.Sweep{}, c, log)
 	}
 	o := &awssqs.Options{}
 	if c.QueueTenantSeparator != "" {
@@ -142,12 +149,36 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	for _, w := range queue.Warnings(awssqs.Expect{}) {
 		log.WarnContext(ctx, w, "queue", c.QueueURL)
 	}
-	return aws.NewSweeper(analysis.New(store, nil), setup.Sweep(c, queue), setup.Clusters(c, store), log)
+	return sweeper(table, analysis.New(table.store, nil), setup.Sweep(c, queue), c, log)
+}
+
+func sweeper(t *table, a *analysis.Analyses, s analysis.Sweep, c *settings.Config, log *slog.Logger) (lambda.Handler, error) {
+	sweep, err := aws.NewSweeper(a, s, setup.Clusters(c, t.store), log)
+	if err != nil {
+		return nil, err
+	}
+	sweep.Metrics = t.metrics
+	return t.measured(sweep, log), nil
+}
+
+// table is the store of an instance, with what measures it.
+type table struct {
+	store    docstore.Store
+	metrics  *metrics.Metrics // nil: nothing is measured
+	provider *emf.Provider
+}
+
+// measured returns a handler that writes after each invocation what was measured.
+func (t *table) measured(h lambda.Handler, log *slog.Logger) lambda.Handler {
+	if t.metrics == nil {
+		return h
+	}
+	return emf.Handler{Invoker: h, Provider: t.provider, Out: os.Stdout, Log: log}
 }
 
 // openStore opens the table of the settings and logs its warnings. What starts with each burst of requests is lazy: it must not
 // depend on the control plane. The sweep starts once in minutes and looks at the table.
-func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*awsdynamodb.Store, error) {
+func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*table, error) {
 	o.Region, o.Endpoint, o.MaxSkew, o.IndexShards = c.Region, c.Endpoint, c.MaxSkew, int(c.IndexShards)
 	store, err := awsdynamodb.Open(ctx, c.Table, o)
 	if err != nil {
@@ -156,7 +187,15 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 	for _, w := range store.Warnings() {
 		log.WarnContext(ctx, w, "table", c.Table)
 	}
-	return store, nil
+	if !c.MetricsEMF {
+		return &table{store: store}, nil
+	}
+	t := &table{provider: emf.New(nil)}
+	if t.metrics, err = metrics.New(t.provider, nil); err != nil {
+		return nil, err
+	}
+	t.store = telemetry.Store(store, t.metrics.Observe(store, metrics.SystemDynamoDB)...)
+	return t, nil
 }
 
 // logStart writes the line with which an instance begins to work.

@@ -77,7 +77,7 @@ func measured(t *testing.T) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks := lock.New(telemetry.Store(docstore.NewMemory(nil), m.Observe(metrics.SystemMemory)...), nil)
+	locks := lock.New(telemetry.Store(docstore.NewMemory(nil), m.Observe(nil, metrics.SystemMemory)...), nil)
 	if _, err := locks.Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", TTLSeconds: 30}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,44 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/functions/metrics"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/machineid"
+)
+
+// surveyTimeout bounds one survey.
+const surveyTimeout = time.Minute
+
+// SurveyLoop counts what is in a store, for metrics, at once and then about once in a time, until ctx ends. It returns at once without metrics, and
+// if every is 0.
+func SurveyLoop(ctx context.Context, m *metrics.Metrics, every time.Duration, store docstore.Store, ids *machineid.Service, log *slog.Logger) {
+	if m == nil || every <= 0 {
+		return
+	}
+	for {
+		err := surveyOnce(ctx, m, store, ids)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
+			return
+		case err != nil:
+			log.WarnContext(ctx, "cannot count what is in the store, for metrics; the next attempt follows", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every - every/10 + rand.N(every/5+1)):
+		}
+	}
+}
+
+func surveyOnce(ctx context.Context, m *metrics.Metrics, store docstore.Store, ids *machineid.Service) error {
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	return m.Survey(ctx, store, ids)
+}

@@ -1,0 +1,2 @@
+// Package observability has no code: alerts, dashboards and their tests. README.md says how to use them.
+package observability

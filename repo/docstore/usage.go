@@ -1,0 +1,26 @@
+package docstore
+
+import "time"
+
+// Usage is what a store has asked of its service since it was opened, for metrics. The numbers only grow, but for those of the clock and of
+// the warnings.
+type Usage struct {
+	Requests  int64 // that were sent, with those that were sent again; of SQLite, transactions that were committed
+	Retries   int64 // that were sent again; of SQLite, attempts at the lock of the file
+	Throttled int64 // that the service rejected because there were too many
+	Warnings  int   // now: what is set up in a way that can cost data, see the adapter's Warnings
+
+	Clock Clock
+}
+
+// Clock is what a store without a clock of its own knows of the caller's.
+type Clock struct {
+	Known       bool          // false before it was measured, and for a store that has a clock
+	Offset      time.Duration // by which the service's clock is ahead of the caller's: the smallest that its responses allow
+	Uncertainty time.Duration // between the smallest and the largest offset that they allow
+}
+
+// Meter is for a store that counts what it asks of its service.
+type Meter interface {
+	Usage() Usage
+}
