@@ -84,7 +84,7 @@ var imports = map[string][]string{
 	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
-	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
+	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/wire":      {"contracts", "repo"},
 	"functions/tasks":     {"once", "functions/httpapi", "functions/metrics", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
@@ -108,7 +108,7 @@ var imports = map[string][]string{
 	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold":                 {"adapters", "cmd/leasehold/internal", "client", "cluster", "contracts", "emulator", "functions", "internal/buildinfo", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold":                 {"adapters", "cmd/leasehold/internal", "client", "cluster", "contracts", "emulator", "functions", "internal/buildinfo", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong", "go.opentelemetry.io/otel"},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 
 	// What only tests import.

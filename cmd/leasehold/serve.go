@@ -74,12 +74,17 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer endMetrics()
+	traces, endTraces, err := openTraces(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	store, where, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	store = telemetry.Store(store, measured.Observe(store, systems[c.Store])...)
+	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
@@ -102,7 +107,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
-	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, measured)
+	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, measured, traces)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
@@ -113,7 +118,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop, o.Metrics, o.Audit, o.Build = ctx.Done(), measured, written.audit, buildinfo.This(version)
+	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), written.audit, buildinfo.This(version), measured, traces
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

@@ -71,8 +71,13 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer endMetrics()
-	store = telemetry.Store(store, measured.Observe(store, systems[c.Store])...)
-	w, err := setup.Work(c, ststoken.New, store, log, measured)
+	traces, endTraces, err := openTraces(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
+	w, err := setup.Work(c, ststoken.New, store, log, measured, traces)
 	if err != nil {
 		return usage("%w", err)
 	}

@@ -137,7 +137,7 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines, nil)
+	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines, nil, nil)
 	if err != nil {
 		return nil, err
 	}

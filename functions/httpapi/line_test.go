@@ -234,3 +234,32 @@ func TestAborted(t *testing.T) {
 		t.Errorf("%v", lines)
 	}
 }
+
+// TestHostileNames: whatever a path, a subject or a header says, a request has one line, and nothing in it is another member or another line.
+func TestHostileNames(t *testing.T) {
+	const hostile = "ann\nlevel=ERROR msg=audit\r\"}\x00\x1b[31m<script>alert(1)<b>\u2028\u202e\xff"
+	identity := verified{caller: httpapi.Caller{Subject: hostile, Tenant: "acme"}}
+	for name, handler := range map[string]func(io.Writer) slog.Handler{
+		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(io.MultiWriter(w, distinct{t}), nil) },
+		"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) },
+	} {
+		var log bytes.Buffer
+		h := httpapi.New(docstore.NewMemory(nil), identity, &httpapi.Options{Log: slog.New(telemetry.NewHandler(handler(&log)))})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080/", nil)
+		r.URL.Path = "/v1/tenants/" + hostile + "/locks/x"
+		r.URL.RawPath = ""
+		for _, header := range []string{"X-Request-Id", "X-Forwarded-For", "User-Agent", "Traceparent"} {
+			r.Header[header] = []string{hostile}
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "audit") || !strings.Contains(lines[1], "request") { // the caller's tenant is another one
+			t.Errorf("%s: %q", name, lines)
+		}
+		for _, line := range lines {
+			if strings.ContainsAny(line, "\r\x00\x1b") {
+				t.Errorf("%s: control characters in %q", name, line)
+			}
+		}
+	}
+}

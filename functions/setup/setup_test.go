@@ -144,14 +144,14 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 	const all = " LEASEHOLD_TTL=60s LEASEHOLD_HEARTBEAT=7s LEASEHOLD_MAX_FAILURES=3 LEASEHOLD_TASK_TIMEOUT=9m" +
 		" LEASEHOLD_MAX_TAKEOVERS=11 LEASEHOLD_REQUEUE_EVERY=13m LEASEHOLD_SWEEP_GRACE=17m"
 	c := config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run LEASEHOLD_ON_LOCKED=ack"+all)
-	w, err := Work(c, nil, docstore.NewMemory(nil), nil, nil)
+	w, err := Work(c, nil, docstore.NewMemory(nil), nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if w.TTL != time.Minute || w.Heartbeat != 7*time.Second || w.MaxFailures != 3 || !w.AckLocked || w.Gate == nil || w.Work == nil {
 		t.Errorf("the worker: %+v", w)
 	}
-	if w, err := Work(config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run"), nil, docstore.NewMemory(nil), nil, nil); err != nil || w.AckLocked {
+	if w, err := Work(config(t, settings.Serve, "LEASEHOLD_TARGET_URL=https://worker.example/run"), nil, docstore.NewMemory(nil), nil, nil, nil); err != nil || w.AckLocked {
 		t.Errorf("without ack: %+v, %v", w, err)
 	}
 	if got, want := Sweep(c, nil), (analysis.Sweep{MaxTakeovers: 11, RequeueEvery: 13 * time.Minute, Grace: 17 * time.Minute}); !reflect.DeepEqual(got, want) {

@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -18,9 +19,11 @@ import (
 // IDToken gets ID tokens for an audience, as a platform issues them to what runs on it.
 type IDToken func(audience string) tasks.Token
 
-// Work returns the worker that takes messages to the target, over a store.
-func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (*tasks.Worker, error) {
-	o := &tasks.TargetOptions{}
+// Work returns the worker that takes messages to the target, over a store. Metrics and traces may be nil.
+func Work(
+	c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics, traces *telemetry.Traces,
+) (*tasks.Worker, error) {
+	o := &tasks.TargetOptions{Traces: traces}
 	switch {
 	case c.TargetTokenFile != "":
 		o.Token = tasks.FileToken(c.TargetTokenFile)
@@ -35,17 +38,19 @@ func Work(c *settings.Config, idToken IDToken, store docstore.Store, log *slog.L
 	}
 	return &tasks.Worker{
 		Gate: tasks.Local(analysis.New(store, &analysis.Options{MaxTakeovers: c.MaxTakeovers})), Work: target.Run, TTL: c.TTL, Heartbeat: c.Heartbeat,
-		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Metrics: m,
+		MaxFailures: c.MaxFailures, Grace: c.TaskGrace, AckLocked: c.OnLocked == "ack", Log: log, Metrics: m, Traces: traces,
 	}, nil
 }
 
 // TaskRoute returns the endpoint that a queue delivers to. Without a target it responds NOT_CONFIGURED. When ctx ends,
-// running work is cancelled and its lock released.
-func TaskRoute(ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (httpapi.Route, error) {
+// running work is cancelled and its lock released. Metrics and traces may be nil.
+func TaskRoute(
+	ctx context.Context, c *settings.Config, idToken IDToken, store docstore.Store, log *slog.Logger, m *metrics.Metrics, traces *telemetry.Traces,
+) (httpapi.Route, error) {
 	if !c.RunsTasks() {
 		return tasks.Endpoint{}.Route(ctx)
 	}
-	worker, err := Work(c, idToken, store, log, m)
+	worker, err := Work(c, idToken, store, log, m, traces)
 	if err != nil {
 		return httpapi.Route{}, err
 	}

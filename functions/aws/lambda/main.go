@@ -108,7 +108,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	worker, err := setup.Work(c, ststoken.New, table.store, log, table.metrics)
+	worker, err := setup.Work(c, ststoken.New, table.store, log, table.metrics, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,8 @@
-// Package export sets up the SDK of OpenTelemetry for the programs that run on: exporters of metrics by the standard OTEL_ variables, and a
-// page for Prometheus. Nothing is set up, and nothing measured, unless one of them is asked for.
+// Package export sets up the SDK of OpenTelemetry for the programs that run on: exporters of metrics and of traces by the standard OTEL_ variables,
+// and a page for Prometheus. Nothing is set up, and nothing measured, unless one of them is asked for.
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_METRICS_EXPORTER=otlp   metrics are sent by OTLP, every minute or as OTEL_METRIC_EXPORT_INTERVAL says
+//	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=otlp    spans are sent by OTLP, as OTEL_TRACES_SAMPLER and OTEL_BSP_… say
 //	LEASEHOLD_METRICS_LISTEN                                     GET /metrics on that address, in the text format of Prometheus
 package export
 
@@ -47,15 +48,13 @@ type Options struct {
 
 // Open sets up what the variables and the options ask for; it is nil if that is nothing. The error names a variable that cannot work.
 func Open(ctx context.Context, o Options) (*Metrics, error) {
-	otlp, err := wantsOTLP(o.Getenv)
+	otlp, err := wantsOTLP("METRICS", "; for Prometheus set LEASEHOLD_METRICS_LISTEN", o.Getenv)
 	if err != nil || !otlp && !o.Page {
 		return nil, err
 	}
-	who, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
-		resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithHost())
+	who, err := o.resource(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, err
 	}
 	options := []sdk.Option{sdk.WithResource(who)}
 	m := &Metrics{}
@@ -79,37 +78,61 @@ func Open(ctx context.Context, o Options) (*Metrics, error) {
 	return m, nil
 }
 
+// resource is what sends: the program, unless the variables say otherwise.
+func (o Options) resource(ctx context.Context) (*resource.Resource, error) {
+	who, err := resource.New(ctx,
+		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
+		resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithHost())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return who, nil
+}
+
 // wantsOTLP reports whether the variables ask for OTLP. By the specification it is on unless it is turned off, which would make every server
-// look for a collector on its own machine: here it is on if a variable names it, or its endpoint.
-func wantsOTLP(env func(string) string) (bool, error) {
+// look for a collector on its own machine: here it is on if a variable names it, or its endpoint. what is METRICS or TRACES.
+func wantsOTLP(what, hint string, env func(string) string) (bool, error) {
 	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
-	switch e := env("OTEL_METRICS_EXPORTER"); e {
+	switch e := env("OTEL_" + what + "_EXPORTER"); e {
 	case "":
-		return env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") != "", nil
+		return env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_"+what+"_ENDPOINT") != "", nil
 	case "otlp":
 		return true, nil
 	case "none":
 		return false, nil
 	default:
-		return false, fmt.Errorf("OTEL_METRICS_EXPORTER is %q: it must be otlp or none; for Prometheus set LEASEHOLD_METRICS_LISTEN", e)
+		return false, fmt.Errorf("OTEL_%s_EXPORTER is %q: it must be otlp or none%s", what, e, hint)
 	}
 }
 
 // otlpExporter makes the exporter of the protocol that the variables name; all else about it, it reads from them itself.
 func otlpExporter(ctx context.Context, env func(string) string) (sdk.Exporter, error) {
-	name := "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"
+	byGRPC, err := wantsGRPC("METRICS", env)
+	switch {
+	case err != nil:
+		return nil, err
+	case byGRPC:
+		return otlpmetricgrpc.New(ctx)
+	default:
+		return otlpmetrichttp.New(ctx)
+	}
+}
+
+// wantsGRPC reports whether the variables ask for OTLP over gRPC.
+func wantsGRPC(what string, env func(string) string) (bool, error) {
+	name := "OTEL_EXPORTER_OTLP_" + what + "_PROTOCOL"
 	if env(name) == "" {
 		name = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	}
 	switch p := env(name); p {
 	case "", "http/protobuf":
-		return otlpmetrichttp.New(ctx)
+		return false, nil
 	case "grpc":
-		return otlpmetricgrpc.New(ctx)
+		return true, nil
 	default:
-		return nil, fmt.Errorf("%s is %q: it must be http/protobuf or grpc", name, p)
+		return false, fmt.Errorf("%s is %q: it must be http/protobuf or grpc", name, p)
 	}
 }
 
