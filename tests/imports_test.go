@@ -30,6 +30,7 @@ var imports = map[string][]string{
 	"internal/awsconfig":            {"github.com/aws"},
 	"internal/backoff":              {},
 	"internal/owner":                {},
+	"internal/price":                {},
 	"internal/term":                 {},
 	"internal/lease":                {"contracts"},
 	"kazahana":                      {"internal/backoff"},
@@ -103,14 +104,17 @@ var imports = map[string][]string{
 	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold": {"adapters", "client", "cluster", "contracts", "emulator", "functions", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong"},
+	"cmd/leasehold": {
+		"adapters", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/price", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong",
+		"github.com/aws/aws-sdk-go-v2",
+	},
 
 	// What only tests import.
 	"internal/conformancetest": {"client", "contracts", "internal/term"},
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/suite":           {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                    {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
+	"tests":                    {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/price", "internal/suite", "kazahana", "once", "repo"},
 }
 
 // under reports whether a package is, or lies in, a folder.

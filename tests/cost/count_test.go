@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/internal/price"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -46,7 +47,7 @@ func meter(s docstore.Store, clock *suite.Clock, reset func(), gauges ...gauge) 
 
 type gauge struct {
 	name string
-	bill *Billing
+	bill *price.Billing
 	read func() Usage
 }
 
@@ -81,7 +82,7 @@ func onDynamoDB(t *testing.T) *metered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return meter(closing(t, s), clock, server.ResetCounts, gauge{DynamoDB.Name, &DynamoDB, func() Usage {
+	return meter(closing(t, s), clock, server.ResetCounts, gauge{price.DynamoDB.Name, &price.DynamoDB, func() Usage {
 		u := server.Consumed()
 		return Usage{sum(server.Requests()), u.Write, u.Read}
 	}})
@@ -121,11 +122,11 @@ func onFirestore(t *testing.T) *metered {
 		x.entries = 0
 	}
 	m := meter(s, clock, reset,
-		gauge{FirestoreStandard.Name, &FirestoreStandard, func() Usage {
+		gauge{price.FirestoreStandard.Name, &price.FirestoreStandard, func() Usage {
 			reads, writes := server.Billed()
 			return Usage{sum(server.Counts()), float64(writes), float64(reads)}
 		}},
-		gauge{FirestoreEnterprise.Name, &FirestoreEnterprise, func() Usage {
+		gauge{price.FirestoreEnterprise.Name, &price.FirestoreEnterprise, func() Usage {
 			reads, writes := server.Units()
 			return Usage{sum(server.Counts()), float64(writes + x.entries), float64(reads)}
 		}},
