@@ -179,6 +179,13 @@ func TestDemo(t *testing.T) {
 	p.shows(".story", "Now freeze a worker")
 	p.shows("#unfenced", "right")
 	p.shows("#fenced", "right")
+	p.do(chromedp.Evaluate[chromedp.Void](`window.kept = [...document.querySelectorAll('button, input')]; undefined`))
+	turns := d.state().Turns
+	d.until("turns", func(s played) bool { return s.Turns > turns+3 })
+	p.until(`Number(document.querySelector('#fenced strong').innerText) > 30`, "their balance")
+	if kept := says[bool](p, `window.kept.length === 15 && window.kept.every((e) => e.isConnected)`); !kept {
+		t.Error("the buttons are made anew with each turn, so that they lose the focus")
+	}
 	p.freezes(d, 0)
 	p.shows("#unfenced", "missing")
 	p.shows("#unfenced .so", "Worker A woke up and overwrote")
@@ -219,7 +226,7 @@ func TestDemoButtons(t *testing.T) {
 	d.until("a turn of the new process", func(s played) bool { return s.Workers[1].State == "working" && s.Workers[1].PID != 0 })
 
 	p.presses("Lose the answer, worker C")
-	p.shows("#unfenced .so", "heard no answer, and paid in twice")
+	p.shows("#unfenced .so", "received no answer, and paid in twice")
 	p.shows("#fenced .so", "it was counted once")
 	p.shows("#unfenced", "10 too much")
 

@@ -58,8 +58,8 @@ func (p *playground) start(h *hired) error {
 	if err := process.Start(c, func(error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if h.command == c { // otherwise another has taken its place
-			h.State = dead
+		if h.command == c && h.State != dead { // otherwise it was killed, and perhaps another has taken its place
+			h.lost, h.State = h.inTurn(), dead
 			p.changed.Broadcast()
 		}
 		close(ended)

@@ -58,7 +58,8 @@ function sentence(e = {}) {
 
 const level = (e) => ({ frozen: 'cold', overtaken: 'cold', stale: 'bad', late: 'bad', repeated: 'bad', ignored: 'bad', killed: 'low', lost: 'low' }[e?.kind] || '')
 
-// Worker is a process with its buttons. Their names say whose they are to those who hear them one by one.
+// Worker is a process with its buttons. Their names say whose they are to those who hear them one by one. The bar is in an element of its own: an element that
+// comes and goes beside the buttons would have them made anew, and take the focus from them.
 function Worker({ w, state }) {
   const url = 'workers/' + w.name + '/', does = (action, body) => () => press(url + action, body)
   const held = w.expires_at, over = held && left(w.expires_at) <= 0
@@ -70,7 +71,7 @@ function Worker({ w, state }) {
     <div class="head"><h3 id=${'w' + w.name}>${called(w.name)}</h3><span class="note">${dead ? '' : t('pid', { pid: w.pid })}</span></div>
     <p class="doing"><span class=${'state w-' + (w.armed ? 'armed' : w.state)}>${t('state.' + (w.armed ? 'armed' : w.state))}</span>
       ${held && html` <span class="mono">${t('token', { n: w.token })}</span>`}${w.base !== undefined && html` <span>${t('read', { n: number(w.base) })}</span>`}${over && html` <span class="over">${t('lease.over')}</span>`}</p>
-    ${held ? html`<${Bar} expires=${w.expires_at} ttl=${state.ttl_seconds} label=${plain(t('lease', { name: w.name }))} />` : html`<div class="bar" aria-hidden="true"></div>`}
+    <div>${held ? html`<${Bar} expires=${w.expires_at} ttl=${state.ttl_seconds} label=${plain(t('lease', { name: w.name }))} />` : html`<div class="bar" aria-hidden="true"></div>`}</div>
     <div class="buttons">
       <button class=${offer ? 'offer' : 'quiet'} disabled=${dead || !state.can_freeze} aria-label=${named(t(main))} onClick=${does(main)}>${t(main)}</button>
       <button class="quiet" aria-label=${named(t(dead ? 'start' : 'kill'))} onClick=${does(dead ? 'start' : 'kill')}>${t(dead ? 'start' : 'kill')}</button>

@@ -35,10 +35,10 @@ export default {
   balance: 'Balance', 'paid.in': 'of {n} paid in', right: 'right', missing: '{n} missing', over: '{n} too much', picture: 'Balance {balance}, paid in {should}',
   'so.right': 'All that was paid in is there.',
   'so.overwrote': '{worker} woke up and overwrote {off} that others had paid in. No one was told.',
-  'so.twice': '{worker} heard no answer, and paid in twice.',
+  'so.twice': '{worker} received no answer, and paid in twice.',
   'so.ignored': 'A write of {worker} was dropped, and reported as done.',
   'so.stale': 'STALE_TOKEN: the late write of {worker} was rejected, and nothing is lost.',
-  'so.repeated': '{worker} heard no answer and wrote again; it was counted once.',
+  'so.repeated': '{worker} received no answer and wrote again; it was counted once.',
   writes: 'Last writes', 'row.applied': '+10', 'row.overwrote': '{off} gone', 'row.twice': 'paid in twice', 'row.ignored': 'dropped', 'row.stale': 'STALE_TOKEN', 'row.repeated': 'known already', 'row.none': 'No write yet.',
 
   cost: 'What it costs', requests: 'Store requests', dollars: 'On {store}', million: 'A million turns', 'cost.what': 'Counted by the emulator of {store} on which this runs: locks, line and fence, {writes} write and {reads} read units. List prices of {asOf}.',
