@@ -31,6 +31,7 @@ type Error struct {
 	Incarnation  int64         // with MEMBER_EXISTS and STALE_INCARNATION: the current, or latest, incarnation of the member
 	Ineligible   Ineligible    // with MEMBER_INELIGIBLE: why
 	RequestID    string        // names the exchange in the server's log
+	TraceID      string        // of the trace that the exchange is part of; empty if it is of none
 
 	Cause error // what it results from, for logs; it is never sent
 }
@@ -98,7 +99,7 @@ func (e *Error) Problem() Problem {
 	p := Problem{
 		Type: e.Code.TypeURI(), Title: e.Title, Status: e.Status, Code: e.Code, Retryable: e.Retryable, Detail: e.Detail, Field: e.Field,
 		LockKey: e.LockKey, OwnerID: e.Owner, Position: e.Position, RetryAfterMs: e.RetryAfter.Milliseconds(), HighestToken: e.HighestToken,
-		Activation: e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible,
+		Activation: e.Activation, Epoch: e.Epoch, Incarnation: e.Incarnation, Ineligible: e.Ineligible, TraceID: e.TraceID,
 	}
 	if !e.ExpiresAt.IsZero() {
 		p.ExpiresAt = e.ExpiresAt.UTC().Format(TimeFormat)
@@ -116,7 +117,7 @@ func (p Problem) Err() *Error {
 		Code: p.Code, Title: p.Title, Status: p.Status, Retryable: p.Retryable, Detail: p.Detail, Field: p.Field,
 		LockKey: p.LockKey, Owner: p.OwnerID, Position: p.Position,
 		RetryAfter: time.Duration(max(0, min(p.RetryAfterMs, most))) * time.Millisecond, HighestToken: p.HighestToken,
-		Activation: p.Activation, Epoch: p.Epoch, Incarnation: p.Incarnation, Ineligible: p.Ineligible,
+		Activation: p.Activation, Epoch: p.Epoch, Incarnation: p.Incarnation, Ineligible: p.Ineligible, TraceID: p.TraceID,
 	}
 	if t, err := time.Parse(time.RFC3339, p.ExpiresAt); err == nil {
 		e.ExpiresAt = t

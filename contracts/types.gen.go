@@ -1095,7 +1095,12 @@ type ForcedRelease struct {
 
 // Health defines model for Health.
 type Health struct {
+	// Commit Of `/healthz`: the commit that it was built from, if that is known.
+	Commit string `json:"commit,omitempty"`
 	Status string `json:"status"`
+
+	// Version Of `/healthz`: the release that runs, or what Go made up for a build of a clone.
+	Version string `json:"version,omitempty"`
 }
 
 // Incarnation defines model for Incarnation.
@@ -1885,6 +1890,9 @@ type Problem struct {
 
 	// Title The code in words.
 	Title string `json:"title"`
+
+	// TraceID The ID of the trace that the exchange is part of, if it is (W3C Trace Context: `traceparent`).
+	TraceID string `json:"trace_id,omitempty"`
 
 	// Type Where the code is explained.
 	Type string `json:"type"`

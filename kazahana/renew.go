@@ -182,7 +182,7 @@ func (g *Generator) recovered() {
 		return
 	}
 	g.line(slog.LevelWarn, "kazahana: the lease provider grants leases again",
-		slog.Duration("after", time.Duration(g.monotonic()-g.outage.since)), slog.Int("failures", g.failures),
+		slog.Int64("after_ms", time.Duration(g.monotonic()-g.outage.since).Milliseconds()), slog.Int("failures", g.failures),
 		slog.Int64("fallback_ids", g.fallbacks.Load()-g.outage.fallbacks))
 }
 

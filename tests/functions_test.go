@@ -323,7 +323,8 @@ func TestUpload(t *testing.T) {
 	want := []string{
 		"cloud.google.com/go/cloudtasks", "cloud.google.com/go/compute/metadata", "cloud.google.com/go/firestore", "github.com/GoogleCloudPlatform/functions-framework-go",
 		"github.com/cespare/xxhash/v2", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "github.com/go-json-experiment/json",
-		"github.com/googleapis/gax-go/v2", "golang.org/x/time", "google.golang.org/api", "google.golang.org/grpc", "google.golang.org/protobuf",
+		"github.com/googleapis/gax-go/v2", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/trace", "golang.org/x/time", "google.golang.org/api",
+		"google.golang.org/grpc", "google.golang.org/protobuf",
 	}
 	if slices.Sort(direct); !slices.Equal(direct, want) {
 		t.Errorf("the functions name the modules %v, want %v", direct, want)

@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"contracts/internal/genvectors": {"kazahana", "repo/placement"},
 	"internal/awsconfig":            {"github.com/aws"},
 	"internal/backoff":              {},
+	"internal/buildinfo":            {},
 	"internal/owner":                {},
 	"internal/price":                {},
 	"internal/term":                 {},
@@ -69,21 +70,21 @@ var imports = map[string][]string{
 	"console": {},
 
 	"functions/aws":          {"functions/httpapi", "functions/tasks", "contracts", "once", "repo", "github.com/aws/aws-lambda-go/events"},
-	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda"},
+	"functions/aws/lambda":   {"adapters/awsdynamodb", "adapters/awssqs", "functions", "internal/buildinfo", "repo/analysis", "repo/machineid", "github.com/aws/aws-lambda-go/lambda", "github.com/aws/aws-lambda-go/lambdacontext"},
 	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
 	"functions/direct":       {"cluster", "contracts", "fence", "functions/wire", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts", "functions", "repo/analysis",
-		"repo/docstore", "repo/machineid",
+		"internal/buildinfo", "repo/docstore", "repo/machineid", "go.opentelemetry.io/otel/trace",
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
-	"functions/httpapi":   {"repo", "contracts", "functions/wire", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
+	"functions/httpapi":   {"repo", "contracts", "functions/telemetry", "functions/wire", "internal/buildinfo", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup":     {"console", "functions/httpapi", "functions/oidc", "functions/settings", "functions/tasks", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
-	"functions/telemetry": {"repo"},
+	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/wire":      {"contracts", "repo"},
-	"functions/tasks":     {"once", "functions/httpapi", "repo", "contracts", "github.com/go-json-experiment/json"},
+	"functions/tasks":     {"once", "functions/httpapi", "functions/telemetry", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
@@ -105,8 +106,8 @@ var imports = map[string][]string{
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
 	"cmd/leasehold": {
-		"adapters", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/price", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong",
-		"github.com/aws/aws-sdk-go-v2",
+		"adapters", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/buildinfo", "internal/price", "kazahana", "locks", "once",
+		"repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2",
 	},
 
 	// What only tests import.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,8 +28,8 @@ import (
 type lambdaRuntime struct {
 	events    chan lambdaEvent
 	responses chan lambdaResponse
-	stderr    bytes.Buffer
-	ended     chan struct{} // closed when the instance has ended; stderr may be read then
+	log       bytes.Buffer  // standard output and standard error
+	ended     chan struct{} // closed when the instance has ended; log may be read then
 	code      int           // its exit code
 	kill      func()
 }
@@ -78,9 +79,10 @@ func startLambda(t *testing.T, bootstrap, handler string, env ...string) *lambda
 
 	c := exec.Command(bootstrap)
 	c.Env = slices.DeleteFunc(environment(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") })
+	c.Env = append(c.Env, "AWS_LAMBDA_LOG_FORMAT=JSON")
 	c.Env = append(c.Env, append(env, "_HANDLER="+handler, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
 		"AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake-secret-key")...)
-	c.Stderr = &l.stderr
+	c.Stdout, c.Stderr = &l.log, &l.log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Durati
 	select {
 	case l.events <- lambdaEvent{payload, time.Now().Add(timeout)}:
 	case <-l.ended:
-		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
+		t.Fatalf("the instance ended\n%s", l.log.Bytes())
 	case <-time.After(failAfter):
 		t.Fatal("the instance does not ask for an event")
 	}
@@ -111,7 +113,7 @@ func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Durati
 	case a := <-l.responses:
 		return a
 	case <-l.ended:
-		t.Fatalf("the instance ended\n%s", l.stderr.Bytes())
+		t.Fatalf("the instance ended\n%s", l.log.Bytes())
 	case <-time.After(failAfter):
 		t.Fatal("the instance does not respond")
 	}
@@ -144,13 +146,19 @@ func lambdaFile(t *testing.T, name string, oldnew ...string) []byte {
 	return []byte(strings.NewReplacer(oldnew...).Replace(string(b)))
 }
 
+// A trace that requests of tests are part of.
+const (
+	traceID     = "0af7651916cd43dd8448eb211c80319c"
+	traceparent = "00-" + traceID + "-b7ad6b7169203331-01"
+)
+
 // TestLambda runs the function as Lambda does, over DynamoDB's emulator.
 func TestLambda(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api,url"}
 
 	t.Run("behind authorizers", func(t *testing.T) {
@@ -196,9 +204,9 @@ func TestLambda(t *testing.T) {
 			t.Errorf("after malformed events: %d %s", status, body)
 		}
 		l.kill()
-		checkLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "Bearer x")
+		checkLog(t, l.log.String(), "fake-secret-key", "AKIAFAKE", "Bearer x")
 		failed := 0
-		for line := range strings.Lines(l.stderr.String()) {
+		for line := range strings.Lines(l.log.String()) {
 			if strings.Contains(line, `errorMessage`) { // the runtime's line about an invocation that failed
 				if failed++; !strings.Contains(line, `"level":"ERROR"`) {
 					t.Errorf("a failed invocation is logged as %s", line)
@@ -207,6 +215,62 @@ func TestLambda(t *testing.T) {
 		}
 		if failed != 4 {
 			t.Errorf("%d failed invocations are in the log, want 4", failed)
+		}
+	})
+
+	t.Run("the log is as the function's logging configuration says", func(t *testing.T) {
+		traced := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/logged", `"headers": {`, `"headers": {"traceparent": "`+traceparent+`",`)
+		held := bytes.ReplaceAll(traced, []byte("svc-deploy"), []byte("svc-other"))
+		write := func(env ...string) string {
+			l := startLambda(t, bootstrap, "api", slices.Concat([]string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api"}, env)...)
+			if status, body := l.http(t, traced); status != http.StatusOK {
+				t.Errorf("%d %s", status, body)
+			}
+			if status, body := l.http(t, held); status != http.StatusConflict || !strings.Contains(body, `"trace_id":"`+traceID+`"`) {
+				t.Errorf("%d %s, want the ID of the trace", status, body)
+			}
+			l.kill()
+			return l.log.String()
+		}
+		log := write()
+		checkLog(t, log, "fake-secret-key")
+		var lines []map[string]any
+		for line := range strings.Lines(log) {
+			var l map[string]any
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, l)
+		}
+		started := lines[0]
+		requests := slices.DeleteFunc(lines, func(l map[string]any) bool { return l["message"] != "request" })
+		if started["message"] != "started" || started["stored"] != "in the DynamoDB table locks" || started["version"] == "" ||
+			!strings.Contains(fmt.Sprint(started["authentication"]), "API Gateway") {
+			t.Errorf("the first line is %v", started)
+		}
+		for i, want := range []map[string]any{
+			{"requestId": "1", "outcome": "ok", "status": 200., "subject": "svc-deploy"},
+			{"requestId": "2", "outcome": "LOCK_HELD", "status": 409., "subject": "svc-other", "caller_tenant": "acme", "remote": "192.0.2.1"},
+		} {
+			maps.Copy(want, map[string]any{
+				"level": "INFO", "message": "request", "method": "POST", "path": "/v1/tenants/acme/locks/logged/acquire", "tenant": "acme", "trace_id": traceID,
+			})
+			got := requests[i]
+			for _, made := range []string{"timestamp", "took_ms", "request"} {
+				if got[made] == nil {
+					t.Errorf("line %d has no %s", i, made)
+				}
+				delete(got, made)
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("line %d\ngot  %v\nwant %v", i, got, want)
+			}
+		}
+		if log := write("AWS_LAMBDA_LOG_LEVEL=WARN"); log != "" {
+			t.Errorf("from the level WARN on: %s", log)
+		}
+		if log := write("AWS_LAMBDA_LOG_FORMAT=Text"); !strings.Contains(log, "level=INFO message=request method=POST") || !strings.Contains(log, "trace_id="+traceID+" requestId=2") {
+			t.Errorf("as text: %s", log)
 		}
 	})
 
@@ -242,8 +306,8 @@ func TestLambda(t *testing.T) {
 			t.Errorf("an HTTP API's event: %d %s", status, body)
 		}
 		l.kill()
-		checkLog(t, l.stderr.String())
-		if log := l.stderr.String(); !strings.Contains(log, `"level":"ERROR","msg":"rejected an event`) || !strings.Contains(log, `"remote":"192.0.2.1"`) {
+		checkLog(t, l.log.String())
+		if log := l.log.String(); !strings.Contains(log, `"level":"ERROR","message":"rejected an event`) || !strings.Contains(log, `"remote":"192.0.2.1"`) {
 			t.Errorf("the log: %s", log)
 		}
 	})
@@ -292,7 +356,7 @@ func TestLambda(t *testing.T) {
 			t.Errorf("a token: %d %s", status, body)
 		}
 		l.kill()
-		checkLog(t, l.stderr.String(), token[:strings.LastIndexByte(token, '.')])
+		checkLog(t, l.log.String(), token[:strings.LastIndexByte(token, '.')])
 	})
 
 	t.Run("settings that cannot work", func(t *testing.T) {
@@ -302,10 +366,10 @@ func TestLambda(t *testing.T) {
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if l.code != 1 || !strings.Contains(l.stderr.String(), "LEASEHOLD_TABLE is required") {
-			t.Errorf("exit code %d, %s; want 1", l.code, l.stderr.Bytes())
+		if l.code != 1 || !strings.Contains(l.log.String(), "LEASEHOLD_TABLE is required") {
+			t.Errorf("exit code %d, %s; want 1", l.code, l.log.Bytes())
 		}
-		checkLog(t, l.stderr.String(), "fake-secret-key")
+		checkLog(t, l.log.String(), "fake-secret-key")
 	})
 
 	t.Run("a table that is not there", func(t *testing.T) {
@@ -320,10 +384,10 @@ func TestLambda(t *testing.T) {
 			t.Errorf("%d calls of the control plane", got)
 		}
 		l.kill()
-		if log := l.stderr.String(); !strings.Contains(log, "table missing: there is no such table") {
+		if log := l.log.String(); !strings.Contains(log, "table missing: there is no such table") {
 			t.Errorf("the log does not say what is wrong: %s", log)
 		}
-		checkLog(t, l.stderr.String(), "fake-secret-key")
+		checkLog(t, l.log.String(), "fake-secret-key")
 	})
 }
 

@@ -146,7 +146,7 @@ func startHTTPAPI(t *testing.T, instances int) *httpAPI {
 	t.Helper()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	api := &httpAPI{make(chan *lambdaRuntime, instances)}
 	for range instances {
 		api.free <- startLambda(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")

@@ -523,7 +523,7 @@ func TestLambdaGate(t *testing.T) {
 		"LEASEHOLD_TABLE=analyses", "LEASEHOLD_ENDPOINT=" + db.URL, "AWS_ENDPOINT_URL_SQS=" + q.URL,
 		"LEASEHOLD_TARGET_URL=" + g.target.URL, "LEASEHOLD_TARGET_TOKEN=secret-token", "LEASEHOLD_QUEUE_URL=" + g.queue,
 	}
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	worker := startLambda(t, bootstrap, "worker", env...)
 	g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":7}`, `{"analysisId":"missing"}`)
 	if got := fmt.Sprint(worker.mapping(t, g.client, g.queue)); got != `[{"analysisId":"b"} {"analysisId":7} {"analysisId":"missing"}]` {
@@ -559,14 +559,14 @@ func TestLambdaGate(t *testing.T) {
 	}
 	for _, l := range []*lambdaRuntime{worker, sweep} {
 		l.kill()
-		checkLog(t, l.stderr.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
+		checkLog(t, l.log.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
 	}
 }
 
 // TestLambdaGateSettings: functions that cannot work do not start, and say why.
 func TestLambdaGateSettings(t *testing.T) {
 	t.Parallel()
-	bootstrap := build(t, "functions/aws/lambda", "-tags", "lambda.norpc,leasehold.noprofiles")
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
 	for function, says := range map[string]string{
 		"api": "LEASEHOLD_TABLE is required", "worker": "LEASEHOLD_TABLE is required", "sweep": "LEASEHOLD_TABLE is required",
 		"bootstrap": "it must be api, worker or sweep",
@@ -577,8 +577,8 @@ func TestLambdaGateSettings(t *testing.T) {
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if l.code != 1 || !strings.Contains(l.stderr.String(), says) {
-			t.Errorf("%s: exit code %d, %s; want 1, %q", function, l.code, l.stderr.Bytes(), says)
+		if l.code != 1 || !strings.Contains(l.log.String(), says) {
+			t.Errorf("%s: exit code %d, %s; want 1, %q", function, l.code, l.log.Bytes(), says)
 		}
 	}
 }

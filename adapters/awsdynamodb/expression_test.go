@@ -215,15 +215,15 @@ func TestNewForms(t *testing.T) {
 	update := string(e.update(w, beside{}).text[len(condition):])
 	for _, c := range []struct{ name, got, want string }{
 		{"condition", condition, "attribute_exists(#f0) AND (attribute_not_exists(#f1) OR #f1 BETWEEN :v0 AND :v1) AND " +
-			"(attribute_not_exists(#f2) OR attribute_type(#f2, :v2)) AND (attribute_not_exists(#f3) OR attribute_type(#f3, :v2))"},
-		{"update", update, "SET #f2 = :v3, #f3 = if_not_exists(#f2, :v4), #f4 = if_not_exists(#f3, :v4), #f5 = :v5, " +
-			"#f1 = if_not_exists(#f1, :v6) + :v7 REMOVE #f6"},
+			"(attribute_not_exists(a1) OR attribute_type(a1, :v2)) AND (attribute_not_exists(a2) OR attribute_type(a2, :v2))"},
+		{"update", update, "SET a1 = :v3, a2 = if_not_exists(a1, :v4), a3 = if_not_exists(a2, :v4), #f2 = :v5, " +
+			"#f1 = if_not_exists(#f1, :v6) + :v7 REMOVE #f3"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, c.got, c.want)
 		}
 	}
-	want := map[string]string{"#f0": "b", "#f1": "token", "#f2": "a1", "#f3": "a2", "#f4": "a3", "#f5": "_keep_until", "#f6": "z"}
+	want := map[string]string{"#f0": "b", "#f1": "token", "#f2": "_keep_until", "#f3": "z"}
 	if !maps.Equal(e.attributeNames(), want) {
 		t.Errorf("names %v, want %v", e.attributeNames(), want)
 	}

@@ -277,7 +277,7 @@ func (p *poller) end(ctx context.Context, cancel context.CancelCauseFunc) error 
 		return nil
 	case <-ctx.Done():
 	}
-	p.o.Log.InfoContext(ctx, "stopping: handlers may finish", "messages", len(p.slots), "within", p.o.Grace)
+	p.o.Log.InfoContext(ctx, "stopping: handlers may finish", "messages", len(p.slots), "within_ms", p.o.Grace.Milliseconds())
 	select {
 	case <-done:
 		return nil

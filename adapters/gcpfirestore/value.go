@@ -110,8 +110,15 @@ func timestamp(t time.Time) *pb.Value {
 	return &pb.Value{ValueType: &pb.Value_TimestampValue{TimestampValue: timestamppb.New(t)}}
 }
 
+// text is one allocation: a value and what it holds lie together. Most values are text.
 func text(s string) *pb.Value {
-	return &pb.Value{ValueType: &pb.Value_StringValue{StringValue: s}}
+	t := &struct {
+		value pb.Value
+		text  pb.Value_StringValue
+	}{}
+	t.text.StringValue = s
+	t.value.ValueType = &t.text
+	return &t.value
 }
 
 // unescapeMapKey undoes what encode does with keys that Firestore keeps for itself.

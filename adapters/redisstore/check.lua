@@ -9,7 +9,7 @@
 
 local forbidden, named = {}, {}
 local commands = {
-  {'TIME'}, {'HGETALL', KEYS[1]}, {'HSET', KEYS[1], 'f', 'v'}, {'HDEL', KEYS[1], 'f'}, {'HGET', KEYS[1], 'f'}, {'HMGET', KEYS[1], 'f'}, {'HLEN', KEYS[1]}, {'HGET', KEYS[3], 'f'}, {'HMGET', KEYS[3], 'f'}, {'HSETNX', KEYS[3], 'f', 'v'},
+  {'TIME'}, {'HGETALL', KEYS[1]}, {'HSET', KEYS[1], 'f', 'v'}, {'HDEL', KEYS[1], 'f'}, {'HGET', KEYS[1], 'f'}, {'HMGET', KEYS[1], 'f'}, {'HLEN', KEYS[1]}, {'HGET', KEYS[3], 'f'}, {'HMGET', KEYS[3], 'f'}, {'HSETNX', KEYS[3], 'f', 'v'}, {'HINCRBY', KEYS[3], 'f', '1'},
 }
 for i = 2, 6 do
   if i ~= 3 then

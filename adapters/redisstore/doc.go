@@ -4,11 +4,11 @@
 //
 // Redis decides, in one Lua script for each write, of however many documents. Redis runs one script at a time and
 // nothing beside it. The script reads the documents, evaluates all conditions, and either changes everything or
-// nothing; it returns the document after the write, or the documents that rejected it. A write is one round trip, a
+// nothing; it returns the document after the write, or as much of it as the write asks for, or the documents that rejected it. A write is one round trip, a
 // read of several documents is one, a page of a list is two.
 //
 //	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
-//	                                           └─ ZADD HSET HDEL ───▶ the document after
+//	                                           └─ ZADD HSET HDEL ───▶ what is read after
 //
 // Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each shape becomes a script
 // of its own (shape.go), which reads what the condition needs and interprets nothing; the server learns it with its first write. Writes of

@@ -1,5 +1,12 @@
 package redisstore
 
+import (
+	"errors"
+	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
 // MostShapes is how many shapes of writes a store compiles.
 const MostShapes = mostShapes
 
@@ -28,4 +35,12 @@ func (s *Store) Waiting(tenant string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting)
+}
+
+// Compiled makes the arguments of a write's own script, and the document of the values that this returns.
+func (s *Store) Compiled(w docstore.Write, values ...any) (docstore.Doc, error) {
+	if sc, args := s.program([]docstore.Write{w}); sc == writeScript || len(args) == 0 {
+		return nil, errors.New("it is not compiled")
+	}
+	return returned(w, time.Unix(0, 0), values)
 }

@@ -100,13 +100,15 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable boo
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
-	keys = append([]string{of.own()}, keys...)
-	args = append([]string{s.now(), generation, strconv.FormatInt(of.known.writes.Load(), 10)}, args...)
+	begin := [argsBefore]string{s.now(), generation, strconv.FormatInt(of.known.writes.Load(), 10)}
+	command := make([]any, 0, 4+len(keys)+len(begin)+len(args))
+	command = append(command, "EVALSHA", sc.sha, 1+len(keys), of.own())
+	command = appendTexts(appendTexts(appendTexts(command, keys), begin[:]), args)
 	send := s.alone
-	if len(keys) <= fewKeys {
+	if len(keys) < fewKeys {
 		send = of.line.send
 	}
-	list, err := s.run(ctx, send, sc, repeatable, keys, args...)
+	list, err := s.evaluate(ctx, send, sc, repeatable, command)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
@@ -162,14 +164,23 @@ func (s *Store) alone(ctx context.Context, command []any) (any, error) {
 
 // run runs a script. The response is a list.
 func (s *Store) run(ctx context.Context, send sender, sc *script, repeatable bool, keys []string, args ...string) ([]any, error) {
-	command := make([]any, 0, 3+len(keys)+len(args))
-	command = append(command, "EVALSHA", sc.sha, len(keys))
+	command := append(make([]any, 0, 3+len(keys)+len(args)), "EVALSHA", sc.sha, len(keys))
 	for _, k := range keys {
 		command = append(command, k) // of a cluster, the library looks at the first
 	}
-	for i := range args {
-		command = append(command, &args[i]) // a string takes an allocation to become an argument, a pointer none
+	return s.evaluate(ctx, send, sc, repeatable, appendTexts(command, args))
+}
+
+// appendTexts appends texts to a command: as pointers, because a string takes an allocation to become an argument.
+func appendTexts(command []any, texts []string) []any {
+	for i := range texts {
+		command = append(command, &texts[i])
 	}
+	return command
+}
+
+// evaluate sends the command of a script.
+func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatable bool, command []any) ([]any, error) {
 	reply, err := retry(ctx, repeatable, func() (any, error) {
 		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
 		// start of the server.

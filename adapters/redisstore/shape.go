@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
 // Bounds of compiled writes. What is beyond them is interpreted by write.lua.
@@ -31,7 +33,8 @@ func (s *shapes) compile(w docstore.Write) (sc *script, args []string) {
 	if w.Delete {
 		return nil, nil
 	}
-	var sh shaper
+	var room [1024]byte
+	sh := shaper{shape: room[:0], args: make([]string, 0, 40)}
 	sh.write(w)
 	s.mu.RLock()
 	sc, known := s.all[string(sh.shape)]
@@ -223,47 +226,41 @@ type changes struct {
 	starts bool     // a counter may start at the time
 	set    []string // fields and values
 	unset  []string
+	there  []string // what the fields to remove hold, if they are few
 	keep   string
+	shown  []string // what is returned of the document; nil is all of it
 }
 
 // write adds a write.
 func (s *shaper) write(w docstore.Write) (c changes) {
+	var made map[string]string // fields that the script works out, and the names of its variables
+	if s.lua != nil {
+		made = map[string]string{}
+	}
 	s.arg(w.Key.ID)
 	c.cond = s.cond(w.If)
-	var buf [32]string
-	names := buf[:0]
-	rows := 0
+	var buf, rowBuf [32]string
+	names, rows := buf[:0], rowBuf[:0]
 	for f := range w.Set {
 		if inRow(w, f) {
-			rows++
+			rows = append(rows, f)
+		} else {
+			names = append(names, f)
 		}
-		names = append(names, f)
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		switch x, y := rows > 0 && inRow(w, a), rows > 0 && inRow(w, b); {
-		case x == y:
-			return strings.Compare(a, b)
-		case x:
-			return 1
-		default:
-			return -1
-		}
-	})
+	slices.Sort(names)
+	slices.Sort(rows)
 	set := func(name, value string) {
 		if s.lua != nil {
 			c.set = append(c.set, name, value)
 		}
 	}
 	for i, f := range names {
-		if i >= len(names)-rows {
-			s.say('R')
-			set(s.arg(f), s.value(w.Set[f]))
-			continue
-		}
 		if b, ok := w.Set[f].(docstore.Before); ok {
 			s.say('B', f, string(b))
-			v := "b" + strconv.Itoa(i)
+			v := s.join("b", strconv.Itoa(i))
 			if s.lua != nil {
+				made[f] = v
 				c.counts = append(c.counts, fmt.Sprintf("local %s = %s or 's:'\ndamaged = damaged or %[1]s:sub(1, 2) ~= 's:'\n", v, s.field(string(b))))
 			}
 			set(s.quote(f), v)
@@ -271,6 +268,10 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 		}
 		s.say('S', f)
 		set(s.quote(f), s.value(w.Set[f]))
+	}
+	for _, f := range rows {
+		s.say('R')
+		set(s.arg(f), s.value(w.Set[f]))
 	}
 	names = names[:0]
 	for f := range w.Add {
@@ -291,6 +292,7 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 			missing, then = "math.max(now * 1000, floor)\n  started = true", "\n  reached = math.max(reached, %[1]s)"
 		}
 		v := "n" + strconv.Itoa(i)
+		made[f] = v
 		c.counts = append(c.counts, fmt.Sprintf(`local %s, by%[1]s = %s, tonumber(%s)
 if %[1]s then
   %[1]s = whole(%[1]s)
@@ -309,13 +311,87 @@ end
 		s.say('U', f)
 		if s.lua != nil {
 			c.unset = append(c.unset, s.quote(f))
+			if len(w.Unset) <= fewUnset {
+				c.there = append(c.there, s.field(f))
+			}
 		}
 	}
 	if w.Keep > 0 {
 		s.say('K')
 		c.keep = s.arg(strconv.FormatInt(w.Keep.Milliseconds(), 10))
 	}
+	if w.Return != nil {
+		s.say('>')
+		if s.lua != nil {
+			c.shown = []string{}
+		}
+		for _, f := range w.Return {
+			if from := source(w, f); from != given {
+				s.say('r', f)
+				if s.lua != nil {
+					c.shown = append(c.shown, cmp.Or(made[f], s.field(f)))
+				}
+			}
+		}
+	}
 	return c
+}
+
+// origin is where the value of a field comes from that is returned after a write.
+type origin int
+
+const (
+	given   origin = iota // the write says it, so that nothing need be sent back: a value, a time, or none
+	counted               // the script returns a number
+	stored                // the script returns it in its stored form
+)
+
+// source is the origin of a field after a write.
+func source(w docstore.Write, f string) origin {
+	if v, set := w.Set[f]; set {
+		if _, copied := v.(docstore.Before); copied {
+			return stored
+		}
+		return given
+	}
+	if _, added := w.Add[f]; added {
+		return counted
+	}
+	if slices.Contains(w.Unset, f) {
+		return given
+	}
+	return stored
+}
+
+// returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what the script returned.
+func returned(w docstore.Write, at time.Time, values []any) (docstore.Doc, error) {
+	doc := make(docstore.Doc, len(w.Return))
+	for _, f := range w.Return {
+		from := source(w, f)
+		if from == given {
+			if v, set := w.Set[f]; set {
+				doc[f] = driver.Resolve(v, at)
+			}
+			continue
+		}
+		if len(values) == 0 {
+			return nil, fmt.Errorf("the value of %s is missing", f)
+		}
+		switch v := values[0].(type) {
+		case nil: // there is no such field
+		case int64:
+			doc[f] = docstore.Int(v)
+		case string:
+			doc[f] = decode(v)
+		default:
+			return nil, fmt.Errorf("the value of %s is %T", f, v)
+		}
+		values = values[1:]
+	}
+	if len(values) > 0 {
+		return nil, fmt.Errorf("%d values that no field has", len(values))
+	}
+	return doc, nil
 }
 
 // inRow reports whether a field that is set is one of a row, such as e1 to e8: its name ends with a digit, its value is given, and nothing
@@ -375,6 +451,9 @@ func (s *shaper) quote(name string) string {
 	return b.String()
 }
 
+// fewUnset is how many fields a write removes, at most, that are read first: mostly they are missing, and a command is saved.
+const fewUnset = 2
+
 // headroom is how far the floor is set above a counter that passes it, so that it need not follow each grant.
 const headroom = "1000"
 
@@ -383,6 +462,7 @@ const headroom = "1000"
 const endsText = `local member, ending = %s, now + %s
 local ends = listed and tonumber(call('ZSCORE', KEYS[2], member) or -1) or -1
 local farther = math.floor((ending - now) / %d)
+$COUNT
 if ends < 0 then
   call('ZADD', KEYS[2], ending, member)
 elseif ends < ending or ends > ending + 2 * farther then
@@ -406,10 +486,10 @@ func (s *shaper) script(w docstore.Write) *script {
 	}
 	const member = "key:sub(#KEYS[1] + 2)" // both begin alike, up to own and doc:
 	parts := map[string]string{
-		"FIELDS": strings.Join(quoted, ", "), "COND": c.cond, "BEFORE": strings.Join(c.counts, ""), "LISTED": listed, "INDEX": indexText,
+		"FIELDS": strings.Join(quoted, ", "), "COND": c.cond, "BEFORE": strings.Join(c.counts, ""), "LISTED": listed, "INDEX": indexText, "SHOWN": ", call('HGETALL', key)",
 		// That of a document that was deleted by hand.
-		"ENDS":  "if not listed and call('HLEN', key) == 0 then\n  call('ZREM', KEYS[2], " + member + ")\nend",
-		"COUNT": "call('HSET', KEYS[1], 'writes', writes, 'indexed', (own[4] or 0) + 1)",
+		"ENDS":  "$COUNT\nif not listed and call('HLEN', key) == 0 then\n  call('ZREM', KEYS[2], " + member + ")\nend",
+		"COUNT": "writes = call('HINCRBY', KEYS[1], 'writes', '1')",
 	}
 	for _, one := range []struct {
 		used bool
@@ -426,18 +506,25 @@ func (s *shaper) script(w docstore.Write) *script {
 		parts["ENDS"] = fmt.Sprintf(endsText, member, c.keep, endSteps)
 	}
 	if c.starts {
-		parts["COUNTED"] = "local started, reached, floor = false, 0, tonumber(own[3] or 0)"
-		parts["COUNT"] = "if reached > floor then\n  call('HSET', KEYS[1], 'writes', writes, 'indexed', (own[4] or 0) + 1, 'floor', started and reached or reached + " +
-			headroom + ")\nelse\n  " + parts["COUNT"] + "\nend"
+		parts["COUNTED"] = "local started, reached, floor = false, 0, tonumber(own[4] or 0)"
+		parts["COUNT"] += "\nif reached > floor then\n  call('HSET', KEYS[1], 'floor', started and reached or reached + " + headroom + ")\nend"
 	}
 	if len(c.set) > 0 {
 		parts["CHANGES"] = "call('HSET', key, " + strings.Join(c.set, ", ") + ")\n"
 	}
 	if len(c.unset) > 0 {
-		parts["CHANGES"] += "call('HDEL', key, " + strings.Join(c.unset, ", ") + ")\n"
+		remove := "call('HDEL', key, " + strings.Join(c.unset, ", ") + ")\n"
+		if len(c.there) > 0 {
+			remove = "if " + strings.Join(c.there, " or ") + " then\n  " + remove + "end\n"
+		}
+		parts["CHANGES"] += remove
+	}
+	if c.shown != nil {
+		parts["SHOWN"] = strings.Join(append([]string{""}, c.shown...), ", ")
 	}
 	var fill []string
-	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "COUNT", "CHANGES"} {
+	parts["ENDS"] = strings.Replace(parts["ENDS"], "$COUNT", parts["COUNT"], 1)
+	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "CHANGES", "SHOWN"} {
 		fill = append(fill, "$"+name, parts[name])
 	}
 	return rawScript(strings.NewReplacer(fill...).Replace(shapeText))

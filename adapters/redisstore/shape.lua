@@ -5,18 +5,20 @@
 -- ARGV  the time in milliseconds, empty for the server's; the generation that the caller found when it opened the store; the most writes
 --       that it knows of; the ID; then what differs from write to write, in the order of the shape
 --
--- Returns what write.lua does, but whole numbers as numbers. It keeps to its order, too: what can fail comes before the first change.
+-- Returns what write.lua does, but whole numbers as numbers, and of a write that says what it wants returned the values of those fields that its
+-- caller does not know, after the number of writes. It keeps to its order, too: what can fail comes before the first change.
 
 local call, key, now = redis.call, KEYS[4], tonumber(ARGV[1])
 if not now then
   local time = call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local micro = tonumber(time[2])
+  now = time[1] * 1000 + (micro - micro % 1000) / 1000
 end
-local own = call('HMGET', KEYS[1], 'generation', 'writes', 'floor', 'indexed', 'indexes')
+local own = call('HMGET', KEYS[1], 'generation', 'writes', 'indexes', 'floor')
 if own[1] ~= ARGV[2] then
   return {'other', now, 0}
 end
-local writes = tonumber(own[2] or 0)
+local writes, indexes = tonumber(own[2] or 0), own[3]
 if writes < tonumber(ARGV[3]) then
   return {'back', now, writes}
 end
@@ -30,7 +32,7 @@ local damaged = false
 $COUNTED
 $BEFORE
 if damaged then
-  return {'damaged', now, writes, 1, call('HGETALL', key), tonumber(own[3] or 0)}
+  return {'damaged', now, writes, 1, call('HGETALL', key), tonumber(own[4] or 0)}
 end
 
 local listed = $LISTED
@@ -39,8 +41,7 @@ if not listed then
   call('ZCARD', KEYS[3])
 end
 local kept
-if own[5] and own[5] ~= '' then
-  local indexes = own[5]
+if indexes and indexes ~= '' then
 $INDEX
   local fields, before = fieldsOf(KEYS[6]), {}
   if #fields > 0 then
@@ -50,6 +51,7 @@ $INDEX
     before[i] = call('HGET', key, field)
   end
   kept = function()
+    call('HINCRBY', KEYS[1], 'indexed', '1')
     for i, field in ipairs(fields) do
       local after = call('HGET', key, field)
       if isText(before[i]) and before[i] ~= after then
@@ -62,8 +64,6 @@ $INDEX
   end
 end
 $ENDS
-writes = writes + 1
-$COUNT
 if not listed then
   call('HSET', key, '_doc', '1') -- a hash without fields is no hash
   call('ZADD', KEYS[5], 0, ARGV[4])
@@ -73,4 +73,4 @@ $CHANGES
 if kept then
   kept()
 end
-return {'applied', now, writes, call('HGETALL', key)}
+return {'applied', now, writes$SHOWN}

@@ -29,7 +29,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	if err != nil {
 		return docstore.Result{}, err
 	}
-	return s.result(reply, writes)
+	return s.result(reply, sc, writes)
 }
 
 // program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which interprets them.
@@ -107,18 +107,22 @@ func appendCond(program []string, c docstore.Cond) []string {
 }
 
 // result reads the response of write.lua.
-func (s *Store) result(reply reply, writes []docstore.Write) (docstore.Result, error) {
-	r, damaged, err := parseResult(reply, writes)
+func (s *Store) result(reply reply, sc *script, writes []docstore.Write) (docstore.Result, error) {
+	r, damaged, err := parseResult(reply, sc, writes)
 	if err != nil {
 		return docstore.Result{}, s.unreadable("write to", err)
 	}
 	return r, damaged
 }
 
-func parseResult(reply reply, writes []docstore.Write) (r docstore.Result, damaged, err error) {
+func parseResult(reply reply, sc *script, writes []docstore.Write) (r docstore.Result, damaged, err error) {
 	r.At = reply.at
 	r.Docs = make([]docstore.Doc, len(writes))
 	switch rest := reply.rest; {
+	case reply.outcome == "applied" && sc != writeScript && writes[0].Return != nil:
+		r.Applied = true
+		r.Docs[0], err = returned(writes[0], r.At, rest)
+		return r, nil, err
 	case reply.outcome == "applied" && len(rest) == len(writes):
 		r.Applied = true
 		for i := range rest {

@@ -69,8 +69,8 @@ func appendDoc(b []byte, d docstore.Doc) []byte {
 }
 
 func appendObject[M ~map[string]V, V any](b []byte, m M, appendValue func([]byte, V) []byte) []byte {
-	var few [24]string
-	names := slices.AppendSeq(few[:0], maps.Keys(m))
+	var usual [40]string // a lock has 32 fields
+	names := slices.AppendSeq(usual[:0], maps.Keys(m))
 	slices.Sort(names)
 	b = append(b, '{')
 	for i, name := range names {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/restore"
@@ -57,7 +58,7 @@ func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store
 			return nil, "", nil, usage("there is no database to maintain: %w\nName its folder with --data DIR", err)
 		}
 	}
-	log := newLog(c.Log, s)
+	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
 	if store, where, err = openStore(ctx, c, log); err != nil {
 		return nil, "", nil, err
 	}

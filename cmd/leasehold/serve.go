@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
@@ -55,7 +57,12 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	spareCollections()
-	log := newLog(c.Log, s)
+	written, err := openLogs(c, s)
+	if err != nil {
+		return err
+	}
+	log := written.log
+	defer closeLogged(log, "close the audit log", written.close)
 	lifetime := context.WithoutCancel(ctx) // requests in flight at the end may still need keys and credentials
 	identity, err := setup.Identity(lifetime, c, httpapi.Development{})
 	if err != nil {
@@ -98,7 +105,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop = ctx.Done()
+	o.Stop, o.Audit, o.Build = ctx.Done(), written.audit, buildinfo.This(version)
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)
@@ -107,6 +114,8 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if c.InsecureListenAnywhere {
 		log.WarnContext(ctx, insecure, "listen", l.Addr().String())
 	}
+	logStart(ctx, log, c, o.Build, where, slog.String("listen", l.Addr().String()),
+		slog.String("authentication", c.Authentication("development mode")), slog.String("audit", cmp.Or(c.AuditLog, "log")))
 	url := "http://" + fromHere(l.Addr().String())
 	fmt.Fprintln(s.out, "listening on", url)
 	if c.Log == "text" {
@@ -117,7 +126,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("the server ended: %w", err)
 	case <-ctx.Done():
 	}
-	log.Info("stopping: requests in flight may finish", "within", c.ShutdownTimeout)
+	log.Info("stopping: requests in flight may finish", "within_ms", c.ShutdownTimeout.Milliseconds())
 	grace, cancel := context.WithTimeout(lifetime, c.ShutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
@@ -129,6 +138,13 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// logStart writes the line with which a program begins to work.
+func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, b buildinfo.Info, where string, more ...slog.Attr) {
+	log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
+		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", c.Store), slog.String("stored", where),
+	}, more...)...)
 }
 
 // insecure warns of a server or an emulator that other machines can reach.
@@ -148,14 +164,6 @@ func closeLogged(log *slog.Logger, what string, closeIt func() error) {
 	if err := closeIt(); err != nil {
 		log.Error(what, "err", err)
 	}
-}
-
-// newLog returns a log on standard error in a format of --log.
-func newLog(format string, s *streams) *slog.Logger {
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(s.err, nil))
-	}
-	return slog.New(slog.NewTextHandler(s.err, nil))
 }
 
 // checkSpaces makes sure that the namespaces of machine IDs in the store agree with their configuration.

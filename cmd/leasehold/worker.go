@@ -17,6 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/once"
 )
 
@@ -58,7 +60,7 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	log := newLog(c.Log, s)
+	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
 	store, where, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
@@ -75,8 +77,9 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	target, _, _ := strings.Cut(c.TargetURL, "?") // a query may have a secret
+	logStart(ctx, log, c, buildinfo.This(version), where, slog.String("queue", c.QueueURL), slog.String("target", target))
 	if c.Log == "text" {
-		target, _, _ := strings.Cut(c.TargetURL, "?") // a query may have a secret
 		fmt.Fprintf(s.out, "taking messages from %s to %s\nAnalyses are stored %s. Stop with Ctrl-C.\n", c.QueueURL, target, where)
 	}
 	last := &lastResult{}

@@ -209,6 +209,6 @@ func (b *batch) hide(ctx context.Context, r events.SQSMessage, d time.Duration) 
 	}
 	if err := b.hider.Hide(ctx, r.EventSourceARN, r.ReceiptHandle, b.received, d); err != nil {
 		b.log.WarnContext(ctx, "a message is retried after the queue's visibility timeout, not when it should be",
-			"message_id", r.MessageId, "should", d, "err", err)
+			"message_id", r.MessageId, "should_ms", d.Milliseconds(), "err", err)
 	}
 }

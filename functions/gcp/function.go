@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
@@ -13,6 +14,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
@@ -44,7 +47,7 @@ type (
 )
 
 // New returns the HTTP API with the settings of an environment, such as that of [os.Environ]. Errors and one line for each
-// request go to the log.
+// request go to the log, from the level of the settings on; audit events always.
 func New(environ func() []string, log *slog.Logger) *Function {
 	return newFunction(settings.FunctionAPI, environ, log, processLife, openFirestore, api)
 }
@@ -80,6 +83,10 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
+		telemetry.AtLeast(c.Level(), log).LogAttrs(context.Background(), slog.LevelInfo, "started",
+			slog.String("version", this().Version), slog.String("commit", this().Commit), slog.String("store", "firestore"),
+			slog.String("stored", "in the Firestore database "+c.Database), slog.String("listen", ":"+os.Getenv("PORT")),
+			slog.String("authentication", authentication(c)))
 		switch {
 		case c.Development:
 			h = f.fromThisMachine(h, "a function in development mode accepts callers on its own machine only")
@@ -91,6 +98,23 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 	return f
 }
 
+// this is the build of the function.
+var this = sync.OnceValue(func() buildinfo.Info { return buildinfo.This("") })
+
+// authentication says who verifies callers of the function.
+func authentication(c *settings.Config) string {
+	switch {
+	case c.Development:
+		return "development mode"
+	case c.Entry == settings.FunctionAPI:
+		return c.Authentication("none: every caller is rejected")
+	case c.TaskAuth == "platform":
+		return "the platform"
+	default:
+		return "tokens of " + c.TaskIssuer
+	}
+}
+
 func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
 	var without httpapi.Identity = unconfigured{}
 	if c.Development {
@@ -100,29 +124,32 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 	if err != nil {
 		return nil, err
 	}
-	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: log, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
+	lines := telemetry.AtLeast(c.Level(), log)
+	ids, err := machineid.New(store, c.IDServices, &machineid.Options{Log: lines, MaxLeases: int(c.IDMaxLeases), Closed: c.IDServicesClosed})
 	if err != nil {
 		return nil, err
 	}
-	o := setup.API(c, ids, log)
-	o.Stop = ctx.Done()
+	o := setup.API(c, ids, lines)
+	o.Stop, o.Audit, o.Build = ctx.Done(), log, this()
 	return httpapi.New(store, identity, o), nil
 }
 
 func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
-	route, err := setup.TaskRoute(ctx, c, IDToken, store, log)
+	lines := telemetry.AtLeast(c.Level(), log)
+	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log}), nil
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log}), nil
 }
 
 func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
-	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, log) // the queue stays open for as long as the process lives
+	lines := telemetry.AtLeast(c.Level(), log)
+	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines) // the queue stays open for as long as the process lives
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: log}), nil
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log}), nil
 }
 
 // ServeHTTP implements [http.Handler].

@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,5 +236,73 @@ func TestLog(t *testing.T) {
 	delete(got, "time")
 	if want := map[string]any{"severity": "WARNING", "message": "careful", "g": map[string]any{"level": "low", "msg": "x"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestLogOfRequests: the line of a request is what Cloud Logging shows as a request, within its trace.
+func TestLogOfRequests(t *testing.T) {
+	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	for _, c := range []struct{ name, project, header, path, want string }{
+		{"in a trace", "p1", "00-" + id + "-" + parent + "-01", "/healthz", `{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
+			`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"},` +
+			`"logging.googleapis.com/trace":"projects/p1/traces/` + id + `","logging.googleapis.com/spanId":"` + parent + `","logging.googleapis.com/trace_sampled":true}`},
+		{"in a trace of an unknown project", "", "00-" + id + "-" + parent + "-00", "/healthz", `{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
+			`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"},` +
+			`"trace_id":"` + id + `","logging.googleapis.com/spanId":"` + parent + `","logging.googleapis.com/trace_sampled":false}`},
+		{"rejected", "p1", "", "/none?a=b", `{"severity":"INFO","message":"request","outcome":"NOT_FOUND","took_ms":1,"request":"r1",` +
+			`"httpRequest":{"requestMethod":"GET","requestUrl":"/none","status":404,"latency":"0.001000s","remoteIp":"192.0.2.1"}}`},
+		{"with a trace that is none", "p1", "00-" + id + "-" + parent, "/healthz", `{"severity":"INFO","message":"request","outcome":"ok","took_ms":1,"request":"r1",` +
+			`"httpRequest":{"requestMethod":"GET","requestUrl":"/healthz","status":200,"latency":"0.001000s"}}`},
+	} {
+		var log bytes.Buffer
+		h := httpapi.New(docstore.NewMemory(nil), anyone{}, &httpapi.Options{Log: slog.New(newHandler(&log, func() string { return c.project }))})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil)
+		r.Header.Set("X-Request-Id", "r1")
+		if c.header != "" {
+			r.Header.Set("Traceparent", c.header)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		line := regexp.MustCompile(`"took_ms":[0-9.]+`).ReplaceAllString(strings.TrimSpace(log.String()), `"took_ms":1`)
+		line = regexp.MustCompile(`"latency":"[0-9]+\.[0-9]{6}s"`).ReplaceAllString(line, `"latency":"0.001000s"`)
+		line = regexp.MustCompile(`"time":"[^"]*",`).ReplaceAllString(line, "")
+		if line != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, line, c.want)
+		}
+	}
+}
+
+// anyone is an identity of callers who are verified.
+type anyone struct{}
+
+func (anyone) Identify(*http.Request) (httpapi.Caller, error) {
+	return httpapi.Caller{Subject: "ann", Tenant: "acme"}, nil
+}
+func (anyone) Challenge() string { return "" }
+func (anyone) Unverified() bool  { return false }
+
+// TestLevels: from the level of the settings on there are lines; audit events are always there, and the first line says what began.
+func TestLevels(t *testing.T) {
+	t.Setenv("PORT", "8080")
+	for level, want := range map[string][]string{
+		"info": {"started", "request", "audit", "request"}, "warn": {"audit"}, "error": {"audit"}, "none": {"audit"},
+	} {
+		var log bytes.Buffer
+		a := newAPI(env("LEASEHOLD_LOG_LEVEL="+level), NewLog(&log), memory)
+		get(t, a, "/healthz")
+		get(t, a, "/v1/tenants/acme/locks") // no issuer: every caller is rejected, which is an audit event
+		var said []string
+		for line := range strings.Lines(log.String()) {
+			var l map[string]any
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			said = append(said, fmt.Sprint(l["message"]))
+			if l["message"] == "started" && (l["store"] != "firestore" || l["version"] == "" || l["listen"] != ":8080" || l["authentication"] != "none: every caller is rejected") {
+				t.Errorf("the first line is %s", line)
+			}
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("%s: %v, want %v", level, said, want)
+		}
 	}
 }

@@ -68,10 +68,12 @@ func (a *api) lockAnalysis(w http.ResponseWriter, r *http.Request, c Caller) err
 			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
 		})
 	case analysis.AlreadyFinished:
+		noteOf(r).skipped = string(contracts.SkipAlreadyFinished)
 		return send(w, contracts.AnalysisSkipped{
 			AnalysisID: id, Reason: contracts.SkipAlreadyFinished, Status: status, Result: o.Result, FailureReason: o.Reason,
 		})
 	case analysis.Locked:
+		noteOf(r).skipped = string(contracts.SkipLocked)
 		return send(w, contracts.AnalysisSkipped{
 			AnalysisID: id, Reason: contracts.SkipLocked, Status: status, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),
 			RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),

@@ -73,7 +73,7 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 	if rejected {
 		level = slog.LevelWarn
 	}
-	f.write(ctx, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
+	write(ctx, f.audit, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
 }
 
 // sender is who sent a request, as far as is known.

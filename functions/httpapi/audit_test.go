@@ -202,7 +202,7 @@ func TestRejectionsAreLogged(t *testing.T) {
 				}
 				if audit, ok := l["audit"].(map[string]any); ok && l["msg"] == httpapi.AuditMessage && audit["outcome"] == c.code {
 					event = audit
-				} else if l["msg"] == "request" && l["code"] == c.code {
+				} else if l["msg"] == "request" && l["outcome"] == c.code {
 					line = l
 				}
 			}

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -51,6 +53,8 @@ type note struct {
 	route   *Route           // nil: the path is that of no endpoint
 	tenant  string           // that the path names
 	problem *contracts.Error // that was sent
+	skipped string           // why a run was not granted, which is no error: locked, already_finished
+	aborted bool             // a panic cut the connection
 }
 
 // within is the context of a request that may take longer than others: so long, from when it began.
@@ -67,57 +71,33 @@ func noteOf(r *http.Request) *note {
 	return &note{}
 }
 
-// withLog writes one line for each request: faults of the server as errors, everything else as information, also that a caller hung up. That of a rejected
-// request says who sent it, and why it was rejected if that is not plain from the code. The path names tenant and key, which are
-// not secret; query, headers and bodies are left out.
+// withLog follows each request from its begin to its end: its trace, its line in the log, its audit event, and the time limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := &note{begin: time.Now()}
-		n.ctx = context.WithValue(r.Context(), noteKey{}, n)
+		n := &note{begin: time.Now(), aborted: true}
+		ctx, end := telemetry.Incoming(r.Context(), r.Header), endNothing
+		if f.traces != nil {
+			ctx, end = f.traces.Serve(ctx, r)
+		}
+		n.ctx = context.WithValue(ctx, noteKey{}, n)
 		s := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(s, r.WithContext(n.ctx))
-
-		took := time.Since(n.begin)
-		f.outcomes.remember(r, n, s.status, took, w.Header().Get(requestIDHeader))
-		f.writeAudit(r.Context(), r, n, w.Header().Get(requestIDHeader))
-		level := slog.LevelInfo
-		switch {
-		case n.code == contracts.CodeOverloaded:
-			level = slog.LevelWarn // nothing is broken, but callers are sent away
-		case errors.Is(n.err, context.Canceled) && errors.Is(r.Context().Err(), context.Canceled): // the caller hung up
-		case s.status >= http.StatusInternalServerError && s.status != http.StatusNotImplemented: // 501 is a setting, no fault
-			level = slog.LevelError
-		}
-		if !f.log.Enabled(r.Context(), level) {
-			return
-		}
-		line := append(make([]slog.Attr, 0, 12),
-			slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", s.status),
-			slog.Float64("took_ms", milliseconds(took)), slog.String("request", w.Header().Get(requestIDHeader)),
-		)
-		if n.code != "" {
-			line = append(line, slog.String("code", string(n.code)))
-			line = append(line, n.sender(r)...)
-		}
-		if s.status == http.StatusTooManyRequests || s.status == http.StatusServiceUnavailable {
-			line = append(line, slog.String("detail", n.detail))
-		}
-		if n.err != nil {
-			line = append(line, slog.String("err", n.err.Error()))
-		}
-		f.write(r.Context(), level, "request", line...)
+		defer func() { // also after a panic that cuts the connection
+			took, requestID := time.Since(n.begin), w.Header().Get(requestIDHeader)
+			f.outcomes.remember(r, n, s.status, took, requestID)
+			f.writeAudit(n.ctx, r, n, requestID)
+			f.writeLine(r, n, s.status, took, requestID)
+			if f.traces != nil {
+				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status, Outcome: n.outcome(s.status)})
+			}
+		}()
+		ctx, cancel := context.WithTimeout(n.ctx, f.timeout) // so that a store that hangs becomes a response
+		defer cancel()
+		next.ServeHTTP(s, r.WithContext(ctx))
+		n.aborted = false
 	})
 }
 
-// write writes a line. It does not look for the source code that it comes from, as the methods of a logger do: it is always this.
-func (f *frame) write(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
-	if !f.log.Enabled(ctx, level) {
-		return
-	}
-	line := slog.NewRecord(time.Now(), level, message, 0)
-	line.AddAttrs(attrs...)
-	_ = f.log.Handler().Handle(ctx, line) // there is no other place to say that a log cannot be written
-}
+func endNothing(telemetry.Served) {}
 
 // statusWriter remembers the status that was sent.
 type statusWriter struct {
@@ -161,6 +141,31 @@ func (f *frame) recoverPanics(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// path is the pattern of the request's path; empty if it is that of no endpoint.
+func (n *note) path() string {
+	if n.route == nil {
+		return ""
+	}
+	return n.route.Path
+}
+
+// outcome is how a request ended, in a word: ok, the code of the error, locked or already_finished for a run that was not granted, aborted for a
+// response that was cut off, and the status for a file that is not sent.
+func (n *note) outcome(status int) string {
+	switch {
+	case n.aborted:
+		return "aborted"
+	case n.code != "":
+		return string(n.code)
+	case n.skipped != "":
+		return n.skipped
+	case status >= http.StatusBadRequest:
+		return strconv.Itoa(status)
+	default:
+		return "ok"
+	}
 }
 
 // milliseconds is a duration for a log line, exact to a microsecond.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 )
 
 // Route is one endpoint of a [Handler].
@@ -40,6 +40,9 @@ func Handler(routes []Route, o *Options) http.Handler {
 // frame is what all endpoints have in common.
 type frame struct {
 	log      *slog.Logger
+	audit    *slog.Logger
+	sample   int // see Options.LogSample
+	traces   *telemetry.Traces
 	timeout  time.Duration
 	anyHost  bool // see Options.InsecureAnyHost
 	origins  []string
@@ -48,14 +51,21 @@ type frame struct {
 }
 
 func newFrame(o *Options) *frame {
-	f := &frame{log: slog.New(slog.DiscardHandler), timeout: DefaultTimeout}
+	f := &frame{log: slog.New(slog.DiscardHandler), timeout: DefaultTimeout, sample: LogAll}
 	if o != nil && o.Log != nil {
 		f.log = o.Log
+	}
+	if f.audit = f.log; o != nil && o.Audit != nil {
+		f.audit = o.Audit
+	}
+	if o != nil && o.LogSample != 0 {
+		f.sample = o.LogSample
 	}
 	if o != nil && o.Timeout > 0 {
 		f.timeout = o.Timeout
 	}
 	if o != nil {
+		f.traces = o.Traces
 		f.anyHost, f.origins = o.InsecureAnyHost, o.Origins
 		f.outcomes = newOutcomes(o.Outcomes, o.Now)
 	}
@@ -76,29 +86,56 @@ func (f *frame) handler(routes []Route, unverified bool) http.Handler {
 	return withRequestID(f.withLog(f.recoverPanics(f.withOrigins(h))))
 }
 
-// mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND.
+// mux routes requests. Other methods of an existing path are METHOD_NOT_ALLOWED, everything else is NOT_FOUND. The mux knows paths only: a pattern for each
+// method takes twice as many, and a function that starts for its first request makes all of them before it.
 func (f *frame) mux(routes []Route) http.Handler {
 	mux := http.NewServeMux()
-	allowed := make(map[string][]string)
+	paths := make(map[string]*endpoint, len(routes))
 	for _, r := range routes {
-		mux.Handle(r.Method+" "+r.Path, f.withTimeout(r.Timeout, f.respond(r.named())))
-		allowed[r.Path] = append(allowed[r.Path], r.Method)
-		if r.Method == http.MethodGet {
-			allowed[r.Path] = append(allowed[r.Path], http.MethodHead)
+		e := paths[r.Path]
+		if e == nil {
+			e = &endpoint{}
+			paths[r.Path] = e
+			mux.Handle(r.Path, f.respond(e.serve))
 		}
-	}
-	for path, methods := range allowed {
-		slices.Sort(methods)
-		allow := strings.Join(methods, ", ")
-		mux.Handle(path, f.respond(func(w http.ResponseWriter, r *http.Request) error {
-			w.Header().Set("Allow", allow)
-			return contracts.Errorf(contracts.CodeMethodNotAllowed, "%s takes %s, not %s", r.Pattern, allow, r.Method)
-		}))
+		e.add(r.Method, withTimeout(r.Timeout, f.respond(r.named())))
 	}
 	mux.Handle("/", f.respond(func(http.ResponseWriter, *http.Request) error {
 		return errNoPath
 	}))
 	return mux
+}
+
+// endpoint is the routes of one path.
+type endpoint struct {
+	methods  []string
+	handlers []http.Handler // of the methods
+}
+
+func (e *endpoint) add(method string, h http.Handler) {
+	if slices.Contains(e.methods, method) {
+		panic("httpapi: two routes have one path and one method: " + method)
+	}
+	e.methods, e.handlers = append(e.methods, method), append(e.handlers, h)
+}
+
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) error {
+	i := slices.Index(e.methods, r.Method)
+	if i < 0 && r.Method == http.MethodHead {
+		i = slices.Index(e.methods, http.MethodGet)
+	}
+	if i >= 0 {
+		e.handlers[i].ServeHTTP(w, r)
+		return nil
+	}
+	methods := slices.Clone(e.methods)
+	if slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
+		methods = append(methods, http.MethodHead)
+	}
+	slices.Sort(methods)
+	allow := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allow)
+	return contracts.Errorf(contracts.CodeMethodNotAllowed, "%s takes %s, not %s", r.Pattern, allow, r.Method)
 }
 
 // named is Do for a request whose log knows the action.
@@ -121,13 +158,13 @@ func (f *frame) respond(do func(http.ResponseWriter, *http.Request) error) http.
 	})
 }
 
-// withTimeout bounds the time of a request's work, so that a store that hangs becomes a response.
-func (f *frame) withTimeout(bound time.Duration, next http.Handler) http.Handler {
+// withTimeout bounds the time of a request's work by another time than that of all requests; 0: it is bounded like all.
+func withTimeout(bound time.Duration, next http.Handler) http.Handler {
 	if bound == 0 {
-		bound = f.timeout
+		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), bound)
+		ctx, cancel := noteOf(r).within(bound)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -23,9 +25,17 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // one line for each request, and faults; nil means none
+	Log     *slog.Logger  // one line for each request, see RequestMessage, and faults; nil means none
+	Audit   *slog.Logger  // audit events, see AuditMessage; nil means Log
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	Routes  []Route       // endpoints beside those of the API, which authenticate callers themselves
+
+	// LogSample is how many requests that were carried out share one line, by chance; 0 means LogAll, a negative number that they have none.
+	// Requests that were rejected or failed always have one, and audit events are always written.
+	LogSample int
+
+	// Traces makes spans of requests; nil means none. The trace that a request names is in problems and passed on without it, too.
+	Traces *telemetry.Traces
 
 	// MachineIDs leases machine IDs; nil means the default service on the store, [machineid.DefaultMaxLeases] to a request.
 	MachineIDs *machineid.Service
@@ -58,6 +68,9 @@ type Options struct {
 	// were carried out. 0: none.
 	Outcomes int
 
+	// Build is what /healthz says of the program; its zero value says nothing.
+	Build buildinfo.Info
+
 	// Stop is closed when the server stops: requests that wait, for locks or for events, respond then. nil: never.
 	Stop <-chan struct{}
 
@@ -89,6 +102,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	if a.now = o.Now; a.now == nil {
 		a.now = time.Now
 	}
+	a.build = o.Build
 	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, f.timeout, o.Now)
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
@@ -128,6 +142,7 @@ type api struct {
 
 	lockWaiters waiters
 
+	build     buildinfo.Info
 	ready     *readiness
 	admission *admission
 }
@@ -260,7 +275,7 @@ func (a *api) identify(r *http.Request) (Caller, error) {
 }
 
 func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return send(w, contracts.Health{Status: "ok"})
+	return send(w, contracts.Health{Status: "ok", Version: a.build.Version, Commit: a.build.Commit})
 }
 
 // document serves the contract.

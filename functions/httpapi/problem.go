@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
@@ -109,6 +110,11 @@ func WriteProblem(w http.ResponseWriter, e *contracts.Error) error {
 // fail writes the problem document of an error and notes what the log line says.
 func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := problemOf(err)
+	if id := telemetry.TraceID(r.Context()); id != "" {
+		traced := *e // others may send the same error
+		traced.TraceID = id
+		e = &traced
+	}
 	n := noteOf(r)
 	n.code, n.detail, n.err, n.problem = e.Code, e.Detail, e.Cause, e
 	if id, ok := errors.AsType[*identityError](err); ok && id.challenge != "" && e.Status == http.StatusUnauthorized {

@@ -508,7 +508,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 			t.Errorf("the log has %q: %s", secret, log)
 		}
 	}
-	for _, want := range []string{`"path":"` + deploy + `/renew"`, `"status":409`, `"code":"LEASE_LOST"`, `"took_ms":`, `"request":"trace-1"`} {
+	for _, want := range []string{`"path":"` + deploy + `/renew"`, `"status":409`, `"outcome":"LEASE_LOST"`, `"took_ms":`, `"request":"trace-1"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %s: %s", want, log)
 		}

@@ -45,10 +45,12 @@ func (a *api) beginRun(w http.ResponseWriter, r *http.Request, c Caller) error {
 			HeartbeatSeconds: heartbeat(body.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
 		})
 	case analysis.AlreadyFinished:
+		noteOf(r).skipped = string(contracts.SkipAlreadyFinished)
 		return send(w, contracts.RunSkipped{
 			RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result, FailureReason: o.Reason,
 		})
 	case analysis.Locked:
+		noteOf(r).skipped = string(contracts.SkipLocked)
 		return send(w, contracts.RunSkipped{
 			RunID: id, Reason: contracts.SkipLocked, OwnerID: o.Grant.Owner, ExpiresAt: text(o.Grant.ExpiresAt),
 			RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"log/slog"
+	"math"
 	"strings"
 	"time"
 
@@ -25,7 +27,9 @@ type Config struct {
 	MaxLocksPerTenant               int64
 	MaxClustersPerTenant            int64
 	MaxIdentitiesPerCluster         int64
-	Log                             string
+	Log, LogLevel                   string
+	LogSample                       int64
+	AuditLog                        string
 
 	Store                   string
 	Retention               time.Duration // Forever: off
@@ -78,6 +82,28 @@ type Config struct {
 	RequeueEvery, SweepGrace                time.Duration
 
 	origins map[string]string // what set a setting, by its variable: the variable, another one, or a flag
+}
+
+// Level is the lowest level of lines in the log.
+func (c *Config) Level() slog.Level {
+	switch c.LogLevel {
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	case "none":
+		return math.MaxInt
+	default:
+		return slog.LevelInfo
+	}
+}
+
+// Authentication says in words who authenticates callers. otherwise is what does without an issuer.
+func (c *Config) Authentication(otherwise string) string {
+	if c.AuthIssuer != "" {
+		return "tokens of " + c.AuthIssuer
+	}
+	return otherwise
 }
 
 // Forever is the duration of a setting that is off: longer than anything that is measured with it.

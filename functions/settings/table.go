@@ -114,9 +114,31 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.ShutdownTimeout },
 	},
 	{
-		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json"}, Entries: Serve | Worker | Maintain,
-		Help:  "Log format on standard error.",
+		Env: "LEASEHOLD_LOG", Group: groupServer, Type: Text, Default: "text", Choices: []string{"text", "json", "cloud-logging"}, Entries: Serve | Worker | Maintain,
+		Help: "Log format on standard error; cloud-logging is JSON as Google Cloud's Cloud Logging reads it.",
+		More: "Cloud Functions always write the latter. Lambda functions write what the function's own setting says, AWS_LAMBDA_LOG_FORMAT: Text or JSON. " +
+			"[logs.md](logs.md) lists what is in a line.",
 		field: func(c *Config) any { return &c.Log },
+	},
+	{
+		Env: "LEASEHOLD_LOG_LEVEL", Group: groupServer, Type: Text, Default: "info", Choices: []string{"info", "warn", "error", "none"},
+		Entries: Serve | Worker | Maintain | functions,
+		Help:    "Lines of a lower level are not written. Audit events are, whatever this is.",
+		More: "Requests are info, those that the server sends away for lack of room warn, its own faults error. Lambda functions have AWS_LAMBDA_LOG_LEVEL, " +
+			"by which the platform leaves out audit events, too.",
+		field: func(c *Config) any { return &c.LogLevel },
+	},
+	{
+		Env: "LEASEHOLD_LOG_SAMPLE", Group: groupServer, Type: Number, Default: "1", Min: "0", Max: "1000000", Placeholder: "N", Entries: apis,
+		Help: "One in this many requests that were carried out has a line in the log, by chance; 0 is none. Requests that were rejected or failed always " +
+			"have one, and so do audit events.",
+		field: func(c *Config) any { return &c.LogSample },
+	},
+	{
+		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
+		More:  "An event that the file does not take is in the log. To rotate the file, copy and truncate it; or move it and restart the server.",
+		field: func(c *Config) any { return &c.AuditLog },
 	},
 
 	{

@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// API returns the options of the HTTP API, with the routes of the console if it is on.
+// API returns the options of the HTTP API, with the routes of the console if it is on. Audit events go to the log.
 func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.Options {
 	o := &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
@@ -19,6 +19,9 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate), LocksPerTenant: int(c.MaxLocksPerTenant),
 			ClustersPerTenant: int(c.MaxClustersPerTenant), IdentitiesPerCluster: int(c.MaxIdentitiesPerCluster),
 		},
+	}
+	if o.LogSample = int(c.LogSample); o.LogSample == 0 {
+		o.LogSample = -1 // none
 	}
 	if c.Console {
 		o.Routes, o.Outcomes = consoleRoutes(), httpapi.DefaultOutcomes

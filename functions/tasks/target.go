@@ -18,6 +18,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -33,9 +34,10 @@ const (
 //
 //	POST <URL>
 //	X-Leasehold-Fence: 7
+//	traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 //	{"analysis_id":"a1","fencing_token":7,"owner_id":"task-1#0","deadline":"2026-01-01T00:10:00Z"}
 //
-// and the response decides how the run ended:
+// (traceparent only if the run is part of a trace: W3C Trace Context) and the response decides how the run ended:
 //
 //	2xx                READY. Of a JSON body (by its Content-Type), the member result is the result.
 //	422                FAILED, for good. Of a JSON body, the member failure_reason is the reason.
@@ -50,6 +52,7 @@ type Target struct {
 	url    string
 	token  Token
 	client *http.Client
+	traces *telemetry.Traces
 }
 
 // Token gets the bearer token for a target, for each request anew.
@@ -76,6 +79,9 @@ func FileToken(path string) Token {
 type TargetOptions struct {
 	Token  Token        // nil sends no Authorization header
 	Client *http.Client // its redirects are not followed, whatever it says; nil means a client without a timeout
+
+	// Traces makes a span of each request; nil means none. The trace that a run is part of is named to the target without it, too.
+	Traces *telemetry.Traces
 }
 
 // NewTarget returns the target behind a URL. It must be an https:// one, unless it is on this machine: fences and tokens
@@ -96,7 +102,7 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 	}
 	t := &Target{url: target, client: &http.Client{}}
 	if o != nil {
-		t.token = o.Token
+		t.token, t.traces = o.Token, o.Traces
 		if o.Client != nil {
 			c := *o.Client
 			t.client = &c
@@ -121,13 +127,16 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	r, end := t.traces.Send(r)
 	a, err := t.client.Do(r)
 	if err != nil {
+		end(0, err)
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the URL may have a secret in its query
 		}
 		return "", fmt.Errorf("the target did not respond: %w", err)
 	}
+	defer end(a.StatusCode, nil)
 	defer func() { _ = a.Body.Close() }() // what was needed of it has been read
 	body, err := io.ReadAll(io.LimitReader(a.Body, maxResponseBytes+1))
 	if err != nil {

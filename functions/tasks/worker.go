@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -28,6 +29,8 @@ type Worker struct {
 	Grace       time.Duration // how long a message is retried whose analysis does not exist, or has a document that cannot be read; 0 means DefaultGrace
 	AckLocked   bool          // acknowledge a message whose analysis another worker runs, instead of retrying it. If that run fails, there is no retry
 	Log         *slog.Logger  // a line for each delivery, and what fails beside it; nil means none
+
+	Traces *telemetry.Traces // makes a span of each delivery; nil means none
 
 	waiting sightings
 }
@@ -107,7 +110,9 @@ func (w *Worker) Validate() error {
 // releasing the lock. Several messages may be delivered at once, and the same one several times.
 func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 	begin := time.Now()
+	ctx, end := w.Traces.Deliver(ctx, m.ID)
 	a := w.deliver(ctx, m)
+	end(string(a.Outcome), a.Err)
 	w.logLine(ctx, m, a, time.Since(begin))
 	return a
 }

@@ -30,7 +30,7 @@ func program(t testing.TB) string {
 func mirror(t testing.TB, provider string) string {
 	t.Helper()
 	home, _ := os.UserHomeDir()
-	folders := []string{os.Getenv("LEASEHOLD_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
+	folders := []string{os.Getenv("LEASEHOLD_TEST_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
 	for _, name := range []string{"terraform-mirror", "terraform-plugins", "tf-plugins"} {
 		folders = append(folders, filepath.Join("/opt", name))
 	}
@@ -40,7 +40,7 @@ func mirror(t testing.TB, provider string) string {
 			return folder
 		}
 	}
-	t.Skipf("SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TERRAFORM_MIRROR names a folder with one", provider)
+	t.Skipf("SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TEST_TERRAFORM_MIRROR names a folder with one", provider)
 	return ""
 }
 
@@ -69,7 +69,11 @@ func (c *configuration) in(mirror, dir string) *configuration {
 	c.tb.Helper()
 	other := *c
 	other.dir = filepath.Join(c.root, dir)
-	if out, err := other.run("init", "-backend=false", "-input=false", "-no-color", "-plugin-dir="+mirror); err != nil {
+	// The state is a file of the copy, whatever the folder says.
+	if err := os.WriteFile(filepath.Join(other.dir, "backend_override.tf"), []byte("terraform {\n  backend \"local\" {}\n}\n"), 0o600); err != nil {
+		c.tb.Fatal(err)
+	}
+	if out, err := other.run("init", "-input=false", "-no-color", "-plugin-dir="+mirror); err != nil {
 		c.tb.Fatalf("init of %s: %v\n%s", dir, err, out)
 	}
 	return &other
@@ -105,14 +109,19 @@ func (c *configuration) change(path, old, changed string) {
 
 // run runs Terraform in the folder, and returns all that it says.
 func (c *configuration) run(args ...string) (string, error) {
+	out, err := c.command(args...).CombinedOutput()
+	return string(out), err
+}
+
+// command is a call of Terraform in the folder.
+func (c *configuration) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(c.tb.Context(), c.program, args...)
 	cmd.Dir = c.dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "TF_") || strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "GOOGLE_")
 	})
 	cmd.Env = append(cmd.Env, append([]string{"CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + os.DevNull}, c.env...)...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 // validate returns the errors and warnings that need no values of variables.

@@ -122,6 +122,11 @@ type Write struct {
 	// kept for ever. It is stored beside the fields and is not one of them. See [Pruner].
 	Keep time.Duration
 
+	// Return names the fields that the caller reads from the document after the write. A store may leave out all others then; most
+	// of what a store sends would be fields that no one reads. A field that is missing is no error. nil is the whole document, and after a refusal
+	// the document found is always whole.
+	Return []string
+
 	// Delete removes the document instead. Nothing else can be said then, and If must not hold where there is no document:
 	// what is not there cannot be deleted.
 	Delete bool
@@ -139,7 +144,7 @@ type Result struct {
 	Margin time.Duration
 
 	// Docs has one entry for each write, in order. After applied writes it holds the documents as they now are (nil after
-	// Delete); after several, a store that cannot return them holds nil for each: DynamoDB. After a refusal it holds, for the
+	// Delete), or as much of each as [Write].Return asks for; after several, a store that cannot return them holds nil for each: DynamoDB. After a refusal it holds, for the
 	// writes named in Refused, the document found (nil if there was none).
 	Docs []Doc
 
@@ -292,7 +297,7 @@ func (w Write) Validate() error {
 		}
 	}
 	if w.Delete {
-		if len(w.Set)+len(w.Add)+len(w.Unset)+len(w.StartAtNow) > 0 || w.Keep != 0 {
+		if len(w.Set)+len(w.Add)+len(w.Unset)+len(w.StartAtNow)+len(w.Return) > 0 || w.Keep != 0 {
 			return fmt.Errorf("%w: delete: a document that is deleted cannot be changed as well", ErrInvalid)
 		}
 		if w.Holds(nil, time.Time{}) {
@@ -348,6 +353,14 @@ func (w Write) Validate() error {
 			return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
 		}
 	}
+	for i, f := range w.Return {
+		if err := checkField(f); err != nil {
+			return fmt.Errorf("%w: return: %w", ErrInvalid, err)
+		}
+		if slices.Contains(w.Return[:i], f) {
+			return fmt.Errorf("%w: field %s is returned twice", ErrInvalid, f)
+		}
+	}
 	return nil
 }
 
@@ -400,6 +413,20 @@ func (w Write) Apply(found Doc, now time.Time) (Doc, error) {
 		after[f] = Int(sum)
 	}
 	return after, nil
+}
+
+// Returned is a copy of what the caller reads from the document after the write: see [Write].Return.
+func (w Write) Returned(after Doc) Doc {
+	if w.Return == nil || after == nil {
+		return after.Clone()
+	}
+	read := make(Doc, len(w.Return))
+	for _, f := range w.Return {
+		if v, ok := after[f]; ok {
+			read[f] = cloned(v)
+		}
+	}
+	return read
 }
 
 // StartFrom returns the write with counters that start at floor where the store's time lies before it (see StartAtNow), for a

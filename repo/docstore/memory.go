@@ -93,7 +93,13 @@ func (m *Memory) Write(ctx context.Context, writes ...Write) (Result, error) {
 		return Result{}, err
 	}
 	r, err := m.write(ctx, writes)
-	own(r.Docs)
+	if !r.Applied {
+		own(r.Docs)
+		return r, err
+	}
+	for i, w := range writes {
+		r.Docs[i] = w.Returned(r.Docs[i])
+	}
 	return r, err
 }
 

@@ -48,6 +48,8 @@ func TestValidateMessages(t *testing.T) {
 		"field f is both set and added to":                                                   write(docstore.Write{Set: docstore.Doc{"f": docstore.Int(1)}, Add: map[string]int64{"f": 1}}),
 		"field f is both unset and changed":                                                  write(docstore.Write{Add: map[string]int64{"f": 1}, Unset: []string{"f"}}),
 		"field f is unset twice":                                                             write(docstore.Write{Unset: []string{"f", "g", "f"}}),
+		`return: field name "a b"`:                                                           write(docstore.Write{Return: []string{"a b"}}),
+		"field f is returned twice":                                                          write(docstore.Write{Return: []string{"f", "g", "f"}}),
 		"condition: nested deeper than 16":                                                   cond(deep),
 		"condition: a part is missing (nil)":                                                 cond(docstore.All{docstore.Any{nil}}),
 		"condition: *docstore.Eq is not one of":                                              cond(&docstore.Eq{Field: "f", Value: docstore.Int(1)}),
@@ -77,6 +79,7 @@ func TestValidateAccepts(t *testing.T) {
 		"century":       {Set: docstore.Doc{"a": docstore.Now.Add(100 * 366 * 24 * time.Hour)}},
 		"empty values":  {Set: docstore.Doc{"a": docstore.String(""), "b": docstore.Map(nil), "c": docstore.Bool(false), "d": docstore.Bytes([]byte(nil))}},
 		"most bytes":    {Set: docstore.Doc{"a": docstore.Bytes(make([]byte, docstore.MaxBytes))}},
+		"return":        {Set: docstore.Doc{"a": docstore.Int(1)}, Return: []string{"a", "b"}},
 		"order of time": {If: docstore.LE{Field: "a", Value: docstore.Now}},
 	} {
 		w.Key = docstore.Key{Kind: "locks", ID: "x"}

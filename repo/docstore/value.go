@@ -77,10 +77,8 @@ func resolve(v Value, now time.Time) Value {
 	switch v := v.(type) {
 	case Instant:
 		return v.At(now)
-	case Map:
-		return Map(maps.Clone(map[string]string(v)))
 	default:
-		return v
+		return cloned(v)
 	}
 }
 
@@ -99,10 +97,18 @@ func (d Doc) Clone() Doc {
 	c := maps.Clone(d)
 	for f, v := range c {
 		if m, ok := v.(Map); ok {
-			c[f] = Map(maps.Clone(map[string]string(m)))
+			c[f] = cloned(m)
 		}
 	}
 	return c
+}
+
+// cloned is a copy of a value; only a map needs one.
+func cloned(v Value) Value {
+	if m, ok := v.(Map); ok {
+		return Map(maps.Clone(map[string]string(m)))
+	}
+	return v
 }
 
 // equal is the meaning of Eq: same type and same value. An Opaque equals nothing.

@@ -31,6 +31,16 @@ var (
 	pastBy       = register{fByCut, "w1", "w2"}
 
 	leaseRegisters = [...]register{pastOwners, pastAcquired, pastExpires, pastReleased, pastBy}
+
+	// shifts are the values that an acquire gives to their fields: what the field before had. They are made once.
+	shifts = func() (values [len(leaseRegisters)][1 + rememberedLeases]docstore.Value) {
+		for i, r := range leaseRegisters {
+			for n := 1; n <= rememberedLeases; n++ {
+				values[i][n] = docstore.Before(r[n-1])
+			}
+		}
+		return values
+	}()
 )
 
 // The size of a lock's document as DynamoDB counts it, in bytes. A test in adapters/awsdynamodb measures that it is no larger.
@@ -72,10 +82,10 @@ func (c Acquire) remembers() int {
 // there is no telling by how many leases.
 func (c Acquire) rememberLeases(w *docstore.Write) {
 	kept := c.remembers()
-	for _, r := range leaseRegisters {
+	for i, r := range leaseRegisters {
 		for n := 1; n <= rememberedLeases; n++ {
 			if n <= kept {
-				w.Set[r[n]] = docstore.Before(r[n-1])
+				w.Set[r[n]] = shifts[i][n]
 			} else {
 				w.Unset = append(w.Unset, r[n])
 			}

@@ -69,6 +69,11 @@ func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 	return time.Duration(ttlSeconds)*time.Second + cmp.Or(retention, DefaultRetention)
 }
 
+// fieldsRead are the fields of the plain form that are read after a write: of the lease, for its holder, and what those who wait for the lock go by.
+var fieldsRead = slices.Concat(
+	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay, fRevision}, acquires[:],
+)
+
 // fieldsOfLease is room for the fields that an acquire sets, and for those that it removes.
 const fieldsOfLease = 28
 
@@ -137,6 +142,7 @@ func (c Acquire) take(free docstore.Cond) docstore.Write {
 		StartAtNow: []string{fToken},
 		Unset:      append(make([]string, 0, fieldsOfLease), fReleasedAt, fForcedBy, fForcedReason, fForcedAt, fRevision),
 		Keep:       keep(c.TTLSeconds+c.LockDelaySeconds, c.retention),
+		Return:     fieldsRead,
 	}
 	w.Set[fState] = docstore.String(Active)
 	w.Set[fOwner] = docstore.String(c.Owner)
@@ -220,7 +226,8 @@ func (c Renew) Write() docstore.Write {
 			fExpiresAt: after(c.TTLSeconds),
 			fTTL:       docstore.Int(c.TTLSeconds),
 		},
-		Keep: keep(c.TTLSeconds, c.retention),
+		Keep:   keep(c.TTLSeconds, c.retention),
+		Return: fieldsRead,
 	}
 	renewals.Remember(w.Set, request)
 	return w
@@ -279,8 +286,9 @@ func (c Release) Write() docstore.Write {
 			fReleasedAt:       docstore.Now,
 			released(c.Token): c.request().Entry(),
 		},
-		Unset: []string{fDelay}, // what was released is free at once
-		Keep:  keep(0, c.retention),
+		Unset:  []string{fDelay}, // what was released is free at once
+		Keep:   keep(0, c.retention),
+		Return: fieldsRead,
 	}
 }
 

@@ -303,7 +303,7 @@ func Step[S, O any](c Command[S, O], found docstore.Doc, when When) (docstore.Do
 	if err != nil {
 		return found, none, err
 	}
-	s, err := c.State(after)
+	s, err := c.State(w.Returned(after))
 	if err != nil {
 		return found, none, err
 	}

@@ -92,6 +92,7 @@ func TestCosts(t *testing.T) {
 		"prices":     PricesTable(),
 		"dollars":    DollarsTable(all),
 		"counts":     CountsTable(all),
+		"indexes":    EntriesTable(all),
 		"functions":  FunctionsTable(),
 		"faaskeeper": FaaSKeeperTable(all),
 		"break-even": BreakEvenTable(all),

@@ -50,9 +50,16 @@ var Operations = []string{
 
 // Counted is what was counted on a store.
 type Counted struct {
-	Store string
-	Bill  *price.Billing // nil: a machine is paid for, not requests
-	Usage map[string]Usage
+	Store   string
+	Bill    *price.Billing // nil: a machine is paid for, not requests
+	Usage   map[string]Usage
+	Entries map[string]Entries // nil on stores whose indexes are billed, or have none that one did not ask for
+}
+
+// Entries are how many entries an operation adds to indexes and removes from them.
+type Entries struct {
+	All      float64 // of those that a store makes by itself
+	Declared float64 // with the exemptions that Leasehold declares
 }
 
 // Of returns the usage of an operation. It panics if that was not counted, because a table must not show a zero for it.

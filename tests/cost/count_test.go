@@ -46,9 +46,10 @@ func meter(s docstore.Store, clock *suite.Clock, reset func(), gauges ...gauge) 
 }
 
 type gauge struct {
-	name string
-	bill *price.Billing
-	read func() Usage
+	name    string
+	bill    *price.Billing
+	read    func() Usage
+	entries func() Entries // nil: see Counted
 }
 
 func sum(of map[string]int) float64 {
@@ -82,7 +83,7 @@ func onDynamoDB(t *testing.T) *metered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return meter(closing(t, s), clock, server.ResetCounts, gauge{price.DynamoDB.Name, &price.DynamoDB, func() Usage {
+	return meter(closing(t, s), clock, server.ResetCounts, gauge{name: price.DynamoDB.Name, bill: &price.DynamoDB, read: func() Usage {
 		u := server.Consumed()
 		return Usage{sum(server.Requests()), u.Write, u.Read}
 	}})
@@ -117,16 +118,17 @@ func onFirestore(t *testing.T) *metered {
 		t.Fatal(err)
 	}
 	x := &indexed{Store: closing(t, s)}
+	indexes := indexesOf(t, server)
 	reset := func() {
 		server.ResetCounts()
-		x.entries = 0
+		x.entries, indexes.n = 0, Entries{}
 	}
 	m := meter(s, clock, reset,
-		gauge{price.FirestoreStandard.Name, &price.FirestoreStandard, func() Usage {
+		gauge{name: price.FirestoreStandard.Name, bill: &price.FirestoreStandard, read: func() Usage {
 			reads, writes := server.Billed()
 			return Usage{sum(server.Counts()), float64(writes), float64(reads)}
-		}},
-		gauge{price.FirestoreEnterprise.Name, &price.FirestoreEnterprise, func() Usage {
+		}, entries: func() Entries { return indexes.n }},
+		gauge{name: price.FirestoreEnterprise.Name, bill: &price.FirestoreEnterprise, read: func() Usage {
 			reads, writes := server.Units()
 			return Usage{sum(server.Counts()), float64(writes + x.entries), float64(reads)}
 		}},
@@ -142,7 +144,7 @@ func onRedis(t *testing.T) *metered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return meter(closing(t, s), clock, server.ResetCommands, gauge{"Redis", nil, func() Usage {
+	return meter(closing(t, s), clock, server.ResetCommands, gauge{name: "Redis", read: func() Usage {
 		// A script that the server does not know is sent once more, as EVAL: the first write of each shape costs that, and no other.
 		return Usage{Requests: float64(server.Commands()["EVALSHA"])}
 	}})
@@ -172,7 +174,7 @@ func onSQLite(t *testing.T) *metered {
 		t.Fatal(err)
 	}
 	c := &commits{Store: closing(t, s)}
-	m := meter(s, clock, func() { c.n = 0 }, gauge{"SQLite", nil, func() Usage { return Usage{Requests: float64(c.n)} }})
+	m := meter(s, clock, func() { c.n = 0 }, gauge{name: "SQLite", read: func() Usage { return Usage{Requests: float64(c.n)} }})
 	m.Store = c
 	return m
 }
@@ -257,6 +259,9 @@ func (p *program) measured(into []Counted, operation string, step func()) {
 	step()
 	for i, m := range p.s.meters {
 		into[i].Usage[operation] = m.read()
+		if m.entries != nil {
+			into[i].Entries[operation] = m.entries()
+		}
 	}
 }
 
@@ -265,7 +270,11 @@ func count(t *testing.T, s *metered) []Counted {
 	t.Helper()
 	var into []Counted
 	for _, m := range s.meters {
-		into = append(into, Counted{m.name, m.bill, map[string]Usage{}})
+		c := Counted{Store: m.name, Bill: m.bill, Usage: map[string]Usage{}}
+		if m.entries != nil {
+			c.Entries = map[string]Entries{}
+		}
+		into = append(into, c)
 	}
 	p := &program{t: t, s: s, locks: lock.New(s, nil)}
 	plain, shared := lock.Acquire{}, lock.Acquire{Mode: lock.Shared}

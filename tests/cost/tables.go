@@ -99,6 +99,18 @@ func CountsTable(all []Counted) string {
 	return table(head, rows)
 }
 
+// EntriesTable is how many entries of indexes each operation writes on Firestore Standard.
+func EntriesTable(all []Counted) string {
+	c := find(all, price.FirestoreStandard.Name)
+	var rows [][]string
+	for _, o := range Operations {
+		if e, ok := c.Entries[o]; ok {
+			rows = append(rows, []string{o, number(e.All), number(e.Declared)})
+		}
+	}
+	return table([]string{"Once", "without exemptions", "with those of the file"}, rows)
+}
+
 // PricesTable is what the prices are.
 func PricesTable() string {
 	var rows [][]string

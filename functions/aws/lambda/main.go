@@ -7,8 +7,8 @@
 //
 // It is built for the runtime provided.al2023, whose executable is called bootstrap (make lambda). Settings are environment
 // variables; docs/settings.md lists them. Region and credentials are the variables that Lambda sets; a program that needs profiles, a CA bundle
-// or FIPS endpoints of the AWS SDK is built without the tag leasehold.noprofiles. The log is JSON on
-// standard error. For work that is a Go function, build a main like this one around aws.NewWorker.
+// or FIPS endpoints of the AWS SDK is built without the tag leasehold.noprofiles. The log is on standard output, in the format and from the level
+// on that the function's logging configuration says (AWS_LAMBDA_LOG_FORMAT, AWS_LAMBDA_LOG_LEVEL), with Lambda's ID of the request. For work that is a Go function, build a main like this one around aws.NewWorker.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
@@ -27,6 +28,8 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -35,7 +38,7 @@ import (
 const openTimeout = 9 * time.Second
 
 func main() {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	log := slog.New(telemetry.NewHandler(lambdacontext.NewLogHandler()))
 	slog.SetDefault(log) // aws-lambda-go writes the errors of invocations to the standard log, and nothing else
 	slog.SetLogLoggerLevel(slog.LevelError)
 	h, err := open(context.Background(), os.Getenv("_HANDLER"), os.Environ(), log)
@@ -86,7 +89,10 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	for _, name := range c.FrontDoor {
 		fronts = append(fronts, aws.FrontDoor(name))
 	}
-	api := httpapi.New(store, identity, setup.API(c, ids, log))
+	o := setup.API(c, ids, log)
+	o.Build = buildinfo.This("")
+	logStart(ctx, log, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")), slog.Any("front_doors", c.FrontDoor))
+	api := httpapi.New(store, identity, o)
 	return aws.New(api, &aws.Options{Log: log, BasePath: c.BasePath, FrontDoors: fronts}), nil
 }
 
@@ -107,6 +113,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
+	logStart(ctx, log, c)
 	return aws.NewWorker(worker, hider)
 }
 
@@ -119,6 +126,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 	if err != nil {
 		return nil, err
 	}
+	logStart(ctx, log, c)
 	if c.QueueURL == "" {
 		log.WarnContext(ctx, "LEASEHOLD_QUEUE_URL is not set: analyses are left alone")
 		return aws.NewSweeper(nil, analysis.Sweep{}, setup.Clusters(c, store), log)
@@ -149,4 +157,12 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *aws
 		log.WarnContext(ctx, w, "table", c.Table)
 	}
 	return store, nil
+}
+
+// logStart writes the line with which an instance begins to work.
+func logStart(ctx context.Context, log *slog.Logger, c *settings.Config, more ...slog.Attr) {
+	b := buildinfo.This("")
+	log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
+		slog.String("version", b.Version), slog.String("commit", b.Commit), slog.String("store", "dynamodb"), slog.String("stored", "in the DynamoDB table "+c.Table),
+	}, more...)...)
 }

@@ -13,7 +13,7 @@ func TestGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range modules {
-		files, err := m.generate(infra)
+		files, err := m.generate(infra, "../../..")
 		if err != nil {
 			t.Errorf("%s: %v", m.dir, err)
 		}

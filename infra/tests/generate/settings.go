@@ -61,21 +61,36 @@ func (m module) variable(s settings.Setting, all settings.Entry) string {
 	for _, c := range conditions(s) {
 		fmt.Fprintf(&b, "\n  validation {\n    condition     = %s == null ? true : %s\n    error_message = %s\n  }\n", v, c.condition, quote(name(s.Env)+" "+c.must))
 	}
-	for _, r := range settings.Rules {
-		if !slices.Contains(r.If, s.Env) || r.Entries&all&s.Entries == 0 {
-			continue
-		}
-		switch {
-		case r.Needs != "" && !slices.Contains(m.given, r.Needs):
-			fmt.Fprintf(&b, "\n  validation {\n    condition     = %s == null || var.%s != null\n    error_message = %s\n  }\n", v, name(r.Needs),
-				quote(fmt.Sprintf("%s needs %s: %s.", name(s.Env), name(r.Needs), plain(r.Why))))
-		case r.NotWith != "" && !slices.Contains(m.given, r.NotWith):
-			fmt.Fprintf(&b, "\n  validation {\n    condition     = %s == null || var.%s == null\n    error_message = %s\n  }\n", v, name(r.NotWith),
-				quote(fmt.Sprintf("%s and %s cannot both be set: %s.", name(s.Env), name(r.NotWith), plain(r.Why))))
-		}
+	for _, c := range m.between(s, all) {
+		fmt.Fprintf(&b, "\n  validation {\n    condition     = %s\n    error_message = %s\n  }\n", c.condition, quote(c.must))
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// between are the rules between this setting and earlier ones of the table. A rule is checked at the later one of its two, whichever it is about: variables that
+// look at each other would be a cycle.
+func (m module) between(s settings.Setting, all settings.Entry) (found []condition) {
+	place := func(env string) int {
+		return slices.IndexFunc(settings.Table, func(s settings.Setting) bool { return s.Env == env })
+	}
+	for _, r := range settings.Rules {
+		other := r.Needs + r.NotWith
+		if r.Entries&all == 0 || slices.Contains(m.given, other) {
+			continue
+		}
+		for _, env := range r.If {
+			if set, _ := settings.Find(env); !m.has(set) || place(s.Env) != max(place(env), place(other)) || s.Env != env && s.Env != other {
+				continue
+			}
+			relation, must := "!=", fmt.Sprintf("%s needs %s: %s.", name(env), name(other), plain(r.Why))
+			if r.NotWith != "" {
+				relation, must = "==", fmt.Sprintf("%s and %s cannot both be set: %s.", name(env), name(other), plain(r.Why))
+			}
+			found = append(found, condition{fmt.Sprintf("var.%s == null || var.%s %s null", name(env), name(other), relation), must})
+		}
+	}
+	return found
 }
 
 // describe says what the setting does, which function takes it, and what holds if it is null.

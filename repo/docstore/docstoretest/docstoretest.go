@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -76,6 +77,7 @@ var checks = []check{
 	{"Before", checkBefore},
 	{"BeforeDamaged", checkBeforeDamaged},
 	{"Add", checkAdd},
+	{"Return", checkReturn},
 	{"AddDamaged", checkAddDamaged},
 	{"StartAtNow", checkStartAtNow},
 	{"StartDamaged", checkStartDamaged},
@@ -176,6 +178,33 @@ func (f *findings) applied(name string, r docstore.Result, err error, want docst
 	case len(r.Docs) != 1 || !r.Docs[0].Equal(want):
 		f.addf("%s: Docs is %#v, want one document %#v", name, r.Docs, want)
 	}
+}
+
+// returned reports a single write that did not apply, or whose result does not show what [docstore.Write].Return names of the document as it now stands.
+func (f *findings) returned(ctx context.Context, s docstore.Store, name string, w docstore.Write, r docstore.Result, err error) {
+	after, getErr := get(ctx, s, w.Key)
+	if getErr != nil {
+		f.addf("%s: %w", name, getErr)
+		return
+	}
+	if err == nil && len(r.Docs) == 1 {
+		after = shown(w, r.Docs[0], after)
+	}
+	f.applied(fmt.Sprintf("%s, return %q", name, w.Return), r, err, after)
+}
+
+// shown is what a result with the document got may show of the document after the write: all that the write asks for, and of the rest whatever it has.
+func shown(w docstore.Write, got, after docstore.Doc) docstore.Doc {
+	if w.Return == nil || after == nil {
+		return after
+	}
+	fields := docstore.Doc{}
+	for field, v := range after {
+		if _, more := got[field]; more || slices.Contains(w.Return, field) {
+			fields[field] = v
+		}
+	}
+	return fields
 }
 
 // refused reports a single write that was not refused, or whose result does not show the document found.

@@ -317,6 +317,32 @@ var plantedFaults = []struct {
 		}
 	}), []string{"Refusal", "Conditions", "SeveralWrites"}, true},
 
+	{"hands back less than the write asks for", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		r, err := s.Write(ctx, writes...)
+		for i, w := range writes {
+			for field := range r.Docs[i] {
+				if _, copied := w.Set[field].(docstore.Before); copied && r.Applied && w.Return != nil {
+					delete(r.Docs[i], field)
+				}
+			}
+		}
+		return r, err
+	}}, []string{"Return"}, true},
+
+	{"hands back fields as they were", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
+		before, err := s.Get(ctx, keysOfWrites(writes)...)
+		if err != nil {
+			return docstore.Result{}, err
+		}
+		r, err := s.Write(ctx, writes...)
+		for i, w := range writes {
+			if r.Applied && w.Return != nil && r.Docs[i] != nil {
+				r.Docs[i] = w.Returned(before.Docs[i])
+			}
+		}
+		return r, err
+	}}, []string{"Return"}, true},
+
 	{"hands back what it found after several writes", faulty{write: func(ctx context.Context, s docstore.Store, writes []docstore.Write) (docstore.Result, error) {
 		before, err := s.Get(ctx, keysOfWrites(writes)...)
 		if err != nil {

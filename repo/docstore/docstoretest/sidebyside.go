@@ -173,13 +173,20 @@ func (b *bench) write(ctx context.Context, i int, writes []docstore.Write) error
 			return err
 		}
 	}
-	if len(writes) == 1 {
-		f.applied("result", got, nil, b.expected(writes[0].Key, want.Docs[0]))
-	} else {
-		after := make([]docstore.Doc, len(writes))
-		for j, w := range writes {
-			after[j] = b.expected(w.Key, want.Docs[j])
+	snap, err := b.memory.Get(ctx, keys...) // what the result does not show as well
+	if err != nil {
+		return err
+	}
+	after := make([]docstore.Doc, len(writes))
+	for j, w := range writes {
+		after[j] = b.expected(w.Key, snap.Docs[j])
+		if len(got.Docs) == len(writes) {
+			after[j] = shown(w, got.Docs[j], after[j])
 		}
+	}
+	if len(writes) == 1 {
+		f.applied("result", got, nil, after[0])
+	} else {
 		f.severalResult("result", got, nil, after)
 	}
 	return f.err()
@@ -406,6 +413,9 @@ func (d drawer) write(t *rapid.T, key *rapid.Generator[docstore.Key]) docstore.W
 	}
 	if !d["Keep"] && rapid.IntRange(0, 5).Draw(t, "keep") == 5 {
 		w.Keep = time.Hour
+	}
+	if rapid.Bool().Draw(t, "some") {
+		w.Return = rapid.SliceOfNDistinct(rapid.SampledFrom(append(fieldPool, counterField, "missing")), 0, 4, rapid.ID).Draw(t, "return")
 	}
 	return w
 }

@@ -18,6 +18,8 @@ type Evaluation struct {
 	// Reached is the highest number that a counter with a start has reached by these writes, 0 if there is none. See
 	// [docstore.Write.StartFrom].
 	Reached int64
+
+	writes []docstore.Write
 }
 
 // Evaluate decides a group of writes at the instant now. It reads the document of every write through get, in order, and
@@ -31,7 +33,7 @@ func Evaluate(writes []docstore.Write, now time.Time, get func(docstore.Key) (do
 // EvaluateFrom is [Evaluate] for a store that remembers how far counters have come. It calls floor, once at most, if a counter
 // starts; its error is returned.
 func EvaluateFrom(writes []docstore.Write, now time.Time, floor func() (int64, error), get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
-	e := Evaluation{At: now, Found: make([]docstore.Doc, len(writes))}
+	e := Evaluation{At: now, Found: make([]docstore.Doc, len(writes)), writes: writes}
 	for i, w := range writes {
 		found, err := get(w.Key)
 		if err != nil {
@@ -72,7 +74,7 @@ func starts(w docstore.Write, found docstore.Doc) bool {
 func (e Evaluation) Result() docstore.Result {
 	r := docstore.Result{Applied: e.Applied, At: e.At, Refused: e.Refused, Docs: make([]docstore.Doc, len(e.Found))}
 	for i, d := range e.After {
-		r.Docs[i] = d.Clone()
+		r.Docs[i] = e.writes[i].Returned(d)
 	}
 	for _, i := range e.Refused {
 		r.Docs[i] = e.Found[i].Clone()

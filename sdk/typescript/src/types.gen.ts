@@ -1458,7 +1458,8 @@ export interface paths {
         };
         /**
          * Can the server serve, that is, can it write to the store?
-         * Writes a small document to the store. Requests within two seconds share one result. While writes fail, as on a full disk, the
+         * Writes a small document to the store. Requests within two seconds share one result, so that a process sends 30 such writes a
+         *     minute at most. While writes fail, as on a full disk, the
          *     response is `UNAVAILABLE` with the kind of failure in `detail`; the server's log has the rest.
          */
         readonly get: operations["readyz"];
@@ -2780,6 +2781,10 @@ export interface components {
         };
         readonly Health: {
             readonly status: "ok";
+            /** Of `/healthz`: the release that runs, or what Go made up for a build of a clone. */
+            readonly version?: string;
+            /** Of `/healthz`: the commit that it was built from, if that is known. */
+            readonly commit?: string;
         };
         /**
          * What happened, for programs.
@@ -2800,6 +2805,8 @@ export interface components {
             readonly detail?: string;
             /** `urn:request:` and the X-Request-Id of the exchange, by which the server's log names it. */
             readonly instance?: string;
+            /** The ID of the trace that the exchange is part of, if it is (W3C Trace Context: `traceparent`). */
+            readonly trace_id?: string;
             /** For INVALID_ARGUMENT: the invalid field, or `body`. For NOT_FOUND of an analysis: `analysis_id`, of a run: `run_id`. */
             readonly field?: string;
             /** For commands on several locks: because of which one. */
@@ -6739,7 +6746,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "status": "ok"
+                     *       "status": "ok",
+                     *       "version": "v1.2.0",
+                     *       "commit": "3f1c9a7e5b0d"
                      *     }
                      */
                     readonly "application/json": components["schemas"]["Health"];

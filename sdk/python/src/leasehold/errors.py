@@ -113,6 +113,8 @@ class ApiError(LeaseholdError):
         """With LOCK_HELD and LEASE_CHANGED: when the lease expires."""
         self.request_id = _text(p, "instance").removeprefix("urn:request:")
         """Names the exchange in the server's log."""
+        self.trace_id = _text(p, "trace_id")
+        """Of the trace that the exchange is part of; empty if it is of none."""
         self.problem = p
         """The whole document."""
         text = self.code

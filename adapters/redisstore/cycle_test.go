@@ -1,0 +1,117 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// serverCounts are the commands that a server has carried out, also those within scripts, and the bytes that came and went.
+type serverCounts struct {
+	calls   map[string]int
+	in, out int
+}
+
+func countsOf(t *testing.T, c *sdk.Client) (n serverCounts) {
+	t.Helper()
+	text, err := c.Info(t.Context(), "everything").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.calls = map[string]int{}
+	for line := range strings.SplitSeq(text, "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		switch command, isCommand := strings.CutPrefix(name, "cmdstat_"); {
+		case isCommand && command != "info":
+			var calls int
+			if _, err := fmt.Sscanf(value, "calls=%d,", &calls); err != nil {
+				t.Fatal(line, err)
+			}
+			n.calls[command] = calls
+		case name == "total_net_input_bytes":
+			_, err = fmt.Sscan(value, &n.in)
+		case name == "total_net_output_bytes":
+			_, err = fmt.Sscan(value, &n.out)
+		}
+		if err != nil {
+			t.Fatal(line, err)
+		}
+	}
+	return n
+}
+
+// TestCycle: what the real server does for an acquire and a release of a lock that has been used, and the bytes that go there and back. docs/performance.md
+// has the figures.
+func TestCycle(t *testing.T) {
+	server := redistest.Start(t)
+	locks, admin := lock.New(open(t, server, nil), nil), client(t, server)
+	id := lock.ID{Tenant: "acme", Key: "deploy-prod"}
+	n := 0
+	cycle := func() {
+		n++
+		request := fmt.Sprintf("%026d", n)
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "caller-1", RequestID: request, TTLSeconds: 60})
+		if err != nil || o.Code != lock.OK {
+			t.Fatal(o, err)
+		}
+		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "caller-1", RequestID: request, Token: o.Lease.Token}); err != nil || o.Code != lock.OK {
+			t.Fatal(o, err)
+		}
+	}
+	for range 12 { // until it remembers as much as it can
+		cycle()
+	}
+	const cycles = 50
+	countsOf(t, admin) // a look is as long as the one before
+	before := countsOf(t, admin)
+	between := countsOf(t, admin)
+	for range cycles {
+		cycle()
+	}
+	after := countsOf(t, admin)
+	for command, calls := range between.calls {
+		if after.calls[command] -= calls; after.calls[command] == 0 {
+			delete(after.calls, command)
+		}
+	}
+	want := map[string]int{"evalsha": 2, "time": 2, "hmget": 4, "zscore": 2, "hincrby": 2, "hset": 2, "hdel": 1}
+	for command := range want {
+		want[command] *= cycles
+	}
+	if !maps.Equal(after.calls, want) {
+		t.Errorf("%d cycles are %v, want %v", cycles, after.calls, want)
+	}
+	in, out := (after.in-between.in-(between.in-before.in))/cycles, (after.out-between.out-(between.out-before.out))/cycles
+	t.Logf("%d bytes there, %d back", in, out)
+	if in > 970 || out > 470 {
+		t.Errorf("%d bytes there, 970 at most; %d back, 470 at most", in, out)
+	}
+}
+
+// TestAllocationsOfAWrite: what the store itself allocates for an acquire, from the write to the arguments of its script, and from the values that come
+// back to the document.
+func TestAllocationsOfAWrite(t *testing.T) {
+	server := redistest.StandIn(t)
+	s := open(t, server, nil)
+	w := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", LeaseID: "l", TTLSeconds: 60}.Write()
+	back, err := s.Compiled(w, int64(7), "s:before", "s:", "s:")
+	if err != nil || back["token"] != docstore.Value(docstore.Int(7)) || back["a2"] != docstore.Value(docstore.String("before")) {
+		t.Fatal(back, err)
+	}
+	got := testing.AllocsPerRun(200, func() {
+		if _, err := s.Compiled(w, int64(7), "s:before", "s:", "s:"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%v allocations", got)
+	if got > 23 {
+		t.Errorf("%v allocations, 23 at most", got)
+	}
+}

@@ -1,0 +1,64 @@
+# Everything but the table. It can be destroyed and applied at will: no lease is lost.
+
+terraform {
+  required_version = ">= 1.10"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 5.100, < 7.0"
+    }
+  }
+
+  # terraform init -backend-config=../ENVIRONMENT.s3.tfbackend -backend-config=key=leasehold/ENVIRONMENT/functions.tfstate
+  backend "s3" {
+    encrypt      = true
+    use_lockfile = true
+  }
+}
+
+provider "aws" {
+  region              = var.region
+  allowed_account_ids = [var.account_id]
+
+  default_tags {
+    tags = { Service = "leasehold", Environment = var.environment }
+  }
+}
+
+module "functions" {
+  source      = "../../../functions"
+  name        = "leasehold-${var.environment}"
+  table_name  = "leasehold-${var.environment}"
+  kms_key_arn = var.kms_key_arn
+  package     = var.package
+  versions    = var.versions
+
+  # API Gateway verifies tokens first, and then the function does again: a principal that may invoke the function directly is no caller by that.
+  front_door    = "http-api"
+  jwt           = { issuer = var.issuer, audience = [var.audience] }
+  auth_issuer   = var.issuer
+  auth_audience = var.audience
+
+  analyses        = true
+  target_url      = var.target_url
+  target_audience = var.target_audience
+
+  concurrency          = { api = 100, worker = 20, sweep = 1 }
+  throttle             = { rate = 500, burst = 1000 }
+  tenant_rate          = 100
+  max_locks_per_tenant = 100000
+
+  log_retention_days = 90
+  alarm_topic_arns   = var.alarm_topic_arns
+  budget             = { monthly_usd = var.monthly_usd, emails = var.budget_emails, tag = "user:Service$leasehold" }
+}
+
+module "deploy_role" {
+  source       = "../../../deploy-role"
+  name         = "leasehold-${var.environment}"
+  issuer       = "token.actions.githubusercontent.com"
+  audience     = "sts.amazonaws.com"
+  subjects     = ["repo:${var.repository}:environment:${var.environment}"]
+  provider_arn = var.oidc_provider_arn
+}

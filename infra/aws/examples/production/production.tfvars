@@ -1,0 +1,3 @@
+environment = "production"
+region      = "eu-west-1"
+account_id  = "222222222222"

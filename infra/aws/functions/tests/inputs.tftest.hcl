@@ -1,0 +1,176 @@
+# What cannot work is refused when it is planned, by the variable that is wrong. No account is asked: all of the provider is made up.
+
+mock_provider "aws" {
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+
+  mock_data "aws_region" {
+    defaults = { id = "eu-north-1" }
+  }
+}
+
+variables {
+  table_name    = "leasehold"
+  package       = "tests/package.zip"
+  jwt           = { issuer = "https://issuer.example", audience = ["leasehold"] }
+  tenant_rate   = 10
+  retention     = "240h"
+  auth_admins   = ["alice", "bob"]
+  console       = true
+  sweep_minutes = 1
+  versions      = { api = "7" }
+}
+
+run "what_works" {
+  command = plan
+
+  assert {
+    condition     = aws_lambda_function.this["api"].environment[0].variables["LEASEHOLD_AUTH_ADMINS"] == "alice,bob"
+    error_message = "A list is joined by commas."
+  }
+
+  assert {
+    condition     = aws_lambda_function.this["api"].environment[0].variables["LEASEHOLD_TENANT_RATE"] == "10"
+    error_message = "A number is text."
+  }
+
+  assert {
+    condition     = !contains(keys(aws_lambda_function.this["api"].environment[0].variables), "LEASEHOLD_SUBJECT_RATE")
+    error_message = "What is null is not set."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_event_rule.sweep.schedule_expression == "rate(1 minute)"
+    error_message = "One minute is singular."
+  }
+
+  assert {
+    condition     = length(aws_lambda_function.this) == 2 && length(aws_sqs_queue.analyses) == 0 && aws_lambda_function.this["api"].reserved_concurrent_executions == -1
+    error_message = "There is no worker without analyses, and no bound without concurrency."
+  }
+
+  assert {
+    condition     = aws_lambda_alias.live["api"].function_version == "7"
+    error_message = "The alias goes back to the version that is named."
+  }
+
+  assert {
+    condition     = aws_apigatewayv2_route.open["GET /console/{proxy+}"].authorization_type == "NONE"
+    error_message = "The page of the console needs no token."
+  }
+}
+
+# Each run costs seconds, so that what is independent of each other is in one.
+
+run "names_and_choices" {
+  command = plan
+
+  variables {
+    name       = "Leasehold_"
+    table_name = "arn:aws:dynamodb:eu-north-1:123456789012:table/leasehold"
+    package    = "tests/missing.zip"
+    front_door = "alb"
+  }
+
+  expect_failures = [var.name, var.table_name, var.package, var.front_door]
+}
+
+run "nothing_verifies_callers_and_settings_are_out_of_bounds" {
+  command = plan
+
+  variables {
+    jwt                = null
+    retention          = "59m"
+    request_timeout    = "soon"
+    tenant_rate        = -1
+    index_shards       = 65
+    auth_admins        = []
+    id_services        = "{"
+    max_skew           = "0s"
+    sweep_grace        = "-5s"
+    log_retention_days = 31
+    worker_timeout     = 901
+    sweep_minutes      = 0
+    memory_size        = { api = 64 }
+    versions           = { api = "$LATEST" }
+    alarm_topic_arns   = ["operations@example.com"]
+    budget             = { monthly_usd = 0, emails = [] }
+    kms_key_arn        = "alias/leasehold"
+  }
+
+  expect_failures = [
+    var.iam, var.retention, var.request_timeout, var.tenant_rate, var.index_shards, var.auth_admins, var.id_services, var.max_skew, var.sweep_grace,
+    var.log_retention_days, var.worker_timeout, var.sweep_minutes, var.memory_size, var.versions, var.alarm_topic_arns, var.budget, var.kms_key_arn,
+  ]
+}
+
+run "two_authorizers_and_a_worker_without_work" {
+  command = plan
+
+  variables {
+    iam         = true
+    auth_tenant = "acme"
+    analyses    = true
+    api_timeout = 10
+  }
+
+  expect_failures = [var.iam, var.analyses, var.api_timeout]
+}
+
+run "a_public_url" {
+  command = plan
+
+  variables {
+    front_door    = "url"
+    jwt           = null
+    auth_issuer   = "https://issuer.example"
+    auth_audience = "leasehold"
+  }
+
+  expect_failures = [var.iam]
+}
+
+run "a_url_verifies_no_tokens_and_an_issuer_has_no_audience" {
+  command = plan
+
+  variables {
+    front_door  = "url"
+    auth_issuer = "https://issuer.example"
+  }
+
+  expect_failures = [var.jwt, var.auth_audience]
+}
+
+run "iam_without_a_tenant" {
+  command = plan
+
+  variables {
+    iam = true
+    jwt = null
+  }
+
+  expect_failures = [var.iam]
+}
+
+run "a_token_for_every_service_and_a_worker_out_of_bounds" {
+  command = plan
+
+  variables {
+    jwt          = { issuer = "http://issuer.example", audience = [] }
+    analyses     = true
+    target_url   = "https://work.example/run"
+    target_token = "secret"
+    ttl          = "1500ms"
+    max_failures = 11
+    on_locked    = "drop"
+    batch_size   = 20000
+    concurrency  = { worker = 1 }
+  }
+
+  expect_failures = [var.jwt, var.ttl, var.max_receives, var.on_locked, var.batch_size, var.concurrency]
+}

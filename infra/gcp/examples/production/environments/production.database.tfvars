@@ -1,0 +1,2 @@
+project  = "my-production-project"
+location = "eur3"

@@ -1,0 +1,3 @@
+project               = "my-staging-project"
+location              = "europe-west1"
+backup_retention_days = 0

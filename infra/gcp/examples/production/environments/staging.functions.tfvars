@@ -1,0 +1,9 @@
+project       = "my-staging-project"
+environment   = "staging"
+region        = "europe-west1"
+image         = "europe-west1-docker.pkg.dev/my-staging-project/leasehold/leasehold@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+auth_issuer   = "https://login.staging.example.com"
+auth_audience = "https://locks.staging.example.com"
+target_url    = "https://analyses.staging.example.com/run"
+producers     = ["serviceAccount:web@my-staging-project.iam.gserviceaccount.com"]
+on_call       = "on-call@staging.example.com"

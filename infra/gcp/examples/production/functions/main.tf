@@ -1,0 +1,69 @@
+terraform {
+  required_version = ">= 1.9"
+
+  # terraform init -backend-config=../environments/ENVIRONMENT.backend.hcl -backend-config=prefix=leasehold/functions
+  backend "gcs" {}
+
+  required_providers {
+    google = {
+      source  = "hashicorp/google"
+      version = ">= 6.50, < 8.0"
+    }
+  }
+}
+
+provider "google" {
+  project = var.project
+  region  = var.region
+
+  default_labels = { environment = var.environment }
+}
+
+module "functions" {
+  source = "../../../functions"
+
+  project  = var.project
+  region   = var.region
+  database = var.database
+  labels   = { application = "leasehold" }
+
+  # The image of a release, by its digest: what was tested is what runs.
+  image = var.image
+
+  # Callers have tokens of the company's issuer, with a tenant in each.
+  auth_issuer          = var.auth_issuer
+  auth_audience        = var.auth_audience
+  auth_required_scope  = "leasehold"
+  tenant_rate          = 200
+  max_locks_per_tenant = 100000
+
+  # Analyses: the queue delivers to Tasks, which calls the target with a token of Secret Manager.
+  target_url          = var.target_url
+  target_token_secret = google_secret_manager_secret.target_token.secret_id
+  task_timeout        = "20m"
+  ttl                 = "2m"
+  producers           = var.producers
+
+  api_scaling   = { min_instances = 1, max_instances = 20 }
+  tasks_scaling = { max_instances = 10, concurrency = 20 }
+  queue         = { max_concurrent = 100 }
+
+  notification_channels = [google_monitoring_notification_channel.on_call.name]
+}
+
+# The secret, without a value: gcloud secrets versions add leasehold-target-token --data-file=-. The state has no secrets then.
+resource "google_secret_manager_secret" "target_token" {
+  project   = var.project
+  secret_id = "leasehold-target-token"
+
+  replication {
+    auto {}
+  }
+}
+
+resource "google_monitoring_notification_channel" "on_call" {
+  project      = var.project
+  display_name = "Leasehold: on call"
+  type         = "email"
+  labels       = { email_address = var.on_call }
+}

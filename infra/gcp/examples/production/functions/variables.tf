@@ -1,0 +1,51 @@
+variable "project" {
+  description = "ID of the environment's project."
+  type        = string
+}
+
+variable "environment" {
+  description = "Name of the environment, such as production or staging, for labels."
+  type        = string
+}
+
+variable "region" {
+  description = "Region near the database, such as europe-west1 for eur3."
+  type        = string
+}
+
+variable "database" {
+  description = "ID of the database: the output name of the folder database."
+  type        = string
+  default     = "leasehold"
+}
+
+variable "image" {
+  description = "Leasehold's image with its digest."
+  type        = string
+}
+
+variable "auth_issuer" {
+  description = "OpenID Connect issuer of the callers' tokens."
+  type        = string
+}
+
+variable "auth_audience" {
+  description = "Audience of the callers' tokens."
+  type        = string
+}
+
+variable "target_url" {
+  description = "URL that runs analyses."
+  type        = string
+}
+
+variable "producers" {
+  description = "Members of IAM that queue analyses."
+  type        = set(string)
+  default     = []
+}
+
+variable "on_call" {
+  description = "Email address that alerts go to."
+  type        = string
+}

@@ -1,0 +1,29 @@
+output "server" {
+  description = "URL of the API: LEASEHOLD_SERVER of clients and of the command line."
+  value       = "${module.api.uri}${var.base_path == null ? "" : var.base_path}"
+}
+
+output "client_environment" {
+  description = "Settings of the command line and of clients, without a token."
+  value       = { LEASEHOLD_SERVER = "${module.api.uri}${var.base_path == null ? "" : var.base_path}" }
+}
+
+output "producer" {
+  description = "Settings of programs that queue analyses: the queue, the URL that it delivers to, the account and the audience of its tokens. null without target_url."
+  value = local.queued ? {
+    queue    = google_cloud_tasks_queue.analyses[0].id
+    url      = "${module.tasks[0].uri}${local.task_path}"
+    account  = google_service_account.this["queue"].email
+    audience = local.verifies_tokens ? local.task_audience : module.tasks[0].uri
+  } : null
+}
+
+output "accounts" {
+  description = "Email addresses of the service accounts: api, and, if they exist, tasks, sweep, queue and scheduler. The target must let tasks call it."
+  value       = { for name, account in google_service_account.this : name => account.email }
+}
+
+output "names" {
+  description = "Names of the services in Cloud Run: api, and, if they exist, tasks and sweep."
+  value       = merge({ api = module.api.name }, { for s in module.tasks : "tasks" => s.name }, { for s in module.sweep : "sweep" => s.name })
+}

@@ -1,0 +1,124 @@
+# terraform test: without an account, on a provider that makes everything up.
+mock_provider "google" {}
+
+variables {
+  project       = "my-project-1"
+  region        = "europe-west1"
+  database      = "leasehold"
+  image         = "europe-west1-docker.pkg.dev/my-project-1/leasehold/leasehold:v1.2.3"
+  auth_issuer   = "https://login.example.com"
+  auth_audience = "https://locks.example.com"
+}
+
+# A container without a target is the API alone: it sweeps clusters by itself.
+run "only_the_api" {
+  assert {
+    condition     = length(module.tasks) == 0 && length(module.sweep) == 0 && length(google_cloud_tasks_queue.analyses) == 0
+    error_message = "Without target_url there is nothing to queue."
+  }
+
+  assert {
+    condition     = join(" ", keys(google_service_account.this)) == "api" && length(google_service_account.build) == 0
+    error_message = "Only what exists has an account."
+  }
+
+  assert {
+    condition     = output.producer == null && output.server != ""
+    error_message = "The outputs are those of what exists."
+  }
+}
+
+run "with_a_queue" {
+  variables {
+    target_url   = "https://target.example.com/run"
+    task_timeout = "90s"
+    producers    = ["user:a@example.com"]
+  }
+
+  assert {
+    condition     = output.producer.url == "${module.tasks[0].uri}/internal/tasks/analysis" && output.producer.audience == module.tasks[0].uri
+    error_message = "The queue delivers to Tasks, with tokens for it."
+  }
+
+  assert {
+    condition     = google_cloud_scheduler_job.sweep[0].http_target[0].uri == "${module.sweep[0].uri}/internal/sweep"
+    error_message = "The scheduler calls Sweep."
+  }
+
+  assert {
+    condition     = length(google_cloud_tasks_queue_iam_member.producer_enqueues) == 1 && length(google_service_account_iam_member.producer_names_queue) == 1
+    error_message = "Producers may queue."
+  }
+
+  assert {
+    condition     = local.tasks_timeout == 120 && local.api_timeout == 45
+    error_message = "Cloud Run waits longer than the program."
+  }
+}
+
+run "without_alerts" {
+  command = plan
+
+  variables {
+    alerts = false
+  }
+
+  assert {
+    condition     = length(google_monitoring_alert_policy.metrics) + length(google_monitoring_alert_policy.logs) + length(google_monitoring_dashboard.this) == 0
+    error_message = "alerts = false makes none."
+  }
+}
+
+run "some_callers" {
+  command = plan
+
+  variables {
+    api_public   = false
+    api_invokers = ["serviceAccount:web@my-project-1.iam.gserviceaccount.com"]
+  }
+
+  assert {
+    condition     = length(google_project_iam_member.store) == 1
+    error_message = "One account uses the database."
+  }
+}
+
+run "no_issuer" {
+  command = plan
+
+  variables {
+    auth_issuer = null
+  }
+
+  expect_failures = [var.auth_issuer]
+}
+
+run "no_caller" {
+  command = plan
+
+  variables {
+    api_public = false
+  }
+
+  expect_failures = [var.api_invokers]
+}
+
+run "a_public_listener_that_trusts_the_platform" {
+  command = plan
+
+  variables {
+    task_ingress = "all"
+  }
+
+  expect_failures = [var.task_ingress]
+}
+
+run "a_public_issuer_for_everybody" {
+  command = plan
+
+  variables {
+    auth_issuer = "https://accounts.google.com"
+  }
+
+  expect_failures = [var.auth_issuer]
+}

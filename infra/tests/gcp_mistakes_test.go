@@ -1,0 +1,143 @@
+package tests
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// googleMistake is a change of a module that must be found.
+type googleMistake struct {
+	name      string
+	of        string // database, sources or image: which plan
+	file      string // below infra/gcp
+	old, made string
+	want      string // what is said about it
+	with      int    // those of one number do not hide each other, and share a plan; 0: a plan of its own
+}
+
+// googleMistakes are changes of the kind that people make. Terraform finds some by the schema of the provider, and the rest the comparison with the program.
+var googleMistakes = []googleMistake{
+	{"an argument that there is none of", "database", "database/main.tf", "location_id =", "location =", "Unsupported argument", 0},
+	{"a value that there is none of", "database", "database/main.tf", `"FIRESTORE_NATIVE"`, `"NATIVE"`, "must be one of", 0},
+	{"the other mode of the database", "database", "database/main.tf", `"FIRESTORE_NATIVE"`, `"DATASTORE_MODE"`, "the database's type", 1},
+	{"no protection", "database", "database/main.tf", `? "DELETE_PROTECTION_ENABLED" :`, `? "DELETE_PROTECTION_DISABLED" :`, "delete_protection_state", 1},
+	{"no recovery", "database", "database/main.tf", `var.point_in_time_recovery ? "POINT_IN_TIME_RECOVERY_ENABLED"`, `var.point_in_time_recovery ? "POINT_IN_TIME_RECOVERY_DISABLED"`, "point_in_time_recovery_enablement", 1},
+	{"a database that is forgotten when it is destroyed", "database", "database/main.tf", `deletion_policy = "DELETE"`, `deletion_policy = "ABANDON"`, "deletion_policy", 1},
+	{"no time to live", "database", "database/main.tf", "each.value.ttl, false", "each.value.expires, false", "is missing", 1},
+	{"time to live on a field in use", "database", "database/firestore.indexes.json", `"locks", "fieldPath": "_keep_until"`, `"locks", "fieldPath": "expires_at"`, "in use", 2},
+	{"time to live for all fields", "database", "database/main.tf", "try(each.value.ttl, false) ? [1] : []", "[1]", "in use", 0},
+	{"no index for the sweep", "database", "database/firestore.indexes.json", `"collectionGroup": "fences"`, `"collectionGroup": "analyses"`, "which the sweep needs", 1},
+	{"indexes that are not turned off", "database", "database/main.tf", "  index_config {}\n", "", "no block index_config", 2},
+	{"rules in the database of everybody", "database", "database/main.tf", "database   = google_firestore_database.this.name\n  collection", "collection", "is of the database", 2},
+
+	{"a function that is not registered", "sources", "functions/main.tf", `entry_point = "Tasks"`, `entry_point = "Task"`, "functions: Task", 0},
+	{"a variable that is no setting", "sources", "functions/main.tf", "LEASEHOLD_DATABASE = var", "LEASEHOLD_DATABASE_ID = var", "LEASEHOLD_DATABASE_ID", 0},
+	{"a variable of another function", "sources", "functions/main.tf", "local.settings_api, local.auth", "local.settings_tasks, local.auth", "does not take", 5},
+	{"a secret in the environment", "sources", "functions/main.tf", `{ LEASEHOLD_TARGET_TOKEN_FILE = "`, `{ LEASEHOLD_TARGET_TOKEN = "`, "the secret LEASEHOLD_TARGET_TOKEN", 3},
+	{"a secret in another folder", "sources", "functions/main.tf", "folder = local.target_folder", `folder = "/secrets"`, "has the secrets", 4},
+	{"an API without an audience", "sources", "functions/main.tf", "LEASEHOLD_AUTH_AUDIENCE = var", "LEASEHOLD_AUTH_ADMINS = var", "cannot start", 0},
+	{"development mode", "sources", "functions/main.tf", "{ LEASEHOLD_PROJECT = var.project,", `{ LEASEHOLD_DEVELOPMENT = "true", LEASEHOLD_PROJECT = var.project,`, "not allowed on Cloud Run", 0},
+	{"a worker that is cut off", "sources", "functions/main.tf", "local.seconds.task + 2 * local.margin", "local.seconds.task", "is cut off", 3},
+	{"minutes that count as seconds", "sources", "functions/main.tf", "m = 60,", "m = 1,", "is cut off", 4},
+	{"a path that is not served", "sources", "functions/main.tf", `"/internal/tasks/analysis"`, `"/internal/tasks"`, "the URL that the queue delivers to", 3},
+	{"a sweep that is not served", "sources", "functions/main.tf", `"/internal/sweep"`, `"/internal/sweeps"`, "the URL that the scheduler calls", 3},
+	{"tokens for another audience", "sources", "functions/main.tf", "local.task_audience : module.tasks[0].uri\n    } : {}", `local.task_audience : "${module.tasks[0].uri}${local.task_path}"` + "\n    } : {}", "the audience of the queue's tokens", 4},
+	{"a scheduler that reads", "sources", "functions/queue.tf", `http_method = "POST"`, `http_method = "GET"`, "the method of the scheduler", 3},
+	{"a scheduler that gives up early", "sources", "functions/queue.tf", `"${local.sweep_timeout}s"`, `"30s"`, "the scheduler waits", 3},
+	{"a schedule of another cloud", "sources", "functions/queue.tf", "= var.sweep_schedule", `= "rate(1 minute)"`, "cron expression", 3},
+	{"another queue than the one that is made", "sources", "functions/main.tf", "= google_cloud_tasks_queue.analyses[0].id\n      LEASEHOLD_TASK_URL", `= "projects/${var.project}/locations/${var.region}/queues/analyses"` + "\n      LEASEHOLD_TASK_URL", "the queue that Sweep uses", 4},
+	{"a queue that gives up", "sources", "functions/variables.tf", "max_attempts   = optional(number, -1)", "max_attempts   = optional(number, 1)", "queue.max_attempts", 0},
+	{"workers for everybody", "sources", "functions/main.tf", `? local.everybody : { queue =`, `? local.everybody : { everybody = "allUsers", queue =`, "allUsers: roles/run.invoker on leasehold-tasks is too much", 3},
+	{"a worker on the internet", "sources", "functions/main.tf", "ingress         = var.task_ingress", "ingress         = var.api_ingress", "has the ingress", 3},
+	{"a queue that may not call", "sources", "functions/main.tf", `{ queue = google_service_account.this["queue"].member }`, "{}", "roles/run.invoker on leasehold-tasks is missing", 4},
+	{"one account for two functions", "sources", "functions/main.tf", `this["sweep"].email`, `this["tasks"].email`, "runs as", 4},
+	{"a role for all databases", "sources", "functions/identities.tf", `projects/${var.project}/databases/${var.database}\""`, `projects/${var.project}/databases/\" || true"`, "is missing", 3},
+	{"a role that can do everything", "sources", "functions/identities.tf", "role    = google_project_iam_custom_role.store.name", `role    = "roles/datastore.owner"`, "roles/datastore.owner", 4},
+	{"a permission too many", "sources", "functions/identities.tf", `"datastore.entities.update",`, `"datastore.entities.update", "datastore.databases.delete",`, "datastore.databases.delete is too much", 3},
+	{"a permission too few", "sources", "functions/identities.tf", `    "datastore.entities.list",` + "\n", "", "datastore.entities.list is missing", 4},
+	{"a sweep that may not name the queue's account", "sources", "functions/identities.tf", "roles/iam.serviceAccountUser", "roles/iam.serviceAccountTokenCreator", "roles/iam.serviceAccountUser", 3},
+	{"instances without a bound", "sources", "functions/service/main.tf", "    max_instance_count               = var.scaling.max_instances\n", "", "no bound of instances", 4},
+	{"a type that does not fit", "sources", "functions/service/main.tf", "timeout_seconds                  = var.timeout_seconds", `timeout_seconds                  = "${var.timeout_seconds}s"`, "a number is required", 0},
+	{"an output of another resource", "sources", "functions/outputs.tf", "module.api.uri", "module.api.url", "Unsupported attribute", 0},
+	{"an address that is needed too early", "sources", "functions/service/main.tf", "for_each = var.invokers", "for_each = toset(values(var.invokers))", "Invalid for_each", 0},
+
+	{"a container without its store", "image", "functions/main.tf", `LEASEHOLD_STORE = "firestore", `, "", "the store is sqlite", 0},
+	{"a container without an issuer", "image", "functions/main.tf", "var.image == null ? {} : local.authentication", "{}", "on Cloud Run the server needs", 0},
+	{"a time without its unit", "image", "functions/service/main.tf", `"${var.timeout_seconds}s"`, "var.timeout_seconds", "is cut off", 6},
+	{"a worker's container on the internet", "image", "functions/service/main.tf", `internal = "INGRESS_TRAFFIC_INTERNAL_ONLY"`, `internal = "INGRESS_TRAFFIC_ALL"`, "has the ingress", 6},
+}
+
+// TestGoogleMistakes makes one mistake after the other in the modules for Google Cloud. At least 95 of 100 must be found.
+func TestGoogleMistakes(t *testing.T) {
+	t.Parallel()
+	program(t)
+	mirror := stub(t)
+	of := map[string]*configuration{}
+	for _, dir := range []string{"database", "functions"} {
+		of[dir] = googled(t, mirror, dir)
+	}
+	var plans [][]googleMistake
+	for _, m := range googleMistakes {
+		if i := slices.IndexFunc(plans, func(p []googleMistake) bool { return m.with != 0 && p[0].with == m.with }); i >= 0 {
+			plans[i] = append(plans[i], m)
+		} else {
+			plans = append(plans, []googleMistake{m})
+		}
+	}
+	var found atomic.Int64
+	t.Run("plans", func(t *testing.T) {
+		for _, made := range plans {
+			t.Run(made[0].name, func(t *testing.T) {
+				t.Parallel()
+				dir, v := "functions", ofSources
+				switch made[0].of {
+				case "database":
+					dir, v = "database", ofDatabase
+				case "image":
+					v = ofImage
+				}
+				c := of[dir].clone(t)
+				for _, m := range made {
+					c.change("gcp/"+m.file, m.old, m.made)
+				}
+				problems := problemsOf(t, c, v)
+				for _, m := range made {
+					if slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, m.want) }) {
+						found.Add(1)
+					} else {
+						t.Logf("NOT FOUND: %s: nothing says %q:\n%s", m.name, m.want, strings.Join(problems, "\n"))
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d of %d mistakes are found", found.Load(), len(googleMistakes))
+	if found.Load()*100 < 95*int64(len(googleMistakes)) {
+		t.Errorf("only %d of %d mistakes are found", found.Load(), len(googleMistakes))
+	}
+}
+
+// problemsOf is all that is found in a configuration: by plans with and without what only the provider knows, and by the comparison with the program.
+func problemsOf(t *testing.T, c *configuration, v given) report {
+	t.Helper()
+	c.env = []string{predicting}
+	p, refused := c.plan(v.list()...)
+	if p == nil {
+		return report{words(refused)}
+	}
+	var problems report
+	if v["location"] != "" {
+		problems = checkDatabase(p)
+	} else {
+		problems = checkGoogleFunctions(t, p, v)
+	}
+	if problems == nil {
+		c.env = nil
+		if out, err := c.refusal(v); err != nil {
+			return report{words(out)}
+		}
+	}
+	return problems
+}

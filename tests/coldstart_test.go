@@ -1,0 +1,133 @@
+package tests
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+)
+
+// lambdaTags are those that make lambda builds the program with.
+const lambdaTags = "lambda.norpc,leasehold.noprofiles"
+
+// TestLambdaLinks: the program for Lambda has nothing of what it leaves out to start sooner: the loader of the shared configuration with the clients of three
+// services that it brings, and net/rpc. The adapter without the tag has the loader, which is how profiles work elsewhere.
+func TestLambdaLinks(t *testing.T) {
+	t.Parallel()
+	const aws = "github.com/aws/aws-sdk-go-v2/"
+	left := []string{aws + "config", aws + "service/sso", aws + "service/ssooidc", aws + "service/signin", aws + "feature/ec2/imds", "net/rpc"}
+	linked := func(tags string) map[string]bool {
+		all := map[string]bool{}
+		for _, p := range goList(t, "-deps", "-json=ImportPath", "-tags", tags, module+"functions/aws/lambda") {
+			all[p.ImportPath] = true
+		}
+		return all
+	}
+	program := linked(lambdaTags)
+	for _, pkg := range left {
+		if program[pkg] {
+			t.Errorf("%s is linked", pkg)
+		}
+	}
+	if !program[aws+"service/dynamodb"] {
+		t.Error("the client of DynamoDB is not linked")
+	}
+	if whole := linked("lambda.norpc"); !whole[aws+"config"] {
+		t.Error("the loader is not linked without the tag either")
+	}
+}
+
+// TestLambdaWithoutProfiles: the program for Lambda does not start with what only the SDK's loader would understand, and says which program does.
+func TestLambdaWithoutProfiles(t *testing.T) {
+	t.Parallel()
+	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
+	for _, c := range []struct {
+		env  []string
+		says string
+	}{
+		{[]string{"AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake", "AWS_CONFIG_FILE=/x"}, "does not understand AWS_CONFIG_FILE"},
+		{[]string{"AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake", "AWS_USE_FIPS_ENDPOINT=true"}, "does not understand AWS_USE_FIPS_ENDPOINT"},
+		{[]string{"AWS_PROFILE=default"}, "finds no credentials in AWS_ACCESS_KEY_ID"},
+	} {
+		p := exec.CommandContext(t.Context(), bootstrap)
+		p.Env = slices.DeleteFunc(environment(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") })
+		p.Env = append(p.Env, append(c.env, "_HANDLER=api", "AWS_LAMBDA_RUNTIME_API=127.0.0.1:1", "AWS_REGION=eu-north-1",
+			"LEASEHOLD_TABLE=locks", "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme")...)
+		out, err := p.CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+			t.Errorf("%v: %v", c.env, err)
+		}
+		if !bytes.Contains(out, []byte(c.says)) || !bytes.Contains(out, []byte("build it without the tag")) {
+			t.Errorf("%v: %s, want %q", c.env, out, c.says)
+		}
+	}
+}
+
+// initialized is a line of GODEBUG=inittrace=1.
+var initialized = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
+
+// checkInits holds what the packages of this module do before main against bounds. What the SDKs do there is not ours to change. There is room for 18 kB of the
+// runtime's own: its table of types behind interfaces is counted with the package during which it grows.
+func checkInits(t *testing.T, log string, bytes, allocs int) {
+	t.Helper()
+	found := initialized.FindAllStringSubmatch(log, -1)
+	all, ours := [2]int{}, [2]int{}
+	for _, m := range found {
+		for i, text := range m[2:] {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[i] += n
+			if strings.HasPrefix(m[1]+"/", module) {
+				ours[i] += n
+			}
+		}
+	}
+	t.Logf("%d packages allocate %d bytes in %d pieces before main; those of this module %d in %d", len(found), all[0], all[1], ours[0], ours[1])
+	if all[1] == 0 {
+		t.Fatalf("no package says what it did:\n%s", log)
+	}
+	if ours[0] > bytes || ours[1] > allocs {
+		t.Errorf("this module's packages allocate %d bytes in %d pieces before main, more than %d in %d", ours[0], ours[1], bytes, allocs)
+	}
+}
+
+// TestLambdaColdStart: the first response of an instance is one request to the table, nothing of the control plane, and little is made before it.
+func TestLambdaColdStart(t *testing.T) {
+	t.Parallel()
+	db := dynamodbtest.Start(t, nil)
+	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
+	db.ResetCounts()
+	l := startLambda(t, build(t, "functions/aws/lambda", "-tags", lambdaTags), "api",
+		"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme", "GODEBUG=inittrace=1")
+	if status, body := l.http(t, lambdaFile(t, "url_iam.json")); status != http.StatusNotFound {
+		t.Fatalf("%d %s", status, body)
+	}
+	if got, want := db.Requests(), map[string]int{"GetItem": 1}; !maps.Equal(got, want) {
+		t.Errorf("requests until the first response: %v, want %v", got, want)
+	}
+	l.kill()
+	checkInits(t, l.log.String(), 40<<10, 420)
+}
+
+// TestFunctionColdStart: little is made by this module before a Cloud Function's main.
+func TestFunctionColdStart(t *testing.T) {
+	t.Parallel()
+	p := exec.CommandContext(t.Context(), build(t, "functions/gcp/local"))
+	p.Env = append(environment(), "GODEBUG=inittrace=1", "PORT=none", "FUNCTION_TARGET=API") // main ends: there is no such port
+	out, err := p.CombinedOutput()
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+		t.Fatalf("%v: %s", err, out)
+	}
+	checkInits(t, string(out), 32<<10, 140)
+}
