@@ -380,11 +380,11 @@ func TestDemoPictures(t *testing.T) {
 		t.Skip("LEASEHOLD_SCREENSHOTS is not set")
 	}
 	d := play(t)
-	p := visit(t, d.url, look{height: 1150, width: 1280})
+	p := visit(t, d.url, look{height: 1280, width: 1280})
 	d.until("some turns", func(s played) bool { return s.Turns > 14 })
 	p.freezes(d, 0)
 	turns := d.state().Turns
-	d.until("turns after that", func(s played) bool { return s.Turns > turns+3 && s.Workers[1].State == "working" })
+	d.until("turns after that", func(s played) bool { return s.Turns > turns+1 && s.Workers[2].State == "working" })
 	p.until(`document.querySelector('.worker.working')`, "a worker at work")
 	shoot(p, "demo")
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
