@@ -206,6 +206,15 @@ func (p *playground) find(name string) (*hired, error) {
 	return nil, contracts.Errorf(contracts.CodeNotFound, "there is no worker %.20q: they are %v", name, names)
 }
 
+// alive returns a worker that has a process: a request that a dead one has sent before changes nothing about it. mu is held.
+func (p *playground) alive(name string) (*hired, error) {
+	h, err := p.find(name)
+	if err == nil && h.State == dead {
+		err = contracts.Errorf(contracts.CodeUnavailable, "worker %s is dead", name)
+	}
+	return h, err
+}
+
 // press is a button, or the slider.
 func (p *playground) press(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
@@ -263,7 +272,7 @@ func (p *playground) begin(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h, err := p.find(in.Worker)
+	h, err := p.alive(in.Worker)
 	if err != nil {
 		return err
 	}
@@ -298,7 +307,7 @@ func (p *playground) read(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h, err := p.find(in.Worker)
+	h, err := p.alive(in.Worker)
 	if err != nil {
 		return err
 	}

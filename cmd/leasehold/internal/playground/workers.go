@@ -40,7 +40,6 @@ type hired struct {
 
 	command *exec.Cmd
 	input   io.WriteCloser
-	ended   chan struct{}
 }
 
 // inTurn reports whether a worker believes that it has the lock.
@@ -54,19 +53,15 @@ func (p *playground) start(h *hired) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
 	if err := process.Start(c, func(error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if h.command == c && h.State != dead { // otherwise it was killed, and perhaps another has taken its place
-			h.lost, h.State = h.inTurn(), dead
-			p.changed.Broadcast()
-		}
-		close(ended)
+		h.lost, h.State, h.Armed, h.Lose = h.inTurn(), dead, false, false
+		p.changed.Broadcast()
 	}); err != nil {
 		return fmt.Errorf("start a worker process: %w", err)
 	}
-	*h = hired{Name: h.Name, State: waiting, PID: c.Process.Pid, command: c, input: input, ended: ended, token: h.token, expires: h.expires, lost: h.lost, passed: h.passed}
+	*h = hired{Name: h.Name, State: waiting, PID: c.Process.Pid, command: c, input: input, token: h.token, expires: h.expires}
 	return nil
 }
 
@@ -99,29 +94,26 @@ func (h *hired) setClock(ms int64) {
 	_, _ = fmt.Fprintln(h.input, ms)
 }
 
-// kill kills a worker: SIGKILL. mu is held.
-func (h *hired) kill() {
-	h.lost = h.inTurn()
-	_ = h.command.Process.Kill() // it may have ended
+// kill kills a worker, SIGKILL, and returns when it is dead. mu is held, but for the wait.
+func (p *playground) kill(h *hired) {
+	if h.State == dead {
+		return
+	}
+	c := h.command
+	_ = c.Process.Kill() // it may have ended
 	_ = h.input.Close()
-	h.State, h.Armed, h.Lose = dead, false, false
+	for h.command == c && h.State != dead { // it may be started again meanwhile
+		p.changed.Wait()
+	}
 }
 
-// endWorkers kills all workers, and returns when they are gone.
+// endWorkers kills all workers, and returns when they are dead.
 func (p *playground) endWorkers() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.ending = true
-	var all []chan struct{}
 	for _, h := range p.workers {
-		if h.command != nil {
-			h.kill()
-			all = append(all, h.ended)
-		}
-	}
-	p.changed.Broadcast()
-	p.mu.Unlock()
-	for _, ended := range all {
-		<-ended
+		p.kill(h)
 	}
 }
 
@@ -152,8 +144,7 @@ func (p *playground) act(h *hired, action string, ms int64) error {
 		h.Armed = false
 		p.tell(event{Kind: "disarmed", Worker: h.Name})
 	case action == "kill" && h.State != dead:
-		h.kill()
-		p.changed.Broadcast()
+		p.kill(h)
 		p.tell(event{Kind: "killed", Worker: h.Name, Held: h.lost})
 	case action == "start" && h.State == dead:
 		if err := p.start(h); err != nil {
