@@ -1,8 +1,8 @@
 package playground
 
 import (
-	"fmt"
 	"reflect"
+	"strconv"
 	"testing"
 )
 
@@ -72,7 +72,7 @@ func TestKept(t *testing.T) {
 	a.write(write{Worker: "A", Turn: "first", Token: 1, Unfenced: 0})
 	a.write(write{Worker: "B", Turn: "late", Token: 0, Unfenced: -10})
 	for i := range 100 {
-		a.write(write{Worker: "A", Turn: fmt.Sprint(i), Token: int64(2 + i), Unfenced: a.Balance})
+		a.write(write{Worker: "A", Turn: strconv.Itoa(i), Token: int64(2 + i), Unfenced: a.Balance})
 	}
 	if len(a.Rows) != keptRows || len(a.Points) != keptPoints || a.Rows[0].ID != 102 || a.Rows[0].Token != 101 || a.Points[keptPoints-1] != [2]int64{a.Balance, a.Should} {
 		t.Errorf("%+v", a.account)

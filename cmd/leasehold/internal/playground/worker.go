@@ -75,18 +75,18 @@ type worker struct {
 // turn waits for the lock, and pays into the account under it.
 func (w *worker) turn(ctx context.Context) error {
 	l, err := w.locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{
-		OwnerID: contracts.OwnerID(w.name), TTLSeconds: contracts.TTLSeconds(ttl / time.Second), WaitSeconds: 20, Fair: true,
+		OwnerID: w.name, TTLSeconds: int64(ttl / time.Second), WaitSeconds: 20, Fair: true,
 	})
 	if err != nil {
 		return err
 	}
-	mine := write{Worker: w.name, Turn: rand.Text(), Token: int64(l.FencingToken)}
+	mine := write{Worker: w.name, Turn: rand.Text(), Token: l.FencingToken}
 	w.insist(ctx, func() error {
 		return w.post(ctx, "begin", begin{Worker: w.name, Token: mine.Token, LeaseMs: l.Remaining().Milliseconds()}, nil)
 	})
 	pause(ctx, workFor)
 	w.insist(ctx, func() error { return w.pay(ctx, mine) })
-	_, err = w.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: contracts.OwnerID(w.name), FencingToken: l.FencingToken})
+	_, err = w.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: w.name, FencingToken: l.FencingToken})
 	return err
 }
 
