@@ -24,6 +24,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path"
 	"strconv"
@@ -44,22 +45,25 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // File is a file of the console.
 type File struct {
-	Name    string // under /console/; empty for the page
+	Name    string // under the page's path; empty for the page itself
 	Content []byte
 
 	kind, tag string
 }
 
 // Files returns the files of the console.
-func Files() []File {
-	entries, err := assets.ReadDir("assets")
+func Files() []File { return Load(assets) }
+
+// Load returns the files of the folder assets of a page, to be served as those of the console are. It panics if there is none: it is to be in the program.
+func Load(page fs.FS) []File {
+	entries, err := fs.ReadDir(page, "assets")
 	if err != nil {
-		panic(err) // they are in the program
+		panic(err)
 	}
 	kinds := map[string]string{".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 	files := make([]File, len(entries))
 	for i, e := range entries {
-		content, err := assets.ReadFile("assets/" + e.Name())
+		content, err := fs.ReadFile(page, "assets/"+e.Name())
 		if err != nil {
 			panic(err)
 		}

@@ -31,6 +31,7 @@ var imports = map[string][]string{
 	"internal/backoff":              {},
 	"internal/buildinfo":            {},
 	"internal/owner":                {},
+	"internal/price":                {},
 	"internal/term":                 {},
 	"internal/lease":                {"contracts"},
 	"kazahana":                      {"internal/backoff"},
@@ -108,7 +109,10 @@ var imports = map[string][]string{
 	"examples/config":      {"client", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/placement":   {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore"},
 
-	"cmd/leasehold":                 {"adapters", "cmd/leasehold/internal", "client", "cluster", "contracts", "emulator", "functions", "internal/buildinfo", "kazahana", "locks", "once", "repo", "github.com/alecthomas/kong", "go.opentelemetry.io/otel"},
+	"cmd/leasehold": {
+		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/buildinfo", "internal/price", "kazahana",
+		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
+	},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 
 	// What only tests import.
@@ -116,7 +120,7 @@ var imports = map[string][]string{
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/suite":           {"contracts", "functions/httpapi", "kazahana", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
-	"tests":                    {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/suite", "kazahana", "once", "repo"},
+	"tests":                    {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/price", "internal/suite", "kazahana", "once", "repo"},
 }
 
 // under reports whether a package is, or lies in, a folder.

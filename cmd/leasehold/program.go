@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/process"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 )
 
@@ -49,23 +49,13 @@ func begin(path string, command, environ, variables []string, s *streams) (*prog
 		c.Stdin = os.Stdin // a terminal belongs to this process's group: reading from it would stop the command
 	}
 	c.Env = append(settings.WithoutSecrets(environ), variables...)
-	inGroup(c)
 	p := &program{name: command[0], send: func(s os.Signal) { pass(c, s) }, ended: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		// Linux kills the command when the thread that started it ends, so that thread stays.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := c.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		p.err = c.Wait()
+	err := process.Start(c, func(err error) {
+		p.err = err
 		p.send(os.Kill) // what it left behind: it must not work on when another holds the lock
 		close(p.ended)
-	}()
-	if err := <-started; err != nil {
+	})
+	if err != nil {
 		return nil, notStarted(err)
 	}
 	return p, nil

@@ -2,6 +2,8 @@
 import { render } from './vendor/preact.js'
 import { get, setToken, hasToken, server, now, Problem } from './api.js'
 import { tenants } from './now.js'
+import en from './en.js'
+import ja from './ja.js'
 import { html, t, Component, lang, setLang, tables, Text, Failure, Find, clock, duration } from './ui.js'
 import locks from './now.js'
 import lock from './lock.js'
@@ -10,6 +12,7 @@ import ids from './ids.js'
 import placement from './placement.js'
 import happened from './happened.js'
 
+Object.assign(tables, { en, ja })
 const screens = [locks, lock, work, ids, placement, happened]
 const remembered = (name) => { try { return sessionStorage.getItem(name) } catch { return null } }
 

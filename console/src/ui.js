@@ -2,15 +2,14 @@
 import { h, Component, createRef } from './vendor/preact.js'
 import htm from './vendor/htm.js'
 import { now, Problem } from './api.js'
-import en from './en.js'
-import ja from './ja.js'
 
 export { Component, createRef }
 export const html = htm.bind(h)
 
 // Languages.
 
-export const tables = { en, ja }
+// tables are the texts by their language. A page puts its own in before it shows anything.
+export const tables = { en: {}, ja: {} }
 const stored = (name) => { try { return localStorage.getItem(name) } catch { return null } }
 let language = stored('leasehold.language')
 if (!tables[language]) language = navigator.language.toLowerCase().startsWith('ja') ? 'ja' : 'en'

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,13 +119,19 @@ func TestScreens(t *testing.T) {
 // local fails the test if a tab asked anything but its server.
 func (p *tab) local(w *world) {
 	p.t.Helper()
+	p.asksOnly(w.url+"/console/", w.url+"/v1/")
+}
+
+// asksOnly fails the test if a tab asked for anything that does not begin in one of these ways.
+func (p *tab) asksOnly(begin ...string) {
+	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.requests) < 6 {
 		p.t.Errorf("%d requests were seen", len(p.requests))
 	}
 	for _, r := range p.requests {
-		if _, url, _ := strings.Cut(r, " "); !strings.HasPrefix(url, w.url+"/console/") && !strings.HasPrefix(url, w.url+"/v1/") {
+		if _, url, _ := strings.Cut(r, " "); !slices.ContainsFunc(begin, func(b string) bool { return strings.HasPrefix(url, b) }) {
 			p.t.Errorf("the page asked %s", r)
 		}
 	}
@@ -588,6 +595,22 @@ func TestDecode(t *testing.T) {
 	p.clean()
 }
 
+// shoot writes a picture for the documentation.
+func shoot(p *tab, name string) {
+	p.t.Helper()
+	p.until(`document.getAnimations().length >= 0 && !document.querySelector('main > p[role=status]')`, "its data")
+	b, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.MkdirAll("../../docs/console", 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile("../../docs/console/"+name+".png", b, 0o644)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // TestPictures writes docs/console/*.png, for the documentation. It runs only when it is asked to: the pictures are never the same twice.
 func TestPictures(t *testing.T) {
 	if os.Getenv("LEASEHOLD_SCREENSHOTS") == "" {
@@ -595,20 +618,6 @@ func TestPictures(t *testing.T) {
 	}
 	w := open(t, httpapi.Development{}, "")
 	w.busy("acme")
-	shoot := func(p *tab, name string) {
-		t.Helper()
-		p.until(`document.getAnimations().length >= 0 && !document.querySelector('main > p[role=status]')`, "its data")
-		b, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-		if err == nil {
-			err = os.MkdirAll("../../docs/console", 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile("../../docs/console/"+name+".png", b, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	p := w.visit("#/now", look{before: ofAcme})
 	w.line("acme")
 	p.sees("2 waiting")

@@ -329,16 +329,22 @@ type look struct {
 // visit opens a page of the console.
 func (w *world) visit(hash string, l look) *tab {
 	w.t.Helper()
+	return visit(w.t, w.url+"/console/"+hash, l)
+}
+
+// visit opens a page.
+func visit(t *testing.T, url string, l look) *tab {
+	t.Helper()
 	b, err := browsers()
 	if errors.Is(err, errNoBrowser) {
-		w.t.Skip(err)
+		t.Skip(err)
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(b, chromedp.WithNewBrowserContext())
-	w.t.Cleanup(cancel)
-	p := &tab{t: w.t, ctx: ctx}
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx}
 	p.do() // opens it
 	call(p, network.Enable, network.EnableParams{})
 	call(p, runtime.Enable, cdp.Empty{})
@@ -376,7 +382,7 @@ func (w *world) visit(hash string, l look) *tab {
 	if l.before != "" {
 		call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: l.before})
 	}
-	p.do(chromedp.Navigate(w.url + "/console/" + hash))
+	p.do(chromedp.Navigate(url))
 	return p
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+
+	"github.com/leasehold-dev/leasehold/internal/price"
 )
 
 var update = flag.Bool("update", false, "write the tables into the documents")
@@ -83,7 +85,7 @@ func compare(t *testing.T, path string, parts map[string]string) {
 	}
 }
 
-// TestCosts: docs/costs.md has what is counted today, at the prices of prices.go.
+// TestCosts: docs/costs.md has what is counted today, at the prices of price.go of package price.
 func TestCosts(t *testing.T) {
 	all := counted(t)
 	compare(t, "../../docs/costs.md", map[string]string{
@@ -96,8 +98,8 @@ func TestCosts(t *testing.T) {
 		"break-even": BreakEvenTable(all),
 	})
 	page, err := os.ReadFile("../../docs/costs.md")
-	if err != nil || !strings.Contains(string(page), PricesAsOf) || !strings.Contains(string(page), PricesIn) {
-		t.Errorf("docs/costs.md does not say that the prices are those of %s in %s: %v", PricesAsOf, PricesIn, err)
+	if err != nil || !strings.Contains(string(page), price.AsOf) || !strings.Contains(string(page), price.In) {
+		t.Errorf("docs/costs.md does not say that the prices are those of %s in %s: %v", price.AsOf, price.In, err)
 	}
 }
 
@@ -105,17 +107,17 @@ func TestCosts(t *testing.T) {
 func TestPromisedCounts(t *testing.T) {
 	all := counted(t)
 	for store, want := range map[string]map[string]Usage{
-		DynamoDB.Name: {
+		price.DynamoDB.Name: {
 			Cycle: {2, 2, 0}, Renew: {1, 1, 0}, Held: {1, 1, 0}, Expired: {1, 1, 0}, Look: {1, 0, 1},
 			SharedCycle: {4, 4, 0}, SharedRenew: {2, 2, 0}, SharedHeld: {1, 1, 0}, SetCycle: {3, 12, 6},
 		},
-		FirestoreStandard.Name: {
+		price.FirestoreStandard.Name: {
 			Cycle: {4, 2, 2}, Renew: {2, 1, 1}, Held: {1, 0, 1}, Expired: {2, 1, 1}, Look: {1, 0, 1},
 			SharedCycle: {6, 2, 4}, Run: {4, 2, 2}, Refresh: {2, 1, 1}, Finished: {1, 0, 1}, Running: {1, 0, 1},
 		},
-		FirestoreEnterprise.Name: {Cycle: {4, 2, 2}, Renew: {2, 1, 1}, Held: {1, 0, 1}, Run: {4, 3, 2}, Refresh: {2, 2, 1}},
-		"Redis":                  {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {1, 0, 0}, Look: {1, 0, 0}, Run: {2, 0, 0}},
-		"SQLite":                 {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {0, 0, 0}, Run: {2, 0, 0}},
+		price.FirestoreEnterprise.Name: {Cycle: {4, 2, 2}, Renew: {2, 1, 1}, Held: {1, 0, 1}, Run: {4, 3, 2}, Refresh: {2, 2, 1}},
+		"Redis":                        {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {1, 0, 0}, Look: {1, 0, 0}, Run: {2, 0, 0}},
+		"SQLite":                       {Cycle: {2, 0, 0}, Renew: {1, 0, 0}, Held: {0, 0, 0}, Run: {2, 0, 0}},
 	} {
 		c := find(all, store)
 		if c == nil {
@@ -137,24 +139,24 @@ func TestArithmetic(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"a cycle on DynamoDB", DynamoDB.Dollars(cycle), 1.25},
-		{"at the prices of the paper", FaaSKeeper.DynamoDB.Dollars(cycle), 2.50},
-		{"a lock of FaaSKeeper", 2 * FaaSKeeper.WriteLeast, 22.36},
-		{"two writes and two reads on Firestore Standard", FirestoreStandard.Dollars(Usage{4, 2, 2}), 2.40},
-		{"the same on Enterprise", FirestoreEnterprise.Dollars(Usage{4, 2, 2}), 0.62},
-		{"half a read", DynamoDB.Dollars(Usage{1, 0, 0.5}), 0.0625},
-		{"10 ms of Lambda", Functions[0].PerMillion(0.010), 0.20 + 0.010*0.128*13.3333667 - 0.010*0.128*0.0000333},
-		{"10.2 ms are billed as 11", Functions[0].PerMillion(0.0102), 0.20 + 0.011*0.128*13.3333334},
-		{"10 ms of Cloud Run are billed as 100", Functions[2].PerMillion(0.010), 0.40 + 0.1*(24+0.25*2.5)},
-		{"three machines for a day", 3 * SmallMachine.Day(), 1.4976},
+		{"a cycle on DynamoDB", cycle.On(price.DynamoDB), 1.25},
+		{"at the prices of the paper", cycle.On(price.FaaSKeeper.DynamoDB), 2.50},
+		{"a lock of FaaSKeeper", 2 * price.FaaSKeeper.WriteLeast, 22.36},
+		{"two writes and two reads on Firestore Standard", Usage{4, 2, 2}.On(price.FirestoreStandard), 2.40},
+		{"the same on Enterprise", Usage{4, 2, 2}.On(price.FirestoreEnterprise), 0.62},
+		{"half a read", Usage{1, 0, 0.5}.On(price.DynamoDB), 0.0625},
+		{"10 ms of Lambda", price.Functions[0].PerMillion(0.010), 0.20 + 0.010*0.128*13.3333667 - 0.010*0.128*0.0000333},
+		{"10.2 ms are billed as 11", price.Functions[0].PerMillion(0.0102), 0.20 + 0.011*0.128*13.3333334},
+		{"10 ms of Cloud Run are billed as 100", price.Functions[2].PerMillion(0.010), 0.40 + 0.1*(24+0.25*2.5)},
+		{"three machines for a day", 3 * price.SmallMachine.Day(), 1.4976},
 	} {
 		if math.Abs(c.got-c.want) > 1e-4 {
 			t.Errorf("%s: $%v, want $%v", c.what, c.got, c.want)
 		}
 	}
-	// The paper's own break-even, from its prices of a write and of machines: the constants of prices.go agree with each other.
-	least, most := 3*SmallMachine.Day()/FaaSKeeper.WriteMost*1e6, 3*SmallMachine.Day()/FaaSKeeper.WriteLeast*1e6
-	if b := float64(FaaSKeeper.BreakEven); b < least || b > most {
+	// The paper's own break-even, from its prices of a write and of machines: the constants of price.go of package price agree with each other.
+	least, most := 3*price.SmallMachine.Day()/price.FaaSKeeper.WriteMost*1e6, 3*price.SmallMachine.Day()/price.FaaSKeeper.WriteLeast*1e6
+	if b := float64(price.FaaSKeeper.BreakEven); b < least || b > most {
 		t.Errorf("%v writes a day, want between %v and %v", b, least, most)
 	}
 	for in, want := range map[float64]string{0: "0", 0.026: "$0.026", 0.625: "$0.625", 1.25: "$1.25", 22.36: "$22.36", 0.2: "$0.20"} {

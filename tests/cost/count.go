@@ -1,6 +1,10 @@
 package cost
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/leasehold-dev/leasehold/internal/price"
+)
 
 // Usage is what an operation was counted to use of a store.
 type Usage struct {
@@ -12,8 +16,8 @@ type Usage struct {
 // Times is the usage of n of it.
 func (u Usage) Times(n float64) Usage { return Usage{n * u.Requests, n * u.Writes, n * u.Reads} }
 
-// Dollars is what a million of it costs.
-func (b Billing) Dollars(u Usage) float64 { return u.Writes*b.Write + u.Reads*b.Read }
+// On is what a million of it costs in dollars, at the prices of a store.
+func (u Usage) On(b price.Billing) float64 { return b.Dollars(u.Writes, u.Reads) }
 
 // Operations that are counted. The text is how the tables name them.
 const (
@@ -47,7 +51,7 @@ var Operations = []string{
 // Counted is what was counted on a store.
 type Counted struct {
 	Store   string
-	Bill    *Billing // nil: a machine is paid for, not requests
+	Bill    *price.Billing // nil: a machine is paid for, not requests
 	Usage   map[string]Usage
 	Entries map[string]Entries // nil on stores whose indexes are billed, or have none that one did not ask for
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/internal/price"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -47,7 +48,7 @@ func meter(s docstore.Store, clock *suite.Clock, reset func(), gauges ...gauge) 
 
 type gauge struct {
 	name    string
-	bill    *Billing
+	bill    *price.Billing
 	read    func() Usage
 	entries func() Entries // nil: see Counted
 }
@@ -83,7 +84,7 @@ func onDynamoDB(t *testing.T) *metered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return meter(closing(t, s), clock, server.ResetCounts, gauge{name: DynamoDB.Name, bill: &DynamoDB, read: func() Usage {
+	return meter(closing(t, s), clock, server.ResetCounts, gauge{name: price.DynamoDB.Name, bill: &price.DynamoDB, read: func() Usage {
 		u := server.Consumed()
 		return Usage{sum(server.Requests()), u.Write, u.Read}
 	}})
@@ -124,11 +125,11 @@ func onFirestore(t *testing.T) *metered {
 		x.entries, indexes.n = 0, Entries{}
 	}
 	m := meter(s, clock, reset,
-		gauge{name: FirestoreStandard.Name, bill: &FirestoreStandard, read: func() Usage {
+		gauge{name: price.FirestoreStandard.Name, bill: &price.FirestoreStandard, read: func() Usage {
 			reads, writes := server.Billed()
 			return Usage{sum(server.Counts()), float64(writes), float64(reads)}
 		}, entries: func() Entries { return indexes.n }},
-		gauge{name: FirestoreEnterprise.Name, bill: &FirestoreEnterprise, read: func() Usage {
+		gauge{name: price.FirestoreEnterprise.Name, bill: &price.FirestoreEnterprise, read: func() Usage {
 			reads, writes := server.Units()
 			return Usage{sum(server.Counts()), float64(writes + x.entries), float64(reads)}
 		}},

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/price"
 )
 
 // indexing counts the entries that the Standard edition adds to its indexes and removes from them. It makes two of each field by itself, one for each direction,
@@ -99,7 +100,7 @@ func (x *indexing) change(w *pb.Write) {
 
 // TestIndexEntries: what is exempt from indexing has no entries, and what writes nothing has none either.
 func TestIndexEntries(t *testing.T) {
-	c := find(counted(t), FirestoreStandard.Name)
+	c := find(counted(t), price.FirestoreStandard.Name)
 	for _, operation := range []string{Cycle, Renew, Expired, SharedCycle, SharedRenew, SetCycle, MachineIDs} {
 		if e := c.Entries[operation]; e.Declared != 0 || e.All == 0 {
 			t.Errorf("%s: %+v, want none with the exemptions, and some without", operation, e)

@@ -1,5 +1,7 @@
 package cost
 
+import "github.com/leasehold-dev/leasehold/internal/price"
+
 // Carries is what a store takes in a second, by the documentation of the service or, on a machine, by a measurement.
 type Carries struct {
 	Store string
@@ -28,11 +30,11 @@ func requests(u Usage) float64 { return u.Requests }
 // Stores is what the simulation knows.
 var Stores = []Carries{
 	{
-		Store: DynamoDB.Name, Document: 1000, Tenant: 1000, Whole: 40_000, Unit: writes, Burst: 1, Service: 13,
+		Store: price.DynamoDB.Name, Document: 1000, Tenant: 1000, Whole: 40_000, Unit: writes, Burst: 1, Service: 13,
 		From: "1,000 write units a second for a partition, which an item never leaves and a tenant begins with: under load the service splits it. 40,000 for a table by default quotas",
 	},
 	{
-		Store: FirestoreStandard.Name, Document: 1, Tenant: 500, Doubles: true, Unit: writes, Burst: 10, Service: 40,
+		Store: price.FirestoreStandard.Name, Document: 1, Tenant: 500, Doubles: true, Unit: writes, Burst: 10, Service: 40,
 		From: "about one write a second for long on a document; 500 a second on a collection, which a tenant's locks are, and half as much again after every five minutes. No documented bound for all",
 	},
 	{

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/leasehold-dev/leasehold/internal/price"
 )
 
 // million is how many of an operation prices are for.
@@ -67,7 +69,7 @@ func DollarsTable(all []Counted) string {
 		row := []string{o}
 		for _, c := range all {
 			if c.Bill != nil {
-				row = append(row, dollars(c.Bill.Dollars(c.Of(o))))
+				row = append(row, dollars(c.Of(o).On(*c.Bill)))
 			}
 		}
 		rows = append(rows, row)
@@ -99,7 +101,7 @@ func CountsTable(all []Counted) string {
 
 // EntriesTable is how many entries of indexes each operation writes on Firestore Standard.
 func EntriesTable(all []Counted) string {
-	c := find(all, FirestoreStandard.Name)
+	c := find(all, price.FirestoreStandard.Name)
 	var rows [][]string
 	for _, o := range Operations {
 		if e, ok := c.Entries[o]; ok {
@@ -112,22 +114,17 @@ func EntriesTable(all []Counted) string {
 // PricesTable is what the prices are.
 func PricesTable() string {
 	var rows [][]string
-	for _, b := range []Billing{DynamoDB, FirestoreStandard, FirestoreEnterprise} {
+	for _, b := range []price.Billing{price.DynamoDB, price.FirestoreStandard, price.FirestoreEnterprise} {
 		rows = append(rows, []string{b.Name, dollars(b.Write), dollars(b.Read), b.Unit})
 	}
 	return table([]string{"Store", "a million writes", "a million reads", "billed by"}, rows)
 }
 
-// PerMillion is what a million requests to a function cost, each of which takes so many seconds.
-func (f Function) PerMillion(seconds float64) float64 {
-	return f.Requests + million*f.Rounded*math.Ceil(seconds/f.Rounded-1e-9)*f.Second
-}
-
 // FunctionsTable is what the API costs in a function, beside the store.
 func FunctionsTable() string {
 	var rows [][]string
-	for _, f := range Functions {
-		one := f.PerMillion(FunctionSeconds)
+	for _, f := range price.Functions {
+		one := f.PerMillion(price.FunctionSeconds)
 		rows = append(rows, []string{f.Name, f.Instance, dollars(one), dollars(2 * one)})
 	}
 	return table([]string{"A million times", "instance", "one request", "cycle"}, rows)
@@ -136,46 +133,46 @@ func FunctionsTable() string {
 // FaaSKeeperTable is FaaSKeeper beside Leasehold on DynamoDB, with and without a function in front. Of FaaSKeeper at today's prices only a bound is known: the
 // price of DynamoDB was halved, and no other price that it pays fell as much.
 func FaaSKeeperTable(all []Counted) string {
-	then, now := FaaSKeeper.DynamoDB, DynamoDB
+	then, now := price.FaaSKeeper.DynamoDB, price.DynamoDB
 	cheaper := now.Write / then.Write
-	cycle := find(all, DynamoDB.Name).Of(Cycle)
-	function := 2 * Functions[0].PerMillion(FunctionSeconds)
+	cycle := find(all, price.DynamoDB.Name).Of(Cycle)
+	function := 2 * price.Functions[0].PerMillion(price.FunctionSeconds)
 	between := func(times float64) string {
-		return dollars(times*FaaSKeeper.WriteLeast) + " to " + dollars(times*FaaSKeeper.WriteMost)
+		return dollars(times*price.FaaSKeeper.WriteLeast) + " to " + dollars(times*price.FaaSKeeper.WriteMost)
 	}
-	least := func(times float64) string { return dollars(times*FaaSKeeper.WriteLeast*cheaper) + " at least" }
+	least := func(times float64) string { return dollars(times*price.FaaSKeeper.WriteLeast*cheaper) + " at least" }
 	return table([]string{"A million times", "at the prices of the paper", "at today's"}, [][]string{
 		{"FaaSKeeper: a write", between(1), least(1)},
 		{"FaaSKeeper: a lock, created and deleted", between(2), least(2)},
-		{"Leasehold: a write", dollars(then.Dollars(cycle) / 2), dollars(now.Dollars(cycle) / 2)},
-		{"Leasehold: a lock, acquired and released", dollars(then.Dollars(cycle)), dollars(now.Dollars(cycle))},
-		{"the same, through " + Functions[0].Name, dollars(then.Dollars(cycle) + function), dollars(now.Dollars(cycle) + function)},
+		{"Leasehold: a write", dollars(cycle.On(then) / 2), dollars(cycle.On(now) / 2)},
+		{"Leasehold: a lock, acquired and released", dollars(cycle.On(then)), dollars(cycle.On(now))},
+		{"the same, through " + price.Functions[0].Name, dollars(cycle.On(then) + function), dollars(cycle.On(now) + function)},
 	})
 }
 
 // BreakEvenTable is how many cycles a day cost what machines cost that run all the time.
 func BreakEvenTable(all []Counted) string {
 	perDay := func(perMillion float64, machines float64) string {
-		return thousands(machines * SmallMachine.Day() / perMillion * million)
+		return thousands(machines * price.SmallMachine.Day() / perMillion * million)
 	}
 	var rows [][]string
 	add := func(name string, perMillion float64) {
-		rows = append(rows, []string{name, perDay(perMillion, 1), perDay(perMillion, 3), number(math.Floor(3*SmallMachine.Day()/perMillion*million/8640) / 10)})
+		rows = append(rows, []string{name, perDay(perMillion, 1), perDay(perMillion, 3), number(math.Floor(3*price.SmallMachine.Day()/perMillion*million/8640) / 10)})
 	}
-	cycle := find(all, DynamoDB.Name).Of(Cycle)
-	add("FaaSKeeper, at the prices of the paper", 2*FaaSKeeper.WriteLeast)
-	add("Leasehold on DynamoDB, at the prices of the paper", FaaSKeeper.DynamoDB.Dollars(cycle))
+	cycle := find(all, price.DynamoDB.Name).Of(Cycle)
+	add("FaaSKeeper, at the prices of the paper", 2*price.FaaSKeeper.WriteLeast)
+	add("Leasehold on DynamoDB, at the prices of the paper", cycle.On(price.FaaSKeeper.DynamoDB))
 	for _, c := range all {
 		if c.Bill == nil {
 			continue
 		}
-		add(c.Store, c.Bill.Dollars(c.Of(Cycle)))
-		if c.Store == DynamoDB.Name {
-			add(c.Store+", through "+Functions[0].Name, c.Bill.Dollars(c.Of(Cycle))+2*Functions[0].PerMillion(FunctionSeconds))
+		add(c.Store, c.Of(Cycle).On(*c.Bill))
+		if c.Store == price.DynamoDB.Name {
+			add(c.Store+", through "+price.Functions[0].Name, c.Of(Cycle).On(*c.Bill)+2*price.Functions[0].PerMillion(price.FunctionSeconds))
 		}
 	}
 	return table([]string{
-		"Cycles a day that cost as much as", "one " + SmallMachine.Name, "three", "three: cycles a second, all day",
+		"Cycles a day that cost as much as", "one " + price.SmallMachine.Name, "three", "three: cycles a second, all day",
 	}, rows)
 }
 
@@ -230,7 +227,7 @@ const EntriesPerShard = 1000
 
 // SweepTable is how many runs a second the index of the sweep takes on DynamoDB, by its shards: what a run writes beyond its document goes to the index.
 func SweepTable(all []Counted) string {
-	db := find(all, DynamoDB.Name)
+	db := find(all, price.DynamoDB.Name)
 	index := func(operation string, documents float64) float64 { return db.Of(operation).Writes - documents }
 	var rows [][]string
 	for _, shards := range []float64{1, 8, 64} {

@@ -1,9 +1,13 @@
-package cost
+// Package price has the list prices of what Leasehold runs on: the only file to change when they do. The tables of docs/costs.md, which package tests/cost
+// makes, and the counter of the demonstration take them from here.
+package price
 
-// PricesAsOf is when the list prices were read, and PricesIn where they apply. Free tiers, discounts, storage and traffic are left out.
+import "math"
+
+// AsOf is when the list prices were read, and In where they apply. Free tiers, discounts, storage and traffic are left out.
 const (
-	PricesAsOf = "2026-11"
-	PricesIn   = "us-east-1 (AWS) and us-central1 (Google Cloud)"
+	AsOf = "2026-11"
+	In   = "us-east-1 (AWS) and us-central1 (Google Cloud)"
 )
 
 // Billing is how a store bills what was counted.
@@ -13,6 +17,9 @@ type Billing struct {
 	Read  float64 // dollars for a million read units, or documents read
 	Unit  string  // what a unit is
 }
+
+// Dollars is what a million operations cost that use so many units each; or, of so many units altogether, the millionth dollars that they cost.
+func (b Billing) Dollars(writes, reads float64) float64 { return writes*b.Write + reads*b.Read }
 
 // The stores that bill by use.
 var (
@@ -34,6 +41,11 @@ type Function struct {
 	Second   float64 // dollars for a second of the instance below
 	Instance string
 	Rounded  float64 // billed seconds are a multiple of this
+}
+
+// PerMillion is what a million requests to a function cost, each of which takes so many seconds.
+func (f Function) PerMillion(seconds float64) float64 {
+	return f.Requests + 1e6*f.Rounded*math.Ceil(seconds/f.Rounded-1e-9)*f.Second
 }
 
 // Functions are the platforms, with the smallest instance that suits.

@@ -1,11 +1,11 @@
 //go:build unix && !linux
 
-package main
+package process
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// inGroup starts a command in a process group of its own.
+// inGroup has a command start in a process group of its own.
 func inGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

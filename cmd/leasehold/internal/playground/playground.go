@@ -1,0 +1,120 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/functions/setup"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// names are the workers.
+var names = []string{"A", "B", "C"}
+
+// Options are the settings of [Run].
+type Options struct {
+	Executable string           // the program that [Work] is run in, as "demo --web-worker NAME --worker-server URL"
+	Listen     string           // address of this machine
+	Open       func(url string) // shows the page to the reader; nil: they open it
+}
+
+// ErrAddress says that other machines could reach the address, or that it is none.
+var ErrAddress = errors.New("the demonstration is for this machine only: its address must be that of this machine with a port, such as 127.0.0.1:0")
+
+// Run serves the playground until the context ends, and writes to out where it is. No worker outlives it.
+func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+	if host, _, err := net.SplitHostPort(o.Listen); err != nil || !httpapi.Loopback(host) {
+		return fmt.Errorf("%w, not %q", ErrAddress, o.Listen)
+	}
+	p := &playground{executable: o.Executable, emulator: dynamodbtest.New(nil), round: 1, story: []event{}, unfenced: &unfenced{account: newAccount()}, fenced: &fenced{account: newAccount()}}
+	p.changed = sync.NewCond(&p.mu)
+	store, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", o.Listen, err)
+	}
+	p.url = "http://" + l.Addr().String()
+	c, err := client.New(p.url, nil)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	p.fences = c.Fences()
+	quiet := slog.New(slog.DiscardHandler)
+	api := setup.API(&settings.Config{Console: true, RequestTimeout: 10 * time.Second}, nil, quiet)
+	api.Routes = append(api.Routes, p.routes()...)
+	api.Stop = ctx.Done()
+	server := httpapi.Server(httpapi.New(store, httpapi.Development{}, api), quiet)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	defer func() { _ = server.Close() }() // the workers are gone, and the page is told nothing more
+	defer p.endWorkers()
+	for _, name := range names {
+		p.workers = append(p.workers, &hired{Name: name, State: dead})
+	}
+	if err := p.startAll(); err != nil {
+		return err
+	}
+	url := p.url + pagePath
+	fmt.Fprintf(out, "Open %s\n\nThree worker processes share a lock. Freeze one of them, and see what it writes when it wakes up.\nThe console is at %s/console/. Stop with Ctrl-C.\n", url, p.url)
+	if o.Open != nil {
+		o.Open(url)
+	}
+	select {
+	case err := <-ended:
+		return fmt.Errorf("the server ended: %w", err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// playground is all that the page shows.
+type playground struct {
+	executable, url string
+	emulator        *dynamodbtest.Server
+	fences          *client.Fences
+
+	mu       sync.Mutex
+	changed  *sync.Cond // something that one waits for may have happened
+	round    int        // how often it was begun; writes of earlier rounds are dropped
+	unfenced *unfenced
+	fenced   *fenced
+	workers  []*hired
+	first    int64 // token of the first lease, for people to count from
+	turns    int   // writes, since the process began
+	told     int   // events
+	story    []event
+	ending   bool
+}
+
+// open opens the store: the emulator of DynamoDB counts what the service would bill.
+func (p *playground) open(ctx context.Context) (docstore.Store, error) {
+	service := dynamodb.New(dynamodb.Options{
+		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"), Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		HTTPClient: &http.Client{Transport: p.emulator.RoundTripper()},
+	})
+	store, err := awsdynamodb.Open(ctx, "leasehold", &awsdynamodb.Options{Client: service, CreateTable: true, MaxSkew: awsdynamodb.TrustClock})
+	p.emulator.ResetCounts() // a table is made once
+	return store, err
+}
