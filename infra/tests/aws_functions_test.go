@@ -28,13 +28,13 @@ var handlers = map[string]settings.Entry{"api": settings.LambdaAPI, "worker": se
 // calls are the actions that each function needs: what its program calls, which TestCalls counts, and what the platform calls in its name.
 var calls = map[string][]string{
 	"api": {
-		"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
+		"dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
 	},
 	"worker": {
 		"dynamodb:GetItem", "dynamodb:UpdateItem", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl", "sts:GetWebIdentityToken",
 	},
 	"sweep": {
-		"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
+		"dynamodb:DeleteItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
 		"sqs:GetQueueAttributes", "sqs:SendMessage",
 	},
 }

@@ -117,9 +117,7 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/main.tf", `publish          = true`, `publish          = false`, "no version is published"},
 		{"aws/functions/main.tf", `"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]`, `"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]`,
 			"function api may dynamodb:PutItem, and never does it"},
-		{"aws/functions/main.tf", `Action = [
-                "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:DescribeTable",`, `Action = [
-                "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem",`, "function sweep may not dynamodb:DescribeTable"},
+		{"aws/functions/main.tf", `"dynamodb:DeleteItem", "dynamodb:DescribeTable",`, `"dynamodb:DeleteItem",`, "function sweep may not dynamodb:DescribeTable"},
 		{"aws/functions/main.tf", `Principal = { Service = "lambda.amazonaws.com" }`, `Principal = { AWS = "*" }`, "may assume it"},
 		{"aws/functions/main.tf", `  retention_in_days = var.log_retention_days`, `  retention_in_days = 0`, "kept for ever"},
 		{"aws/functions/main.tf", `{ LEASEHOLD_FRONT_DOOR = var.front_door })`, `{ LEASEHOLD_FRONT_DOOR = var.front_door, LEASEHOLD_FRONTDOOR = "url" })`, "LEASEHOLD_FRONTDOOR"},

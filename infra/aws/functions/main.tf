@@ -23,7 +23,7 @@ locals {
         statements = [{
           Sid      = "Table"
           Effect   = "Allow"
-          Action   = ["dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]
+          Action   = ["dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]
           Resource = [local.table_arn]
         }]
       }
@@ -36,11 +36,9 @@ locals {
         statements = concat(
           [
             {
-              Sid    = "Table"
-              Effect = "Allow"
-              Action = [
-                "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
-              ]
+              Sid      = "Table"
+              Effect   = "Allow"
+              Action   = ["dynamodb:DeleteItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"]
               Resource = [local.table_arn]
             },
             {
