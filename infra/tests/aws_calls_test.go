@@ -254,8 +254,7 @@ func TestCalls(t *testing.T) {
 	if _, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}}); err != nil {
 		t.Fatal(err)
 	}
-	work := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
-	t.Cleanup(work.Close)
+	work := workServer(t)
 	bootstrap := built(t)
 	env := []string{"LEASEHOLD_TABLE=leasehold", "AWS_ENDPOINT_URL=" + cloud.URL}
 	cloud.since()
@@ -319,7 +318,7 @@ func TestCalls(t *testing.T) {
 	got["sweep"] = cloud.since()
 
 	worker := lambdatest.Start(t, bootstrap, "worker", append(slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LEASEHOLD_QUEUE_URL=") }),
-		"LEASEHOLD_TARGET_URL="+work.URL, "LEASEHOLD_TARGET_AUDIENCE=work")...)
+		"LEASEHOLD_TARGET_URL="+work, "LEASEHOLD_TARGET_AUDIENCE=work")...)
 	e := events.SQSEvent{Records: []events.SQSMessage{{
 		MessageId: "1", ReceiptHandle: cloud.receive(t, queue), Body: `{"analysisId":"r3"}`, EventSource: "aws:sqs", EventSourceARN: "arn:aws:sqs:us-east-1:000000000000:analyses",
 		Attributes: map[string]string{"ApproximateReceiveCount": "1"},
@@ -339,6 +338,13 @@ func TestCalls(t *testing.T) {
 			t.Errorf("function %s calls\n%q, and is granted\n%q", handler, got[handler], want)
 		}
 	}
+}
+
+// workServer is what the worker calls, at the URL that it returns.
+func workServer(t testing.TB) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 func textOf(v types.AttributeValue) string {

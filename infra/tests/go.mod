@@ -13,6 +13,7 @@ require (
 	github.com/hashicorp/terraform-json v0.29.0
 	github.com/hashicorp/terraform-plugin-go v0.31.0
 	github.com/leasehold-dev/leasehold v0.0.0
+	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/mod v0.38.0
 )
 

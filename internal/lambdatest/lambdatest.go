@@ -47,7 +47,7 @@ func Start(t testing.TB, bootstrap, handler string, env ...string) *Instance {
 	i := &Instance{events: make(chan event), responses: make(chan Response, 1), ended: make(chan struct{})}
 	api := httptest.NewServer(i.api(t))
 	t.Cleanup(api.Close)
-	c := exec.Command(bootstrap)
+	c := exec.CommandContext(t.Context(), bootstrap)
 	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "LEASEHOLD_") })
 	c.Env = append(c.Env, "AWS_LAMBDA_LOG_FORMAT=JSON", "AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake-secret-key")
 	c.Env = append(append(c.Env, env...), "_HANDLER="+handler, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"))
