@@ -57,7 +57,7 @@ func (t *tape) add(m any) {
 		panic(err)
 	}
 	last := &t.responses[len(t.responses)-1]
-	*last = append(binary.BigEndian.AppendUint32(append(*last, 0), uint32(len(b))), b...) //nolint:gosec // small
+	*last = append(binary.BigEndian.AppendUint32(append(*last, 0), uint32(len(b))), b...)
 }
 
 // recorded is a stream whose responses are recorded.
@@ -110,7 +110,7 @@ func play(conn net.Conn, responses [][]byte) error {
 				err = f.WritePing(true, frame.Data)
 			}
 		case *http2.DataFrame:
-			if n := uint32(len(frame.Data())); n > 0 { //nolint:gosec // of one frame
+			if n := uint32(len(frame.Data())); n > 0 {
 				err = errors.Join(f.WriteWindowUpdate(0, n))
 			}
 			if frame.StreamEnded() {
@@ -128,8 +128,8 @@ func play(conn net.Conn, responses [][]byte) error {
 	}
 }
 
-// onTape makes an operation on a client of an emulator, lets it run once, and returns the same on a client of what was recorded then.
-func onTape(tb testing.TB, make func(o ...option.ClientOption) (prepare, operation func() error)) func() error {
+// onTape builds an operation on a client of an emulator, lets it run once, and returns the same on a client of what was recorded then.
+func onTape(tb testing.TB, build func(o ...option.ClientOption) (prepare, operation func() error)) func() error {
 	tb.Helper()
 	t := &tape{}
 	dial := func(addr string, o ...grpc.DialOption) option.ClientOption {
@@ -140,7 +140,7 @@ func onTape(tb testing.TB, make func(o ...option.ClientOption) (prepare, operati
 		tb.Cleanup(func() { _ = conn.Close() }) // the client that uses it may have closed it
 		return option.WithGRPCConn(conn)
 	}
-	prepare, operation := make(dial(firestoretest.Start(tb, nil).Addr(), grpc.WithUnaryInterceptor(t.unary), grpc.WithStreamInterceptor(t.stream)))
+	prepare, operation := build(dial(firestoretest.Start(tb, nil).Addr(), grpc.WithUnaryInterceptor(t.unary), grpc.WithStreamInterceptor(t.stream)))
 	if err := prepare(); err != nil {
 		tb.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func onTape(tb testing.TB, make func(o ...option.ClientOption) (prepare, operati
 			}()
 		}
 	}()
-	_, operation = make(dial(listener.Addr().String()))
+	_, operation = build(dial(listener.Addr().String()))
 	return operation
 }
 

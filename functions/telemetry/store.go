@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -93,11 +94,11 @@ func (s *observed) call(ctx context.Context, c Call) (context.Context, func(Answ
 	}
 	ends := make([]func(Answer), len(s.observers))
 	for i, o := range s.observers {
-		ctx, ends[i] = o.Call(ctx, c)
+		ctx, ends[i] = o.Call(ctx, c) //nolint:fatcontext // each is within the one before
 	}
 	return ctx, func(a Answer) {
-		for i := len(ends) - 1; i >= 0; i-- {
-			ends[i](a)
+		for _, end := range slices.Backward(ends) {
+			end(a)
 		}
 	}
 }
@@ -109,11 +110,11 @@ func (s *observed) Observe(ctx context.Context, command any) (context.Context, f
 	}
 	ends := make([]func(any, error), len(s.observers))
 	for i, o := range s.observers {
-		ctx, ends[i] = o.Observe(ctx, command)
+		ctx, ends[i] = o.Observe(ctx, command) //nolint:fatcontext // each is within the one before
 	}
 	return ctx, func(outcome any, err error) {
-		for i := len(ends) - 1; i >= 0; i-- {
-			ends[i](outcome, err)
+		for _, end := range slices.Backward(ends) {
+			end(outcome, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{mu: &sync.Mutex{}, said: &[]string{}} }
 
-func (r *recorder) note(format string, args ...any) {
+func (r *recorder) notef(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*r.said = append(*r.said, r.name+fmt.Sprintf(format, args...))
@@ -34,13 +34,13 @@ func (r *recorder) note(format string, args ...any) {
 type within struct{}
 
 func (r *recorder) Observe(ctx context.Context, command any) (context.Context, func(any, error)) {
-	r.note("begin %T", command)
-	return context.WithValue(ctx, within{}, fmt.Sprintf("%T", command)), func(outcome any, err error) { r.note("end %T %T %v", command, outcome, err) }
+	r.notef("begin %T", command)
+	return context.WithValue(ctx, within{}, fmt.Sprintf("%T", command)), func(outcome any, err error) { r.notef("end %T %T %v", command, outcome, err) }
 }
 
 func (r *recorder) Call(ctx context.Context, c telemetry.Call) (context.Context, func(telemetry.Answer)) {
-	r.note("call %s %s %d within %v", c.Operation, c.Kind, c.Documents, ctx.Value(within{}))
-	return ctx, func(a telemetry.Answer) { r.note("answer %v %d %v", a.Refused, a.Documents, a.Err) }
+	r.notef("call %s %s %d within %v", c.Operation, c.Kind, c.Documents, ctx.Value(within{}))
+	return ctx, func(a telemetry.Answer) { r.notef("answer %v %d %v", a.Refused, a.Documents, a.Err) }
 }
 
 // TestStoreConformance: a store with observers is a store like the one that it is around.

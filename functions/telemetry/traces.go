@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -58,6 +59,11 @@ func (t *Traces) Observers() []Observer {
 	return []Observer{t}
 }
 
+// begin begins a span within that of the context. The caller ends it.
+func (t *Traces) begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...)) //nolint:spancheck // see above
+}
+
 // Served is how a request ended.
 type Served struct {
 	Route   string // pattern of the path; empty if no endpoint has it
@@ -73,7 +79,7 @@ func (t *Traces) Serve(ctx context.Context, r *http.Request) (_ context.Context,
 	if t == nil {
 		return ctx, func(Served) {}
 	}
-	ctx, span := t.tracer.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, span := t.begin(ctx, r.Method, trace.SpanKindServer)
 	return ctx, func(s Served) {
 		if !span.IsRecording() {
 			return
@@ -115,8 +121,8 @@ func (t *Traces) Send(r *http.Request) (_ *http.Request, end func(status int, er
 		Outgoing(ctx, r.Header)
 		return r, func(int, error) {}
 	}
-	ctx, span := t.tracer.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		semconv.HTTPRequestMethodKey.String(r.Method), semconv.ServerAddress(r.URL.Hostname())))
+	ctx, span := t.begin(ctx, r.Method, trace.SpanKindClient,
+		semconv.HTTPRequestMethodKey.String(r.Method), semconv.ServerAddress(r.URL.Hostname()))
 	Outgoing(ctx, r.Header)
 	return r.WithContext(ctx), func(status int, err error) {
 		if status != 0 {
@@ -124,7 +130,7 @@ func (t *Traces) Send(r *http.Request) (_ *http.Request, end func(status int, er
 		}
 		if err != nil || status >= http.StatusBadRequest {
 			span.SetStatus(codes.Error, "")
-			kind := fmt.Sprint(status)
+			kind := strconv.Itoa(status)
 			if status == 0 {
 				kind = errorType(err)
 			}
@@ -139,8 +145,7 @@ func (t *Traces) Deliver(ctx context.Context, messageID string) (_ context.Conte
 	if t == nil {
 		return ctx, func(string, error) {}
 	}
-	ctx, span := t.tracer.Start(ctx, "process analysis", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		semconv.MessagingOperationTypeProcess, semconv.MessagingMessageID(messageID)))
+	ctx, span := t.begin(ctx, "process analysis", trace.SpanKindConsumer, semconv.MessagingOperationTypeProcess, semconv.MessagingMessageID(messageID))
 	return ctx, func(outcome string, err error) {
 		span.SetAttributes(outcomeKey.String(outcome))
 		if err != nil {
@@ -153,7 +158,7 @@ func (t *Traces) Deliver(ctx context.Context, messageID string) (_ context.Conte
 
 // Observe implements [rule.Observer] by a span for each command, named after it: lock.acquire.
 func (t *Traces) Observe(ctx context.Context, command any) (context.Context, func(outcome any, err error)) {
-	ctx, span := t.tracer.Start(ctx, commandName(command))
+	ctx, span := t.begin(ctx, commandName(command), trace.SpanKindInternal)
 	return ctx, func(outcome any, err error) {
 		code, replayed := Outcome(outcome)
 		switch {
@@ -168,8 +173,8 @@ func (t *Traces) Observe(ctx context.Context, command any) (context.Context, fun
 
 // Call implements [Observer] by a span for each call: write locks.
 func (t *Traces) Call(ctx context.Context, c Call) (context.Context, func(Answer)) {
-	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(string(c.Operation)+" "+c.Kind), trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(t.system, semconv.DBOperationName(string(c.Operation)), semconv.DBCollectionName(c.Kind)))
+	ctx, span := t.begin(ctx, strings.TrimSpace(string(c.Operation)+" "+c.Kind), trace.SpanKindClient,
+		t.system, semconv.DBOperationName(string(c.Operation)), semconv.DBCollectionName(c.Kind))
 	return ctx, func(a Answer) {
 		outcome, documents := "ok", a.Documents
 		switch {

@@ -63,6 +63,12 @@ var googleMistakes = []googleMistake{
 	{"an output of another resource", "sources", "functions/outputs.tf", "module.api.uri", "module.api.url", "Unsupported attribute", 0},
 	{"an address that is needed too early", "sources", "functions/service/main.tf", "for_each = var.invokers", "for_each = toset(values(var.invokers))", "Invalid for_each", 0},
 
+	{"a function before its grants", "sources", "functions/main.tf", "depends_on = [google_project_iam_member.store, google_project_service.this, terraform_data.can_build]", "depends_on = [google_project_service.this, terraform_data.can_build]", "the module api does not wait for google_project_iam_member.store", 3},
+	{"a build before its grants", "sources", "functions/build.tf", ", google_project_iam_member.build_sources]", "]", "builds do not wait for google_project_iam_member.build_sources", 3},
+	{"a chart of another form", "sources", "functions/observability.tf", "timeSeriesFilter =", "timeSeries =", "the dashboard", 3},
+	{"an alert on a metric of another resource", "sources", "functions/observability.tf", `${local.of_queue} AND metric.type = \"cloudtasks.googleapis.com/queue/depth\""` + "\n      aligner", `${local.of_api} AND metric.type = \"cloudtasks.googleapis.com/queue/depth\""` + "\n      aligner", "is about the metric", 3},
+	{"an alert on a line that is not logged", "sources", "functions/observability.tf", `jsonPayload.message=\"cannot start\"`, `jsonPayload.message=\"cannot begin\"`, "which no function logs", 3},
+
 	{"a container without its store", "image", "functions/main.tf", `LEASEHOLD_STORE = "firestore", `, "", "the store is sqlite", 0},
 	{"a container without an issuer", "image", "functions/main.tf", "var.image == null ? {} : local.authentication", "{}", "on Cloud Run the server needs", 0},
 	{"a time without its unit", "image", "functions/service/main.tf", `"${var.timeout_seconds}s"`, "var.timeout_seconds", "is cut off", 6},

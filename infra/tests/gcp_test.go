@@ -16,11 +16,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	tfjson "github.com/hashicorp/terraform-json"
 	"golang.org/x/mod/modfile"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
@@ -37,15 +40,33 @@ const (
 	registry     = googleRegion + "-docker.pkg.dev/" + project + "/leasehold/leasehold:v1.2.3"
 )
 
+// mirrored is where the tests put providers of their own: a mirror, for as long as they run.
+var mirrored string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "providers")
+	if err != nil {
+		panic(err)
+	}
+	mirrored = folder
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+var buildStub = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(mirrored, "registry.terraform.io/hashicorp/google/6.50.0", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-google_v6.50.0_x5")
+	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./googlestub").CombinedOutput()
+	return string(out), err
+})
+
 // stub is a mirror with a stand-in for the provider google, which no mirror has: the command googlestub. It has the provider's schema.
 func stub(t testing.TB) string {
 	t.Helper()
-	folder := t.TempDir()
-	binary := filepath.Join(folder, "registry.terraform.io/hashicorp/google/6.50.0", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-google_v6.50.0_x5")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./googlestub").CombinedOutput(); err != nil {
+	if out, err := buildStub(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return folder
+	return mirrored
 }
 
 // predicting makes plans of the stub say names and addresses that the provider would find out.
@@ -400,7 +421,108 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	r.equal("functions", planned, names)
 	r.queue(t, p, byEntry, v)
 	r.access(p, v)
+	r.order(p)
+	r.watching(p)
 	return r
+}
+
+// order: a service is made after what it needs. Terraform sees that by itself only where one names the other, and a service does not name its grants.
+func (r *report) order(p *tfjson.Plan) {
+	grants := map[string][]string{
+		"api":   {"google_project_iam_member.store", "terraform_data.can_build"},
+		"tasks": {"google_project_iam_member.store", "terraform_data.can_build", "google_secret_manager_secret_iam_member.target_token"},
+		"sweep": {
+			"google_project_iam_member.store", "terraform_data.can_build", "google_cloud_tasks_queue_iam_member.sweep_enqueues",
+			"google_service_account_iam_member.sweep_names_queue",
+		},
+	}
+	for name, call := range p.Config.RootModule.ModuleCalls {
+		for _, grant := range append(grants[name], "google_project_service.this") {
+			if !slices.Contains(call.DependsOn, grant) {
+				r.sayf("the module %s does not wait for %s", name, grant)
+			}
+		}
+	}
+	for _, x := range p.Config.RootModule.Resources {
+		if x.Address != "terraform_data.can_build" {
+			continue
+		}
+		for _, grant := range p.Config.RootModule.Resources {
+			if strings.Contains(grant.Type, "_iam_member") && strings.HasPrefix(grant.Name, "build") && !slices.Contains(x.DependsOn, grant.Address) {
+				r.sayf("builds do not wait for %s", grant.Address)
+			}
+		}
+	}
+}
+
+// watching reads the dashboard as the service does, and looks for what alerts look for in the sources.
+func (r *report) watching(p *tfjson.Plan) {
+	dashboards := resources(p, "google_monitoring_dashboard")
+	if len(dashboards) != 1 {
+		r.sayf("there are %d dashboards", len(dashboards))
+	}
+	for _, d := range dashboards {
+		var parsed dashboardpb.Dashboard
+		if err := protojson.Unmarshal([]byte(text(d.AttributeValues["dashboard_json"])), &parsed); err != nil {
+			r.sayf("the dashboard: %v", err)
+			continue
+		}
+		for _, tile := range parsed.GetMosaicLayout().GetTiles() {
+			for _, set := range tile.GetWidget().GetXyChart().GetDataSets() {
+				r.filter(tile.GetWidget().GetTitle(), set.GetTimeSeriesQuery().GetTimeSeriesFilter().GetFilter())
+			}
+		}
+	}
+	program, err := os.ReadFile("../../functions/gcp/function.go")
+	if err != nil {
+		r.sayf("%v", err)
+	}
+	for _, a := range resources(p, "google_monitoring_alert_policy") {
+		condition := only(a.AttributeValues, "conditions")
+		title := text(condition["display_name"])
+		if threshold := only(condition, "condition_threshold"); threshold != nil {
+			r.filter(title, text(threshold["filter"]))
+			aggregations := only(threshold, "aggregations")
+			for name, values := range map[string]map[string]int32{
+				"per_series_aligner": dashboardpb.Aggregation_Aligner_value, "cross_series_reducer": dashboardpb.Aggregation_Reducer_value,
+			} {
+				if _, ok := values[text(aggregations[name])]; !ok {
+					r.sayf("the alert %q has the %s %q", title, name, text(aggregations[name]))
+				}
+			}
+		}
+		for _, message := range regexp.MustCompile(`jsonPayload.message="([^"]*)"`).FindAllStringSubmatch(text(only(condition, "condition_matched_log")["filter"]), -1) {
+			if !strings.Contains(string(program), strconv.Quote(message[1])) {
+				r.sayf("the alert %q waits for %q, which no function logs", title, message[1])
+			}
+		}
+	}
+}
+
+// metrics are those that alerts and charts use, with the resource that has each: https://cloud.google.com/monitoring/api/metrics_gcp
+var metrics = map[string]string{
+	"run.googleapis.com/request_count":                   "cloud_run_revision",
+	"run.googleapis.com/request_latencies":               "cloud_run_revision",
+	"run.googleapis.com/container/instance_count":        "cloud_run_revision",
+	"run.googleapis.com/container/memory/utilizations":   "cloud_run_revision",
+	"cloudtasks.googleapis.com/queue/depth":              "cloud_tasks_queue",
+	"cloudtasks.googleapis.com/queue/task_attempt_count": "cloud_tasks_queue",
+	"firestore.googleapis.com/document/write_ops_count":  "firestore.googleapis.com/Database",
+	"firestore.googleapis.com/document/read_ops_count":   "firestore.googleapis.com/Database",
+}
+
+// filter checks that a filter of Cloud Monitoring has a metric of the resource that it is about.
+func (r *report) filter(of, filter string) {
+	value := func(name string) string {
+		m := regexp.MustCompile(regexp.QuoteMeta(name) + ` = "([^"]*)"`).FindStringSubmatch(filter)
+		if m == nil {
+			return ""
+		}
+		return m[1]
+	}
+	if kind := metrics[value("metric.type")]; kind == "" || kind != value("resource.type") {
+		r.sayf("%q is about the metric %q of a %s", of, value("metric.type"), value("resource.type"))
+	}
 }
 
 // oldestRuntime is the runtime with the version of Go in go.mod.
@@ -650,6 +772,41 @@ func TestGoogle(t *testing.T) {
 				t.Error(refused)
 			}
 		})
+	}
+}
+
+// TestGoogleWithoutTarget: without a target, functions are the API and a sweep that has no queue; a container is the API alone.
+func TestGoogleWithoutTarget(t *testing.T) {
+	t.Parallel()
+	program(t)
+	c := googled(t, stub(t), "functions", predicting)
+	for want, v := range map[string]given{"API Sweep": ofSources, "API": ofImage} {
+		v = v.with(given{"target_url": "", "target_token_secret": "", "task_timeout": ""})
+		p, refused := c.plan(v.list()...)
+		if p == nil {
+			t.Fatal(refused)
+		}
+		var problems report
+		var names []string
+		for _, s := range services(p) {
+			names = append(names, s.entry)
+			problems.environment(s, v)
+			problems.times(s)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("the functions are %s, and must be %s", got, want)
+		}
+		if n := len(resources(p, "google_cloud_tasks_queue")); n != 0 {
+			t.Errorf("there are %d queues", n)
+		}
+		for _, grant := range grants(p) {
+			if strings.Contains(grant, "leasehold-tasks") || strings.Contains(grant, "leasehold-queue") {
+				t.Errorf("%s is for what does not exist", grant)
+			}
+		}
+		for _, problem := range problems {
+			t.Error(problem)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ module github.com/leasehold-dev/leasehold/infra/tests
 go 1.26.0
 
 require (
+	cloud.google.com/go/monitoring v1.30.0
 	github.com/aws/aws-lambda-go v1.55.1
 	github.com/aws/aws-sdk-go-v2 v1.47.6
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.14
@@ -15,6 +16,7 @@ require (
 	github.com/leasehold-dev/leasehold v0.0.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/mod v0.38.0
+	google.golang.org/protobuf v1.36.11
 )
 
 require (
@@ -90,7 +92,6 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260715232425-e75dac1f907d // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260715232425-e75dac1f907d // indirect
 	google.golang.org/grpc v1.83.2 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
 )
 
 replace github.com/leasehold-dev/leasehold => ../..

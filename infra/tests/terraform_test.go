@@ -30,7 +30,7 @@ func program(t testing.TB) string {
 func mirror(t testing.TB, provider string) string {
 	t.Helper()
 	home, _ := os.UserHomeDir()
-	folders := []string{os.Getenv("LEASEHOLD_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
+	folders := []string{os.Getenv("LEASEHOLD_TEST_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
 	for _, name := range []string{"terraform-mirror", "terraform-plugins", "tf-plugins"} {
 		folders = append(folders, filepath.Join("/opt", name))
 	}
@@ -40,7 +40,7 @@ func mirror(t testing.TB, provider string) string {
 			return folder
 		}
 	}
-	t.Skipf("SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TERRAFORM_MIRROR names a folder with one", provider)
+	t.Skipf("SKIPPED: no mirror on this machine has the provider %s, so that its modules are not validated and planned; LEASEHOLD_TEST_TERRAFORM_MIRROR names a folder with one", provider)
 	return ""
 }
 

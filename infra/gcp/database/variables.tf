@@ -3,8 +3,8 @@ variable "project" {
   type        = string
 
   validation {
-    condition     = can(regex("^([a-z][a-z0-9.]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project))
-    error_message = "project must be the ID of a project: 6 to 30 lower-case letters, digits and dashes, which begin with a letter. A project's number is not its ID."
+    condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project))
+    error_message = "project must be the ID of a project: 6 to 30 lower-case letters, digits and dashes, which begin with a letter. A project's number is not its ID, and projects with a domain in it are not supported."
   }
 }
 

@@ -96,3 +96,8 @@ resource "google_project_iam_member" "build_sources" {
     expression  = "resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-\")"
   }
 }
+
+# What functions wait for: a build that begins before its account has these grants fails.
+resource "terraform_data" "can_build" {
+  depends_on = [google_artifact_registry_repository_iam_member.build, google_project_iam_member.build_logs, google_project_iam_member.build_sources]
+}

@@ -94,4 +94,6 @@ resource "google_secret_manager_secret_iam_member" "target_token" {
   secret_id = var.target_token_secret
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this["tasks"].member
+
+  depends_on = [google_project_service.this]
 }

@@ -86,7 +86,7 @@ module "api" {
   scaling         = var.api_scaling
   labels          = var.labels
 
-  depends_on = [google_project_iam_member.store, google_project_service.this]
+  depends_on = [google_project_iam_member.store, google_project_service.this, terraform_data.can_build]
 }
 
 module "tasks" {
@@ -113,7 +113,7 @@ module "tasks" {
   scaling         = var.tasks_scaling
   labels          = var.labels
 
-  depends_on = [google_project_iam_member.store, google_project_service.this, google_secret_manager_secret_iam_member.target_token]
+  depends_on = [google_project_iam_member.store, google_project_service.this, terraform_data.can_build, google_secret_manager_secret_iam_member.target_token]
 }
 
 module "sweep" {
@@ -145,6 +145,6 @@ module "sweep" {
   labels          = var.labels
 
   depends_on = [
-    google_project_iam_member.store, google_project_service.this, google_cloud_tasks_queue_iam_member.sweep_enqueues, google_service_account_iam_member.sweep_names_queue,
+    google_project_iam_member.store, google_project_service.this, terraform_data.can_build, google_cloud_tasks_queue_iam_member.sweep_enqueues, google_service_account_iam_member.sweep_names_queue,
   ]
 }
