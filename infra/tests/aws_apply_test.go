@@ -176,6 +176,8 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	providers := mirror(t, awsProvider)
 	m := startMoto(t)
+	begin := time.Now()
+	after := func(what string) { t.Logf("%s after %v", what, time.Since(begin).Round(time.Second)) }
 	bootstrap := built(t)
 
 	table := configured(t, providers, "aws/examples/production/table", m.env()...)
@@ -190,6 +192,7 @@ func TestApply(t *testing.T) {
 	variables := append(slices.Clone(inProduction), "region="+region, "package="+packaged(t, functions.root, bootstrap))
 	there := functions.applied(variables...)
 
+	after("applied")
 	env, roles := map[string][]string{}, map[string][]string{}
 	for address, r := range resources(there, "aws_lambda_function") {
 		handler := text(r.AttributeValues["handler"])
@@ -257,6 +260,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("the function api with the role of the worker: %s", w.Status)
 	}
 	m.enforce(false)
+	after("used")
 
 	destroy := func(c *configuration, variables ...string) (string, error) {
 		args := []string{"destroy", "-auto-approve", "-input=false", "-no-color", "-parallelism=20"}
@@ -268,6 +272,7 @@ func TestApply(t *testing.T) {
 	if out, err := destroy(functions, variables...); err != nil {
 		t.Errorf("the functions: %v\n%s", err, out)
 	}
+	after("destroyed")
 	ofTable := []string{"region=" + region, "environment=staging", "account_id=" + account}
 	if out, err := destroy(table, ofTable...); err == nil || !strings.Contains(out, "Instance cannot be destroyed") {
 		t.Errorf("the table: %v\n%s", err, out)
