@@ -356,8 +356,8 @@ func textOf(v types.AttributeValue) string {
 }
 
 // queue creates the queue of analyses with a message, and returns its URL.
-func (c *cloud) queue(t *testing.T) (string, error) {
-	client := c.sqs()
+func (s *cloud) queue(t *testing.T) (string, error) {
+	client := s.sqs()
 	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: sdkaws.String("analyses")})
 	if err != nil {
 		return "", err
@@ -367,15 +367,15 @@ func (c *cloud) queue(t *testing.T) (string, error) {
 }
 
 // receive takes the message, as Lambda does for a worker, and returns its receipt.
-func (c *cloud) receive(t *testing.T, queue string) string {
+func (s *cloud) receive(t *testing.T, queue string) string {
 	t.Helper()
-	out, err := c.sqs().ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue})
+	out, err := s.sqs().ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue})
 	if err != nil || len(out.Messages) == 0 {
 		t.Fatalf("no message: %v", err)
 	}
 	return sdkaws.ToString(out.Messages[0].ReceiptHandle)
 }
 
-func (c *cloud) sqs() *sqs.Client {
-	return sqs.New(sqs.Options{Region: region, BaseEndpoint: &c.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+func (s *cloud) sqs() *sqs.Client {
+	return sqs.New(sqs.Options{Region: region, BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 }
