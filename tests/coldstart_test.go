@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 )
 
 // lambdaTags are those that make lambda builds the program with.
@@ -109,16 +110,16 @@ func TestLambdaColdStart(t *testing.T) {
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	db.ResetCounts()
-	l := startLambda(t, build(t, "functions/aws/lambda", "-tags", lambdaTags), "api",
+	l := lambdatest.Start(t, build(t, "functions/aws/lambda", "-tags", lambdaTags), "api",
 		"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=url", "LEASEHOLD_AUTH_TENANT=acme", "GODEBUG=inittrace=1")
-	if status, body := l.http(t, lambdaFile(t, "url_iam.json")); status != http.StatusNotFound {
+	if status, body := respond(t, l, lambdaFile(t, "url_iam.json")); status != http.StatusNotFound {
 		t.Fatalf("%d %s", status, body)
 	}
 	if got, want := db.Requests(), map[string]int{"GetItem": 1}; !maps.Equal(got, want) {
 		t.Errorf("requests until the first response: %v, want %v", got, want)
 	}
-	l.kill()
-	checkInits(t, l.log.String(), 40<<10, 420)
+	l.Kill()
+	checkInits(t, l.Log(), 40<<10, 420)
 }
 
 // TestFunctionColdStart: little is made by this module before a Cloud Function's main, the first response is one request to the database, and the garbage collector

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,112 +18,16 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 )
 
-// lambdaRuntime is Lambda's side of the runtime API
-// (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html), with one instance of a function at the other side.
-type lambdaRuntime struct {
-	events    chan lambdaEvent
-	responses chan lambdaResponse
-	log       bytes.Buffer  // standard output and standard error
-	ended     chan struct{} // closed when the instance has ended; log may be read then
-	code      int           // its exit code
-	kill      func()
-}
-
-type lambdaEvent struct {
-	payload  []byte
-	deadline time.Time
-}
-
-type lambdaResponse struct {
-	failed bool
-	body   []byte
-}
-
-// startLambda starts an instance of a function that was built for provided.al2023, with its handler name.
-func startLambda(t *testing.T, bootstrap, handler string, env ...string) *lambdaRuntime {
+// respond invokes the function with an event and decodes the HTTP response.
+func respond(t *testing.T, l *lambdatest.Instance, event []byte) (int, string) {
 	t.Helper()
-	l := &lambdaRuntime{events: make(chan lambdaEvent), responses: make(chan lambdaResponse, 1), ended: make(chan struct{})}
-	const prefix = "/2018-06-01/runtime/invocation/"
-	invocation := 0 // only next touches it, and an instance asks for one invocation at a time
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+prefix+"next", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case e := <-l.events:
-			invocation++
-			w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocation))
-			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(e.deadline.UnixMilli(), 10))
-			w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:eu-north-1:123456789012:function:api")
-			_, _ = w.Write(e.payload)
-		case <-r.Context().Done():
-		}
-	})
-	respond := func(failed bool) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
-			l.responses <- lambdaResponse{failed, body}
-			w.WriteHeader(http.StatusAccepted)
-		}
-	}
-	mux.HandleFunc("POST "+prefix+"{id}/response", respond(false))
-	mux.HandleFunc("POST "+prefix+"{id}/error", respond(true))
-	api := httptest.NewServer(mux)
-	t.Cleanup(api.Close)
-
-	c := exec.Command(bootstrap)
-	c.Env = slices.DeleteFunc(environment(), func(kv string) bool { return strings.HasPrefix(kv, "AWS_") })
-	c.Env = append(c.Env, "AWS_LAMBDA_LOG_FORMAT=JSON")
-	c.Env = append(c.Env, append(env, "_HANDLER="+handler, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
-		"AWS_REGION=eu-north-1", "AWS_ACCESS_KEY_ID=AKIAFAKE", "AWS_SECRET_ACCESS_KEY=fake-secret-key")...)
-	c.Stdout, c.Stderr = &l.log, &l.log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(l.ended)
-		_ = c.Wait()
-		l.code = c.ProcessState.ExitCode()
-	}()
-	l.kill = func() {
-		_ = c.Process.Kill()
-		<-l.ended
-	}
-	t.Cleanup(l.kill)
-	return l
-}
-
-// invoke hands an event to the instance and waits for what it says.
-func (l *lambdaRuntime) invoke(t *testing.T, payload []byte, timeout time.Duration) lambdaResponse {
-	t.Helper()
-	select {
-	case l.events <- lambdaEvent{payload, time.Now().Add(timeout)}:
-	case <-l.ended:
-		t.Fatalf("the instance ended\n%s", l.log.Bytes())
-	case <-time.After(failAfter):
-		t.Fatal("the instance does not ask for an event")
-	}
-	select {
-	case a := <-l.responses:
-		return a
-	case <-l.ended:
-		t.Fatalf("the instance ended\n%s", l.log.Bytes())
-	case <-time.After(failAfter):
-		t.Fatal("the instance does not respond")
-	}
-	return lambdaResponse{}
-}
-
-// http invokes the function with an event and decodes the HTTP response.
-func (l *lambdaRuntime) http(t *testing.T, event []byte) (int, string) {
-	t.Helper()
-	a := l.invoke(t, event, failAfter)
+	a := l.Invoke(t, event, failAfter)
 	var response events.LambdaFunctionURLResponse
-	if err := json.Unmarshal(a.body, &response); err != nil || a.failed {
-		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
+	if err := json.Unmarshal(a.Body, &response); err != nil || a.Failed {
+		t.Fatalf("failed: %v, %v: %s", a.Failed, err, a.Body)
 	}
 	return response.StatusCode, response.Body
 }
@@ -162,7 +63,7 @@ func TestLambda(t *testing.T) {
 	env := []string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api,url"}
 
 	t.Run("behind authorizers", func(t *testing.T) {
-		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme")...)
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme")...)
 		var granted int64
 		for _, c := range []struct {
 			name   string
@@ -182,7 +83,7 @@ func TestLambda(t *testing.T) {
 			{"list", lambdaFile(t, "apigw_stage.json"), 200, []string{`"lock_key":"a/b c%2F"`}},
 			{"bad base64", lambdaFile(t, "bad_base64.json"), 400, []string{`"field":"body"`}},
 		} {
-			status, body := l.http(t, c.event)
+			status, body := respond(t, l, c.event)
 			if status != c.status || slices.ContainsFunc(c.says, func(s string) bool { return !strings.Contains(body, s) }) {
 				t.Errorf("%s: %d %s, want %d with %v", c.name, status, body, c.status, c.says)
 			}
@@ -196,17 +97,17 @@ func TestLambda(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"not_json.txt", "version_1.json", "no_http.json", "sqs.json"} {
-			if a := l.invoke(t, lambdaFile(t, name), failAfter); !a.failed || !strings.Contains(string(a.body), "the event") {
-				t.Errorf("%s: %+v %s", name, a, a.body)
+			if a := l.Invoke(t, lambdaFile(t, name), failAfter); !a.Failed || !strings.Contains(string(a.Body), "the event") {
+				t.Errorf("%s: %+v %s", name, a, a.Body)
 			}
 		}
-		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusOK || !strings.Contains(body, `"replayed":true`) {
+		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusOK || !strings.Contains(body, `"replayed":true`) {
 			t.Errorf("after malformed events: %d %s", status, body)
 		}
-		l.kill()
-		checkLog(t, l.log.String(), "fake-secret-key", "AKIAFAKE", "Bearer x")
+		l.Kill()
+		checkLog(t, l.Log(), "fake-secret-key", "AKIAFAKE", "Bearer x")
 		failed := 0
-		for line := range strings.Lines(l.log.String()) {
+		for line := range strings.Lines(l.Log()) {
 			if strings.Contains(line, `errorMessage`) { // the runtime's line about an invocation that failed
 				if failed++; !strings.Contains(line, `"level":"ERROR"`) {
 					t.Errorf("a failed invocation is logged as %s", line)
@@ -222,15 +123,15 @@ func TestLambda(t *testing.T) {
 		traced := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/logged", `"headers": {`, `"headers": {"traceparent": "`+traceparent+`",`)
 		held := bytes.ReplaceAll(traced, []byte("svc-deploy"), []byte("svc-other"))
 		write := func(env ...string) string {
-			l := startLambda(t, bootstrap, "api", slices.Concat([]string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api"}, env)...)
-			if status, body := l.http(t, traced); status != http.StatusOK {
+			l := lambdatest.Start(t, bootstrap, "api", slices.Concat([]string{"LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT=" + db.URL, "LEASEHOLD_FRONT_DOOR=http-api"}, env)...)
+			if status, body := respond(t, l, traced); status != http.StatusOK {
 				t.Errorf("%d %s", status, body)
 			}
-			if status, body := l.http(t, held); status != http.StatusConflict || !strings.Contains(body, `"trace_id":"`+traceID+`"`) {
+			if status, body := respond(t, l, held); status != http.StatusConflict || !strings.Contains(body, `"trace_id":"`+traceID+`"`) {
 				t.Errorf("%d %s, want the ID of the trace", status, body)
 			}
-			l.kill()
-			return l.log.String()
+			l.Kill()
+			return l.Log()
 		}
 		log := write()
 		checkLog(t, log, "fake-secret-key")
@@ -276,7 +177,7 @@ func TestLambda(t *testing.T) {
 
 	t.Run("one tenant for tokens without a claim and for IAM", func(t *testing.T) {
 		const role = "arn:aws:sts::123456789012:assumed-role/Deployer"
-		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_SUBJECTS=svc-deploy,"+role, "LEASEHOLD_AUTH_ADMINS="+role)...)
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_AUTH_SUBJECTS=svc-deploy,"+role, "LEASEHOLD_AUTH_ADMINS="+role)...)
 		withoutTenant := []string{"tenant_id", "org"}
 		for _, c := range []struct {
 			name   string
@@ -290,54 +191,54 @@ func TestLambda(t *testing.T) {
 			{"a role", lambdaFile(t, "apigw_iam.json", "locks/deploy", "locks/two"), 200, `"owner_id":"` + role},
 			{"another ARN", lambdaFile(t, "apigw_iam.json", "assumed-role/Deployer", "assumed-role/Other"), 401, "LEASEHOLD_AUTH_SUBJECTS"},
 		} {
-			if status, body := l.http(t, c.event); status != c.status || !strings.Contains(body, c.says) {
+			if status, body := respond(t, l, c.event); status != c.status || !strings.Contains(body, c.says) {
 				t.Errorf("%s: %d %s, want %d with %s", c.name, status, body, c.status, c.says)
 			}
 		}
 	})
 
 	t.Run("behind a REST API, and nothing else", func(t *testing.T) {
-		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=rest-api")...)
-		if status, body := l.http(t, lambdaFile(t, "rest_lambda_authorizer.json")); status != http.StatusOK ||
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=rest-api")...)
+		if status, body := respond(t, l, lambdaFile(t, "rest_lambda_authorizer.json")); status != http.StatusOK ||
 			!strings.Contains(body, `"owner_id":"1057"`) || !strings.Contains(body, `"lock_key":"rest/a"`) {
 			t.Errorf("a Lambda authorizer's caller: %d %s", status, body)
 		}
-		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusForbidden || !strings.Contains(body, "LEASEHOLD_FRONT_DOOR") {
+		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusForbidden || !strings.Contains(body, "LEASEHOLD_FRONT_DOOR") {
 			t.Errorf("an HTTP API's event: %d %s", status, body)
 		}
-		l.kill()
-		checkLog(t, l.log.String())
-		if log := l.log.String(); !strings.Contains(log, `"level":"ERROR","message":"rejected an event`) || !strings.Contains(log, `"remote":"192.0.2.1"`) {
+		l.Kill()
+		checkLog(t, l.Log())
+		if log := l.Log(); !strings.Contains(log, `"level":"ERROR","message":"rejected an event`) || !strings.Contains(log, `"remote":"192.0.2.1"`) {
 			t.Errorf("the log: %s", log)
 		}
 	})
 
 	t.Run("behind a load balancer", func(t *testing.T) {
 		i := newIssuer(t)
-		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=alb", "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_FRONT_DOOR=alb", "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
 		token := i.token(t, map[string]any{"sub": "by-token"})
-		if status, body := l.http(t, lambdaFile(t, "alb.json", "TOKEN", token)); status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
+		if status, body := respond(t, l, lambdaFile(t, "alb.json", "TOKEN", token)); status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
 			t.Errorf("a token: %d %s", status, body)
 		}
-		if status, body := l.http(t, lambdaFile(t, "alb.json", "Bearer TOKEN", "Basic x")); status != http.StatusUnauthorized {
+		if status, body := respond(t, l, lambdaFile(t, "alb.json", "Bearer TOKEN", "Basic x")); status != http.StatusUnauthorized {
 			t.Errorf("the load balancer's own headers alone: %d %s", status, body)
 		}
 	})
 
 	t.Run("deadline", func(t *testing.T) {
-		l := startLambda(t, bootstrap, "api", env...)
+		l := lambdatest.Start(t, bootstrap, "api", env...)
 		event := lambdaFile(t, "apigw_jwt.json", "locks/deploy", "locks/slow")
-		if status, body := l.http(t, lambdaFile(t, "url_cookies.json")); status != http.StatusOK { // the instance has started
+		if status, body := respond(t, l, lambdaFile(t, "url_cookies.json")); status != http.StatusOK { // the instance has started
 			t.Fatalf("healthz: %d %s", status, body)
 		}
 		slow := db.Inject(dynamodbtest.Fault{Kind: dynamodbtest.Delay, Op: "UpdateItem", Delay: time.Hour})
 		const timeout = 1500 * time.Millisecond
 		// That the response leaves half a second before the deadline is shown in functions/aws, by a clock that load does not slow.
-		if a := l.invoke(t, event, timeout); a.failed || !strings.Contains(string(a.body), "DEADLINE_EXCEEDED") {
-			t.Errorf("%+v %s", a, a.body)
+		if a := l.Invoke(t, event, timeout); a.Failed || !strings.Contains(string(a.Body), "DEADLINE_EXCEEDED") {
+			t.Errorf("%+v %s", a, a.Body)
 		}
 		slow.Remove()
-		status, body := l.http(t, event)
+		status, body := respond(t, l, event)
 		if status != http.StatusOK {
 			t.Errorf("the next invocation: %d %s", status, body)
 		}
@@ -346,48 +247,48 @@ func TestLambda(t *testing.T) {
 
 	t.Run("with an issuer", func(t *testing.T) {
 		i := newIssuer(t)
-		l := startLambda(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
-		if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusUnauthorized {
+		l := lambdatest.Start(t, bootstrap, "api", append(env, "LEASEHOLD_AUTH_ISSUER="+i.URL, "LEASEHOLD_AUTH_AUDIENCE=leasehold")...)
+		if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusUnauthorized {
 			t.Errorf("an authorizer's word where tokens count: %d %s", status, body)
 		}
 		token := i.token(t, map[string]any{"sub": "by-token"})
-		status, body := l.http(t, lambdaFile(t, "forged_headers.json", "Bearer x", "Bearer "+token, "locks/deploy", "locks/token"))
+		status, body := respond(t, l, lambdaFile(t, "forged_headers.json", "Bearer x", "Bearer "+token, "locks/deploy", "locks/token"))
 		if status != http.StatusOK || !strings.Contains(body, `"owner_id":"by-token"`) {
 			t.Errorf("a token: %d %s", status, body)
 		}
-		l.kill()
-		checkLog(t, l.log.String(), token[:strings.LastIndexByte(token, '.')])
+		l.Kill()
+		checkLog(t, l.Log(), token[:strings.LastIndexByte(token, '.')])
 	})
 
 	t.Run("settings that cannot work", func(t *testing.T) {
-		l := startLambda(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL)
+		l := lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL)
 		select {
-		case <-l.ended:
+		case <-l.Ended():
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if l.code != 1 || !strings.Contains(l.log.String(), "LEASEHOLD_TABLE is required") {
-			t.Errorf("exit code %d, %s; want 1", l.code, l.log.Bytes())
+		if l.ExitCode() != 1 || !strings.Contains(l.Log(), "LEASEHOLD_TABLE is required") {
+			t.Errorf("exit code %d, %s; want 1", l.ExitCode(), l.Log())
 		}
-		checkLog(t, l.log.String(), "fake-secret-key")
+		checkLog(t, l.Log(), "fake-secret-key")
 	})
 
 	t.Run("a table that is not there", func(t *testing.T) {
 		described := db.Count("DescribeTable")
-		l := startLambda(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing", "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_FRONT_DOOR=http-api")
+		l := lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_TABLE=missing", "LEASEHOLD_AUTH_TENANT=acme", "LEASEHOLD_FRONT_DOOR=http-api")
 		for range 2 { // the instance lives on, in case that the table is being created
-			if status, body := l.http(t, lambdaFile(t, "apigw_jwt.json")); status != http.StatusInternalServerError || strings.Contains(body, "missing") {
+			if status, body := respond(t, l, lambdaFile(t, "apigw_jwt.json")); status != http.StatusInternalServerError || strings.Contains(body, "missing") {
 				t.Errorf("%d %s", status, body)
 			}
 		}
 		if got := db.Count("DescribeTable") - described; got != 0 {
 			t.Errorf("%d calls of the control plane", got)
 		}
-		l.kill()
-		if log := l.log.String(); !strings.Contains(log, "table missing: there is no such table") {
+		l.Kill()
+		if log := l.Log(); !strings.Contains(log, "table missing: there is no such table") {
 			t.Errorf("the log does not say what is wrong: %s", log)
 		}
-		checkLog(t, l.log.String(), "fake-secret-key")
+		checkLog(t, l.Log(), "fake-secret-key")
 	})
 }
 

@@ -1,23 +1,20 @@
 package tests
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 )
 
@@ -133,89 +130,17 @@ func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, pre
 	}
 }
 
-// httpAPI is Amazon API Gateway's HTTP API in front of instances of a Lambda function, each of which has one request at a time.
-type httpAPI struct {
-	free chan *lambdaRuntime
-}
-
-// httpAPITimeout is the longest that an HTTP API waits for a function.
-const httpAPITimeout = 30 * time.Second
-
 // startHTTPAPI starts so many instances on a table of their own.
-func startHTTPAPI(t *testing.T, instances int) *httpAPI {
+func startHTTPAPI(t *testing.T, instances int) *lambdatest.HTTPAPI {
 	t.Helper()
 	db := dynamodbtest.Start(t, nil)
 	openDynamo(t, dynamoClient(db.URL, http.DefaultTransport), "locks", awsdynamodb.Options{}) // creates the table
 	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
-	api := &httpAPI{make(chan *lambdaRuntime, instances)}
-	for range instances {
-		api.free <- startLambda(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")
+	all := make([]*lambdatest.Instance, instances)
+	for i := range all {
+		all[i] = lambdatest.Start(t, bootstrap, "api", "LEASEHOLD_TABLE=locks", "LEASEHOLD_ENDPOINT="+db.URL, "LEASEHOLD_FRONT_DOOR=http-api", "LEASEHOLD_AUTH_TENANT=acme")
 	}
-	return api
-}
-
-// RoundTrip implements [http.RoundTripper]: the request becomes an event, its path decoded, as from a caller whom a JWT
-// authorizer let pass.
-func (a *httpAPI) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-	}
-	headers := map[string]string{"host": r.Host}
-	for name := range r.Header {
-		headers[name] = r.Header.Get(name)
-	}
-	e := events.APIGatewayV2HTTPRequest{
-		Version: "2.0", RouteKey: "$default", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: headers, Body: string(body),
-	}
-	e.RequestContext.Stage, e.RequestContext.APIID = "$default", "a1b2c3"
-	e.RequestContext.HTTP = events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: r.Method, Path: r.URL.Path, Protocol: "HTTP/1.1", SourceIP: "192.0.2.1"}
-	e.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{
-		Claims: map[string]string{"sub": "svc-deploy", "tenant_id": "acme", "aud": "leasehold", "iss": "https://issuer.example"},
-	}}
-	payload, err := json.Marshal(e)
-	if err != nil {
-		return nil, err
-	}
-	var l *lambdaRuntime
-	select {
-	case l = <-a.free:
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
-	done := make(chan lambdaResponse, 1)
-	go func() { // to its end, also when the caller has gone
-		select {
-		case l.events <- lambdaEvent{payload, time.Now().Add(httpAPITimeout)}:
-		case <-l.ended:
-			return
-		}
-		select {
-		case r := <-l.responses:
-			done <- r
-			a.free <- l
-		case <-l.ended:
-		}
-	}()
-	select {
-	case got := <-done:
-		var response events.APIGatewayV2HTTPResponse
-		if err := json.Unmarshal(got.body, &response); err != nil || got.failed {
-			return nil, errors.Join(errors.New("the function failed: "+string(got.body)), err)
-		}
-		w := &http.Response{StatusCode: response.StatusCode, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader([]byte(response.Body))), Request: r}
-		for name, value := range response.Headers {
-			w.Header.Set(name, value)
-		}
-		return w, nil
-	case <-l.ended:
-		return nil, errors.New("the instance ended")
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
+	return lambdatest.NewHTTPAPI(map[string]string{"sub": "svc-deploy", "tenant_id": "acme", "aud": "leasehold", "iss": "https://issuer.example"}, all...)
 }
 
 // TestLongPollOnLambda: a request that waits for events as long as it may is responded to within the time that an HTTP API has, with the event that

@@ -26,6 +26,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 	"github.com/leasehold-dev/leasehold/emulator/sqstest/moto"
+	"github.com/leasehold-dev/leasehold/internal/lambdatest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -454,7 +455,7 @@ func TestWorkerUsage(t *testing.T) {
 
 // mapping is the platform's event source mapping, as far as it matters: it hands a batch to the function, and deletes what is not
 // named as failed.
-func (l *lambdaRuntime) mapping(t *testing.T, c *sdk.Client, queue string) (failed []string) {
+func mapping(t *testing.T, l *lambdatest.Instance, c *sdk.Client, queue string) (failed []string) {
 	t.Helper()
 	out, err := c.ReceiveMessage(t.Context(), &sdk.ReceiveMessageInput{
 		QueueUrl: aws.String(queue), MaxNumberOfMessages: 10, WaitTimeSeconds: 20,
@@ -474,10 +475,10 @@ func (l *lambdaRuntime) mapping(t *testing.T, c *sdk.Client, queue string) (fail
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := l.invoke(t, payload, failAfter)
+	a := l.Invoke(t, payload, failAfter)
 	var response events.SQSEventResponse
-	if err := json.Unmarshal(a.body, &response); err != nil || a.failed || response.BatchItemFailures == nil {
-		t.Fatalf("failed: %v, %v: %s", a.failed, err, a.body)
+	if err := json.Unmarshal(a.Body, &response); err != nil || a.Failed || response.BatchItemFailures == nil {
+		t.Fatalf("failed: %v, %v: %s", a.Failed, err, a.Body)
 	}
 	again := map[string]bool{}
 	for _, f := range response.BatchItemFailures {
@@ -524,9 +525,9 @@ func TestLambdaGate(t *testing.T) {
 		"LEASEHOLD_TARGET_URL=" + g.target.URL, "LEASEHOLD_TARGET_TOKEN=secret-token", "LEASEHOLD_QUEUE_URL=" + g.queue,
 	}
 	bootstrap := build(t, "functions/aws/lambda", "-tags", lambdaTags)
-	worker := startLambda(t, bootstrap, "worker", env...)
+	worker := lambdatest.Start(t, bootstrap, "worker", env...)
 	g.send(`{"analysisId":"a"}`, `{"analysisId":"b"}`, `{"analysisId":7}`, `{"analysisId":"missing"}`)
-	if got := fmt.Sprint(worker.mapping(t, g.client, g.queue)); got != `[{"analysisId":"b"} {"analysisId":7} {"analysisId":"missing"}]` {
+	if got := fmt.Sprint(mapping(t, worker, g.client, g.queue)); got != `[{"analysisId":"b"} {"analysisId":7} {"analysisId":"missing"}]` {
 		t.Errorf("failed: %s", got)
 	}
 	g.want("a", "READY", "a#1")
@@ -536,30 +537,30 @@ func TestLambdaGate(t *testing.T) {
 		t.Errorf("%d changes of visibility", n)
 	}
 	for _, name := range []string{"not_json.txt", "apigw_jwt.json", "sns.json", "schedule.json"} {
-		if a := worker.invoke(t, lambdaFile(t, name), failAfter); !a.failed {
-			t.Errorf("%s: %s", name, a.body)
+		if a := worker.Invoke(t, lambdaFile(t, name), failAfter); !a.Failed {
+			t.Errorf("%s: %s", name, a.Body)
 		}
 	}
 
-	sweep := startLambda(t, bootstrap, "sweep", env...)
-	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), failAfter); a.failed {
-		t.Fatalf("sweep: %s", a.body)
+	sweep := lambdatest.Start(t, bootstrap, "sweep", env...)
+	if a := sweep.Invoke(t, lambdaFile(t, "schedule.json"), failAfter); a.Failed {
+		t.Fatalf("sweep: %s", a.Body)
 	}
-	if got := worker.mapping(t, g.client, g.queue); len(got) != 0 {
+	if got := mapping(t, worker, g.client, g.queue); len(got) != 0 {
 		t.Errorf("failed after the sweep: %v", got)
 	}
 	g.want("c", "READY", "a#1", "c#2")
-	if a := sweep.invoke(t, lambdaFile(t, "sqs.json"), failAfter); !a.failed || !strings.Contains(string(a.body), "schedule") {
-		t.Errorf("a batch at the sweep: %s", a.body)
+	if a := sweep.Invoke(t, lambdaFile(t, "sqs.json"), failAfter); !a.Failed || !strings.Contains(string(a.Body), "schedule") {
+		t.Errorf("a batch at the sweep: %s", a.Body)
 	}
 	q.Inject(sqstest.Fault{Kind: sqstest.Throttle})
 	g.put("c", docstore.Doc{"status": docstore.String("RUNNING"), "lockOwner": docstore.String("dead"), "lockExpiresAt": stale["lockExpiresAt"]})
-	if a := sweep.invoke(t, lambdaFile(t, "schedule.json"), failAfter); !a.failed || !strings.Contains(string(a.body), "RequestThrottled") {
-		t.Errorf("a sweep without a queue: %s", a.body)
+	if a := sweep.Invoke(t, lambdaFile(t, "schedule.json"), failAfter); !a.Failed || !strings.Contains(string(a.Body), "RequestThrottled") {
+		t.Errorf("a sweep without a queue: %s", a.Body)
 	}
-	for _, l := range []*lambdaRuntime{worker, sweep} {
-		l.kill()
-		checkLog(t, l.log.String(), "fake-secret-key", "AKIAFAKE", "secret-token")
+	for _, l := range []*lambdatest.Instance{worker, sweep} {
+		l.Kill()
+		checkLog(t, l.Log(), "fake-secret-key", "AKIAFAKE", "secret-token")
 	}
 }
 
@@ -571,14 +572,14 @@ func TestLambdaGateSettings(t *testing.T) {
 		"api": "LEASEHOLD_TABLE is required", "worker": "LEASEHOLD_TABLE is required", "sweep": "LEASEHOLD_TABLE is required",
 		"bootstrap": "it must be api, worker or sweep",
 	} {
-		l := startLambda(t, bootstrap, function)
+		l := lambdatest.Start(t, bootstrap, function)
 		select {
-		case <-l.ended:
+		case <-l.Ended():
 		case <-time.After(failAfter):
 			t.Fatal("the instance goes on")
 		}
-		if l.code != 1 || !strings.Contains(l.log.String(), says) {
-			t.Errorf("%s: exit code %d, %s; want 1, %q", function, l.code, l.log.Bytes(), says)
+		if l.ExitCode() != 1 || !strings.Contains(l.Log(), says) {
+			t.Errorf("%s: exit code %d, %s; want 1, %q", function, l.ExitCode(), l.Log(), says)
 		}
 	}
 }

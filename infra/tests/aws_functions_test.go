@@ -139,8 +139,8 @@ type statement struct {
 	Sid, Effect                 string
 	Principal                   any `json:",omitempty"`
 	Action, Resource            []string
-	Condition                   map[string]map[string]any
-	NotAction, NotResource, Not any `json:",omitempty"`
+	Condition                   map[string]map[string]any `json:",omitempty"`
+	NotAction, NotResource, Not any                       `json:",omitempty"`
 }
 
 func (p *planOf) policy(where, content string) (s policy) {
@@ -550,9 +550,16 @@ func (p *planOf) alarmed(handler string, v map[string]any) {
 	}
 }
 
-// packaged writes a zip like that of a release into the copy, and returns its path.
-func packaged(t testing.TB, root string) string {
+// packaged writes a zip like that of a release into the copy, and returns its path. Without a program it has a script.
+func packaged(t testing.TB, root, bootstrap string) string {
 	t.Helper()
+	content := []byte("#!/bin/sh\n")
+	if bootstrap != "" {
+		var err error
+		if content, err = os.ReadFile(bootstrap); err != nil {
+			t.Fatal(err)
+		}
+	}
 	path := filepath.Join(root, "lambda.zip")
 	file, err := os.Create(path)
 	if err != nil {
@@ -562,7 +569,7 @@ func packaged(t testing.TB, root string) string {
 	z := zip.NewWriter(file)
 	w, err := z.Create("bootstrap")
 	if err == nil {
-		_, err = w.Write([]byte("#!/bin/sh\n"))
+		_, err = w.Write(content)
 	}
 	if err := cmp.Or(err, z.Close()); err != nil {
 		t.Fatal(err)
@@ -582,14 +589,18 @@ func example(t *testing.T, dir string) (*configuration, []string) {
 	c := configured(t, mirror(t, awsProvider), dir, accountless(t)...)
 	// The URL of a queue is known after the apply, and a plan then shows nothing of the environment that it is in.
 	c.change("aws/functions/main.tf", "=> queue.url", `=> "https://sqs.${local.region}.amazonaws.com/${local.account}/${queue.name}"`)
-	variables := []string{"region=" + region, "package=" + packaged(t, c.root)}
+	variables := []string{"region=" + region, "package=" + packaged(t, c.root, "")}
 	if dir == productionExample {
-		variables = append(variables,
-			"environment=staging", "account_id="+account, "issuer=https://issuer.example", "audience=leasehold", "target_url=https://work.example/run", "target_audience=work",
-			`alarm_topic_arns=["arn:aws:sns:`+region+":"+account+`:alarms"]`, "monthly_usd=50", `budget_emails=["operations@example.com"]`, "repository=acme/deployment",
-			"kms_key_arn=arn:aws:kms:"+region+":"+account+":key/0000")
+		variables = append(variables, inProduction...)
+		variables = append(variables, "kms_key_arn=arn:aws:kms:"+region+":"+account+":key/0000")
 	}
 	return c, variables
+}
+
+// inProduction are the variables of the production example.
+var inProduction = []string{
+	"environment=staging", "account_id=" + account, "issuer=https://issuer.example", "audience=leasehold", "target_url=https://work.example/run", "target_audience=work",
+	`alarm_topic_arns=["arn:aws:sns:` + region + ":" + account + `:alarms"]`, "monthly_usd=50", `budget_emails=["operations@example.com"]`, "repository=acme/deployment",
 }
 
 // TestFunctions: what the examples plan is what the program wants.

@@ -92,35 +92,40 @@ func checkTable(p *tfjson.Plan, want map[string]string) (problems []string) {
 		return []string{fmt.Sprintf("%d tables, want one", len(tables))}
 	}
 	for address, r := range tables {
-		bad := func(format string, args ...any) {
-			problems = append(problems, address+": "+fmt.Sprintf(format, args...))
+		problems = tableProblems(address, r.AttributeValues, want)
+	}
+	return problems
+}
+
+// tableProblems returns what is wrong with a table of a plan.
+func tableProblems(address string, v map[string]any, want map[string]string) (problems []string) {
+	badf := func(format string, args ...any) {
+		problems = append(problems, address+": "+fmt.Sprintf(format, args...))
+	}
+	got := planned(v)
+	for what, value := range want {
+		if got[what] != value {
+			badf("%s is %q, the code wants %q", what, got[what], value)
 		}
-		v := r.AttributeValues
-		got := planned(v)
-		for what, value := range want {
-			if got[what] != value {
-				bad("%s is %q, the code wants %q", what, got[what], value)
-			}
+	}
+	for what, value := range got {
+		if _, ok := want[what]; !ok {
+			badf("%s is %q, of which the code knows nothing", what, value)
 		}
-		for what, value := range got {
-			if _, ok := want[what]; !ok {
-				bad("%s is %q, of which the code knows nothing", what, value)
-			}
+	}
+	if v["deletion_protection_enabled"] != true {
+		badf("it has no deletion protection")
+	}
+	if v["billing_mode"] != "PAY_PER_REQUEST" {
+		badf("billing_mode is %v", v["billing_mode"])
+	}
+	for _, block := range []string{"point_in_time_recovery", "server_side_encryption"} {
+		if b := blocks(v, block); len(b) != 1 || b[0]["enabled"] != true {
+			badf("%s is off", block)
 		}
-		if v["deletion_protection_enabled"] != true {
-			bad("it has no deletion protection")
-		}
-		if v["billing_mode"] != "PAY_PER_REQUEST" {
-			bad("billing_mode is %v", v["billing_mode"])
-		}
-		for _, block := range []string{"point_in_time_recovery", "server_side_encryption"} {
-			if b := blocks(v, block); len(b) != 1 || b[0]["enabled"] != true {
-				bad("%s is off", block)
-			}
-		}
-		if v["stream_enabled"] == true || len(blocks(v, "replica")) > 0 {
-			bad("it has a stream or replicas, which could grant a lease twice")
-		}
+	}
+	if v["stream_enabled"] == true || len(blocks(v, "replica")) > 0 {
+		badf("it has a stream or replicas, which could grant a lease twice")
 	}
 	slices.Sort(problems)
 	return problems

@@ -16,7 +16,7 @@ import (
 func tested(t *testing.T, provider, dir string) {
 	t.Helper()
 	c := configured(t, mirror(t, provider), dir)
-	zip := packaged(t, c.root)
+	zip := packaged(t, c.root, "")
 	if err := os.Rename(zip, filepath.Join(c.dir, "tests", "package.zip")); err != nil {
 		t.Fatal(err)
 	}
