@@ -110,6 +110,12 @@ variable "log_sample" {
   }
 }
 
+variable "metrics_emf" {
+  description = "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold. CloudWatch bills the lines as log, and each combination of dimensions as a metric; docs/metrics.md#cloudwatch lists them. LEASEHOLD_METRICS_EMF of Lambda api, Lambda worker, Lambda sweep."
+  type        = bool
+  default     = null
+}
+
 variable "retention" {
   description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
   type        = string
@@ -569,6 +575,7 @@ locals {
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
+      LEASEHOLD_METRICS_EMF                = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION                  = var.retention
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_MAX_SKEW                   = var.max_skew
@@ -597,6 +604,7 @@ locals {
 
   settings_worker = merge({
     for name, value in {
+      LEASEHOLD_METRICS_EMF     = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_MAX_SKEW        = var.max_skew
       LEASEHOLD_INDEX_SHARDS    = var.index_shards == null ? null : tostring(var.index_shards)
       LEASEHOLD_TARGET_URL      = var.target_url
@@ -612,6 +620,7 @@ locals {
 
   settings_sweep = merge({
     for name, value in {
+      LEASEHOLD_METRICS_EMF            = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION              = var.retention
       LEASEHOLD_MAX_SKEW               = var.max_skew
       LEASEHOLD_INDEX_SHARDS           = var.index_shards == null ? null : tostring(var.index_shards)
