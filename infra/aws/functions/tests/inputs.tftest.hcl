@@ -6,7 +6,7 @@ mock_provider "aws" {
   }
 
   mock_data "aws_partition" {
-    defaults = { partition = "aws" }
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
   }
 
   mock_data "aws_region" {
