@@ -133,6 +133,25 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	return t, err
 }
 
+// Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was none, or if it is kept no longer: the
+// epochs before the current one are, for a day. One request to the store, none for the latest one that this Service has seen.
+func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
+	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
+		return nil, err
+	}
+	if t := s.Cached(c); t != nil && t.Epoch == number {
+		return t, nil
+	}
+	snap, err := s.store.Get(ctx, c.epoch(number))
+	if err != nil {
+		return nil, fmt.Errorf("epoch %d of %q: %w", number, c.Name, err)
+	}
+	if snap.Docs[0] == nil {
+		return nil, nil //nolint:nilnil // it is said to be none
+	}
+	return c.topologyOf(number, snap.Docs[0])
+}
+
 // Lookup asks where an identity is, or would be.
 type Lookup struct {
 	Cluster
