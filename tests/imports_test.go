@@ -68,7 +68,7 @@ var imports = map[string][]string{
 	"adapters/gcpcloudtasks": {"repo/analysis", "cloud.google.com/go/cloudtasks", "github.com/googleapis/gax-go", "google.golang.org"},
 	"adapters/gcpfirestore":  {"internal/backoff", "repo/docstore", "cloud.google.com/go/firestore", "google.golang.org"},
 	"adapters/redisstore":    {"internal/backoff", "repo/docstore", "github.com/redis/go-redis"},
-	"adapters/sqlitestore":   {"github.com/go-json-experiment/json", "internal/backoff", "repo/docstore", "modernc.org/sqlite"},
+	"adapters/sqlitestore":   {"github.com/go-json-experiment/json", "internal/backoff", "internal/flat", "repo/docstore", "modernc.org/sqlite"},
 
 	"console": {},
 

@@ -456,14 +456,13 @@ func (w Write) Reached(after Doc) (highest int64) {
 }
 
 // before is the text that a field had before the write, empty if it is missing.
-func (w Write) before(found Doc, f string) (String, error) {
-	v, ok := found[f]
-	if !ok {
-		return "", nil
+func (w Write) before(found Doc, f string) (Value, error) {
+	switch v := found[f]; v.(type) {
+	case nil:
+		return String(""), nil
+	case String:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("%w: %s: field %q holds %s, not text", ErrDamaged, w.Key, f, describe(v))
 	}
-	text, ok := v.(String)
-	if !ok {
-		return "", fmt.Errorf("%w: %s: field %q holds %s, not text", ErrDamaged, w.Key, f, describe(v))
-	}
-	return text, nil
 }
