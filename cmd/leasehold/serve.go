@@ -79,7 +79,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer endTraces()
-	store, where, err := openStore(ctx, c, log)
+	store, where, err := openStore(ctx, c, log, measured != nil)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
-	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log, measured) })
+	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store, measured), log, measured) })
 	defer pruned.Wait()
 	defer endPruning()
 

@@ -61,11 +61,6 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
-	store, where, err := openStore(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer closeLogged(log, "close the store", store.Close)
 	measured, endMetrics, err := openMetrics(ctx, c, log)
 	if err != nil {
 		return err
@@ -76,6 +71,11 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer endTraces()
+	store, where, err := openStore(ctx, c, log, measured != nil)
+	if err != nil {
+		return err
+	}
+	defer closeLogged(log, "close the store", store.Close)
 	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
 	w, err := setup.Work(c, ststoken.New, store, log, measured, traces)
 	if err != nil {
