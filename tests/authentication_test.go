@@ -62,7 +62,7 @@ func TestSettingsOfIssuers(t *testing.T) {
 		}
 		blocks++
 	}
-	if blocks != 8 {
+	if blocks != 9 {
 		t.Errorf("%d examples", blocks)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -14,7 +15,7 @@ import (
 type demoCmd struct {
 	JSON      bool   `name:"json" xor:"how" help:"Print one JSON object a line, for machines."`
 	Web       bool   `xor:"how" help:"Show it in a browser: freeze, kill and cut off three workers, and see what a fence is for."`
-	Listen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"With --web: address of this machine to listen on (default ${default}). Port 0 takes a free one."`
+	Listen    string `placeholder:"HOST:PORT" help:"With --web: address of this machine to listen on. The default is a free port of 127.0.0.1."`
 	NoBrowser bool   `help:"With --web: print the address only, and open no browser."`
 
 	// A worker of the demonstration is a process of its own, so that it can be killed.
@@ -46,12 +47,20 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	case c.WebWorker != "":
 		return playground.Work(ctx, c.WorkerServer, c.WebWorker, os.Stdin)
 	}
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{{"--listen", c.Listen != ""}, {"--no-browser", c.NoBrowser}} {
+		if flag.given && !c.Web {
+			return usage("%s is for the demonstration in a browser: use it with --web", flag.name)
+		}
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	if c.Web {
-		o := playground.Options{Executable: program, Listen: c.Listen}
+		o := playground.Options{Executable: program, Listen: cmp.Or(c.Listen, "127.0.0.1:0")}
 		if !c.NoBrowser {
 			o.Open = openBrowser
 		}

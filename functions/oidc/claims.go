@@ -26,11 +26,27 @@ func (c Config) verified(payload []byte) (claims, error) {
 	if iss, _ := token.text("iss"); iss != c.Issuer {
 		return nil, httpapi.Unauthenticated("the token is from issuer %s, this server accepts %q", quote(iss), c.Issuer)
 	}
-	if aud := token.texts("aud"); !slices.Contains(aud, c.Audience) {
-		return nil, httpapi.Unauthenticated("the token is for audience %s, this server is %q",
-			quote(strings.Join(aud, " ")), c.Audience)
+	if err := c.checkAudience(token); err != nil {
+		return nil, err
 	}
 	return token, c.checkTimes(token, c.Now())
+}
+
+// checkAudience rejects a token that is for another server, and one that is for none unless its client is accepted for that.
+func (c Config) checkAudience(token claims) error {
+	aud := token.texts("aud")
+	if slices.Contains(aud, c.Audience) {
+		return nil
+	}
+	client, named := token.text("client_id")
+	if raw, there := token["aud"]; named && (!there || string(raw) == "null") {
+		if slices.Contains(c.Clients, client) {
+			return nil
+		}
+		return httpapi.Unauthenticated("the token has no audience, and its client %s is not in LEASEHOLD_AUTH_CLIENTS: "+
+			"list the client there, or send a token for audience %q", quote(client), c.Audience)
+	}
+	return httpapi.Unauthenticated("the token is for audience %s, this server is %q", quote(strings.Join(aud, " ")), c.Audience)
 }
 
 // caller reads the caller from the payload of a token whose signature is valid.

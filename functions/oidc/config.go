@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,10 @@ type Config struct {
 	// Audience is the name of this server at the issuer. A token is accepted only if its claim aud is this name or a
 	// list with it.
 	Audience string
+
+	// Clients are accepted in place of an audience, by the claim client_id: a token without the claim aud is accepted if its client is
+	// one of them. It is for Amazon Cognito, whose access tokens have no aud, unless one is asked for. Nil: every token must have an aud.
+	Clients []string
 
 	// JWKSURL is where the issuer publishes its keys, under the same rules as Issuer. Empty means the jwks_uri of the document
 	// <Issuer>/.well-known/openid-configuration (OpenID Connect Discovery 1.0).
@@ -114,6 +119,8 @@ func newTokens(ctx context.Context, c Config) (tokens, error) {
 		verifier: gooidc.Config{
 			ClientID:             c.Audience,
 			SupportedSigningAlgs: algorithmNames(),
+			// go-oidc knows no tokens without aud. claims.go compares aud, or the client.
+			SkipClientIDCheck: c.Clients != nil,
 			// go-oidc allows no leeway for exp and 5 minutes for nbf, and does not check iat. claims.go checks all three with
 			// the configured leeway.
 			SkipExpiryCheck: true,
@@ -134,6 +141,9 @@ func (c Config) check() error {
 	if c.Audience == "" {
 		return errors.New("Audience is required: the name of this server in the claim aud; without it, " +
 			"tokens that were issued for other servers would be accepted")
+	}
+	if slices.Contains(c.Clients, "") {
+		return errors.New("Clients has an empty name: a token without a client would be accepted")
 	}
 	if c.JWKSURL != "" {
 		if err := checkSource(c.JWKSURL); err != nil {

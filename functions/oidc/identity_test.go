@@ -270,6 +270,52 @@ func TestPayload(t *testing.T) {
 	}
 }
 
+// TestClients: a token without an audience is accepted by its client, one with another audience never.
+func TestClients(t *testing.T) {
+	i := newIssuer(t, public(p256(), "a"))
+	const forOther = `the token is for audience "other", this server is "leasehold"`
+	notListed := func(client string) string {
+		return "the token has no audience, and its client " + client + ` is not in LEASEHOLD_AUTH_CLIENTS: list the client there, or send a token for audience "leasehold"`
+	}
+	for _, c := range []struct {
+		name    string
+		clients []string
+		claims  object
+		want    string // empty: accepted
+	}{
+		{"listed", []string{"1a", "2b"}, object{"aud": nil, "client_id": "2b"}, ""},
+		{"not listed", []string{"1a"}, object{"aud": nil, "client_id": "2b"}, notListed(`"2b"`)},
+		{"none is listed", nil, object{"aud": nil, "client_id": "2b"}, notListed(`"2b"`)},
+		{"empty", []string{"1a"}, object{"aud": nil, "client_id": ""}, notListed(`""`)},
+		{"no client", []string{"1a"}, object{"aud": nil}, `the token is for audience "", this server is "leasehold"`},
+		{"client is no text", []string{"1a"}, object{"aud": nil, "client_id": []string{"1a"}}, `the token is for audience "", this server is "leasehold"`},
+		{"client in a claim of another name", []string{"1a"}, object{"aud": nil, "azp": "1a", "cid": "1a"}, `the token is for audience "", this server is "leasehold"`},
+		{"listed, for our audience", []string{"1a"}, object{"client_id": "1a"}, ""},
+		{"not listed, for our audience", []string{"1a"}, object{"client_id": "2b"}, ""},
+		{"listed, for another audience", []string{"1a"}, object{"aud": "other", "client_id": "1a"}, forOther},
+		{"listed, for an empty list of audiences", []string{"1a"}, object{"aud": []string{}, "client_id": "1a"}, `the token is for audience "", this server is "leasehold"`},
+		{"listed, for an audience that is no text", []string{"1a"}, object{"aud": 7, "client_id": "1a"}, `the token is for audience "", this server is "leasehold"`},
+		{"the audience of a client's name", []string{"1a"}, object{"aud": "1a", "client_id": "1a"}, `the token is for audience "1a", this server is "leasehold"`},
+		{"expired", []string{"1a"}, object{"aud": nil, "client_id": "1a", "exp": noon.Unix() - 30}, "the token expired at 2026-01-01T11:59:30Z, it is now 2026-01-01T12:00:00Z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, Clients: c.clients, Now: newClock().now})
+			claims := object{"aud": audience}
+			for name, v := range c.claims {
+				claims[name] = v
+			}
+			if token := i.token(t, claims); c.want == "" {
+				wantCaller(t, id, token)
+			} else {
+				wantUnauthenticated(t, id, token, c.want)
+			}
+		})
+	}
+	if _, err := oidc.New(t.Context(), oidc.Config{Issuer: i.url, Audience: audience, Clients: []string{"1a", ""}}); err == nil || !strings.Contains(err.Error(), "Clients has an empty name") {
+		t.Errorf("an empty client: %v", err)
+	}
+}
+
 func TestLeewayOfTheConfiguration(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
 	expires := i.token(t, object{"exp": noon.Unix()})

@@ -536,3 +536,43 @@ func TestRefreshInTheBackground(t *testing.T) {
 		}
 	})
 }
+
+// TestDiscoveryOfIssuers: where the keys of well-known issuers are, by documents of the form that they publish. Their hosts are reached by a transport of the
+// test; it refuses every other address.
+func TestDiscoveryOfIssuers(t *testing.T) {
+	for name, c := range map[string]struct{ issuer, document, keys string }{
+		"Google":         {"https://accounts.google.com", "https://accounts.google.com/.well-known/openid-configuration", "https://www.googleapis.com/oauth2/v3/certs"},
+		"GitHub Actions": {"https://token.actions.githubusercontent.com", "https://token.actions.githubusercontent.com/.well-known/openid-configuration", "https://token.actions.githubusercontent.com/.well-known/jwks"},
+		"Auth0":          {"https://acme.eu.auth0.com/", "https://acme.eu.auth0.com/.well-known/openid-configuration", "https://acme.eu.auth0.com/.well-known/jwks.json"},
+		"Okta":           {"https://acme.okta.com/oauth2/default", "https://acme.okta.com/oauth2/default/.well-known/openid-configuration", "https://acme.okta.com/oauth2/default/v1/keys"},
+		"Entra":          {"https://login.microsoftonline.com/1/v2.0", "https://login.microsoftonline.com/1/v2.0/.well-known/openid-configuration", "https://login.microsoftonline.com/1/discovery/v2.0/keys"},
+		"Entra, 1.0":     {"https://sts.windows.net/1/", "https://sts.windows.net/1/.well-known/openid-configuration", "https://login.microsoftonline.com/common/discovery/keys"},
+		"Cognito": {"https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A", "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A/.well-known/openid-configuration",
+			"https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_A/.well-known/jwks.json"},
+		"Keycloak": {"https://keycloak.acme.example/realms/acme", "https://keycloak.acme.example/realms/acme/.well-known/openid-configuration",
+			"https://keycloak.acme.example/realms/acme/protocol/openid-connect/certs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := []string{}
+			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+				asked = append(asked, r.URL.String())
+				w := httptest.NewRecorder()
+				switch r.URL.String() {
+				case c.document:
+					send(w, object{"issuer": c.issuer, "jwks_uri": c.keys, "subject_types_supported": []string{"pairwise"}, "id_token_signing_alg_values_supported": []string{"RS256"}})
+				case c.keys:
+					send(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public(p256(), "a")}})
+				default:
+					return nil, errors.New("no such address")
+				}
+				return w.Result(), nil
+			})
+			id := newIdentity(t, oidc.Config{Issuer: c.issuer, Audience: audience, Now: newClock().now, HTTPClient: &http.Client{Transport: transport}})
+			i := &issuer{url: c.issuer}
+			wantCaller(t, id, i.token(t, nil))
+			if want := []string{c.document, c.keys}; !slices.Equal(asked, want) {
+				t.Errorf("asked for %q, want %q", asked, want)
+			}
+		})
+	}
+}

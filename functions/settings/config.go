@@ -53,6 +53,7 @@ type Config struct {
 	RedisShards             int64
 
 	AuthIssuer, AuthAudience, AuthJWKSURL string
+	AuthClients                           []string
 	AuthTenantClaim, AuthTenant           string
 	AuthSubjects, AuthAdmins, AuthWorkers []string
 	AuthAdminScope, AuthWorkerScope       string

@@ -39,7 +39,7 @@ var Rules = []Rule{
 		Why: "the name of this server in the claim aud; without it, tokens that were issued for other servers would be accepted",
 	},
 	{
-		If:    []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_JWKS_URL", "LEASEHOLD_AUTH_LEEWAY", "LEASEHOLD_AUTH_REQUIRED_SCOPE"},
+		If:    []string{"LEASEHOLD_AUTH_AUDIENCE", "LEASEHOLD_AUTH_CLIENTS", "LEASEHOLD_AUTH_JWKS_URL", "LEASEHOLD_AUTH_LEEWAY", "LEASEHOLD_AUTH_REQUIRED_SCOPE"},
 		Needs: "LEASEHOLD_AUTH_ISSUER", Entries: apis, Why: noIssuer,
 	},
 	{

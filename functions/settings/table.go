@@ -298,6 +298,13 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthAudience },
 	},
 	{
+		Env: "LEASEHOLD_AUTH_CLIENTS", Group: groupAuth, Type: List, Placeholder: "CLIENT,…", Entries: apis, NotEmpty: true,
+		Help: "Clients whose tokens are accepted without an audience, by the claim client_id. The default is none.",
+		More: "For Amazon Cognito, whose access tokens have no audience. A token that has one must be meant for {AUTH_AUDIENCE}, whatever " +
+			"its client.",
+		field: func(c *Config) any { return &c.AuthClients },
+	},
+	{
 		Env: "LEASEHOLD_AUTH_JWKS_URL", Group: groupAuth, Type: Text, Placeholder: "URL", Entries: apis,
 		Help:  "URL of the issuer's keys. The default is the one in its discovery document.",
 		field: func(c *Config) any { return &c.AuthJWKSURL },

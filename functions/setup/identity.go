@@ -33,7 +33,7 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 // tokens are the settings of the issuer's tokens.
 func tokens(c *settings.Config) oidc.Config {
 	return oidc.Config{
-		Issuer: c.AuthIssuer, Audience: c.AuthAudience, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
+		Issuer: c.AuthIssuer, Audience: c.AuthAudience, Clients: c.AuthClients, JWKSURL: c.AuthJWKSURL, TenantClaim: TenantClaim(c),
 		AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope, RequiredScope: c.AuthRequiredScope, Leeway: c.AuthLeeway,
 	}
 }

@@ -39,7 +39,7 @@ func TestCost(t *testing.T) {
 		{"on, not sampled", never, "", 34},
 		{"on, sampled", always, "", 50},
 	} {
-		log := slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.Discard, nil)))
+		log := slog.New(telemetry.NewHandler(slog.NewJSONHandler(io.Discard, nil))) //nolint:sloglint // lines are written, to nowhere
 		h := httpapi.New(telemetry.Store(docstore.NewMemory(nil), c.traces.Observers()...), httpapi.Development{}, &httpapi.Options{Log: log, Traces: c.traces})
 		const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`
 		content := strings.NewReader(body)

@@ -34,7 +34,7 @@ type moto struct {
 func startMoto(t *testing.T) *moto {
 	t.Helper()
 	if os.Getenv("LEASEHOLD_TEST_SERVERS") == "" {
-		t.Skip("LEASEHOLD_TEST_SERVERS=1 applies the modules on moto_server, for some minutes")
+		t.Skip("LEASEHOLD_TEST_SERVERS=1 applies the modules on moto_server, for about a minute and a half")
 	}
 	program, err := exec.LookPath("moto_server")
 	if err != nil {
@@ -150,18 +150,35 @@ func (m *moto) assume(role, document string) []string {
 	}
 }
 
-// applied applies the folder, and returns the values of what is there then.
-func (c *configuration) applied(variables ...string) *tfjson.Plan {
-	c.tb.Helper()
-	args := []string{"apply", "-auto-approve", "-input=false", "-no-color", "-parallelism=20"}
+// started is a run of Terraform beside others: the provider waits for most of an apply, and needs no processor for that. The function that it returns waits for its end.
+func (c *configuration) started(args ...string) func() (string, error) {
+	var out string
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		out, err = c.run(args...)
+	}()
+	return func() (string, error) {
+		<-done
+		return out, err
+	}
+}
+
+// unattended are arguments of a command that changes what is there, without questions.
+func unattended(command string, variables []string) []string {
+	args := []string{command, "-auto-approve", "-input=false", "-no-color", "-parallelism=20"}
 	for _, v := range variables {
 		args = append(args, "-var", v)
 	}
-	out, err := c.run(args...)
+	return args
+}
+
+// state is what the last apply of the folder left, as the values of a plan.
+func (c *configuration) state() *tfjson.Plan {
+	c.tb.Helper()
+	out, err := c.run("show", "-json")
 	if err != nil {
-		c.tb.Fatalf("apply: %v\n%s", err, out)
-	}
-	if out, err = c.run("show", "-json"); err != nil {
 		c.tb.Fatalf("show: %v\n%s", err, out)
 	}
 	var s tfjson.State
@@ -175,9 +192,9 @@ func (c *configuration) applied(variables ...string) *tfjson.Plan {
 func TestApply(t *testing.T) {
 	t.Parallel()
 	providers := mirror(t, awsProvider)
-	m := startMoto(t)
 	begin := time.Now()
 	after := func(what string) { t.Logf("%s after %v", what, time.Since(begin).Round(time.Second)) }
+	m := startMoto(t)
 	bootstrap := built(t)
 
 	table := configured(t, providers, "aws/examples/production/table", m.env()...)
@@ -186,13 +203,21 @@ func TestApply(t *testing.T) {
   count = var.analyses ? 1 : 0`, `resource "aws_sqs_queue_redrive_allow_policy" "analyses_dead" {
   count = 0`)
 	table.change("aws/functions/alarms.tf", "count = var.budget == null ? 0 : 1", "count = 0")
-	table.applied("region="+region, "environment=staging", "account_id="+account)
 	functions := table.in(providers, productionExample)
-	work := workServer(t)
+	after("begun")
+	// Both at once: the functions name the table and need it only when they are called.
+	ofTable := []string{"region=" + region, "environment=staging", "account_id=" + account}
 	variables := append(slices.Clone(inProduction), "region="+region, "package="+packaged(t, functions.root, bootstrap))
-	there := functions.applied(variables...)
-
+	applyTable := table.started(unattended("apply", ofTable)...)
+	if out, err := functions.run(unattended("apply", variables)...); err != nil {
+		t.Fatalf("apply of the functions: %v\n%s", err, out)
+	}
+	if out, err := applyTable(); err != nil {
+		t.Fatalf("apply of the table: %v\n%s", err, out)
+	}
+	there, work := functions.state(), workServer(t)
 	after("applied")
+
 	env, roles := map[string][]string{}, map[string][]string{}
 	for address, r := range resources(there, "aws_lambda_function") {
 		handler := text(r.AttributeValues["handler"])
@@ -262,25 +287,18 @@ func TestApply(t *testing.T) {
 	m.enforce(false)
 	after("used")
 
-	destroy := func(c *configuration, variables ...string) (string, error) {
-		args := []string{"destroy", "-auto-approve", "-input=false", "-no-color", "-parallelism=20"}
-		for _, v := range variables {
-			args = append(args, "-var", v)
-		}
-		return c.run(args...)
-	}
-	if out, err := destroy(functions, variables...); err != nil {
-		t.Errorf("the functions: %v\n%s", err, out)
-	}
-	after("destroyed")
-	ofTable := []string{"region=" + region, "environment=staging", "account_id=" + account}
-	if out, err := destroy(table, ofTable...); err == nil || !strings.Contains(out, "Instance cannot be destroyed") {
+	destroyed := functions.started(unattended("destroy", variables)...)
+	if out, err := table.run(unattended("destroy", ofTable)...); err == nil || !strings.Contains(out, "Instance cannot be destroyed") {
 		t.Errorf("the table: %v\n%s", err, out)
 	}
 	table.change("aws/table/main.tf", "prevent_destroy = true", "prevent_destroy = false")
-	if out, err := destroy(table, ofTable...); err == nil || !strings.Contains(out, "DeletionProtectionEnabled") {
+	if out, err := table.run(unattended("destroy", ofTable)...); err == nil || !strings.Contains(out, "DeletionProtectionEnabled") {
 		t.Errorf("the table without prevent_destroy: %v\n%s", err, out)
 	}
+	if out, err := destroyed(); err != nil {
+		t.Errorf("the functions: %v\n%s", err, out)
+	}
+	after("destroyed")
 }
 
 // unmap turns the mapping of the queue to its worker off: moto would run the worker itself, in Docker.

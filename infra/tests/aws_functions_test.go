@@ -2,6 +2,7 @@ package tests
 
 import (
 	"archive/zip"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	tfjson "github.com/hashicorp/terraform-json"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
+	"github.com/leasehold-dev/leasehold/functions/aws/emf"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -175,6 +177,7 @@ func checkFunctions(plan *tfjson.Plan) []string {
 		p.role(handler, functions[handler], analyses)
 		p.alarmed(handler, functions[handler])
 	}
+	p.measured(functions["api"], analyses)
 	p.front(functions["api"])
 	p.schedule(functions["sweep"])
 	p.queues()
@@ -472,7 +475,7 @@ func (p *planOf) schedule(sweep map[string]any) {
 // queues checks what all queues have.
 func (p *planOf) queues() {
 	protected := map[string]bool{} // ARNs that take requests by TLS only
-	for address, r := range resources(p.Plan, "aws_sqs_queue_policy") {
+	for address, r := range resources(p.Plan, "aws_sqs_queue") {
 		for _, s := range p.policy(address, text(r.AttributeValues["policy"])).Statement {
 			switch {
 			case s.Effect == "Deny" && reflect.DeepEqual(s.Principal, map[string]any{"AWS": "*"}) && slices.Equal(s.Action, []string{"sqs:*"}) &&
@@ -550,6 +553,76 @@ func (p *planOf) alarmed(handler string, v map[string]any) {
 	}
 }
 
+// measured makes sure that the alarms and the dashboard on the program's own metrics are those of observability/, if the program writes them.
+func (p *planOf) measured(api map[string]any, analyses bool) {
+	writes := false
+	for _, e := range blocks(api, "environment") {
+		variables, _ := e["variables"].(map[string]any)
+		writes = variables["LEASEHOLD_METRICS_EMF"] == "true"
+	}
+	want, got := map[string]string{}, map[string]string{}
+	if content, err := os.ReadFile(observability + "/cloudwatch/alarms.json"); err != nil {
+		p.badf("%v", err)
+	} else if writes {
+		var alarms []struct {
+			AlarmName, AlarmDescription, Namespace, MetricName, Statistic, ExtendedStatistic, ComparisonOperator, TreatMissingData string
+			Threshold, Period, EvaluationPeriods                                                                                   float64
+			Dimensions                                                                                                             []struct{ Name, Value string }
+		}
+		if err := json.Unmarshal(content, &alarms); err != nil {
+			p.badf("%v", err)
+		}
+		for _, a := range alarms {
+			dimensions := map[string]any{}
+			for _, d := range a.Dimensions {
+				dimensions[d.Name] = d.Value
+			}
+			want[a.AlarmName] = fmt.Sprint(a.AlarmDescription, a.Namespace, a.MetricName, a.Statistic, a.ExtendedStatistic, a.ComparisonOperator, a.TreatMissingData,
+				a.Threshold, a.Period, a.EvaluationPeriods, dimensions)
+		}
+		if !analyses {
+			delete(want, "LeaseholdSweepStopped")
+		}
+	}
+	for address, r := range resources(p.Plan, "aws_cloudwatch_metric_alarm") {
+		v := r.AttributeValues
+		if v["namespace"] != emf.Namespace {
+			continue
+		}
+		dimensions, _ := v["dimensions"].(map[string]any)
+		if dimensions == nil {
+			dimensions = map[string]any{}
+		}
+		name := text(v["alarm_name"])
+		got[name[strings.LastIndex(name, "-Leasehold")+1:]] = fmt.Sprint(text(v["alarm_description"]), v["namespace"], v["metric_name"], text(v["statistic"]), text(v["extended_statistic"]),
+			v["comparison_operator"], v["treat_missing_data"], number(v["threshold"]), number(v["period"]), number(v["evaluation_periods"]), dimensions)
+		if len(texts(v["alarm_actions"])) == 0 {
+			p.badf("%s: it tells no one", address)
+		}
+	}
+	for name, as := range want {
+		if got[name] != as {
+			p.badf("alarm %s is %q, and %q in observability/", name, got[name], as)
+		}
+	}
+	for name := range got {
+		if want[name] == "" {
+			p.badf("alarm %s is too much", name)
+		}
+	}
+	for address, r := range resources(p.Plan, "aws_cloudwatch_dashboard") {
+		var want, got any
+		content, err := os.ReadFile(observability + "/cloudwatch/dashboard.json")
+		content = bytes.ReplaceAll(content, []byte("us-east-1"), []byte(region))
+		if err := cmp.Or(err, json.Unmarshal(content, &want), json.Unmarshal([]byte(text(r.AttributeValues["dashboard_body"])), &got)); err != nil || !reflect.DeepEqual(got, want) {
+			p.badf("%s: it is not that of observability/, in its own region: %v", address, err)
+		}
+	}
+	if n := len(resources(p.Plan, "aws_cloudwatch_dashboard")); (n == 1) != writes {
+		p.badf("there are %d dashboards", n)
+	}
+}
+
 // packaged writes a zip like that of a release into the copy, and returns its path. Without a program it has a script.
 func packaged(t testing.TB, root, bootstrap string) string {
 	t.Helper()
@@ -587,8 +660,6 @@ const (
 func example(t *testing.T, dir string) (*configuration, []string) {
 	t.Helper()
 	c := configured(t, mirror(t, awsProvider), dir, accountless(t)...)
-	// The URL of a queue is known after the apply, and a plan then shows nothing of the environment that it is in.
-	c.change("aws/functions/main.tf", "=> queue.url", `=> "https://sqs.${local.region}.amazonaws.com/${local.account}/${queue.name}"`)
 	variables := []string{"region=" + region, "package=" + packaged(t, c.root, "")}
 	if dir == productionExample {
 		variables = append(variables, inProduction...)

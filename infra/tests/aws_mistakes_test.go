@@ -149,6 +149,8 @@ var foundInPlans = map[string][]mistake{
 		{"aws/functions/front.tf", `["$request.header.Authorization"]`, `["$request.querystring.token"]`, "tokens are in"},
 		{"aws/functions/front.tf", `integration_uri        = aws_lambda_alias.live["api"].invoke_arn`, `integration_uri        = aws_lambda_function.this["api"].invoke_arn`, "aws_apigatewayv2_integration.this[0]: it does not call the alias"},
 		{"aws/functions/front.tf", `requestId   = "$context.requestId"`, `token = "$request.header.Authorization"`, "with their tokens"},
+		{"aws/functions/alarms.tf", `threshold           = each.value.Threshold`, `threshold           = 2 * each.value.Threshold`, "alarm LeaseholdStoreSlow is"},
+		{"aws/functions/alarms.tf", `replace(file("${local.observability}/dashboard.json"), "\"us-east-1\"", "\"${local.region}\"")`, `file("${local.observability}/dashboard.json")`, "in its own region"},
 		{"aws/functions/main.tf", `handler          = each.key`, `handler          = each.key == "sweep" ? "sweeper" : each.key`, `no handler "sweeper"`},
 		{"aws/functions/main.tf", `{ LEASEHOLD_TABLE = var.table_name })`, `{ LEASEHOLD_TABLES = var.table_name })`, "LEASEHOLD_TABLES"},
 		{"aws/functions/main.tf", `"sqs:ChangeMessageVisibility", `, ``, "function worker may not sqs:ChangeMessageVisibility"},

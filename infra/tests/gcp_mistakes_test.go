@@ -71,6 +71,10 @@ var googleMistakes = []googleMistake{
 
 	{"a container without its store", "image", "functions/main.tf", `LEASEHOLD_STORE = "firestore", `, "", "the store is sqlite", 0},
 	{"a container without an issuer", "image", "functions/main.tf", "var.image == null ? {} : local.authentication", "{}", "on Cloud Run the server needs", 0},
+	{"a rollback that stays", "image", "functions/service/main.tf", `"TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"`, `"TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION"`, "that was pinned once", 6},
+	{"an alert for a moment", "image", "functions/observability.tf", "= conditions.value.conditionPrometheusQueryLanguage.duration", `= "0s"`, "alerts on the program's metrics", 6},
+	{"an alert before its metric", "image", "functions/observability.tf", "disable_metric_validation = true", "disable_metric_validation = false", "before its metric is there", 6},
+	{"another dashboard", "image", "functions/observability.tf", `{ displayName = "Leasehold ${var.name}: the program" }`, `{ displayName = "Leasehold" }`, "is not the dashboard of observability", 6},
 	{"a time without its unit", "image", "functions/service/main.tf", `"${var.timeout_seconds}s"`, "var.timeout_seconds", "is cut off", 6},
 	{"a worker's container on the internet", "image", "functions/service/main.tf", `internal = "INGRESS_TRAFFIC_INTERNAL_ONLY"`, `internal = "INGRESS_TRAFFIC_ALL"`, "has the ingress", 6},
 }

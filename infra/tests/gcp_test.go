@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -100,7 +101,7 @@ var (
 		"target_url": "https://target.example.com/run", "target_token_secret": "target-token", "task_timeout": "25m",
 		"labels": `{"application":"leasehold"}`,
 	}
-	ofImage = ofSources.with(given{"source_archive": "", "image": registry})
+	ofImage = ofSources.with(given{"source_archive": "", "image": registry, "otlp_endpoint": "http://collector:4318", "metrics_alerts": "true"})
 	ofToken = ofSources.with(given{"task_auth": "token"})
 )
 
@@ -223,6 +224,7 @@ type service struct {
 	name, entry, account, ingress, uri, runtime string
 	env                                         map[string]string
 	timeout, max, concurrency                   float64
+	latest                                      bool              // an apply sends all requests to what it made
 	secrets                                     map[string]string // paths of files by the ID of the secret
 }
 
@@ -240,7 +242,7 @@ func services(p *tfjson.Plan) (all []service) {
 		build, run := only(v, "build_config"), only(v, "service_config")
 		s := service{
 			name: text(v["name"]), entry: text(build["entry_point"]), runtime: text(build["runtime"]), account: text(run["service_account_email"]),
-			ingress: text(run["ingress_settings"]), uri: text(run["uri"]), env: environment(run["environment_variables"]), timeout: number(run["timeout_seconds"]),
+			ingress: text(run["ingress_settings"]), latest: run["all_traffic_on_latest_revision"] == true, uri: text(run["uri"]), env: environment(run["environment_variables"]), timeout: number(run["timeout_seconds"]),
 			max: number(run["max_instance_count"]), concurrency: number(run["max_instance_request_concurrency"]), secrets: map[string]string{},
 		}
 		volumes, _ := run["secret_volumes"].([]any)
@@ -256,7 +258,7 @@ func services(p *tfjson.Plan) (all []service) {
 		container, scaling := only(template, "containers"), only(template, "scaling")
 		s := service{
 			name: text(v["name"]), account: text(template["service_account"]), ingress: text(v["ingress"]), uri: text(v["uri"]), env: map[string]string{},
-			timeout: seconds(template["timeout"]), max: number(scaling["max_instance_count"]), concurrency: number(template["max_instance_request_concurrency"]), secrets: map[string]string{},
+			latest: number(only(v, "traffic")["percent"]) == 100 && text(only(v, "traffic")["type"]) == "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", timeout: seconds(template["timeout"]), max: number(scaling["max_instance_count"]), concurrency: number(template["max_instance_request_concurrency"]), secrets: map[string]string{},
 		}
 		variables, _ := container["env"].([]any)
 		for _, variable := range variables {
@@ -402,6 +404,9 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 		if s.runtime != "" && s.runtime < oldestRuntime(t) {
 			r.sayf("%s has the runtime %s, and go.mod needs %s", s.name, s.runtime, oldestRuntime(t))
 		}
+		if !s.latest {
+			r.sayf("%s: requests stay at a revision that was pinned once", s.name)
+		}
 		inside := strings.Contains(s.ingress, "INTERNAL")
 		if inside != (s.entry != "API") {
 			r.sayf("%s has the ingress %s", s.name, s.ingress)
@@ -423,6 +428,7 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	r.access(p, v)
 	r.order(p)
 	r.watching(p)
+	r.measured(p, v)
 	return r
 }
 
@@ -458,10 +464,13 @@ func (r *report) order(p *tfjson.Plan) {
 // watching reads the dashboard as the service does, and looks for what alerts look for in the sources.
 func (r *report) watching(p *tfjson.Plan) {
 	dashboards := resources(p, "google_monitoring_dashboard")
-	if len(dashboards) != 1 {
-		r.sayf("there are %d dashboards", len(dashboards))
+	if n := len(dashboards) - len(ofProgram(dashboards)); n != 1 {
+		r.sayf("there are %d dashboards of the platform", n)
 	}
-	for _, d := range dashboards {
+	for address, d := range dashboards {
+		if strings.Contains(address, "program") {
+			continue
+		}
 		var parsed dashboardpb.Dashboard
 		if err := protojson.Unmarshal([]byte(text(d.AttributeValues["dashboard_json"])), &parsed); err != nil {
 			r.sayf("the dashboard: %v", err)
@@ -495,6 +504,65 @@ func (r *report) watching(p *tfjson.Plan) {
 			if !strings.Contains(string(program), strconv.Quote(message[1])) {
 				r.sayf("the alert %q waits for %q, which no function logs", title, message[1])
 			}
+		}
+	}
+}
+
+// ofProgram are those resources that are about what the program itself measures.
+func ofProgram(all map[string]*tfjson.StateResource) map[string]*tfjson.StateResource {
+	all = maps.Clone(all)
+	maps.DeleteFunc(all, func(address string, _ *tfjson.StateResource) bool { return !strings.Contains(address, ".program[") })
+	return all
+}
+
+// measured makes sure that the alerts and the dashboard on the program's own metrics are those of observability/, if there are any.
+func (r *report) measured(p *tfjson.Plan, v given) {
+	type policy struct {
+		Conditions []struct {
+			ConditionPrometheusQueryLanguage struct{ Query, Duration, EvaluationInterval string }
+		}
+		DisplayName, Combiner, Severity string
+		Documentation                   struct{ Content string }
+	}
+	var policies []policy
+	if v["metrics_alerts"] == "true" {
+		content, err := os.ReadFile(observability + "/cloudmonitoring/policies.json")
+		if err == nil {
+			err = json.Unmarshal(content, &policies)
+		}
+		if err != nil {
+			r.sayf("%v", err)
+		}
+	}
+	var want, got []string
+	for _, x := range policies {
+		c := x.Conditions[0].ConditionPrometheusQueryLanguage
+		want = append(want, strings.Join([]string{"Leasehold leasehold: " + x.DisplayName, x.Combiner, x.Severity, c.Query, c.Duration, c.EvaluationInterval, x.Documentation.Content}, ", "))
+	}
+	for address, x := range ofProgram(resources(p, "google_monitoring_alert_policy")) {
+		v := x.AttributeValues
+		c := only(only(v, "conditions"), "condition_prometheus_query_language")
+		if c["disable_metric_validation"] != true {
+			r.sayf("%s cannot be made before its metric is there", address)
+		}
+		got = append(got, strings.Join([]string{
+			text(v["display_name"]), text(v["combiner"]), text(v["severity"]), text(c["query"]), text(c["duration"]), text(c["evaluation_interval"]), text(only(v, "documentation")["content"]),
+		}, ", "))
+	}
+	r.equal("alerts on the program's metrics", got, want)
+	dashboards := ofProgram(resources(p, "google_monitoring_dashboard"))
+	if len(dashboards) != min(1, len(policies)) {
+		r.sayf("there are %d dashboards of the program", len(dashboards))
+	}
+	for address, x := range dashboards {
+		var want, got map[string]any
+		content, err := os.ReadFile(observability + "/cloudmonitoring/dashboard.json")
+		if err := cmp.Or(err, json.Unmarshal(content, &want), json.Unmarshal([]byte(text(x.AttributeValues["dashboard_json"])), &got)); err != nil {
+			r.sayf("%s: %v", address, err)
+		}
+		want["displayName"] = "Leasehold leasehold: the program"
+		if !reflect.DeepEqual(got, want) {
+			r.sayf("%s is not the dashboard of observability/", address)
 		}
 	}
 }
@@ -555,7 +623,7 @@ func (r *report) environment(s service, v given) {
 		set, known := settings.Find(name)
 		switch {
 		case !strings.HasPrefix(name, "LEASEHOLD_"):
-			if name != "GOMEMLIMIT" {
+			if name != "GOMEMLIMIT" && (name != "OTEL_EXPORTER_OTLP_ENDPOINT" || entry != settings.Serve) {
 				r.sayf("%s has the variable %s, which nothing reads", s.name, name)
 			}
 		case !known:
@@ -908,6 +976,9 @@ func TestGoogleBadInput(t *testing.T) {
 		"a heartbeat in another form":                {functions, given{"heartbeat": "5"}, "heartbeat must be"},
 		"two tenants":                                {functions, given{"auth_tenant": "a", "auth_tenant_claim": "b"}, "auth_tenant and auth_tenant_claim"},
 		"a channel's number":                         {functions, given{"notification_channels": `["123"]`}, "notification_channels must be"},
+		"metrics of functions":                       {functions, given{"otlp_endpoint": "http://collector:4318"}, "otlp_endpoint needs image"},
+		"a collector that is no URL":                 {functions, given{"source_archive": "", "image": registry, "otlp_endpoint": "collector:4318"}, "otlp_endpoint must be a URL"},
+		"alerts without metrics":                     {functions, given{"metrics_alerts": "true"}, "metrics_alerts needs otlp_endpoint"},
 		"no location":                                {database, given{"location": ""}, `variable "location"`},
 		"a location that is none":                    {database, given{"location": "europe"}, "location must be"},
 		"a short name":                               {database, given{"name": "abc"}, "name must have 4 to 63"},
@@ -921,7 +992,7 @@ func TestGoogleBadInput(t *testing.T) {
 		// A plan says all that is wrong with variables. What concerns several of them has one of its own.
 		alone := slices.ContainsFunc(slices.Collect(maps.Keys(x.changes)), func(changed string) bool {
 			return x.changes[changed] == "" || slices.Contains([]string{
-				"api_public", "api_invokers", "source_archive", "image", "task_ingress", "task_auth", "auth_issuer", "auth_tenant", "target_audience",
+				"api_public", "api_invokers", "source_archive", "image", "otlp_endpoint", "task_ingress", "task_auth", "auth_issuer", "auth_tenant", "target_audience",
 			}, changed)
 		})
 		i := slices.IndexFunc(plans, func(p *refused) bool {

@@ -48,18 +48,24 @@ func mirror(t testing.TB, provider string) string {
 type configuration struct {
 	tb      testing.TB
 	program string
-	root    string   // the copy
+	root    string   // the copy, beside one of observability/
 	dir     string   // the folder in it
 	env     []string // beside that of the process, without what concerns Terraform and clouds
 }
+
+// observability has the alerts and dashboards that modules read.
+const observability = "../../observability"
 
 // configured copies infra/ and initializes the folder dir of it with the providers of a mirror. Variables of the environment are added to those of
 // the process.
 func configured(t testing.TB, mirror, dir string, env ...string) *configuration {
 	t.Helper()
-	c := &configuration{tb: t, program: program(t), root: t.TempDir(), env: env}
-	if err := os.CopyFS(c.root, os.DirFS("..")); err != nil {
-		t.Fatal(err)
+	folder := t.TempDir()
+	c := &configuration{tb: t, program: program(t), root: filepath.Join(folder, "infra"), env: env}
+	for to, from := range map[string]string{c.root: "..", filepath.Join(folder, "observability"): observability} {
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return c.in(mirror, dir)
 }
@@ -83,9 +89,10 @@ func (c *configuration) in(mirror, dir string) *configuration {
 func (c *configuration) clone(t testing.TB) *configuration {
 	t.Helper()
 	other := *c
-	other.tb, other.root = t, t.TempDir()
+	folder := t.TempDir()
+	other.tb, other.root = t, filepath.Join(folder, "infra")
 	other.dir = filepath.Join(other.root, strings.TrimPrefix(c.dir, c.root))
-	if err := exec.CommandContext(t.Context(), "cp", "-a", c.root+"/.", other.root).Run(); err != nil {
+	if err := exec.CommandContext(t.Context(), "cp", "-a", filepath.Dir(c.root)+"/.", folder).Run(); err != nil {
 		t.Fatal(err)
 	}
 	return &other

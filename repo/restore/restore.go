@@ -79,7 +79,8 @@ type Report struct {
 // ErrNoWalk is the error for a store that cannot list the documents of all tenants.
 var ErrNoWalk = errors.New("this store cannot list the documents of all tenants")
 
-// RaiseTokens sets every token that is lower to the store's time in microseconds, a minute ahead. Each write is conditional on
+// RaiseTokens sets every token that is lower to the store's time in microseconds, a minute ahead: all to the same one, that of the beginning, because
+// a fence that is raised above its lock would reject each later holder. Each write is conditional on
 // the token that was read, so that servers may run meanwhile; but each run takes their tokens from those who hold leases then. An
 // error means that not all documents were seen; the reports count those that were.
 func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report, error) {
@@ -88,11 +89,15 @@ func RaiseTokens(ctx context.Context, store docstore.Store, o Options) ([]Report
 		return nil, ErrNoWalk
 	}
 	var reports []Report
+	var to int64 // the same for all documents
 	for _, c := range counters {
 		r := Report{Kind: c.kind}
 		err := walk(ctx, walker, c.kind, func(e docstore.Entry, at time.Time) error {
+			if to == 0 {
+				to = at.Add(ahead).UnixMicro()
+			}
 			r.Documents++
-			return c.raise(ctx, store, o, e, at.Add(ahead).UnixMicro(), &r)
+			return c.raise(ctx, store, o, e, to, &r)
 		})
 		if reports = append(reports, r); err != nil {
 			return reports, fmt.Errorf("%s: %w", c.kind, err)

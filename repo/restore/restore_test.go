@@ -235,21 +235,35 @@ func TestFencesAfterARaise(t *testing.T) {
 	passes("removed", take("removed"), true)
 }
 
-// TestLocksAfterARaise: the token of a lock with a record is above its fence at once.
+// TestLocksAfterARaise: the token of a lock with a record is above its fence at once, and so is that of a run, however long the command took from one document
+// to the next.
 func TestLocksAfterARaise(t *testing.T) {
-	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return present }})
+	clock := present
+	store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time {
+		clock = clock.Add(time.Millisecond) // with each call
+		return clock
+	}})
 	put(t, store, lock.Kind, "acme", "deploy", docstore.Doc{"token": docstore.Int(7), "state": docstore.String("RELEASED")})
-	put(t, store, lock.FenceKind, "acme", "db", docstore.Doc{"token": docstore.Int(7)})
+	put(t, store, analysis.Kind, "", "a-1", docstore.Doc{"lockToken": docstore.Int(7)})
+	for _, resource := range []string{"db", "results"} {
+		put(t, store, lock.FenceKind, "acme", resource, docstore.Doc{"token": docstore.Int(7)})
+	}
 	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	o, err := lock.New(store, nil).Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "deploy"}, Owner: "ann", RequestID: "r1", TTLSeconds: 1})
-	if err != nil || o.Code != lock.OK {
-		t.Fatalf("%+v, %v", o, err)
+	l, err := lock.New(store, nil).Acquire(t.Context(), lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "deploy"}, Owner: "ann", RequestID: "r1", TTLSeconds: 1})
+	if err != nil || l.Code != lock.OK {
+		t.Fatalf("%+v, %v", l, err)
 	}
-	guard := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return present }})
-	if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: o.Lease.Token}); err != nil || !f.Passed {
-		t.Errorf("%+v, %v", f, err)
+	a, err := analysis.New(store, nil).Acquire(t.Context(), analysis.Acquire{ID: "a-1", Owner: "ann", RequestID: "r1", TTLSeconds: 1})
+	if err != nil || a.Code != analysis.OK {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	guard := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return clock }})
+	for resource, token := range map[string]int64{"db": l.Lease.Token, "results": a.Grant.Token} {
+		if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token}); err != nil || !f.Passed {
+			t.Errorf("%s: %+v, %v", resource, f, err)
+		}
 	}
 }
 

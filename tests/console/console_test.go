@@ -74,6 +74,7 @@ func (p *tab) accessible(axe, where string) {
 // TestScreens: each screen shows its data, in the light and in the dark, on a telephone without scrolling sideways, and can be read by those who
 // do not see it; no request leaves the machine, and no lease's ID is in the page.
 func TestScreens(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.busy("acme")
 	w.line("acme")
@@ -139,6 +140,7 @@ func (p *tab) asksOnly(begin ...string) {
 
 // TestHostileNames: what others wrote is text, whatever it is, and changes nothing around it.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	const script = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`
 	bidi, emoji := "safe\u202egnp.exe\u2066\u200b", strings.Repeat("🦊", 125)
@@ -215,6 +217,7 @@ const danger = `document.querySelectorAll('button.danger, .work button').length`
 
 // TestReadOnly: who is no administrator sees what the API shows, and has no button that changes anything; the token is nowhere in the page.
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	w := open(t, people, "t0ken-of-root")
 	w.acquire("acme", "deploy-prod", "", 300, contracts.Metadata{"build": "991"})
 	if _, err := w.c.Analyses().Create(t.Context(), "a-1"); err != nil {
@@ -260,6 +263,7 @@ func (p *tab) asks(button, reason string) {
 
 // TestAdministrator: an administrator ends a lease, and no later one; resets a fence; retries an analysis. Each needs a reason and is seen in what happened.
 func TestAdministrator(t *testing.T) {
+	t.Parallel()
 	w := open(t, people, "t0ken-of-root")
 	ctx := t.Context()
 	first := w.acquire("acme", "deploy-prod", "", 300, nil)
@@ -347,6 +351,7 @@ func (w *world) fail(token, id string) {
 
 // TestTenants: a change of the tenant takes all of the other one from the page, also what is still on its way.
 func TestTenants(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "lock-of-acme", "ann", 300, nil)
 	w.acquire("other", "lock-of-other", "bob", 300, nil)
@@ -401,6 +406,7 @@ const timers = `
 
 // TestStoreRequests: a page that is looked at costs the store what docs/console.md says, and one that is hidden nothing.
 func TestStoreRequests(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.busy("acme")
 	documented, err := os.ReadFile("../../docs/console.md")
@@ -450,6 +456,7 @@ func poll(p *tab) int {
 
 // TestFailures: a server that does not respond is said, what was read stays, and the page waits longer and longer.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "deploy-prod", "ann", 300, nil)
 	p := w.visit("#/now", look{before: ofAcme + timers})
@@ -485,6 +492,7 @@ func TestFailures(t *testing.T) {
 
 // TestAnotherToken: who is known and not admitted can sign in with another token.
 func TestAnotherToken(t *testing.T) {
+	t.Parallel()
 	w := open(t, admitted{people}, "t0ken-of-root")
 	p := w.visit("#/now", look{})
 	p.signIn("t0ken-of-ann")
@@ -507,6 +515,7 @@ func (a admitted) Identify(r *http.Request) (httpapi.Caller, error) {
 
 // TestMoves: a page that is open when the members change shows which partitions went where.
 func TestMoves(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	join := func(member string) {
 		_, err := w.c.Placements("acme", "rooms").Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, TTLSeconds: 600, Partitions: 64})
@@ -527,6 +536,7 @@ func TestMoves(t *testing.T) {
 
 // TestKeyboard: everything can be reached and done with the keyboard alone, and what has the focus is seen.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "deploy-prod", "ann", 300, nil)
 	p := w.visit("#/now", look{before: ofAcme})
@@ -555,6 +565,7 @@ func TestKeyboard(t *testing.T) {
 
 // TestLanguages: the page speaks the browser's language until its reader chooses another, and keeps that.
 func TestLanguages(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	w.acquire("acme", "deploy-prod", "ann", 300, nil)
 	p := w.visit("#/now", look{lang: "ja-JP", before: ofAcme})
@@ -576,6 +587,7 @@ func TestLanguages(t *testing.T) {
 
 // TestDecode: the page reads an ID as Go does.
 func TestDecode(t *testing.T) {
+	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
 	p := w.visit("#/ids", look{})
 	p.sees("Decode an ID")

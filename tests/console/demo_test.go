@@ -174,6 +174,7 @@ func (p *tab) freezes(d *playground, worker int) {
 // TestDemo: a worker is frozen, another goes on, and the frozen one wakes up and writes. Without the fence the account is wrong, with it the write is
 // rejected. Nothing is asked but the demonstration itself.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	d := play(t)
 	p := visit(t, d.url, look{})
 	p.shows(".story", "Now freeze a worker")
@@ -210,6 +211,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoButtons: a worker is killed, its answer is lost, its clock is wrong. The account with the fence is right all the time.
 func TestDemoButtons(t *testing.T) {
+	t.Parallel()
 	d := play(t)
 	p := visit(t, d.url, look{})
 	p.shows(".story", "Now freeze a worker")
@@ -244,6 +246,7 @@ func TestDemoButtons(t *testing.T) {
 // TestDemoForEveryone: the page can be read in both languages, in the light and in the dark, on a telephone, by those who do not see it, and used with the
 // keyboard alone.
 func TestDemoForEveryone(t *testing.T) {
+	t.Parallel()
 	d := play(t)
 	p, source := visit(t, d.url, look{}), axe(t)
 	p.shows(".story", "Now freeze a worker")
@@ -293,6 +296,7 @@ func TestDemoForEveryone(t *testing.T) {
 
 // TestDemoFromElsewhere: only this machine and the page itself can press a button.
 func TestDemoFromElsewhere(t *testing.T) {
+	t.Parallel()
 	d := play(t)
 	for name, c := range map[string]struct {
 		method, path, body string
@@ -342,6 +346,7 @@ func TestDemoFromElsewhere(t *testing.T) {
 
 // TestDemoEnds: no worker process stays, whether the demonstration is ended or killed, and not one that is frozen then.
 func TestDemoEnds(t *testing.T) {
+	t.Parallel()
 	for name, signal := range map[string]os.Signal{"Ctrl-C": os.Interrupt, "SIGTERM": syscall.SIGTERM, "SIGKILL": os.Kill} {
 		t.Run(name, func(t *testing.T) {
 			d := play(t)

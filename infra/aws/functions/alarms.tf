@@ -105,6 +105,46 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep" {
   tags                = var.tags
 }
 
+# What the program itself measures: the alarms and the dashboard that are there for those without Terraform, too.
+
+locals {
+  observability = "${path.module}/../../../observability/cloudwatch"
+  metrics_alarms = { for alarm in jsondecode(var.metrics_alarms ? file("${local.observability}/alarms.json") : "[]") : alarm.AlarmName => alarm
+    if var.analyses || alarm.AlarmName != "LeaseholdSweepStopped" # without a queue there is nothing to sweep
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "metrics" {
+  for_each = local.metrics_alarms
+
+  alarm_name          = "${var.name}-${each.key}"
+  alarm_description   = each.value.AlarmDescription
+  namespace           = each.value.Namespace
+  metric_name         = each.value.MetricName
+  dimensions          = { for d in each.value.Dimensions : d.Name => d.Value }
+  statistic           = lookup(each.value, "Statistic", null)
+  extended_statistic  = lookup(each.value, "ExtendedStatistic", null)
+  comparison_operator = each.value.ComparisonOperator
+  threshold           = each.value.Threshold
+  period              = each.value.Period
+  treat_missing_data  = each.value.TreatMissingData
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+  tags                = var.tags
+
+  # What must happen again and again is late after three sweeps, however rare they are.
+  evaluation_periods = each.value.ComparisonOperator != "LessThanThreshold" ? each.value.EvaluationPeriods : max(
+    each.value.EvaluationPeriods, ceil(3 * 60 * var.sweep_minutes / each.value.Period),
+  )
+}
+
+resource "aws_cloudwatch_dashboard" "metrics" {
+  count = var.metrics_alarms ? 1 : 0
+
+  dashboard_name = var.name
+  dashboard_body = replace(file("${local.observability}/dashboard.json"), "\"us-east-1\"", "\"${local.region}\"")
+}
+
 resource "aws_budgets_budget" "this" {
   count = var.budget == null ? 0 : 1
 

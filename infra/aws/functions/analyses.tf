@@ -1,5 +1,19 @@
 # The queue of analyses and the worker behind it.
 
+locals {
+  tls_only = { for arn in [local.queue_arn, "${local.queue_arn}-dead"] : arn => jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Sid       = "TLSOnly"
+      Effect    = "Deny"
+      Principal = { AWS = "*" }
+      Action    = ["sqs:*"]
+      Resource  = [arn]
+      Condition = { Bool = { "aws:SecureTransport" = "false" } }
+    }]
+  }) }
+}
+
 resource "aws_sqs_queue" "analyses" {
   count = var.analyses ? 1 : 0
 
@@ -8,6 +22,7 @@ resource "aws_sqs_queue" "analyses" {
   message_retention_seconds  = var.queue_retention_days * 86400
   receive_wait_time_seconds  = 20
   sqs_managed_sse_enabled    = true
+  policy                     = local.tls_only[local.queue_arn]
   tags                       = var.tags
 
   redrive_policy = jsonencode({
@@ -22,6 +37,7 @@ resource "aws_sqs_queue" "analyses_dead" {
   name                      = "${var.name}-analyses-dead"
   message_retention_seconds = 14 * 86400
   sqs_managed_sse_enabled   = true
+  policy                    = local.tls_only["${local.queue_arn}-dead"]
   tags                      = var.tags
 }
 
@@ -32,23 +48,6 @@ resource "aws_sqs_queue_redrive_allow_policy" "analyses_dead" {
   redrive_allow_policy = jsonencode({
     redrivePermission = "byQueue"
     sourceQueueArns   = [local.queue_arn]
-  })
-}
-
-resource "aws_sqs_queue_policy" "analyses" {
-  for_each = var.analyses ? { (local.queue_arn) = aws_sqs_queue.analyses[0].url, "${local.queue_arn}-dead" = aws_sqs_queue.analyses_dead[0].url } : {}
-
-  queue_url = each.value
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Sid       = "TLSOnly"
-      Effect    = "Deny"
-      Principal = { AWS = "*" }
-      Action    = ["sqs:*"]
-      Resource  = [each.key]
-      Condition = { Bool = { "aws:SecureTransport" = "false" } }
-    }]
   })
 }
 

@@ -3,13 +3,14 @@ data "aws_partition" "current" {}
 data "aws_region" "current" {}
 
 locals {
-  # ARNs are made of names, so that a plan shows each policy in full.
+  # ARNs and the queue's URL are made of names, so that a plan shows each policy and each environment in full, and nothing waits for a queue that need not.
   region    = data.aws_region.current.id
   account   = data.aws_caller_identity.current.account_id
   partition = data.aws_partition.current.partition
   table_arn = "arn:${local.partition}:dynamodb:${local.region}:${local.account}:table/${var.table_name}"
   index_arn = "${local.table_arn}/index/due-sharded-lockExpiresAt"
   queue_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-analyses"
+  queue_url = "https://sqs.${local.region}.${data.aws_partition.current.dns_suffix}/${local.account}/${var.name}-analyses"
   swept_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-sweep-dead"
 
   functions = merge(
@@ -32,7 +33,7 @@ locals {
         timeout     = var.sweep_timeout
         memory      = var.memory_size.sweep
         concurrency = var.concurrency.sweep
-        environment = merge(local.settings_sweep, { for queue in aws_sqs_queue.analyses : "LEASEHOLD_QUEUE_URL" => queue.url })
+        environment = merge(local.settings_sweep, var.analyses ? { LEASEHOLD_QUEUE_URL = local.queue_url } : {})
         statements = concat(
           [
             {

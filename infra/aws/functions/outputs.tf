@@ -45,5 +45,5 @@ output "log_groups" {
 
 output "alarms" {
   description = "Names of the alarms."
-  value       = concat([for alarm in aws_cloudwatch_metric_alarm.this : alarm.alarm_name], [aws_cloudwatch_metric_alarm.no_sweep.alarm_name])
+  value       = concat([for alarm in merge(aws_cloudwatch_metric_alarm.this, aws_cloudwatch_metric_alarm.metrics) : alarm.alarm_name], [aws_cloudwatch_metric_alarm.no_sweep.alarm_name])
 }

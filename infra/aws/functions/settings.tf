@@ -110,6 +110,12 @@ variable "log_sample" {
   }
 }
 
+variable "metrics_emf" {
+  description = "Write metrics as lines of the log, in the embedded metric format, after each invocation: CloudWatch makes metrics of them in the namespace Leasehold. CloudWatch bills the lines as log, and each combination of dimensions as a metric; docs/metrics.md#cloudwatch lists them. LEASEHOLD_METRICS_EMF of Lambda api, Lambda worker, Lambda sweep."
+  type        = bool
+  default     = null
+}
+
 variable "retention" {
   description = "How long a lock is kept after its lease has ended, and of placement an activation that is free and a member that is gone; then the store may remove it. Tokens of what comes back are higher all the same. The value off keeps them for ever. DynamoDB and Firestore need time to live set up for it: see docs/stores.md#what-is-kept-and-for-how-long. LEASEHOLD_RETENTION of Lambda api, Lambda sweep; null is 720h."
   type        = string
@@ -193,6 +199,22 @@ variable "auth_audience" {
   validation {
     condition     = var.auth_audience == null || var.auth_issuer != null
     error_message = "auth_audience needs auth_issuer: without an issuer no token is accepted."
+  }
+}
+
+variable "auth_clients" {
+  description = "Clients whose tokens are accepted without an audience, by the claim client_id. The default is none. For Amazon Cognito, whose access tokens have no audience. A token that has one must be meant for auth_audience, whatever its client. LEASEHOLD_AUTH_CLIENTS of Lambda api."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = var.auth_clients == null ? true : length(var.auth_clients) > 0 && alltrue([for item in var.auth_clients : trimspace(item) != "" && !strcontains(item, ",")])
+    error_message = "auth_clients must have items, which are not empty and have no comma: leave it null instead."
+  }
+
+  validation {
+    condition     = var.auth_clients == null || var.auth_issuer != null
+    error_message = "auth_clients needs auth_issuer: without an issuer no token is accepted."
   }
 }
 
@@ -569,12 +591,14 @@ locals {
       LEASEHOLD_MAX_CLUSTERS_PER_TENANT    = var.max_clusters_per_tenant == null ? null : tostring(var.max_clusters_per_tenant)
       LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER = var.max_identities_per_cluster == null ? null : tostring(var.max_identities_per_cluster)
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
+      LEASEHOLD_METRICS_EMF                = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION                  = var.retention
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_MAX_SKEW                   = var.max_skew
       LEASEHOLD_INDEX_SHARDS               = var.index_shards == null ? null : tostring(var.index_shards)
       LEASEHOLD_AUTH_ISSUER                = var.auth_issuer
       LEASEHOLD_AUTH_AUDIENCE              = var.auth_audience
+      LEASEHOLD_AUTH_CLIENTS               = var.auth_clients == null ? null : join(",", var.auth_clients)
       LEASEHOLD_AUTH_JWKS_URL              = var.auth_jwks_url
       LEASEHOLD_AUTH_TENANT_CLAIM          = var.auth_tenant_claim
       LEASEHOLD_AUTH_TENANT                = var.auth_tenant
@@ -597,6 +621,7 @@ locals {
 
   settings_worker = merge({
     for name, value in {
+      LEASEHOLD_METRICS_EMF     = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_MAX_SKEW        = var.max_skew
       LEASEHOLD_INDEX_SHARDS    = var.index_shards == null ? null : tostring(var.index_shards)
       LEASEHOLD_TARGET_URL      = var.target_url
@@ -612,6 +637,7 @@ locals {
 
   settings_sweep = merge({
     for name, value in {
+      LEASEHOLD_METRICS_EMF            = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION              = var.retention
       LEASEHOLD_MAX_SKEW               = var.max_skew
       LEASEHOLD_INDEX_SHARDS           = var.index_shards == null ? null : tostring(var.index_shards)

@@ -5,10 +5,8 @@ resource "aws_sqs_queue" "sweep_dead" {
   message_retention_seconds = 14 * 86400
   sqs_managed_sse_enabled   = true
   tags                      = var.tags
-}
 
-resource "aws_sqs_queue_policy" "sweep_dead" {
-  queue_url = aws_sqs_queue.sweep_dead.url
+  # A policy in a resource of its own would leave the queue without it for a while.
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [

@@ -294,6 +294,11 @@ variable "log_level" {
     condition     = contains(["DEBUG", "INFO", "WARN", "ERROR"], var.log_level)
     error_message = "log_level must be DEBUG, INFO, WARN or ERROR."
   }
+
+  validation {
+    condition     = !coalesce(var.metrics_emf, false) || contains(["DEBUG", "INFO"], var.log_level)
+    error_message = "log_level must be DEBUG or INFO with metrics_emf: Lambda takes the lines of metrics, which have no level, for INFO, and would leave them out."
+  }
 }
 
 variable "log_retention_days" {
@@ -338,6 +343,18 @@ variable "alarm_topic_arns" {
   validation {
     condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:.+$", arn))])
     error_message = "alarm_topic_arns must be ARNs of SNS topics."
+  }
+}
+
+variable "metrics_alarms" {
+  description = "Create the alarms of observability/cloudwatch/alarms.json, and the dashboard beside it, on what the functions measure with metrics_emf. Two deployments in one region of an account share these metrics, and so their alarms."
+  type        = bool
+  default     = false
+  nullable    = false
+
+  validation {
+    condition     = !var.metrics_alarms || coalesce(var.metrics_emf, false)
+    error_message = "metrics_alarms needs metrics_emf = true: without it the functions write no metrics."
   }
 }
 

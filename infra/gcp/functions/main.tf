@@ -40,6 +40,7 @@ locals {
   environment = merge(
     { LEASEHOLD_PROJECT = var.project, LEASEHOLD_DATABASE = var.database },
     var.image == null ? {} : { LEASEHOLD_STORE = "firestore", LEASEHOLD_LOG = "cloud-logging" },
+    var.otlp_endpoint == null ? {} : { OTEL_EXPORTER_OTLP_ENDPOINT = var.otlp_endpoint },
   )
   authentication = { LEASEHOLD_AUTH_ISSUER = var.auth_issuer, LEASEHOLD_AUTH_AUDIENCE = var.auth_audience }
 

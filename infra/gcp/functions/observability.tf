@@ -180,3 +180,52 @@ resource "google_monitoring_dashboard" "this" {
 
   depends_on = [google_project_service.this]
 }
+
+# What the program itself measures: the alerts and the dashboard that are there for those without Terraform, too.
+
+locals {
+  observability    = "${path.module}/../../../observability/cloudmonitoring"
+  metrics_policies = { for policy in jsondecode(var.metrics_alerts ? file("${local.observability}/policies.json") : "[]") : policy.displayName => policy }
+}
+
+resource "google_monitoring_alert_policy" "program" {
+  for_each = local.metrics_policies
+
+  project               = var.project
+  display_name          = "Leasehold ${var.name}: ${each.key}"
+  combiner              = each.value.combiner
+  severity              = lookup(each.value, "severity", null)
+  notification_channels = var.notification_channels
+  user_labels           = merge(each.value.userLabels, var.labels)
+
+  dynamic "conditions" {
+    for_each = each.value.conditions
+
+    content {
+      display_name = conditions.value.displayName
+
+      condition_prometheus_query_language {
+        query                     = conditions.value.conditionPrometheusQueryLanguage.query
+        duration                  = conditions.value.conditionPrometheusQueryLanguage.duration
+        evaluation_interval       = conditions.value.conditionPrometheusQueryLanguage.evaluationInterval
+        disable_metric_validation = true # a metric is there after the first event of its kind
+      }
+    }
+  }
+
+  documentation {
+    content   = each.value.documentation.content
+    mime_type = each.value.documentation.mimeType
+  }
+
+  depends_on = [google_project_service.this]
+}
+
+resource "google_monitoring_dashboard" "program" {
+  count = var.metrics_alerts ? 1 : 0
+
+  project        = var.project
+  dashboard_json = jsonencode(merge(jsondecode(file("${local.observability}/dashboard.json")), { displayName = "Leasehold ${var.name}: the program" }))
+
+  depends_on = [google_project_service.this]
+}

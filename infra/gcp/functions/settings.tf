@@ -181,6 +181,17 @@ variable "firestore_index_shards" {
   }
 }
 
+variable "auth_clients" {
+  description = "Clients whose tokens are accepted without an audience, by the claim client_id. The default is none. For Amazon Cognito, whose access tokens have no audience. A token that has one must be meant for auth_audience, whatever its client. LEASEHOLD_AUTH_CLIENTS of Cloud Function API."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = var.auth_clients == null ? true : length(var.auth_clients) > 0 && alltrue([for item in var.auth_clients : trimspace(item) != "" && !strcontains(item, ",")])
+    error_message = "auth_clients must have items, which are not empty and have no comma: leave it null instead."
+  }
+}
+
 variable "auth_jwks_url" {
   description = "URL of the issuer's keys. The default is the one in its discovery document. LEASEHOLD_AUTH_JWKS_URL of Cloud Function API."
   type        = string
@@ -538,6 +549,7 @@ locals {
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_ROOT                       = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS     = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
+      LEASEHOLD_AUTH_CLIENTS               = var.auth_clients == null ? null : join(",", var.auth_clients)
       LEASEHOLD_AUTH_JWKS_URL              = var.auth_jwks_url
       LEASEHOLD_AUTH_TENANT_CLAIM          = var.auth_tenant_claim
       LEASEHOLD_AUTH_TENANT                = var.auth_tenant

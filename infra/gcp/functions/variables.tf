@@ -346,3 +346,31 @@ variable "alerts" {
   default     = true
   nullable    = false
 }
+
+variable "otlp_endpoint" {
+  description = "URL of a collector of OpenTelemetry within reach of the containers, such as http://collector.internal:4318, that they send metrics to: OTEL_EXPORTER_OTLP_ENDPOINT. Only with image: functions send none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.otlp_endpoint == null ? true : can(regex("^https?://[^/ ]+(/[^ ]*)?$", var.otlp_endpoint))
+    error_message = "otlp_endpoint must be a URL that begins with http:// or https://, such as http://collector.internal:4318."
+  }
+
+  validation {
+    condition     = var.otlp_endpoint == null || var.image != null
+    error_message = "otlp_endpoint needs image: functions that are built of sources send no metrics."
+  }
+}
+
+variable "metrics_alerts" {
+  description = "Whether to make the alerts of observability/cloudmonitoring/policies.json, and the dashboard beside it, on what the program itself measures. The collector at otlp_endpoint must bring the metrics to Managed Service for Prometheus. Two deployments in one project share these metrics, and so their alerts."
+  type        = bool
+  default     = false
+  nullable    = false
+
+  validation {
+    condition     = !var.metrics_alerts || var.otlp_endpoint != null
+    error_message = "metrics_alerts needs otlp_endpoint: without a collector no metrics of the program come to Cloud Monitoring."
+  }
+}

@@ -15,7 +15,7 @@ type module struct {
 	dir      string // below infra
 	settings []values
 	given    []string // settings that the module decides on itself, and so are no variables
-	copies   string   // file of the repository that the module has a copy of: a module reads no files outside of it
+	copies   string   // file of the repository that the module has a copy of, for who changes it there
 }
 
 // values is a local value of a module: the environment of one entry point, as far as it consists of settings that are variables.
@@ -48,6 +48,7 @@ var modules = []module{
 			"LEASEHOLD_TASK_ACCOUNT", "LEASEHOLD_SWEEP_ACCOUNT", "LEASEHOLD_TASK_QUEUE", "LEASEHOLD_TASK_URL",
 		},
 	},
+	{dir: "gcp/deploy-role"},
 	{dir: "gcp/examples/minimal"},
 	{dir: "gcp/examples/production/database"},
 	{dir: "gcp/examples/production/functions"},

@@ -22,6 +22,7 @@ var predictions = map[string]map[string]string{
 	"google_cloud_tasks_queue":            {"id": "projects/{project}/locations/{location}/queues/{name}"},
 	"google_artifact_registry_repository": {"id": "projects/{project}/locations/{location}/repositories/{repository_id}", "name": "{repository_id}"},
 	"google_project_iam_custom_role":      {"id": "projects/{project}/roles/{role_id}", "name": "projects/{project}/roles/{role_id}"},
+	"google_iam_workload_identity_pool":   {"name": "projects/123456789012/locations/global/workloadIdentityPools/{workload_identity_pool_id}"},
 	"google_cloud_run_v2_service":         {"uri": "https://{name}-abcdefghij-ew.a.run.app"},
 	"google_cloudfunctions2_function":     {"url": "https://{location}-{project}.cloudfunctions.net/{name}", "service_config.uri": "https://{name}-abcdefghij-ew.a.run.app"},
 }

@@ -6,7 +6,7 @@ mock_provider "aws" {
   }
 
   mock_data "aws_partition" {
-    defaults = { partition = "aws" }
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
   }
 
   mock_data "aws_region" {
@@ -65,6 +65,23 @@ run "what_works" {
   }
 }
 
+run "metrics_of_rare_sweeps" {
+  command = plan
+
+  variables {
+    metrics_emf    = true
+    metrics_alarms = true
+    sweep_minutes  = 60
+    analyses       = true
+    target_url     = "https://work.example/run"
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.metrics["LeaseholdSweepStopped"].evaluation_periods == 36
+    error_message = "An alarm on what must happen waits for three sweeps."
+  }
+}
+
 # Each run costs seconds, so that what is independent of each other is in one.
 
 run "names_and_choices" {
@@ -85,6 +102,7 @@ run "nothing_verifies_callers_and_settings_are_out_of_bounds" {
 
   variables {
     jwt                = null
+    metrics_alarms     = true
     retention          = "59m"
     request_timeout    = "soon"
     tenant_rate        = -1
@@ -105,7 +123,7 @@ run "nothing_verifies_callers_and_settings_are_out_of_bounds" {
 
   expect_failures = [
     var.iam, var.retention, var.request_timeout, var.tenant_rate, var.index_shards, var.auth_admins, var.id_services, var.max_skew, var.sweep_grace,
-    var.log_retention_days, var.worker_timeout, var.sweep_minutes, var.memory_size, var.versions, var.alarm_topic_arns, var.budget, var.kms_key_arn,
+    var.log_retention_days, var.worker_timeout, var.sweep_minutes, var.memory_size, var.versions, var.alarm_topic_arns, var.metrics_alarms, var.budget, var.kms_key_arn,
   ]
 }
 
@@ -170,7 +188,9 @@ run "a_token_for_every_service_and_a_worker_out_of_bounds" {
     on_locked    = "drop"
     batch_size   = 20000
     concurrency  = { worker = 1 }
+    metrics_emf  = true
+    log_level    = "WARN"
   }
 
-  expect_failures = [var.jwt, var.ttl, var.max_receives, var.on_locked, var.batch_size, var.concurrency]
+  expect_failures = [var.jwt, var.ttl, var.max_receives, var.on_locked, var.batch_size, var.concurrency, var.log_level]
 }

@@ -66,6 +66,12 @@ resource "google_cloud_run_v2_service" "this" {
   ingress             = { all = "INGRESS_TRAFFIC_ALL", internal = "INGRESS_TRAFFIC_INTERNAL_ONLY", internal-and-load-balancer = "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER" }[var.ingress]
   deletion_protection = false # it has no data
 
+  # An apply ends what a rollback by hand has pinned, which would keep requests from every later revision.
+  traffic {
+    type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
+    percent = 100
+  }
+
   template {
     service_account                  = var.account
     timeout                          = "${var.timeout_seconds}s"

@@ -50,6 +50,8 @@ module "functions" {
   max_locks_per_tenant = 100000
 
   log_retention_days = 90
+  metrics_emf        = true
+  metrics_alarms     = true
   alarm_topic_arns   = var.alarm_topic_arns
   budget             = { monthly_usd = var.monthly_usd, emails = var.budget_emails, tag = "user:Service$leasehold" }
 }

@@ -6,4 +6,5 @@ auth_issuer   = "https://login.example.com"
 auth_audience = "https://locks.example.com"
 target_url    = "https://analyses.example.com/run"
 producers     = ["serviceAccount:web@my-production-project.iam.gserviceaccount.com"]
+repository    = "acme/deployment"
 on_call       = "on-call@example.com"

@@ -6,4 +6,5 @@ auth_issuer   = "https://login.staging.example.com"
 auth_audience = "https://locks.staging.example.com"
 target_url    = "https://analyses.staging.example.com/run"
 producers     = ["serviceAccount:web@my-staging-project.iam.gserviceaccount.com"]
+repository    = "acme/deployment"
 on_call       = "on-call@staging.example.com"

@@ -49,6 +49,20 @@ module "functions" {
   queue         = { max_concurrent = 100 }
 
   notification_channels = [google_monitoring_notification_channel.on_call.name]
+  otlp_endpoint         = var.otlp_endpoint
+  metrics_alerts        = var.otlp_endpoint != null
+}
+
+# Who deploys: a workflow of the repository in the environment of the same name, without a key.
+module "deploy_role" {
+  source = "../../../deploy-role"
+
+  project    = var.project
+  region     = var.region
+  services   = module.functions.names
+  accounts   = module.functions.accounts
+  repository = { location = var.region, name = "leasehold" }
+  subjects   = ["repo:${var.repository}:environment:${var.environment}"]
 }
 
 # The secret, without a value: gcloud secrets versions add leasehold-target-token --data-file=-. The state has no secrets then.

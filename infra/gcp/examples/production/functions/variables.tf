@@ -45,7 +45,18 @@ variable "producers" {
   default     = []
 }
 
+variable "repository" {
+  description = "Repository on GitHub whose workflows deploy, OWNER/NAME, in the environment of the same name as environment."
+  type        = string
+}
+
 variable "on_call" {
   description = "Email address that alerts go to."
   type        = string
+}
+
+variable "otlp_endpoint" {
+  description = "URL of a collector that brings metrics to Managed Service for Prometheus, such as http://collector.internal:4318. null is no metrics of the program, and no alerts on them."
+  type        = string
+  default     = null
 }

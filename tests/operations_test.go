@@ -1,0 +1,73 @@
+package tests
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/functions/settings"
+)
+
+// TestRestoreDrill runs the drill of docs/operations.md: a backup, two holders after it, a restore of the old copy, and tokens that are raised. It prints what
+// the page shows.
+func TestRestoreDrill(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a Unix shell script")
+	}
+	leasehold, dir := binary(t), t.TempDir()
+	script := blocks(t, "docs/operations.md", "sh")[0]
+	const address = "127.0.0.1:8080"
+	if strings.Count(script, address) < 2 {
+		t.Fatalf("the drill has another address than %s", address)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address, fmt.Sprintf("127.0.0.1:%d", freePort(t))))
+	cmd.Dir = dir
+	cmd.Env = append(environment(), "LEASEHOLD_REQUEST_TIMEOUT="+failAfter.String(), "PATH="+filepath.Dir(leasehold)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
+		t.Fatalf("%v\n%s\n%s\n%s", err, &stdout, &stderr, log)
+	}
+	page := blocks(t, "docs/operations.md", "text")[0]
+	if got, want := sameDay(strings.ReplaceAll(stdout.String(), dir+string(os.PathSeparator), "")), sameDay(page); got != want {
+		t.Errorf("the drill printed\n%s\nthe page shows\n%s", got, want)
+	}
+	for code, times := range map[string]int{"LEASE_LOST": 2, "STALE_TOKEN": 1} {
+		if got := strings.Count(stderr.String(), code); got != times {
+			t.Errorf("%s is said %d times, want %d\n%s", code, got, times, &stderr)
+		}
+	}
+}
+
+// sameDay replaces what differs from run to run: tokens, times, ages.
+func sameDay(output string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{`\b[0-9]{16}\b`, "TOKEN"}, {`\b[0-9-]{10}T[0-9:.]{12}Z`, "TIME"}, {`\b[0-9]+s\b +`, "AGE "}, {`(AGE) +`, "$1 "}, {` +(METADATA|$)`, " $1"}, {`(UNTIL) +`, "$1 "},
+	} {
+		output = regexp.MustCompile(`(?m)`+r.pattern).ReplaceAllString(output, r.with)
+	}
+	return strings.TrimSpace(output)
+}
+
+// TestSettingsOfOperations: a server accepts the variables that docs/operations.md has for a machine.
+func TestSettingsOfOperations(t *testing.T) {
+	t.Parallel()
+	var environ []string
+	for _, block := range blocks(t, "docs/operations.md", "sh") {
+		if strings.HasPrefix(block, "LEASEHOLD_DATA=") {
+			environ = strings.Fields(block)
+		}
+	}
+	c, err := settings.Load(settings.Serve, environ, nil)
+	if err != nil || c.AuthIssuer == "" || c.TenantRate == 0 {
+		t.Errorf("%q: %+v, %v", environ, c, err)
+	}
+}
