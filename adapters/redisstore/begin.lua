@@ -36,7 +36,7 @@ local function read(key)
   if not stored then
     return
   end
-  local fine, ends, fields = pcall(cmsgpack.unpack, stored)
+  local fine, fields, ends = pcall(cmsgpack.unpack, stored)
   if not fine or type(ends) ~= 'number' or type(fields) ~= 'table' then
     error('DAMAGED ' .. key, 0)
   end

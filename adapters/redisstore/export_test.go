@@ -57,11 +57,11 @@ func Pack(values ...docstore.Value) string {
 
 // PackDocument is a document as it is stored. ends is 0 if it does not end.
 func PackDocument(ends int64, doc docstore.Doc) string {
-	b := appendBig(append(appendInt(nil, ends), 0xdf), uint64(len(doc)), 4)
+	b := appendBig([]byte{0xdf}, uint64(len(doc)), 4)
 	for f, v := range doc {
 		b = appendValue(appendText(b, "", f), v)
 	}
-	return string(b)
+	return string(appendInt(b, ends))
 }
 
 // UnpackDocument is the document that is stored as a text.

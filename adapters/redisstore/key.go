@@ -30,6 +30,7 @@ type shard struct {
 	// set of documents that end, by when they do, in milliseconds since 1970; its members are as the names of documents end. tenants is the
 	// sorted set of the kinds and tenants that have documents; its members are as the names of their IDs end.
 	own, ends, tenants string
+	first              any // own, ready to be an argument
 
 	known known
 	line  line
@@ -58,7 +59,7 @@ func newLayout(prefix string, shards int) (layout, error) {
 }
 
 func newShard(root string) *shard {
-	return &shard{root: root, own: root + ":own", ends: root + ":ends", tenants: root + ":tenants"}
+	return &shard{root: root, own: root + ":own", first: root + ":own", ends: root + ":ends", tenants: root + ":tenants"}
 }
 
 // number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by it.

@@ -115,7 +115,7 @@ func TestUsers(t *testing.T) {
 	for _, user := range [][]string{
 		{"documented", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time", "+info", "+config|get"},
 		{"unchecked", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time"},
-		{"half", "~{ours}:*", "+@all", "-hdel", "-zadd"},
+		{"half", "~{ours}:*", "+@all", "-getdel", "-zadd"},
 		{"elsewhere", "~other:*", "+@all"},
 		{"reader", "~{ours}:*", "+@read", "+@connection"},
 	} {

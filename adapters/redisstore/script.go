@@ -17,8 +17,9 @@ import (
 
 // script is a Lua script that the server keeps by the SHA-1 of its text.
 type script struct {
-	text, sha string
-	origins   []origin // of a compiled write: see [source]
+	text    string
+	sha     any      // a text, ready to be an argument
+	origins []origin // of a compiled write: see [source]
 }
 
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
@@ -107,7 +108,7 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable boo
 		arg = appendInt(arg, docstore.TruncateMilli(s.clock()).UnixMilli())
 	}
 	arg = append(appendInt(appendText(arg, "", generation), of.known.writes.Load()), args...)
-	command := append(make([]any, 0, 5+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.own)
+	command := append(make([]any, 0, 5+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.first)
 	for i := range keys {
 		command = append(command, &keys[i]) // a string would take an allocation to become an argument
 	}
@@ -185,7 +186,7 @@ func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatabl
 		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
 		// start of the server.
 		reply, err := send(ctx, command)
-		if sdk.HasErrorPrefix(err, "NOSCRIPT") {
+		if err != nil && sdk.HasErrorPrefix(err, "NOSCRIPT") {
 			whole := slices.Clone(command) // the first one may still be on its way
 			whole[0], whole[1] = "EVAL", sc.text
 			reply, err = send(ctx, whole)

@@ -18,7 +18,7 @@ const (
 	mostShapes = 256 // scripts that a store compiles: the server keeps each until it ends
 	mostLocals = 120 // values that one script is told or works out: Lua has 200 local variables
 	mostShown  = 100 // fields whose values one script returns: they are in its stack at once
-	mostNamed  = 400 // names of fields in the text of a script
+	mostNamed  = 120 // fields that are named in the text of a script
 )
 
 // shapes are the writes that have become scripts of their own. Rules write in few shapes, again and again: the same condition on the
@@ -59,14 +59,14 @@ func (s *shapes) compile(w docstore.Write) (sc *script, args []byte) {
 // shape, everything else is an argument.
 type shaper struct {
 	shape  []byte
-	args   []byte // packed
-	told   int    // how many arguments there are
-	made   int    // how many values the script works out
-	named  int    // how often fields are named
-	prefix string // the last argument that is a prefix
-	has    string // the name of that in the script, empty if there is none yet
-	lua    bool   // the text is asked for, too
-	text   bool   // it compares texts
+	args   []byte   // packed
+	told   int      // how many arguments there are
+	made   int      // how many values the script works out
+	prefix string   // the last argument that is a prefix
+	has    string   // the name of that in the script, empty if there is none yet
+	lua    bool     // the text is asked for, too
+	text   bool     // it compares texts
+	names  []string // the fields that are named
 }
 
 // say adds to the shape: what comes, and the name of a field if there is one.
@@ -88,7 +88,9 @@ func (s *shaper) arg() string {
 
 // field is a field of the document as the script has it.
 func (s *shaper) field(name string) string {
-	s.named++
+	if s.lua && !slices.Contains(s.names, name) {
+		s.names = append(s.names, name)
+	}
 	return s.join("f[", s.quote(name), "]")
 }
 
@@ -265,7 +267,9 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	}
 	for _, f := range w.Unset {
 		s.say('U', f)
-		set(s.field(f), "nil")
+		if s.lua { // Lua would first make room for what is missing
+			c.set = append(c.set, s.join("if ", s.field(f), " ~= nil then ", s.field(f), " = nil end\n"))
+		}
 	}
 	if w.Keep > 0 {
 		s.say('K')
@@ -462,7 +466,7 @@ const endSteps = 64
 func (s *shaper) script(w docstore.Write) *script {
 	lua := shaper{lua: true}
 	c := lua.write(w)
-	if lua.told+lua.made > mostLocals || lua.named > mostNamed || len(c.shown) > mostShown {
+	if lua.told+lua.made > mostLocals || len(lua.names) > mostNamed || len(c.shown) > mostShown {
 		return nil
 	}
 	parts := map[string]string{

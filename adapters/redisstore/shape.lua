@@ -27,12 +27,13 @@ local new = not both[2]
 if new then
   call('GET', KEYS[4]) -- that it is not of another type
 end
-local fine, ends, f = pcall(unpack, both[2] or '\0\144')
+local byte = string.byte
+local fine, f, ends = pcall(unpack, both[2] or '\144\0')
 if not fine or type(ends) ~= 'number' or type(f) ~= 'table' then
   return redis.error_reply('DAMAGED ' .. KEYS[4])
 end
 $FUNCTIONS
-local moment, byte, MAX = now + 0.5, string.byte, 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
+local moment, MAX = now + 0.5, 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
 if not $COND then
   return pack('refused', now, writes, 1) .. (both[2] or pack(nil))
 end
@@ -73,6 +74,6 @@ if keep then
   keep()
 end
 writes = writes + 1
-local after = pack(ends, f)
+local after = pack(f, ends)
 call('MSET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at), KEYS[4], after)
 return pack('applied', now, writes$SHOWN

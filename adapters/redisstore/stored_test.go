@@ -34,7 +34,7 @@ func TestStoredForm(t *testing.T) {
 		const name = "{form}:doc:locks/ac%2Fme/deploy%2Fprod%20%7Bx%7D"
 		// As JSON, without what JSON has no form for.
 		const read = `#!lua
-			local ends, f = cmsgpack.unpack(redis.call('GET', KEYS[1]))
+			local f, ends = cmsgpack.unpack(redis.call('GET', KEYS[1]))
 			local table, void = f.table, f.void
 			f.table, f.void = nil, nil
 			f.labels, f.none = f.labels:sub(2), f.none:sub(2)
@@ -105,8 +105,8 @@ func TestValuesOfOthers(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, c := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
 		// {fraction = 1.25, list = {1}, table = {a = 1}, bytes = '\xfe', order = '\xffm{"b":"1","a":"2"}', nested = '\xffm{"a":{}}', other = '\xffy', count = 7}
-		const stored = "\x00\x88\xa8fraction\xcb\x3f\xf4\x00\x00\x00\x00\x00\x00\xa4list\x91\x01\xa5table\x81\xa1a\x01\xa5bytes\xa1\xfe" +
-			"\xa5order\xb3\xffm{\"b\":\"1\",\"a\":\"2\"}\xa6nested\xaa\xffm{\"a\":{}}\xa5other\xa2\xffy\xa5count\x07"
+		const stored = "\x88\xa8fraction\xcb\x3f\xf4\x00\x00\x00\x00\x00\x00\xa4list\x91\x01\xa5table\x81\xa1a\x01\xa5bytes\xa1\xfe" +
+			"\xa5order\xb3\xffm{\"b\":\"1\",\"a\":\"2\"}\xa6nested\xaa\xffm{\"a\":{}}\xa5other\xa2\xffy\xa5count\x07\x00"
 		const name = "{others}:doc:locks/acme/k"
 		if err := c.Set(t.Context(), name, stored, 0).Err(); err != nil {
 			t.Fatal(err)

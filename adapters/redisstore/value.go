@@ -131,17 +131,13 @@ func textValue(text string) docstore.Value {
 	return nil
 }
 
-// doc reads the next document, nil if there is none in this place: when it ends, and its fields.
+// doc reads the next document, nil if there is none in this place: its fields, and when it ends.
 func (u *unpacker) doc() (docstore.Doc, error) {
-	switch ends := u.next(); ends.kind {
-	case isNil:
-		return nil, nil //nolint:nilnil // no document is a valid result
-	case isInt:
-	case isNothing, isBool, isFloat, isText, isList, isTable:
-		return nil, damaged("it has no end", ends)
-	}
 	fields := u.next()
-	if fields.kind != isTable && (fields.kind != isList || fields.n > 0) { // Lua writes an empty table as a list
+	switch {
+	case fields.kind == isNil:
+		return nil, nil //nolint:nilnil // no document is a valid result
+	case fields.kind != isTable && (fields.kind != isList || fields.n > 0): // Lua writes an empty table as a list
 		return nil, damaged("it has no fields", fields)
 	}
 	doc := make(docstore.Doc, min(fields.n, int64(len(u.rest))))
@@ -149,9 +145,12 @@ func (u *unpacker) doc() (docstore.Doc, error) {
 		name := u.next()
 		v, err := u.value()
 		if name.kind != isText || err != nil || v == nil {
-			return nil, damaged("it ends within a field", name)
+			return nil, damaged("a field is none", name)
 		}
 		doc[name.text] = v
+	}
+	if ends := u.next(); ends.kind != isInt {
+		return nil, damaged("it has no end", ends)
 	}
 	return doc, nil
 }

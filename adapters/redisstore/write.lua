@@ -161,7 +161,7 @@ for i, change in ipairs(changes) do
     elseif change.new then
       call('ZREM', ends, member) -- of one that was deleted by hand
     end
-    applied[i + 1] = pack(change.ends, change.after)
+    applied[i + 1] = pack(change.after, change.ends)
     call('SET', change.key, applied[i + 1])
   end
 end

@@ -181,6 +181,16 @@ func (s *Server) tell(command string) string {
 	return string(buf[:n])
 }
 
+// AppendOnlyFiles are the names of the files to which a real server with appendonly adds what it changes.
+func (s *Server) AppendOnlyFiles(t testing.TB) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	return names
+}
+
 // Kill ends a real server as a power cut would end its process (SIGKILL), and waits until it is gone.
 func (s *Server) Kill() {
 	if s.cmd == nil {
