@@ -29,15 +29,15 @@ local function own()
   call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at))
 end
 
--- read returns a document: when it ends, 0 if it does not, its fields, and as it is stored. All are nil if there is none. The error is that of
--- a text that is no document.
+-- read returns a document: when it ends, 0 if it does not and false if another program has made it, its fields, and as it is stored. All are nil
+-- if there is none. The error is that of a text that is no document.
 local function read(key)
   local stored = call('GET', key)
   if not stored then
     return
   end
   local fine, fields, ends = pcall(cmsgpack.unpack, stored)
-  if not fine or type(ends) ~= 'number' or type(fields) ~= 'table' then
+  if not fine or type(fields) ~= 'table' or type(ends) ~= 'number' and ends ~= false then
     error('DAMAGED ' .. key, 0)
   end
   return ends, fields, stored

@@ -70,7 +70,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	return page, s.tidy(ctx, q, stale)
 }
 
-// name is an index as the store's own hash has it.
+// name is an index as the store keeps it.
 func name(q docstore.DueQuery) string { return q.Kind + "/" + q.Field }
 
 // member is a document in an index.

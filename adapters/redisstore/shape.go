@@ -446,7 +446,7 @@ end
 // endsText sets the end of a document. One that is moved by each write would be a command more to store and to sync with each. So one that is
 // moved goes a little farther than it must, and stays while it is not too near nor much too far: a document is never removed too early by that.
 const endsText = `local ending, farther = now + %[1]s, (%[1]s - %[1]s %% %[2]d) / %[2]d
-if ends == 0 or new then
+if ends == 0 then
   ends = ending
   call('ZADD', KEYS[2], ends, KEYS[4]:sub(#KEYS[1] + 2)) -- both begin alike, up to own and doc:
 elseif ends < ending or ends > ending + 2 * farther then
@@ -455,7 +455,7 @@ elseif ends < ending or ends > ending + 2 * farther then
 end`
 
 // noEndText leaves the end of a document as it is. One that was deleted by hand may have left one.
-const noEndText = `if new then
+const noEndText = `if not listed then
   call('ZREM', KEYS[2], KEYS[4]:sub(#KEYS[1] + 2))
 end`
 

@@ -28,10 +28,12 @@ if new then
   call('GET', KEYS[4]) -- that it is not of another type
 end
 local byte = string.byte
-local fine, f, ends = pcall(unpack, both[2] or '\144\0')
-if not fine or type(ends) ~= 'number' or type(f) ~= 'table' then
+local fine, f, ends = pcall(unpack, both[2] or '\144\194') -- no fields, and false
+if not fine or type(f) ~= 'table' or type(ends) ~= 'number' and ends ~= false then
   return redis.error_reply('DAMAGED ' .. KEYS[4])
 end
+local listed = ends
+ends = ends or 0
 $FUNCTIONS
 local moment, MAX = now + 0.5, 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
 if not $COND then
@@ -43,7 +45,7 @@ if damaged then
   return pack('damaged', now, writes, 1) .. (both[2] or pack(nil)) .. pack(floor)
 end
 
-if new then
+if not listed then
   call('ZCARD', KEYS[5])
   call('ZCARD', KEYS[3])
 end
@@ -66,7 +68,7 @@ $INDEX
 end
 $CHANGES
 $ENDS
-if new then
+if not listed then
   call('ZADD', KEYS[5], 0, id)
   call('ZADD', KEYS[3], 0, (KEYS[5]:match('^%b{}:ids:(.*)$')))
 end

@@ -43,7 +43,7 @@ func TestSizeOfALock(t *testing.T) {
 			}
 			return n
 		})
-		if plain > 983 || forced > 1059 || memory > 3000 {
+		if plain > 938 || forced > 1014 || memory > 1200 {
 			t.Errorf("%d bytes, %d after force-releases, %d in memory: correct docs/stores.md", plain, forced, memory)
 		}
 	})
@@ -59,7 +59,7 @@ func TestSizeOfASharedLock(t *testing.T) {
 			_, n := sizeOfTheLock(t, c)
 			return n
 		})
-		if held > 11657 || all > 19863 || holder > 116 || place > 83 {
+		if held > 10353 || all > 18564 || holder > 103 || place > 83 {
 			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/stores.md", held, all, holder, place)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,13 +102,46 @@ func TestEdgesOfValues(t *testing.T) {
 	})
 }
 
+// TestDocumentedScripts: the page on stores says how to look at a document, and how to set a field of one's own, with redis-cli.
+func TestDocumentedScripts(t *testing.T) {
+	page, err := os.ReadFile("../../docs/stores.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := regexp.MustCompile(`(?m)^redis-cli EVAL "(.*?)" 1 `).FindAllStringSubmatch(string(page), -1)
+	if len(scripts) != 2 {
+		t.Fatalf("%d scripts in docs/stores.md, want 2", len(scripts))
+	}
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, c := open(t, server, &redisstore.Options{Prefix: "page"}), client(t, server)
+		mustWrite(t, s, docstore.Write{Key: key("k"), Set: docstore.Doc{"state": docstore.String("ACTIVE")}, Keep: time.Hour})
+		name := []string{"{page}:doc:locks/acme/k"}
+		if err := c.Eval(t.Context(), "#!lua\n"+scripts[1][1], name, "since Monday").Err(); err != nil {
+			t.Fatal(err)
+		}
+		shown, err := c.Eval(t.Context(), "#!lua\n"+scripts[0][1], name).Text()
+		var fields map[string]string
+		if err == nil {
+			err = json.Unmarshal([]byte(shown), &fields)
+		}
+		if err != nil || !maps.Equal(fields, map[string]string{"state": "ACTIVE", "note": "since Monday"}) {
+			t.Errorf("%s, %v", shown, err)
+		}
+		r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: docstore.Eq{Field: "note", Value: docstore.String("since Monday")}, Add: map[string]int64{"n": 1}})
+		want := docstore.Doc{"state": docstore.String("ACTIVE"), "note": docstore.String("since Monday"), "n": docstore.Int(1)}
+		if err != nil || !r.Applied || !r.Docs[0].Equal(want) {
+			t.Errorf("%v, %v", r.Docs, err)
+		}
+	})
+}
+
 // TestValuesOfOthers: what the port has no type for is there, equals nothing, cannot be counted with, and stays as it is.
 func TestValuesOfOthers(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, c := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
 		// {fraction = 1.25, list = {1}, table = {a = 1}, bytes = '\xfe', order = '\xffm{"b":"1","a":"2"}', nested = '\xffm{"a":{}}', other = '\xffy', count = 7}
 		const stored = "\x88\xa8fraction\xcb\x3f\xf4\x00\x00\x00\x00\x00\x00\xa4list\x91\x01\xa5table\x81\xa1a\x01\xa5bytes\xa1\xfe" +
-			"\xa5order\xb3\xffm{\"b\":\"1\",\"a\":\"2\"}\xa6nested\xaa\xffm{\"a\":{}}\xa5other\xa2\xffy\xa5count\x07\x00"
+			"\xa5order\xb3\xffm{\"b\":\"1\",\"a\":\"2\"}\xa6nested\xaa\xffm{\"a\":{}}\xa5other\xa2\xffy\xa5count\x07\xc2"
 		const name = "{others}:doc:locks/acme/k"
 		if err := c.Set(t.Context(), name, stored, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -135,7 +170,28 @@ func TestValuesOfOthers(t *testing.T) {
 				t.Errorf("add to %s: %v", f, err)
 			}
 		}
+		// A document that others created is in lists after the first write of the store.
+		list := func() int {
+			page, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"})
+			if err != nil {
+				t.Error(err)
+			}
+			return len(page.Entries)
+		}
+		if n := list(); n != 0 {
+			t.Errorf("%d entries before the first write", n)
+		}
 		mustWrite(t, s, docstore.Write{Key: key("k"), Add: map[string]int64{"count": 1}})
+		if n := list(); n != 1 {
+			t.Errorf("%d entries after the first write", n)
+		}
+		if err := c.Set(t.Context(), name+"2", "\x81\xa1n\x01\xc2", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, s, docstore.Write{Key: key("k2"), If: docstore.Has{Field: "n"}}, docstore.Write{Key: key("k3")}) // interpreted
+		if n := list(); n != 3 {
+			t.Errorf("%d entries, want 3", n)
+		}
 		after, err := s.Get(t.Context(), key("k"))
 		want := maps.Clone(snap.Docs[0])
 		want["count"] = docstore.Int(8)
@@ -146,9 +202,8 @@ func TestValuesOfOthers(t *testing.T) {
 		if err := c.Del(t.Context(), name).Err(); err != nil {
 			t.Fatal(err)
 		}
-		page, err := s.List(t.Context(), docstore.Query{Kind: "locks", Tenant: "acme"})
-		if err != nil || len(page.Entries) != 0 {
-			t.Errorf("%v, %v", page.Entries, err)
+		if n := list(); n != 2 {
+			t.Errorf("%d entries, want 2", n)
 		}
 	})
 }

@@ -131,7 +131,7 @@ func textValue(text string) docstore.Value {
 	return nil
 }
 
-// doc reads the next document, nil if there is none in this place: its fields, and when it ends.
+// doc reads the next document, nil if there is none in this place: its fields, and when it ends, a number, or false.
 func (u *unpacker) doc() (docstore.Doc, error) {
 	fields := u.next()
 	switch {
@@ -149,7 +149,7 @@ func (u *unpacker) doc() (docstore.Doc, error) {
 		}
 		doc[name.text] = v
 	}
-	if ends := u.next(); ends.kind != isInt {
+	if ends := u.next(); ends.kind != isInt && ends.kind != isBool {
 		return nil, damaged("it has no end", ends)
 	}
 	return doc, nil

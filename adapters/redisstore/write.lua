@@ -68,7 +68,7 @@ for i = 1, (#KEYS - 3) / 3 do
   local id, cond, keep, set, add, unset = args[i][1], args[i][2], args[i][3], args[i][4], args[i][5], args[i][6]
   local change = {key = KEYS[3 * i + 1], ids = KEYS[3 * i + 2], by = KEYS[3 * i + 3], id = id, keep = keep}
   local ending, doc, stored = read(change.key)
-  change.new, change.ends = doc == nil, ending or 0
+  change.listed, change.ends = ending, ending or 0
   change.fields = fieldsOf(change.by)
   if #change.fields > 0 then
     call('ZCARD', change.by)
@@ -151,14 +151,14 @@ for i, change in ipairs(changes) do
     end
     applied[i + 1] = pack(nil)
   else
-    if change.new then
+    if not change.listed then
       call('ZADD', change.ids, 0, change.id)
       call('ZADD', tenants, 0, (change.ids:match('^%b{}:ids:(.*)$')))
     end
     if change.keep > 0 then
       change.ends = now + change.keep
       call('ZADD', ends, string.format('%.0f', change.ends), member)
-    elseif change.new then
+    elseif not change.listed then
       call('ZREM', ends, member) -- of one that was deleted by hand
     end
     applied[i + 1] = pack(change.after, change.ends)

@@ -27,16 +27,26 @@ do
     elseif is == 'number' then
       if value ~= floor(value) then
         return double(value)
-      elseif value >= 0 and value < 128 then
-        return char(value)
+      elseif value >= -32 and value < 128 then
+        return char(value % 256)
       end
-      return char(211) .. big(floor(value / 4294967296) % 4294967296, 4) .. big(value % 4294967296, 4)
+      for power = 0, 2 do -- as few bytes as it takes
+        local range = 256 ^ 2 ^ power
+        if value >= 0 and value < range then
+          return char(204 + power) .. big(value, 2 ^ power)
+        elseif value < 0 and value >= -range / 2 then
+          return char(208 + power) .. big(value % range, 2 ^ power)
+        end
+      end
+      return char(value < 0 and 211 or 207) .. big(floor(value / 4294967296) % 4294967296, 4) .. big(value % 4294967296, 4)
     elseif is == 'string' then
       local n = #value
       if n < 32 then
         return char(160 + n) .. value
       elseif n < 256 then
         return char(217, n) .. value
+      elseif n < 65536 then
+        return char(218) .. big(n, 2) .. value
       end
       return char(219) .. big(n, 4) .. value
     end
@@ -48,12 +58,12 @@ do
       for i, v in ipairs(value) do
         list[i] = one(v)
       end
-      return (count < 16 and char(144 + count) or char(221) .. big(count, 4)) .. table.concat(list)
+      return (count < 16 and char(144 + count) or count < 65536 and char(220) .. big(count, 2) or char(221) .. big(count, 4)) .. table.concat(list)
     end
     for k, v in pairs(value) do
       list[#list + 1] = one(k) .. one(v)
     end
-    return (count < 16 and char(128 + count) or char(223) .. big(count, 4)) .. table.concat(list)
+    return (count < 16 and char(128 + count) or count < 65536 and char(222) .. big(count, 2) or char(223) .. big(count, 4)) .. table.concat(list)
   end
 
   function cmsgpack.pack(...)
@@ -127,19 +137,25 @@ do
       local sign = high >= 2147483648 and -1 or 1
       local exponent, mantissa = floor(high / 1048576) % 2048, high % 1048576 * 4294967296 + low
       return sign * math.ldexp(1 + mantissa / 4503599627370496, exponent - 1023), at
-    elseif c == 211 then
+    elseif c >= 204 and c <= 206 then
+      return number(text, at, 2 ^ (c - 204))
+    elseif c >= 208 and c <= 210 then
+      n, at = number(text, at, 2 ^ (c - 208))
+      local range = 256 ^ 2 ^ (c - 208)
+      return n >= range / 2 and n - range or n, at
+    elseif c == 207 or c == 211 then
       local high, low
       high, at = number(text, at, 4)
       low, at = number(text, at, 4)
-      return (high >= 2147483648 and high - 4294967296 or high) * 4294967296 + low, at
+      return (c == 211 and high >= 2147483648 and high - 4294967296 or high) * 4294967296 + low, at
     elseif c == 217 or c == 218 or c == 219 then
       n, at = number(text, at, 2 ^ (c - 217))
       return words(text, at, n)
-    elseif c == 221 then
-      n, at = number(text, at, 4)
+    elseif c == 220 or c == 221 then
+      n, at = number(text, at, 2 ^ (c - 219))
       return list(text, at, n)
-    elseif c == 223 then
-      n, at = number(text, at, 4)
+    elseif c == 222 or c == 223 then
+      n, at = number(text, at, 2 ^ (c - 221))
       return fields(text, at, n)
     end
     error('Bad data format in input.', 0)
