@@ -18,10 +18,16 @@ func appendBool(b []byte, v bool) []byte {
 }
 
 func appendInt(b []byte, n int64) []byte {
-	if n >= 0 && n < 0x80 {
-		return append(b, byte(n))
+	switch {
+	case n >= -0x20 && n < 0x80:
+		return append(b, byte(n)) //nolint:gosec // as two's complement
+	case n >= 0 && n <= math.MaxUint16:
+		return appendBig(append(b, 0xcd), uint64(n), 2)
+	case n >= 0 && n <= math.MaxUint32:
+		return appendBig(append(b, 0xce), uint64(n), 4)
+	default:
+		return appendBig(append(b, 0xd3), uint64(n), 8) //nolint:gosec // as two's complement
 	}
-	return appendBig(append(b, 0xd3), uint64(n), 8) //nolint:gosec // as two's complement
 }
 
 func appendFloat(b []byte, f float64) []byte {
@@ -46,14 +52,14 @@ func appendText(b []byte, first, rest string) []byte {
 // appendList begins a list of n parts.
 func appendList(b []byte, n int) []byte {
 	if n < 0x10 {
-		return append(b, 0x90|byte(n))
+		return append(b, 0x90|byte(n)) //nolint:gosec // below 16
 	}
-	return appendBig(append(b, 0xdd), uint64(n), 4) //nolint:gosec // a length
+	return appendBig(append(b, 0xdd), uint64(n), 4)
 }
 
 func appendBig(b []byte, n uint64, size int) []byte {
 	for shift := 8 * (size - 1); shift >= 0; shift -= 8 {
-		b = append(b, byte(n>>shift))
+		b = append(b, byte(n>>shift)) //nolint:gosec // its last eight bits
 	}
 	return b
 }
@@ -114,7 +120,7 @@ func (u *unpacker) next() part {
 	case 0xcb:
 		return u.sized(8, func(n uint64) part { return part{kind: isFloat, f: math.Float64frombits(n)} })
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		return u.sized(1<<(c&3), func(n uint64) part { return part{kind: isInt, n: int64(min(n, math.MaxInt64))} }) //nolint:gosec // bounded
+		return u.sized(1<<(c&3), func(n uint64) part { return part{kind: isInt, n: int64(min(n, math.MaxInt64))} })
 	case 0xd0, 0xd1, 0xd2, 0xd3:
 		size := 1 << (c & 3)
 		return u.sized(size, func(n uint64) part {
