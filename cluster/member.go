@@ -168,8 +168,9 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 		switch e, _ := errors.AsType[*contracts.Error](err); {
 		case ctx.Err() != nil:
 			return nil, errors.Join(context.Cause(ctx), err)
-		case errors.Is(err, contracts.CodeLeaseExpired), again && errors.Is(err, contracts.CodeRequestIDReused):
-			id, again = rand.Text(), true // it may have joined, for a moment
+		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
+			id, again = rand.Text(), true // it had joined, for a moment
+			replaces = contracts.Incarnation{}
 		case again && errors.Is(err, contracts.CodeMemberExists):
 			if e != nil && e.RetryAfter > 0 {
 				pause = e.RetryAfter

@@ -271,6 +271,42 @@ func TestNameIsTaken(t *testing.T) {
 	})
 }
 
+// TestLostJoin: a member whose first join was carried out joins again when the response never came and what it joined as has ended, also in place of another.
+func TestLostJoin(t *testing.T) {
+	for _, request := range []string{"join", "replace"} {
+		t.Run(request, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				old := w.start("ann", nil)
+				m := w.member("ann-2", func(o *cluster.Options, _ *host) {
+					if o.TTL = 5 * time.Second; request == "replace" {
+						o.Replaces = contracts.Incarnation{Member: "ann", Incarnation: old.Incarnation()}
+					}
+				})
+				begin := time.Now()
+				m.p.set(func(sent string) (error, bool) {
+					if sent == request && time.Since(begin) < 20*time.Second {
+						return errNetwork, m.p.count(request) == 1
+					}
+					return nil, false
+				})
+				swept := make(chan error, 1)
+				go func() {
+					time.Sleep(10 * time.Second) // what it joined as has ended
+					_, err := w.service.Sweep(t.Context(), 0)
+					swept <- err
+				}()
+				defer w.stop(m, old)
+				if err := m.Start(t.Context()); err != nil || m.Status().State != cluster.Ready {
+					t.Errorf("%v, %+v", err, m.Status())
+				}
+				if err := <-swept; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestLostHeartbeats: a member that cannot extend its lease stops before it ends, and joins again when it can; each step has an event
 // (PLC-LIFE-4).
 func TestLostHeartbeats(t *testing.T) {

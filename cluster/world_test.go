@@ -111,6 +111,10 @@ func (f *faulty) Join(ctx context.Context, m string, r contracts.MemberJoinReque
 	return through(f, "join", func() (contracts.MemberState, error) { return f.Provider.Join(ctx, m, r) })
 }
 
+func (f *faulty) Replace(ctx context.Context, m string, r contracts.MemberReplaceRequest) (contracts.MemberState, error) {
+	return through(f, "replace", func() (contracts.MemberState, error) { return f.Provider.Replace(ctx, m, r) })
+}
+
 func (f *faulty) Heartbeat(ctx context.Context, m string, r contracts.MemberHeartbeatRequest) (contracts.MemberState, error) {
 	return through(f, "heartbeat", func() (contracts.MemberState, error) { return f.Provider.Heartbeat(ctx, m, r) })
 }

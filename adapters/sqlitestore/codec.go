@@ -2,17 +2,20 @@ package sqlitestore
 
 import (
 	"bytes"
+	"cmp"
 	"database/sql/driver"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/leasehold-dev/leasehold/internal/flat"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -69,22 +72,49 @@ func appendDoc(b []byte, d docstore.Doc) []byte {
 }
 
 func appendObject[M ~map[string]V, V any](b []byte, m M, appendValue func([]byte, V) []byte) []byte {
-	var usual [40]string // a lock has 32 fields
-	names := slices.AppendSeq(usual[:0], maps.Keys(m))
-	slices.Sort(names)
+	var usual [40]member[V] // a lock has 32 fields
+	members := usual[:0]
+	for name, v := range m {
+		members = append(members, member[V]{begin(name), name, v})
+	}
+	slices.SortFunc(members, member[V].compare)
 	b = append(b, '{')
-	for i, name := range names {
+	for i, x := range members {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendText(b, name), ':')
-		b = appendValue(b, m[name])
+		b = append(appendText(b, x.name), ':')
+		b = appendValue(b, x.value)
 	}
 	return append(b, '}')
 }
 
+// member is a member of an object. Most are in order by the first bytes of their names, which are compared as a number.
+type member[V any] struct {
+	begin uint64
+	name  string
+	value V
+}
+
+func (x member[V]) compare(y member[V]) int {
+	if x.begin != y.begin {
+		return cmp.Compare(x.begin, y.begin)
+	}
+	return strings.Compare(x.name, y.name)
+}
+
+// begin is the first bytes of a name as a number: a name with a lower one is before one with a higher one.
+func begin(name string) uint64 {
+	var first [8]byte
+	copy(first[:], name)
+	return binary.BigEndian.Uint64(first[:])
+}
+
 func appendText(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // an error means invalid UTF-8, which the port rejects
+	b, plain := flat.AppendText(b, s)
+	if !plain {
+		b, _ = jsontext.AppendQuote(b, s) // an error means invalid UTF-8, which the port rejects
+	}
 	return b
 }
 

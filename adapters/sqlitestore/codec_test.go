@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -160,6 +161,26 @@ func FuzzParseDoc(f *testing.F) {
 }
 
 // FuzzAppendDoc writes any text and reads it back.
+// TestOrderOfMembers: members are in the order of the bytes of their names, also of those that begin alike and end where others go on.
+func TestOrderOfMembers(t *testing.T) {
+	names := []string{"", "\x00", "Z", "a", "a\x00", "ab", "abcdefg", "abcdefgh", "abcdefgh\x00", "abcdefgh1", "abcdefghi", "abcdefgi", "b", "é"}
+	doc, want := docstore.Doc{}, "{"
+	for i, name := range names {
+		doc[name] = docstore.Int(i)
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += fmt.Sprintf("%s:%d,", quoted, i)
+	}
+	want = strings.TrimSuffix(want, ",") + "}"
+	for range 10 { // the order of a map is another each time
+		if got := string(sqlitestore.AppendDoc(nil, doc)); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+}
+
 func FuzzAppendDoc(f *testing.F) {
 	f.Add("field", "text", "key", "value", int64(1))
 	f.Add("", "\x00\x1f\"\\/\u2028\u007f", "\n", "\U0010ffff", int64(-docstore.MaxInt))

@@ -60,7 +60,7 @@ func TestPagesOfACycle(t *testing.T) {
 
 // TestAllocationsOfACycle: the document that was written is not parsed when it is read.
 func TestAllocationsOfACycle(t *testing.T) {
-	const most = 230
+	const most = 214
 	cycle := cycler(t, open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil))
 	for range 3 {
 		cycle()

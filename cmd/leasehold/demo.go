@@ -43,7 +43,7 @@ With --web it opens a page in the browser and goes on until Ctrl-C: three worker
 func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	switch {
 	case c.Worker != "":
-		return demo.Work(ctx, c.WorkerServer, c.WorkerAnalysis, c.Worker, s.out)
+		return demo.Work(ctx, c.WorkerServer, c.WorkerAnalysis, c.Worker, os.Stdin, s.out)
 	case c.WebWorker != "":
 		return playground.Work(ctx, c.WorkerServer, c.WebWorker, os.Stdin)
 	}

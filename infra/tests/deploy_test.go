@@ -37,6 +37,11 @@ func checkGoogleDeployRole(p *tfjson.Plan) (r report) {
 	for _, role := range resources(p, "google_project_iam_custom_role") {
 		r.equal("permissions", texts(role.AttributeValues["permissions"]), []string{"run.revisions.get", "run.revisions.list", "run.services.get", "run.services.update"})
 	}
+	var apis []string
+	for _, service := range resources(p, "google_project_service") {
+		apis = append(apis, text(service.AttributeValues["service"]))
+	}
+	r.equal("APIs", apis, []string{"iam.googleapis.com", "iamcredentials.googleapis.com", "sts.googleapis.com"})
 	providers := slices.Collect(maps.Values(resources(p, "google_iam_workload_identity_pool_provider")))
 	if len(providers) != 1 {
 		r.sayf("there are %d providers of tokens", len(providers))

@@ -76,11 +76,10 @@ func Append(b []byte, v any) ([]byte, bool) {
 		b = append(b, f.key...)
 		switch value.Kind() {
 		case reflect.String:
-			text := value.String()
-			if !plain(text) {
+			var ok bool
+			if b, ok = AppendText(b, value.String()); !ok {
 				return b[:begin], false
 			}
-			b = append(append(append(b, '"'), text...), '"')
 		case reflect.Int64:
 			b = strconv.AppendInt(b, value.Int(), 10)
 		case reflect.Bool:
@@ -109,14 +108,15 @@ func empty(v reflect.Value) bool {
 	}
 }
 
-// plain reports whether a text is written as it is.
-func plain(text string) bool {
+// AppendText adds a text to b as JSON, and reports whether it could: whether the text is written as it is, but for the quotes. If not, it returns b as
+// it was.
+func AppendText(b []byte, text string) ([]byte, bool) {
 	for i := range len(text) {
 		if special[text[i]] {
-			return false
+			return b, false
 		}
 	}
-	return true
+	return append(append(append(b, '"'), text...), '"'), true
 }
 
 // special are the bytes that end a text, or that encoding/json escapes, or may escape.
@@ -232,10 +232,11 @@ func examine(t reflect.Type) (fields []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || !f.IsExported() || name == "" || name == "-" || !plain(name) || options != "" && options != "omitempty" || own(f.Type) {
+		key, plain := AppendText(nil, name)
+		if f.Anonymous || !f.IsExported() || name == "" || name == "-" || !plain || options != "" && options != "omitempty" || own(f.Type) {
 			return nil
 		}
-		fields = append(fields, field{name: name, key: `"` + name + `":`, index: i, omitEmpty: options != ""})
+		fields = append(fields, field{name: name, key: string(key) + ":", index: i, omitEmpty: options != ""})
 	}
 	return fields
 }

@@ -139,7 +139,7 @@ func (m *Memory) Due(ctx context.Context, q DueQuery) (Page, error) {
 			break
 		}
 		k := Key{Kind: at.kind, Tenant: at.tenant, ID: at.ID}
-		p.Entries, last = append(p.Entries, Entry{k, m.docs[k]}), at
+		p.Entries, last = append(p.Entries, Entry{k, m.docs[k].doc}), at
 	}
 	m.mu.RUnlock()
 	p.own()
@@ -160,8 +160,8 @@ func (m *Memory) makeIndex(field string) {
 		return
 	}
 	places := ordered.New(place.compare)
-	for k, d := range m.docs {
-		if p, ok := placeOf(k, d, field); ok {
+	for k, r := range m.docs {
+		if p, ok := placeOf(k, r.doc, field); ok {
 			places.Add(p)
 		}
 	}

@@ -89,22 +89,30 @@ func checkField(f string) error {
 	if f == "" || len(f) > 64 {
 		return fmt.Errorf("field name %q: from 1 to 64 bytes", f)
 	}
+	all := later
 	for i := range len(f) {
-		if c := inFields[f[i]]; c == 0 || c == 2 && i == 0 {
-			return fmt.Errorf("field name %q: a letter, then letters, digits and '_'", f)
-		}
+		all &= inFields[f[i]]
+	}
+	if all == 0 || inFields[f[0]]&first == 0 {
+		return fmt.Errorf("field name %q: a letter, then letters, digits and '_'", f)
 	}
 	return nil
 }
 
-// inFields says which bytes field names are made of: 1 for letters, 2 for what cannot be the first. Every command checks some fifty names.
+// inFields says where in the names of fields a byte can be. Every command checks some fifty names.
 var inFields = func() (in [256]byte) {
 	for c := range 'z' - 'a' + 1 {
-		in['a'+c], in['A'+c] = 1, 1
+		in['a'+c], in['A'+c] = first|later, first|later
 	}
 	for c := '0'; c <= '9'; c++ {
-		in[c] = 2
+		in[c] = later
 	}
-	in['_'] = 2
+	in['_'] = later
 	return in
 }()
+
+// Places of a byte in the name of a field.
+const (
+	first byte = 1 << iota
+	later
+)

@@ -14,15 +14,14 @@ import (
 // Memory is a store in a map: the reference implementation, and the fastest store for tests. Its documents are gone when the
 // process ends. It shares no code with package driver, so that comparing an adapter with it compares two implementations.
 //
-// No call looks at more documents than it returns or changes, but for the first [Memory.Due] on a field, so that neither many documents nor those who list
+// No call looks at more documents than it returns or changes, but for the first [Memory.Due] on a field, and [Memory.Prune], so that neither many documents nor those who list
 // them keep others from theirs.
 type Memory struct {
 	now    func() time.Time
 	mu     sync.RWMutex
-	docs   map[Key]Doc                    // a Doc in it is never changed, only replaced
+	docs   map[Key]*record
 	order  *ordered.Set[Key]              // its keys: by kind, tenant and ID
-	keep   map[Key]time.Time              // until when, of the documents that need not be kept for ever
-	ends   *ordered.Set[end]              // the same, the first to go in front
+	ends   *ordered.Set[end]              // of the documents that need not be kept for ever, the first to look at in front
 	fields map[string]*ordered.Set[place] // by the name of a field: the documents that have text in it, in its order
 	floor  int64                          // highest number of a counter so far, see Write.StartFrom
 	closed bool
@@ -46,7 +45,7 @@ var (
 // NewMemory returns an empty store. Options may be nil.
 func NewMemory(o *MemoryOptions) *Memory {
 	m := &Memory{
-		now: time.Now, docs: make(map[Key]Doc), keep: make(map[Key]time.Time), fields: make(map[string]*ordered.Set[place]),
+		now: time.Now, docs: make(map[Key]*record), fields: make(map[string]*ordered.Set[place]),
 		order: ordered.New(compareKeys), ends: ordered.New(end.compare),
 	}
 	if o != nil && o.Now != nil {
@@ -55,7 +54,23 @@ func NewMemory(o *MemoryOptions) *Memory {
 	return m
 }
 
-// end is until when a document is kept.
+// record is a document of the store.
+type record struct {
+	doc  Doc       // never changed, only replaced; nil if there is none
+	keep time.Time // until when it is kept; the zero time is for ever
+	end  time.Time // the time of its end in Memory.ends, never after keep; zero if it has none
+}
+
+// docOf returns the document of a key, nil if there is none. m.mu is held.
+func (m *Memory) docOf(k Key) Doc {
+	if r := m.docs[k]; r != nil {
+		return r.doc
+	}
+	return nil
+}
+
+// end is when to look whether a document is still kept: until then it is. Each write moves until when a document is kept, and leaves its end where
+// it is.
 type end struct {
 	at  time.Time
 	key Key
@@ -80,7 +95,7 @@ func (m *Memory) Get(ctx context.Context, keys ...Key) (Snapshot, error) {
 	}
 	s := Snapshot{At: TruncateMilli(m.now()), Docs: make([]Doc, len(keys))}
 	for i, k := range keys {
-		s.Docs[i] = m.docs[k]
+		s.Docs[i] = m.docOf(k)
 	}
 	m.mu.RUnlock()
 	own(s.Docs)
@@ -111,26 +126,31 @@ func (m *Memory) write(ctx context.Context, writes []Write) (Result, error) {
 		return Result{}, err
 	}
 	r := Result{At: TruncateMilli(m.now()), Docs: make([]Doc, len(writes))}
+	var one [1]*record // as many as most calls write
+	records := one[:0]
 	for i, w := range writes {
-		if found := m.docs[w.Key]; !w.Holds(found, r.At) {
+		found := m.docs[w.Key]
+		if found == nil {
+			found = &record{}
+		}
+		records = append(records, found)
+		if !w.Holds(found.doc, r.At) {
 			r.Refused = append(r.Refused, i)
-			r.Docs[i] = found
+			r.Docs[i] = found.doc
 		}
 	}
 	if len(r.Refused) > 0 {
 		return r, nil
 	}
-	after := make([]Doc, len(writes))
 	for i, w := range writes {
 		var err error
-		found := m.docs[w.Key]
-		if after[i], err = w.StartFrom(m.floor, found, r.At).Apply(found, r.At); err != nil {
+		found := records[i].doc
+		if r.Docs[i], err = w.StartFrom(m.floor, found, r.At).Apply(found, r.At); err != nil {
 			return Result{}, err
 		}
 	}
 	for i, w := range writes {
-		m.put(w, after[i], r.At)
-		r.Docs[i] = after[i]
+		m.put(w, records[i], r.Docs[i], r.At)
 		m.signals.Changed(w.Key)
 	}
 	r.Applied = true
@@ -150,45 +170,50 @@ func (m *Memory) Watch(ctx context.Context, k Key) (Watch, error) {
 	return Watch{Changed: m.signals.Watch(ctx, k), Complete: true}, nil
 }
 
-// put stores what a write made of its document. m.mu is held.
-func (m *Memory) put(w Write, after Doc, at time.Time) {
+// put stores what a write made of the document of a record. m.mu is held.
+func (m *Memory) put(w Write, r *record, after Doc, at time.Time) {
 	for field, places := range m.fields {
-		if p, ok := placeOf(w.Key, m.docs[w.Key], field); ok {
+		if p, ok := placeOf(w.Key, r.doc, field); ok {
 			places.Remove(p)
 		}
 		if p, ok := placeOf(w.Key, after, field); ok {
 			places.Add(p)
 		}
 	}
-	_, known := m.docs[w.Key]
 	switch {
 	case after == nil:
-		m.forget(w.Key)
+		m.forget(w.Key, r)
 		m.order.Remove(w.Key)
 		delete(m.docs, w.Key)
 		return
-	case !known:
+	case r.doc == nil:
 		m.order.Add(w.Key)
+		m.docs[w.Key] = r
 	}
-	m.docs[w.Key] = after
+	r.doc = after
 	m.floor = max(m.floor, w.Reached(after))
 	if w.Keep > 0 {
-		m.forget(w.Key)
-		until := at.Add(w.Keep)
-		m.keep[w.Key] = until
-		m.ends.Add(end{until, w.Key})
+		if r.keep = at.Add(w.Keep); r.end.IsZero() || r.keep.Before(r.end) {
+			m.moveEnd(w.Key, r)
+		}
 	}
 }
 
-// forget forgets until when a document is kept. m.mu is held.
-func (m *Memory) forget(k Key) {
-	if until, ok := m.keep[k]; ok {
-		m.ends.Remove(end{until, k})
-		delete(m.keep, k)
+// moveEnd moves the end of a document to when it is kept no longer. m.mu is held.
+func (m *Memory) moveEnd(k Key, r *record) {
+	m.forget(k, r)
+	r.end = r.keep
+	m.ends.Add(end{r.end, k})
+}
+
+// forget removes the end of a document. m.mu is held.
+func (m *Memory) forget(k Key, r *record) {
+	if !r.end.IsZero() {
+		m.ends.Remove(end{r.end, k})
 	}
 }
 
-// Prune implements [Pruner].
+// Prune implements [Pruner]. It also moves the ends of documents that were written since, each once in the time for which it is kept.
 func (m *Memory) Prune(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("%w: limit %d: 1 or more", ErrInvalid, limit)
@@ -199,17 +224,27 @@ func (m *Memory) Prune(ctx context.Context, limit int) (removed int, err error) 
 		return 0, err
 	}
 	now := TruncateMilli(m.now())
-	var over []Key
-	for e := range m.ends.From(end{}) {
-		if len(over) == limit || now.Before(e.at) {
+	for removed < limit {
+		k, due := m.firstEnd(now)
+		if !due {
 			break
 		}
-		over = append(over, e.key)
+		if r := m.docs[k]; r.keep.After(r.end) {
+			m.moveEnd(k, r)
+		} else {
+			m.put(Write{Key: k}, r, nil, time.Time{})
+			removed++
+		}
 	}
-	for _, k := range over {
-		m.put(Write{Key: k}, nil, time.Time{})
+	return removed, nil
+}
+
+// firstEnd returns the document whose end comes first, if it has come. m.mu is held.
+func (m *Memory) firstEnd(now time.Time) (k Key, due bool) {
+	for e := range m.ends.From(end{}) {
+		return e.key, !now.Before(e.at)
 	}
-	return len(over), nil
+	return Key{}, false
 }
 
 // Walk implements [Walker]. The order is that of tenants and, within one, of IDs.
@@ -259,7 +294,7 @@ func (m *Memory) page(ctx context.Context, from, after Key, size int, selected f
 			p.Next = next(p.Entries[size-1].Key)
 			break
 		}
-		p.Entries = append(p.Entries, Entry{k, m.docs[k]})
+		p.Entries = append(p.Entries, Entry{k, m.docs[k].doc})
 	}
 	m.mu.RUnlock()
 	p.own()

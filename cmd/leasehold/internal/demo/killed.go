@@ -22,12 +22,13 @@ const (
 	killed    = "video-7"
 	workerTTL = 2 * time.Second
 	steps     = 6
+	half      = steps / 2
 	stepTime  = 250 * time.Millisecond
 )
 
 // event is what a worker process says of itself, one JSON object a line.
 type event struct {
-	Event      string    `json:"event"` // began, step, busy, ended
+	Event      string    `json:"event"` // began, step, busy, lost, ended
 	Token      int64     `json:"token,omitempty"`
 	Owner      string    `json:"owner,omitempty"`
 	Ends       time.Time `json:"ends,omitzero"` // of the lock, when it was granted
@@ -37,14 +38,19 @@ type event struct {
 }
 
 // Work is a worker process: it runs one analysis under the gate of a server, waiting as long as another worker does, and
-// tells out what happens. Its own death is the show's business.
-func Work(ctx context.Context, server, id, owner string, out io.Writer) error {
+// tells out what happens. When half of its work is done it waits until in ends, so that the show can kill it there, however slow the machine is.
+func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Writer) error {
 	c, err := client.New(server, nil)
 	if err != nil {
 		return err
 	}
 	gate := c.Analyses()
 	tell := json.NewEncoder(out)
+	goOn := make(chan struct{})
+	go func() {
+		defer close(goOn)
+		_, _ = io.Copy(io.Discard, in) // an input that cannot be read has ended as well
+	}()
 	for {
 		o, err := once.Run(ctx, gate, id, func(ctx context.Context, l once.Lock) (string, error) {
 			if err := tell.Encode(event{Event: "began", Token: l.Token, Owner: l.Owner, Ends: l.ExpiresAt}); err != nil {
@@ -55,16 +61,27 @@ func Work(ctx context.Context, server, id, owner string, out io.Writer) error {
 				if err := errors.Join(ctx.Err(), tell.Encode(event{Event: "step", Step: i + 1, Token: l.Token})); err != nil {
 					return "", err
 				}
+				if i+1 == half {
+					select {
+					case <-goOn:
+					case <-ctx.Done():
+					}
+				}
 			}
 			return "made by " + owner, nil
 		}, &once.Options{Owner: owner, TTL: workerTTL})
 		if err != nil {
 			return err
 		}
-		if o.Status != once.Locked {
-			return tell.Encode(event{Event: "ended", Status: string(o.Status), Token: o.Token})
+		said := event{Event: "ended", Status: string(o.Status), Token: o.Token}
+		switch o.Status {
+		case once.Locked:
+			said = event{Event: "busy", RetryAfter: o.RetryAfter.Round(time.Millisecond).String()}
+		case once.Lost: // this machine is too busy to renew the lock in time
+			said = event{Event: "lost"}
+		default:
 		}
-		if err := tell.Encode(event{Event: "busy", RetryAfter: o.RetryAfter.Round(time.Millisecond).String()}); err != nil {
+		if err := tell.Encode(said); err != nil || said.Event == "ended" {
 			return err
 		}
 		pause(ctx, o.RetryAfter+time.Millisecond)
@@ -80,11 +97,13 @@ type worker struct {
 	events chan event // closed when the process has ended
 }
 
-// hire starts a worker process. It ends with ctx at the latest.
-func (d *demo) hire(ctx context.Context, owner string) (*worker, error) {
+// hire starts a worker process, which waits at half of its work until in ends; nil lets it go on. It ends with ctx at the latest.
+func (d *demo) hire(ctx context.Context, owner string, in *os.File) (*worker, error) {
 	//nolint:gosec // this program itself
 	cmd := exec.CommandContext(ctx, d.executable, "demo", "--worker", owner, "--worker-server", d.url, "--worker-analysis", killed)
-	cmd.Stderr = os.Stderr
+	if cmd.Stderr = os.Stderr; in != nil {
+		cmd.Stdin = in // a file: Wait would not return before another reader has ended
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -122,7 +141,12 @@ func (d *demo) kill(ctx context.Context) error {
 	if _, err := d.analyses.Create(ctx, analysis.Create{ID: killed}); err != nil {
 		return err
 	}
-	first, err := d.hire(ctx, "worker-a")
+	waiting, goOn, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe for a worker process: %w", err)
+	}
+	defer func() { _, _ = goOn.Close(), waiting.Close() }()
+	first, err := d.hire(ctx, "worker-a", waiting)
 	if err != nil {
 		return err
 	}
@@ -132,7 +156,7 @@ func (d *demo) kill(ctx context.Context) error {
 		if e.Event == "began" {
 			dead = e
 		}
-		if e.Step == 3 {
+		if e.Step == half {
 			break
 		}
 	}
@@ -151,7 +175,7 @@ func (d *demo) kill(ctx context.Context) error {
 	}
 	held, _ := left.ExpiresAt()
 
-	second, err := d.hire(ctx, "worker-b")
+	second, err := d.hire(ctx, "worker-b", nil)
 	if err != nil {
 		return err
 	}
@@ -199,6 +223,8 @@ func (d *demo) report(who string, e event) {
 		d.sayf(who, "step %d of %d", e.Step, steps)
 	case "busy":
 		d.sayf(who, "locked: another worker runs it; retry in %s", e.RetryAfter)
+	case "lost":
+		d.sayf(who, "the lock could not be renewed in time, on a busy machine: the work is dropped, and begins again")
 	case "ended":
 		d.sayf(who, "finish → %s", e.Status)
 	default: // of a newer version
