@@ -180,8 +180,15 @@ func TestHostileNames(t *testing.T) {
 	p.check("/v1/tenants/acme/clusters/rooms/members/worker-1/join")
 	p.goes("#/placement/%2e%2e%2f%2e%2e", "INVALID_ARGUMENT")
 	p.check("Begin again")
+	p.goes("#/lock/%E0%A4%A", "There is no record of this lock") // no UTF-8
+	p.check("It was never held")
+	p.goes("#/nowhere/%3Cscript%3E", "Next expiry")
 	p.clean()
 	p.local(w)
+
+	q := visit(t, w.url+"/console/?tenant=rival&token=t0ken&lang=%3Cimg%3E#/now?tenant=rival", look{before: ofAcme})
+	q.check("onload=pwned") // a lock of acme: the address chooses neither tenant nor caller
+	q.clean()
 }
 
 // check fails the test unless the page shows a text, and nothing that others wrote became a part of it.
