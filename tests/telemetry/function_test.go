@@ -21,12 +21,13 @@ import (
 func TestFrozenFunction(t *testing.T) {
 	_, collector, sink := collect(t)
 	firestore := firestoretest.Start(t, nil)
+	function := build(t, "functions/gcp/local", "-tags", "leasehold.otlp")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	const interval = 50 * time.Millisecond
 	address := free(t)
 	_, port, _ := strings.Cut(address, ":")
-	c := exec.CommandContext(ctx, build(t, "functions/gcp/local", "-tags", "leasehold.otlp"))
+	c := exec.CommandContext(ctx, function)
 	c.Env = append(os.Environ(), "FUNCTION_TARGET=API", "PORT="+port, "LEASEHOLD_DEVELOPMENT=1", "GOOGLE_CLOUD_PROJECT=demo", "FIRESTORE_EMULATOR_HOST="+firestore.Addr(),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+collector, "OTEL_TRACES_EXPORTER=none", fmt.Sprintf("OTEL_METRIC_EXPORT_INTERVAL=%d", interval.Milliseconds()))
 	c.Stderr = os.Stderr
