@@ -121,6 +121,17 @@ func (p *Placements) Topology(ctx context.Context) (contracts.Topology, error) {
 	}
 }
 
+// Epoch reads an epoch by its number, 1 or more: the current one, or an earlier one, which is kept for a day. One that is not is NOT_FOUND.
+func (p *Placements) Epoch(ctx context.Context, number int64) (contracts.Topology, error) {
+	path := p.base + "/topology?epoch=" + strconv.FormatInt(number, 10)
+	return call(ctx, p.client, http.MethodGet, path, nil, func(t contracts.Topology) error {
+		if t.Epoch != number {
+			return fmt.Errorf("it is epoch %d, not %d", t.Epoch, number)
+		}
+		return p.isTopology(t)
+	})
+}
+
 func (p *Placements) topology(ctx context.Context) (t contracts.Topology, unknown bool, err error) {
 	header := http.Header{}
 	known := p.known.Load()

@@ -82,6 +82,8 @@ func placementCalls() map[string]placementCall {
 		"members": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Members(ctx) }, "GET", base + "/members", "", membersBody, false},
 		"topology": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Topology(ctx) },
 			"GET", base + "/topology", "", tableBody, false},
+		"epoch": {func(ctx context.Context, p *client.Placements) (any, error) { return p.Epoch(ctx, 1) },
+			"GET", base + "/topology?epoch=1", "", tableBody, false},
 		"lookup": {func(ctx context.Context, p *client.Placements) (any, error) {
 			return p.Lookup(ctx, "room", "a/b", cluster.Query{Labels: map[string]string{"zone": "a&b"}, Epoch: 3})
 		}, "GET", base + "/placements/room/a%2Fb?epoch=3&labels=%7B%22zone%22%3A%22a%5Cu0026b%22%7D", "", whereBody, false},

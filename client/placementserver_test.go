@@ -159,6 +159,12 @@ func TestLifeOfACluster(t *testing.T) {
 			t.Errorf("%+v, %v", top, err)
 		}
 	}
+	if first, err := p.Epoch(ctx, 1); err != nil || first.Epoch != 1 || len(first.Table) != 16 {
+		t.Errorf("%+v, %v", first, err)
+	}
+	if _, err := p.Epoch(ctx, 1000); !errors.Is(err, contracts.CodeNotFound) {
+		t.Errorf("an epoch that has not been: %v", err)
+	}
 	page, err := p.Events(ctx, cluster.EventQuery{After: "2026-01-01T00:00:00.000Z"})
 	if err != nil || len(page.Events) < 15 || page.Events[0].Member != "ann" || page.Next == "" {
 		t.Errorf("%d events, %v", len(page.Events), err)

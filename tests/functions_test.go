@@ -282,10 +282,14 @@ func TestUpload(t *testing.T) {
 		return out
 	}
 	files := git(nil, "ls-files", "--cached", "--others", "--exclude-standard")
-	ignored := map[string]bool{}
-	for line := range strings.Lines(string(git(files, "-c", "core.excludesFile=.gcloudignore", "check-ignore", "--no-index", "--stdin"))) {
-		ignored[strings.TrimSpace(line)] = true
+	ignoredBy := func(path string) map[string]bool {
+		ignored := map[string]bool{}
+		for line := range strings.Lines(string(git(files, "-c", "core.excludesFile="+path, "check-ignore", "--no-index", "--stdin"))) {
+			ignored[strings.TrimSpace(line)] = true
+		}
+		return ignored
 	}
+	ignored := ignoredBy(".gcloudignore")
 	if !ignored["tests/functions_test.go"] || ignored["go.mod"] || ignored["function.go"] {
 		t.Fatalf(".gcloudignore: %d files left out", len(ignored))
 	}
@@ -328,6 +332,26 @@ func TestUpload(t *testing.T) {
 	}
 	if slices.Sort(direct); !slices.Equal(direct, want) {
 		t.Errorf("the functions name the modules %v, want %v", direct, want)
+	}
+
+	// With the line for OTLP exchanged, as the documentation says, it builds with the tag.
+	rules, err := os.ReadFile(filepath.Join("..", ".gcloudignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchanged := filepath.Join(t.TempDir(), "ignore")
+	if err := os.WriteFile(exchanged, []byte(strings.Replace(string(rules), "/functions/gcp/otlp.go\n#!", "!", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	upload, ignored = t.TempDir(), ignoredBy(exchanged)
+	for line := range strings.Lines(string(files)) {
+		if name := strings.TrimSpace(line); !ignored[name] {
+			copyFile(t, filepath.Join("..", name), filepath.Join(upload, name))
+		}
+	}
+	run("build", "-tags", "leasehold.otlp", "./...")
+	if sends := run("list", "-tags", "leasehold.otlp", "-deps", "."); !slices.Contains(sends, "go.opentelemetry.io/otel/sdk/metric") {
+		t.Error("the tag links no SDK")
 	}
 }
 

@@ -85,6 +85,7 @@ var imports = map[string][]string{
 	"functions/httpapi":   {"repo", "contracts", "functions/metrics", "functions/telemetry", "functions/wire", "internal/buildinfo", "internal/flat", "kazahana", "github.com/go-json-experiment/json", "golang.org/x/time"},
 	"functions/metrics":   {"contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
 	"functions/oidc":      {"functions/httpapi", "github.com/coreos/go-oidc", "github.com/go-jose/go-jose"},
+	"functions/otlp":      {"github.com/go-logr/logr", "go.opentelemetry.io/otel"},
 	"functions/settings":  {"functions/httpapi", "functions/oidc", "functions/tasks", "repo/machineid"},
 	"functions/setup":     {"console", "functions/httpapi", "functions/metrics", "functions/oidc", "functions/settings", "functions/tasks", "functions/telemetry", "repo/analysis", "repo/docstore", "repo/machineid", "repo/placement"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
@@ -114,7 +115,7 @@ var imports = map[string][]string{
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator", "functions", "internal/buildinfo", "internal/price", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
-	"cmd/leasehold/internal/export": {"functions/httpapi", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 
 	// What only tests import.
 	"internal/conformancetest": {"client", "contracts", "internal/term"},

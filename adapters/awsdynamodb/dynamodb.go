@@ -96,6 +96,10 @@ type Options struct {
 	// request for each shard of the highest number that was ever used.
 	IndexShards int
 
+	// CountUnits asks the service with each request how many units it bills, for [Store.Usage]. That is free of charge; requests and responses
+	// are some 50 bytes longer.
+	CountUnits bool
+
 	// Now is the caller's clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -109,6 +113,8 @@ type Store struct {
 	warnings     []string
 	calls        driver.InFlight
 	sent         driver.Sent
+	billed       driver.Billed
+	counts       bool // billed is what the service says
 	shapes       shapes
 	endpoint     lastEndpoint
 	plain        bool // client is the SDK's own, which does what the options of a call say
@@ -153,6 +159,9 @@ func Open(ctx context.Context, table string, o *Options) (*Store, error) {
 		s.client = c
 	}
 	_, s.plain = s.client.(*sdk.Client)
+	if s.counts = o.CountUnits; s.counts {
+		s.client = billing{s.client, &s.billed}
+	}
 	if o.Lazy {
 		return s, nil
 	}
@@ -209,6 +218,9 @@ func (s *Store) Close() error { return s.calls.Close(nil) }
 func (s *Store) Usage() docstore.Usage {
 	u, skew := s.sent.Usage(), s.clock.skew()
 	u.Warnings = len(s.warnings)
+	if s.counts {
+		u.Billed = s.billed.Sum()
+	}
 	u.Clock = docstore.Clock{Known: skew.Known, Offset: skew.Offset, Uncertainty: skew.High - skew.Low}
 	return u
 }

@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
-				return openWith(t, dialURL(dynamodbtest.Start(t, nil).URL), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes})
+				return openWith(t, dialURL(dynamodbtest.Start(t, nil).URL), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Indexes: indexes, CountUnits: indexes != nil})
 			})
 		})
 	}

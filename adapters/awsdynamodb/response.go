@@ -26,6 +26,8 @@ type response struct {
 	complete bool // the others say what the response was
 	refused  bool
 	doc      docstore.Doc
+	size     int     // of the item that was found, where refused
+	units    float64 // that the service bills, if it was asked to say so and not refused
 }
 
 // option makes the SDK use it for one call.
@@ -56,9 +58,9 @@ func (r *response) DeserializeResponse(
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
-		r.doc, r.complete = readUpdated(body.String())
+		r.doc, r.units, r.complete = readUpdated(body.String())
 	case http.StatusBadRequest:
-		r.doc, r.complete = readRefusal(body.String())
+		r.doc, r.size, r.complete = readRefusal(body.String())
 		r.refused = r.complete
 	}
 	if r.complete {
@@ -69,20 +71,24 @@ func (r *response) DeserializeResponse(
 }
 
 // readUpdated reads the body of a response to UpdateItem with ALL_NEW.
-func readUpdated(body string) (doc docstore.Doc, ok bool) {
+func readUpdated(body string) (doc docstore.Doc, units float64, ok bool) {
 	s := scanner{rest: body}
 	s.object(func(name string) bool {
-		if name != "Attributes" {
+		switch name {
+		case "Attributes":
+			doc = s.item()
+		case "ConsumedCapacity":
+			units = s.capacity()
+		default:
 			return false
 		}
-		doc = s.item()
 		return true
 	})
-	return doc, s.ended() && doc != nil
+	return doc, units, s.ended() && doc != nil
 }
 
 // readRefusal reads the body of a ConditionalCheckFailedException. Without an item there was none, or the server does not show it.
-func readRefusal(body string) (found docstore.Doc, ok bool) {
+func readRefusal(body string) (found docstore.Doc, size int, ok bool) {
 	s := scanner{rest: body}
 	refused := false
 	s.object(func(name string) bool {
@@ -99,13 +105,14 @@ func readRefusal(body string) (found docstore.Doc, ok bool) {
 		}
 		return true
 	})
-	return found, s.ended() && refused
+	return found, s.size, s.ended() && refused
 }
 
 // scanner reads JSON of the forms that documents of Leasehold have. It gives up at anything else.
 type scanner struct {
 	rest   string
 	failed bool
+	size   int // of the items, as the service bills it
 }
 
 // ended reports whether all was read.
@@ -193,6 +200,7 @@ func (s *scanner) escaped() (text string) {
 func (s *scanner) item() docstore.Doc {
 	doc := make(docstore.Doc, strings.Count(s.rest, `":{"`))
 	s.object(func(name string) bool {
+		s.size += len(name)
 		v := s.attribute()
 		switch name {
 		case attrPartition, attrSort, attrMark, attrKeep, attrDue:
@@ -210,23 +218,30 @@ func (s *scanner) attribute() (v docstore.Value) {
 	switch s.text() {
 	case "S":
 		s.expect(':')
-		v = docstore.String(s.text())
+		text := s.text()
+		s.size += len(text)
+		v = docstore.String(text)
 	case "N":
 		s.expect(':')
-		n, ok := whole(s.text())
+		text := s.text()
+		s.size += sizeOfNumber(text)
+		n, ok := whole(text)
 		s.failed = s.failed || !ok
 		v = docstore.Int(n)
 	case "BOOL":
 		s.expect(':')
+		s.size++
 		v = docstore.Bool(s.truth())
 	case "B":
 		s.expect(':')
 		b, err := base64.StdEncoding.DecodeString(s.text())
 		s.failed = s.failed || err != nil || len(b) > docstore.MaxBytes
+		s.size += len(b)
 		v = docstore.Bytes(b)
 	case "M":
 		s.expect(':')
 		m := docstore.Map{}
+		s.size += sizeOfMap
 		s.object(func(name string) bool {
 			s.expect('{')
 			if s.text() != "S" {
@@ -234,6 +249,7 @@ func (s *scanner) attribute() (v docstore.Value) {
 			}
 			s.expect(':')
 			m[name] = s.text()
+			s.size += sizeOfEntry + len(name) + len(m[name])
 			s.expect('}')
 			return true
 		})

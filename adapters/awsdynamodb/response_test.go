@@ -75,17 +75,25 @@ func TestReadsAsTheSDKDoes(t *testing.T) {
 		}
 		maps.Copy(item, rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "Message", "Item", "S", "日"}), value, 0, 6).Draw(rt, "fields"))
 		want, body := decode(item), asJSON(t, item)
-		for what, read := range map[string]func() (docstore.Doc, bool){
-			"after a write": func() (docstore.Doc, bool) { return readUpdated(`{"Attributes":` + body + `}`) },
-			"refusal": func() (docstore.Doc, bool) {
+		size := sizeOfItem(item)
+		for what, read := range map[string]func() (docstore.Doc, int, bool){
+			"after a write": func() (docstore.Doc, int, bool) {
+				doc, units, ok := readUpdated(`{"Attributes":` + body + `}`)
+				return doc, size, ok && units == 0
+			},
+			"after a write that says what it costs": func() (docstore.Doc, int, bool) {
+				doc, units, ok := readUpdated(`{"Attributes":` + body + `,"ConsumedCapacity":{"CapacityUnits":2.5 ,"TableName":"t"}}`)
+				return doc, size, ok && units == 2.5
+			},
+			"refusal": func() (docstore.Doc, int, bool) {
 				return readRefusal(`{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","Item":` + body + `,"message":"The conditional request failed"}`)
 			},
-			"refusal, in another order": func() (docstore.Doc, bool) {
+			"refusal, in another order": func() (docstore.Doc, int, bool) {
 				return readRefusal(` { "Message" : "no" ,` + "\n" + `"Item":` + strings.ReplaceAll(body, `":{"`, `" : { "`) + ` , "__type":"x#ConditionalCheckFailedException"} `)
 			},
 		} {
-			if doc, ok := read(); !ok || !doc.Equal(want) {
-				rt.Fatalf("%s: %v, %#v, want %#v", what, ok, doc, want)
+			if doc, n, ok := read(); !ok || n != size || !doc.Equal(want) {
+				rt.Fatalf("%s: %v, %d bytes, %#v, want %d bytes, %#v", what, ok, n, doc, size, want)
 			}
 		}
 	})
@@ -106,28 +114,30 @@ func TestLeavesToTheSDK(t *testing.T) {
 		"bad escape":       `{"Attributes":{"a":{"S":"\x"}}}`,
 		"nothing":          ``,
 		"no attributes":    `{}`,
-		"another member":   `{"Attributes":{"a":{"S":"x"}},"ConsumedCapacity":{}}`,
+		"another member":   `{"Attributes":{"a":{"S":"x"}},"ItemCollectionMetrics":{}}`,
+		"other capacity":   `{"Attributes":{"a":{"S":"x"}},"ConsumedCapacity":{"Table":{}}}`,
+		"no number":        `{"Attributes":{"a":{"S":"x"}},"ConsumedCapacity":{"CapacityUnits":"x"}}`,
 		"more behind":      `{"Attributes":{"a":{"S":"x"}}} {}`,
 		"another refusal":  `{"__type":"com.amazonaws.dynamodb.v20120810#ValidationException","message":"x"}`,
 		"refusal, no type": `{"message":"The conditional request failed"}`,
 	} {
-		if doc, ok := readUpdated(body); ok {
+		if doc, _, ok := readUpdated(body); ok {
 			t.Errorf("%s: %v", name, doc)
 		}
-		if doc, ok := readRefusal(strings.Replace(body, "Attributes", "Item", 1)); ok {
+		if doc, _, ok := readRefusal(strings.Replace(body, "Attributes", "Item", 1)); ok {
 			t.Errorf("%s, as a refusal: %v", name, doc)
 		}
 	}
 	whole := `{"Attributes":{"a":{"S":"x\n"},"b":{"M":{"c":{"S":""}}},"d":{"BOOL":false},"e":{"N":"1"},"f":{"B":"AA=="}}}`
 	for n := range len(whole) {
-		if doc, ok := readUpdated(whole[:n]); ok {
+		if doc, _, ok := readUpdated(whole[:n]); ok {
 			t.Errorf("%d bytes of %d: %v", n, len(whole), doc)
 		}
 	}
-	if doc, ok := readUpdated(whole); !ok || len(doc) != 5 {
+	if doc, _, ok := readUpdated(whole); !ok || len(doc) != 5 {
 		t.Errorf("%v, %v", doc, ok)
 	}
-	if doc, ok := readRefusal(`{"__type":"x#ConditionalCheckFailedException","message":"x"}`); !ok || doc != nil {
+	if doc, _, ok := readRefusal(`{"__type":"x#ConditionalCheckFailedException","message":"x"}`); !ok || doc != nil {
 		t.Errorf("no document: %v, %v", doc, ok)
 	}
 }

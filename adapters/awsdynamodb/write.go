@@ -163,6 +163,12 @@ func (s *Store) send(ctx context.Context, p *prepared) (written, error) {
 	w := written{date: dateOf(out.ResultMetadata)}
 	if read != nil && read.complete {
 		w.refused, w.doc = read.refused, read.doc
+		switch {
+		case s.counts && read.refused:
+			s.billed.Wrote(unitsOf(read.size))
+		case s.counts:
+			s.billed.Wrote(read.units)
+		}
 	} else {
 		w.doc = decode(out.Attributes)
 	}

@@ -49,7 +49,11 @@ func (s *Store) count(err error, again bool) error {
 }
 
 // Usage implements [docstore.Meter].
-func (s *Store) Usage() docstore.Usage { return s.sent.Usage() }
+func (s *Store) Usage() docstore.Usage {
+	u := s.sent.Usage()
+	u.Billed = s.billed.Sum()
+	return u
+}
 
 // telling returns which of two failures in a row says more: a request that was cut off at the end of the call's time
 // does not say why the time was used up.

@@ -119,6 +119,7 @@ type Store struct {
 	release func() error // closes what Open opened beside the client
 	calls   driver.InFlight
 	sent    driver.Sent
+	billed  driver.Billed
 
 	due       []string // fields that are sharded; empty if none are
 	shards    int

@@ -73,6 +73,7 @@ func (s *Store) runQuery(ctx context.Context, req *pb.RunQueryRequest) (queried,
 			r.at = t
 		}
 	}
+	s.billed.Read(float64(max(1, len(r.docs))))
 	if r.at == nil {
 		return queried{}, status.Error(codes.Internal, "the answer to a query has no read time")
 	}

@@ -92,6 +92,7 @@ func (s *Store) read(ctx context.Context, names []string) (reading, error) {
 			continue
 		}
 		missing--
+		s.billed.Read(1) // also one that does not exist
 		if d := res.GetFound(); d != nil {
 			r.found[d.GetName()] = d
 		}

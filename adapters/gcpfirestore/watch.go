@@ -81,6 +81,7 @@ func (s *Store) listen(ctx context.Context, name string, signal func()) error {
 		}
 		switch r := r.GetResponseType().(type) {
 		case *pb.ListenResponse_DocumentChange, *pb.ListenResponse_DocumentDelete, *pb.ListenResponse_DocumentRemove:
+			s.billed.Read(1)
 			pending = true
 		case *pb.ListenResponse_TargetChange:
 			switch c := r.TargetChange; c.GetTargetChangeType() {

@@ -115,8 +115,11 @@ func (s *Store) commit(ctx context.Context, writes []docstore.Write, names []str
 	for i, w := range writes {
 		req.Writes[i] = s.change(w, names[i], r.found[names[i]], e.After[i], e.At)
 	}
-	_, err := s.client.Commit(s.outgoing(ctx), req)
-	return err
+	if _, err := s.client.Commit(s.outgoing(ctx), req); err != nil {
+		return err
+	}
+	s.billed.Wrote(float64(len(writes)))
+	return nil
 }
 
 // change is a write as Firestore takes it: the fields that it names, the condition that the document is the version

@@ -1,34 +1,45 @@
--- What every script on documents begins with. It stands behind the script's own first line.
+-- What every script on documents begins with, but for compiled writes. It stands behind the script's own first line.
 --
--- KEYS  first the store's own hash: generation, writes, floor, and what index.lua says
--- ARGV  first the time in milliseconds, empty for the server's; then the generation that the caller found when it opened
---       the store, and the most writes that it knows of
+-- KEYS  first what the store keeps of itself: its generation, the number of writes, the floor, and what index.lua says
+-- ARGV  one text, as MessagePack: the time in milliseconds, nil for the server's; the generation that the caller found when it opened
+--       the store; the most writes that it knows of; the arguments of the script, a list
 --
 -- Returns, and does nothing else, if this is not what the caller opened:
 --   other   the time, 0      the generation is another, or there is none: another server, or one that was emptied
 --   back    the time, the writes that the server knows of: it has lost some that it had acknowledged
--- All scripts return an outcome, the time, and the number of writes first.
+-- All of these scripts return one text, as MessagePack: an outcome, the time, and the number of writes first. A document stands in it as it
+-- is stored, nil where there is none.
 
-local pos = 0
-local function take()
-  pos = pos + 1
-  return ARGV[pos]
-end
-
-local now = tonumber(take())
+local call, pack = redis.call, cmsgpack.pack
+local now, wanted, known, args = cmsgpack.unpack(ARGV[1])
 if not now then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
-local at = string.format('%.0f', now)
-
-local own = redis.call('HMGET', KEYS[1], 'generation', 'writes', 'floor', 'indexed', 'indexes')
-if own[1] ~= take() then
-  return {'other', at, '0'}
+local generation, writes, floor, indexed, indexes, at = cmsgpack.unpack(call('GET', KEYS[1]) or '')
+if generation ~= wanted then
+  return pack('other', now, 0)
 end
-local writes, floor = tonumber(own[2] or 0), tonumber(own[3] or 0)
-local indexed, indexes = tonumber(own[4] or 0), own[5] or ''
-if writes < tonumber(take()) then
-  return {'back', at, string.format('%.0f', writes)}
+if writes < known then
+  return pack('back', now, writes)
+end
+
+-- own stores what the store keeps of itself.
+local function own()
+  call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at))
+end
+
+-- read returns a document: when it ends, 0 if it does not and false if another program has made it, its fields, and as it is stored. All are nil
+-- if there is none. The error is that of a text that is no document.
+local function read(key)
+  local stored = call('GET', key)
+  if not stored then
+    return
+  end
+  local fine, fields, ends = pcall(cmsgpack.unpack, stored)
+  if not fine or type(fields) ~= 'table' or type(ends) ~= 'number' and ends ~= false then
+    error('DAMAGED ' .. key, 0)
+  end
+  return ends, fields, stored
 end
 

@@ -2,14 +2,14 @@
 -- Returns which commands of the other scripts this user may not run on the store's keys. A user that may run only some of
 -- them must not begin: a script that fails half-way is not undone.
 --
--- KEYS  a document, the IDs of a kind and tenant, the store's own hash, the ends, the tenants, the indexes of a kind
+-- KEYS  a document, the IDs of a kind and tenant, what the store keeps of itself, the ends, the tenants, the indexes of a kind
 --       and tenant
 --
 -- Returns the names of the commands.
 
 local forbidden, named = {}, {}
 local commands = {
-  {'TIME'}, {'HGETALL', KEYS[1]}, {'HSET', KEYS[1], 'f', 'v'}, {'HDEL', KEYS[1], 'f'}, {'HGET', KEYS[1], 'f'}, {'HMGET', KEYS[1], 'f'}, {'HLEN', KEYS[1]}, {'HGET', KEYS[3], 'f'}, {'HMGET', KEYS[3], 'f'}, {'HSETNX', KEYS[3], 'f', 'v'}, {'HINCRBY', KEYS[3], 'f', '1'},
+  {'TIME'}, {'GET', KEYS[1]}, {'SET', KEYS[1], 'v'}, {'GETDEL', KEYS[1]}, {'MGET', KEYS[3], KEYS[1]}, {'MSET', KEYS[3], 'v', KEYS[1], 'v'}, {'GET', KEYS[3]}, {'SET', KEYS[3], 'v'},
 }
 for i = 2, 6 do
   if i ~= 3 then

@@ -1,11 +1,18 @@
 #!lua
 -- Gives the store a generation if it has none: it means these documents as long as they are not lost as a whole.
 --
--- KEYS  the store's own hash
+-- KEYS  what the store keeps of itself
 -- ARGV  a generation
 --
 -- Returns the generation, the number of writes so far.
 
-redis.call('HSETNX', KEYS[1], 'generation', ARGV[1])
-local own = redis.call('HMGET', KEYS[1], 'generation', 'writes')
-return {own[1], own[2] or '0'}
+local own = redis.call('GET', KEYS[1])
+if not own then
+  own = cmsgpack.pack(ARGV[1], 0, 0, 0, '', {})
+  redis.call('SET', KEYS[1], own)
+end
+local generation, writes = cmsgpack.unpack(own)
+if type(generation) ~= 'string' or type(writes) ~= 'number' then
+  return redis.error_reply('DAMAGED ' .. KEYS[1])
+end
+return {generation, string.format('%.0f', writes)}

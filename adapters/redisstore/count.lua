@@ -1,7 +1,6 @@
-
--- count is what a write that keeps the indexes stores beside its documents.
-local function count(...)
-  writes = writes + 1
-  redis.call('HSET', KEYS[1], 'writes', string.format('%.0f', writes), 'indexed', string.format('%.0f', indexed + 1), ...)
+-- count counts a write that keeps the indexes.
+local function count()
+  writes, indexed = writes + 1, indexed + 1
+  own()
 end
 

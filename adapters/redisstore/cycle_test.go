@@ -3,11 +3,13 @@ package redisstore_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
 	sdk "github.com/redis/go-redis/v9"
 
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -47,11 +49,25 @@ func countsOf(t *testing.T, c *sdk.Client) (n serverCounts) {
 	return n
 }
 
-// TestCycle: what the real server does for an acquire and a release of a lock that has been used, and the bytes that go there and back. docs/performance.md
-// has the figures.
+// fileOf is the append-only file of a server.
+func fileOf(t *testing.T, s *redistest.Server) string {
+	t.Helper()
+	var all []byte
+	for _, name := range s.AppendOnlyFiles(t) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	return string(all)
+}
+
+// TestCycle: what the real server does for an acquire and a release of a lock that has been used, what it adds to its file, and the bytes that go
+// there and back. docs/performance.md has the figures.
 func TestCycle(t *testing.T) {
-	server := redistest.Start(t)
-	locks, admin := lock.New(open(t, server, nil), nil), client(t, server)
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	locks, admin := lock.New(open(t, server, &redisstore.Options{Prefix: redisstore.DefaultPrefix}), nil), client(t, server)
 	id := lock.ID{Tenant: "acme", Key: "deploy-prod"}
 	n := 0
 	cycle := func() {
@@ -72,16 +88,25 @@ func TestCycle(t *testing.T) {
 	countsOf(t, admin) // a look is as long as the one before
 	before := countsOf(t, admin)
 	between := countsOf(t, admin)
+	stored := fileOf(t, server)
 	for range cycles {
 		cycle()
 	}
 	after := countsOf(t, admin)
+	added := fileOf(t, server)[len(stored):]
+	if n, all := strings.Count(added, "\r\nmset\r\n")+strings.Count(added, "\r\nMSET\r\n"), strings.Count(added, "\r\n*")+1; n != 2*cycles || all != n {
+		t.Errorf("%d cycles add %d commands to the file, %d of them MSET: want two for each cycle, and nothing else", cycles, all, n)
+	}
+	t.Logf("%d bytes of the file", len(added)/cycles)
+	if len(added)/cycles > 1300 {
+		t.Errorf("%d bytes of the file for each cycle, 1300 at most", len(added)/cycles)
+	}
 	for command, calls := range between.calls {
 		if after.calls[command] -= calls; after.calls[command] == 0 {
 			delete(after.calls, command)
 		}
 	}
-	want := map[string]int{"evalsha": 2, "time": 2, "hmget": 4, "zscore": 2, "hincrby": 2, "hset": 2, "hdel": 1}
+	want := map[string]int{"evalsha": 2, "time": 2, "mget": 2, "mset": 2}
 	for command := range want {
 		want[command] *= cycles
 	}
@@ -90,8 +115,8 @@ func TestCycle(t *testing.T) {
 	}
 	in, out := (after.in-between.in-(between.in-before.in))/cycles, (after.out-between.out-(between.out-before.out))/cycles
 	t.Logf("%d bytes there, %d back", in, out)
-	if in > 970 || out > 470 {
-		t.Errorf("%d bytes there, 970 at most; %d back, 470 at most", in, out)
+	if in > 780 || out > 250 {
+		t.Errorf("%d bytes there, 780 at most; %d back, 250 at most", in, out)
 	}
 }
 
@@ -101,17 +126,18 @@ func TestAllocationsOfAWrite(t *testing.T) {
 	server := redistest.StandIn(t)
 	s := open(t, server, nil)
 	w := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", LeaseID: "l", TTLSeconds: 60}.Write()
-	back, err := s.Compiled(w, int64(7), "s:before", "s:", "s:")
+	values := redisstore.Pack(docstore.Int(7), docstore.String("before"), docstore.String(""), docstore.String(""))
+	back, err := s.Compiled(w, values)
 	if err != nil || back["token"] != docstore.Value(docstore.Int(7)) || back["a2"] != docstore.Value(docstore.String("before")) {
 		t.Fatal(back, err)
 	}
 	got := testing.AllocsPerRun(200, func() {
-		if _, err := s.Compiled(w, int64(7), "s:before", "s:", "s:"); err != nil {
+		if _, err := s.Compiled(w, values); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Logf("%v allocations", got)
-	if got > 23 {
-		t.Errorf("%v allocations, 23 at most", got)
+	if got > 12 {
+		t.Errorf("%v allocations, 12 at most", got)
 	}
 }

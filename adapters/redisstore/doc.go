@@ -8,10 +8,10 @@
 // read of several documents is one, a page of a list is two.
 //
 //	Write ─▶ EVALSHA ─▶ read all ─▶ check all ─┬─ rejected, damaged ─▶ the documents found
-//	                                           └─ ZADD HSET HDEL ───▶ what is read after
+//	                                           └─ ZADD MSET ────────▶ what is read after
 //
 // Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each shape becomes a script
-// of its own (shape.go), which reads what the condition needs and interprets nothing; the server learns it with its first write. Writes of
+// of its own (shape.go), which interprets nothing; the server learns it with its first write. Writes of
 // several documents, deletions, and what is beyond the bounds are interpreted by one script for all of them (write.lua).
 //
 // Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next to be free, and
@@ -23,12 +23,12 @@
 //
 // # What is stored where
 //
-//	{leasehold}:doc:locks/acme/deploy%2Fprod   hash: a field for each field of the document, and _doc
+//	{leasehold}:doc:locks/acme/deploy%2Fprod   text: the fields of the document, and when it ends in milliseconds since 1970, or 0
 //	{leasehold}:ids:locks/acme                 sorted set: the IDs of a kind and tenant, all with the score 0
 //	{leasehold}:tenants                        sorted set: the kinds and tenants that have documents, as locks/acme
 //	{leasehold}:ends                           sorted set: documents that end, by when they do in milliseconds since 1970
 //	{leasehold}:by:analyses/                   sorted set: the indexes of a kind and tenant, see index.lua; there is none before the first Due
-//	{leasehold}:own                            hash: generation, writes, floor; indexes, indexed, at:KIND/FIELD
+//	{leasehold}:own                            text: generation, writes, floor; indexed, indexes, and for each KIND/FIELD what index.lua says
 //
 // The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one slot, and so on
 // one member of the cluster. With several (Options.Shards), what stands above exists once for each: the part in braces is
@@ -36,18 +36,24 @@
 // tenant. Then {leasehold}:own is a sorted set with the number of shards. Each store looks at it before anything else, and one that was
 // opened with another number fails: it would find no documents, and grant what is held.
 //
-// A value begins with its type, so that redis-cli shows what it is:
+// Texts are MessagePack, which Redis' Lua reads and writes in C. In a document
 //
-//	s:ACTIVE   i:42   b:1   x:\x00\x01   m:{"build":"991"}
+//	"ACTIVE"                 text is text
+//	42                       a whole number is a number
+//	true                     so is a boolean
+//	1767225630000.5          a time is its milliseconds since 1970 and a half: no other number has a fraction
+//	"\xffx\x00\x01"          bytes, behind a byte that text does not have
+//	"\xffm{\"build\":\"991\"}"  a map, as JSON
 //
 // A value in any other form is foreign: the port reads it as [docstore.Opaque] and leaves it as it is.
-// Programs may keep fields of their own in a document, with HSET; one that they create themselves is found by its key
+// Programs may keep fields of their own in a document, with a script. One that they create themselves, with false for its end, is found by its key
 // and appears in lists after the first write of Leasehold. No key ever gets an expiry, and none may get one by hand: a lock
 // would be free before its time.
 //
 // # Documents that are not there any more
 //
-// The hash of the store's own, one for each shard, holds a random generation, which is as old as the documents, and the number of writes so far.
+// What the store keeps of itself, in one text for each shard, begins with a random generation, which is as old as the documents, and the number
+// of writes so far.
 // Every script compares both with what its caller knows, and does nothing else if they do not fit: the server was emptied,
 // the address leads to another one, or acknowledged writes are lost. The store then fails with an error that says what to do,
 // reads and readiness as well. It is the same round trip.

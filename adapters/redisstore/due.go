@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -71,7 +70,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 	return page, s.tidy(ctx, q, stale)
 }
 
-// name is an index as the store's own hash has it.
+// name is an index as the store keeps it.
 func name(q docstore.DueQuery) string { return q.Kind + "/" + q.Field }
 
 // member is a document in an index.
@@ -94,20 +93,18 @@ func (s *Store) dueMembers(ctx context.Context, q docstore.DueQuery, after drive
 	if after.ID != "" {
 		low = "(" + entry(q.Field, after.Value, after.ID)
 	}
+	args := appendInt(appendText(appendList(nil, 4), "", name(q)), int64(q.Size()+1))
 	r, err := s.do(ctx, "look for due documents in", dueScript, true, of, []string{of.by(q.Kind, q.Tenant)},
-		[]string{name(q), strconv.Itoa(q.Size() + 1), low, high})
+		appendText(appendText(args, "", low), "", high))
 	if err != nil {
 		return dueFound{}, err
 	}
-	found := dueFound{reply: r}
-	if len(r.rest) != 2 {
-		return dueFound{}, s.unreadable("look for due documents in", fmt.Errorf("it has %d parts", len(r.rest)))
+	filled := r.rest.next()
+	texts, err := r.rest.list()
+	if filled.kind != isBool || err != nil {
+		return dueFound{}, s.unreadable("look for due documents in", errPacked)
 	}
-	found.filled = r.rest[0] == int64(1)
-	texts, err := parseMembers(r.rest[1:])
-	if err != nil {
-		return dueFound{}, s.unreadable("look for due documents in", err)
-	}
+	found := dueFound{reply: r, filled: filled.n == 1}
 	for _, text := range texts {
 		rest, ok := strings.CutPrefix(text, q.Field+"\x00")
 		value, id, separated := strings.Cut(rest, "\x00\x01")
@@ -134,31 +131,30 @@ func entry(field, text, id string) string { return beginning(field, text) + "\x0
 func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 	of := s.keys.of(q.Tenant)
 	const doing = "make an index of"
-	kept := func(args ...string) (string, error) {
-		r, err := s.do(ctx, doing, keptScript, true, of, nil, append([]string{name(q)}, args...))
+	kept := func(args []byte) (int64, error) {
+		r, err := s.do(ctx, doing, keptScript, true, of, nil, args)
 		if err != nil {
-			return "", err
+			return 0, err
 		}
-		if len(r.rest) == 1 {
-			if missed, ok := r.rest[0].(string); ok {
-				return missed, nil
-			}
+		missed, err := r.rest.number()
+		if err != nil {
+			return 0, s.unreadable(doing, err)
 		}
-		return "", s.unreadable(doing, fmt.Errorf("it ends with %v", r.rest))
+		return missed, nil
 	}
-	missed, err := kept()
+	missed, err := kept(appendText(appendList(nil, 1), "", name(q)))
 	if err != nil {
 		return err
 	}
 	for low := "[" + place(q.Kind, ""); ; {
-		_, places, err := s.members(ctx, of, of.tenants(), docstore.MaxLimit, low, "("+place(q.Kind, "")+"\xff")
+		_, places, err := s.members(ctx, of, of.tenants, docstore.MaxLimit, low, "("+place(q.Kind, "")+"\xff")
 		if err != nil {
 			return err
 		}
 		for _, p := range places {
 			tenant, err := url.PathUnescape(strings.TrimPrefix(p, place(q.Kind, "")))
 			if err != nil {
-				return fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants(), p, err)
+				return fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants, p, err)
 			}
 			if err := s.fillTenant(ctx, of, q, tenant); err != nil {
 				return err
@@ -169,7 +165,7 @@ func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 		}
 		low = "(" + places[len(places)-1]
 	}
-	_, err = kept(missed)
+	_, err = kept(appendInt(appendText(appendList(nil, 2), "", name(q)), missed))
 	return err
 }
 
@@ -179,11 +175,12 @@ func (s *Store) fillTenant(ctx context.Context, of *shard, q docstore.DueQuery, 
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		keys := []string{of.by(q.Kind, tenant)}
+		keys, args := []string{of.by(q.Kind, tenant)}, appendText(appendList(nil, 1+len(ids)), "", q.Field)
 		for _, id := range ids {
+			args = appendText(args, "", id)
 			keys = append(keys, of.doc(docstore.Key{Kind: q.Kind, Tenant: tenant, ID: id}))
 		}
-		if _, err := s.do(ctx, "make an index of", fillScript, true, of, keys, append([]string{q.Field}, ids...)); err != nil {
+		if _, err := s.do(ctx, "make an index of", fillScript, true, of, keys, args); err != nil {
 			return err
 		}
 		if len(ids) < docstore.MaxLimit {
@@ -199,10 +196,10 @@ func (s *Store) tidy(ctx context.Context, q docstore.DueQuery, stale []member) e
 		return nil
 	}
 	of := s.keys.of(q.Tenant)
-	keys, args := []string{of.by(q.Kind, q.Tenant)}, []string{q.Field}
+	keys, args := []string{of.by(q.Kind, q.Tenant)}, appendText(appendList(nil, 1+2*len(stale)), "", q.Field)
 	for _, m := range stale {
 		keys = append(keys, of.doc(m.key))
-		args = append(args, m.key.ID, entry(q.Field, m.text, m.key.ID))
+		args = appendText(appendText(args, "", m.key.ID), "", entry(q.Field, m.text, m.key.ID))
 	}
 	_, err := s.do(ctx, "tidy an index of", tidyScript, true, of, keys, args)
 	return err

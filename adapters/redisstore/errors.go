@@ -28,6 +28,7 @@ var refusals = []struct {
 	{"OOM", docstore.ErrFull, "the server is out of memory: nothing was changed; raise maxmemory, reading still works"},
 	{"MISCONF", docstore.ErrUnavailable, "the server cannot write to its disk and refuses to go on: nothing was changed; see its log"},
 	{"WRONGTYPE", docstore.ErrDamaged, "one of the keys holds something else than Leasehold put there: nothing was changed; name another prefix"},
+	{"DAMAGED", docstore.ErrDamaged, "what is stored in the place of a document is none: nothing was changed; name another prefix"},
 	{"NOAUTH", nil, "the server asks for a password, and none was given: set a user and a password"},
 	{"WRONGPASS", nil, "the user or the password is not accepted"},
 	{"NOPERM", nil, "this user may not do that: " + permissions},
@@ -40,7 +41,7 @@ var refusals = []struct {
 }
 
 // permissions are what a user of the store's own needs.
-const permissions = "it needs ~{PREFIX}:* (and ~{PREFIX/* for several shards) +@hash +@sortedset +@scripting +@connection +time, and +info +config|get for the checks of its settings"
+const permissions = "it needs ~{PREFIX}:* (and ~{PREFIX/* for several shards) +@string +@sortedset +@scripting +@connection +time, and +info +config|get for the checks of its settings"
 
 // explain turns an error of the library into one that names the server and says what to do.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {

@@ -38,10 +38,46 @@ func (s *Store) Waiting(tenant string) int {
 }
 
 // Compiled makes the arguments of a write's own script, and the document of the values that this returns.
-func (s *Store) Compiled(w docstore.Write, values ...any) (docstore.Doc, error) {
+func (s *Store) Compiled(w docstore.Write, values string) (docstore.Doc, error) {
 	sc, _ := s.program([]docstore.Write{w})
 	if sc == writeScript {
 		return nil, errors.New("it is not compiled")
 	}
-	return sc.returned(w, time.Unix(0, 0), values)
+	return sc.returned(w, time.Unix(0, 0), unpacker{values})
+}
+
+// Pack is a text of values, as scripts return them.
+func Pack(values ...docstore.Value) string {
+	var b []byte
+	for _, v := range values {
+		b = appendValue(b, v)
+	}
+	return string(b)
+}
+
+// PackDocument is a document as it is stored. ends is 0 if it does not end.
+func PackDocument(ends int64, doc docstore.Doc) string {
+	b := appendBig([]byte{0xdf}, uint64(len(doc)), 4)
+	for f, v := range doc {
+		b = appendValue(appendText(b, "", f), v)
+	}
+	return string(appendInt(b, ends))
+}
+
+// UnpackDocument is the document that is stored as a text.
+func UnpackDocument(stored string) (docstore.Doc, error) {
+	u := unpacker{stored}
+	doc, err := u.doc()
+	if err == nil && u.rest != "" {
+		err = errPacked
+	}
+	return doc, err
+}
+
+// Own is what a shard keeps of itself: its generation, the number of writes, and the floor.
+func Own(stored string) (generation string, writes, floor int64) {
+	u := unpacker{stored}
+	generation = u.next().text
+	writes, floor = u.next().n, u.next().n
+	return generation, writes, floor
 }

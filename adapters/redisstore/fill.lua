@@ -6,12 +6,11 @@
 --
 -- Returns nothing more.
 
-local field = take()
-redis.call('ZCARD', KEYS[2])
+call('ZCARD', KEYS[2])
 for i = 3, #KEYS do
-  local stored, id = redis.call('HGET', KEYS[i], field), take()
-  if isText(stored) then
-    redis.call('ZADD', KEYS[2], 0, entry(field, stored, id))
+  local _, fields = read(KEYS[i])
+  if fields then
+    reindex(KEYS[2], args[1], args[i - 1], nil, fields[args[1]])
   end
 end
-return {'filled', at, string.format('%.0f', writes)}
+return pack('filled', now, writes)

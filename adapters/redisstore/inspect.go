@@ -35,8 +35,8 @@ func (s *Store) inspect(ctx context.Context) error {
 	}
 	probe := docstore.Key{Kind: "health", ID: "ready"}
 	of := s.keys.of(probe.Tenant)
-	forbidden, err := s.run(ctx, s.alone, checkScript, true, []string{
-		of.doc(probe), of.ids(probe.Kind, probe.Tenant), of.own(), of.ends(), of.tenants(), of.by(probe.Kind, probe.Tenant),
+	forbidden, err := s.run(ctx, checkScript, []string{
+		of.doc(probe), of.ids(probe.Kind, probe.Tenant), of.own, of.ends, of.tenants, of.by(probe.Kind, probe.Tenant),
 	})
 	if err != nil {
 		return s.explain(ctx, "open", err)

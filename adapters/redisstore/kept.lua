@@ -7,10 +7,12 @@
 --
 -- Returns how many writes did not keep the indexes so far.
 
-local name, missed = take(), take()
+local name, missed = args[1], args[2]
 if missed then
-  redis.call('HSET', KEYS[1], 'at:' .. name, missed)
+  at[name] = missed
+  own()
 elseif not (' ' .. indexes):find(' ' .. name .. ' ', 1, true) then
-  redis.call('HSET', KEYS[1], 'indexes', indexes .. name .. ' ')
+  indexes = indexes .. name .. ' '
+  own()
 end
-return {'kept', at, string.format('%.0f', writes), string.format('%.0f', writes - indexed)}
+return pack('kept', now, writes, writes - indexed)

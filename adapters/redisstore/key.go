@@ -24,7 +24,14 @@ type layout struct {
 
 // shard is a part of the documents whose keys are in one slot, so that a script may touch any of them.
 type shard struct {
-	root  string
+	root string
+
+	// Keys. own is what the shard knows of itself: its generation, the number of writes, and how far counters have come. ends is the sorted
+	// set of documents that end, by when they do, in milliseconds since 1970; its members are as the names of documents end. tenants is the
+	// sorted set of the kinds and tenants that have documents; its members are as the names of their IDs end.
+	own, ends, tenants string
+	first              any // own, ready to be an argument
+
 	known known
 	line  line
 }
@@ -42,13 +49,17 @@ func newLayout(prefix string, shards int) (layout, error) {
 	}
 	l := layout{root: "{" + prefix + "}"}
 	if shards <= 1 {
-		l.shards = []*shard{{root: l.root}}
+		l.shards = []*shard{newShard(l.root)}
 		return l, nil
 	}
 	for i := range shards {
-		l.shards = append(l.shards, &shard{root: fmt.Sprintf("{%s/%d}", prefix, i)})
+		l.shards = append(l.shards, newShard(fmt.Sprintf("{%s/%d}", prefix, i)))
 	}
 	return l, nil
+}
+
+func newShard(root string) *shard {
+	return &shard{root: root, own: root + ":own", first: root + ":own", ends: root + ":ends", tenants: root + ":tenants"}
 }
 
 // number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by it.
@@ -61,23 +72,11 @@ func (l layout) number(tenant string) int {
 // of is the shard that has the documents of a tenant.
 func (l layout) of(tenant string) *shard { return l.shards[l.number(tenant)] }
 
-// mark is the key that says how the documents are laid out: the hash of the store's own where there is one shard, else a sorted
-// set with the number of shards. A version that knows of one shard only asks for a hash, and is rejected by the server.
+// mark is the key that says how the documents are laid out: what the only shard knows of itself where there is one, a text, else a
+// sorted set with the number of shards. A version that knows of one shard only asks for the text, and is rejected by the server.
 func (l layout) mark() string { return l.root + ":own" }
 
-// own is the key of the hash with what the shard knows of itself: its generation, the number of writes, and how far counters
-// have come.
-func (s *shard) own() string { return s.root + ":own" }
-
-// ends is the key of the sorted set of documents that end, by when they do, in milliseconds since 1970. Its members are as the
-// names of documents end.
-func (s *shard) ends() string { return s.root + ":ends" }
-
-// tenants is the key of the sorted set of the kinds and tenants that have documents. Its members are as the names of their IDs
-// end.
-func (s *shard) tenants() string { return s.root + ":tenants" }
-
-// doc is the key of a document's hash.
+// doc is the key of a document.
 func (s *shard) doc(k docstore.Key) string { return s.root + ":doc:" + k.String() }
 
 // ids is the key of the sorted set with the IDs of a kind and tenant.
@@ -87,6 +86,12 @@ func (s *shard) ids(kind, tenant string) string {
 
 // by is the key of the sorted set with the indexes of a kind and tenant, see index.lua.
 func (s *shard) by(kind, tenant string) string { return s.root + ":by:" + place(kind, tenant) }
+
+// appendKeys appends the keys of a document that is written: its own, that of the IDs, that of the indexes.
+func (s *shard) appendKeys(keys []string, k docstore.Key) []string {
+	p := place(k.Kind, k.Tenant)
+	return append(keys, s.root+":doc:"+p+"/"+url.PathEscape(k.ID), s.root+":ids:"+p, s.root+":by:"+p)
+}
 
 // place is the member of a kind and tenant in the set of tenants.
 func place(kind, tenant string) string { return url.PathEscape(kind) + "/" + url.PathEscape(tenant) }

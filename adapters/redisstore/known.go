@@ -37,7 +37,7 @@ func (s *Store) lost() error {
 }
 
 // learn looks at what begin.lua found out.
-func (s *Store) learn(of *shard, outcome any, writes int64) error {
+func (s *Store) learn(of *shard, outcome string, writes int64) error {
 	switch outcome {
 	case "other":
 		return errOther
@@ -72,7 +72,7 @@ func (s *Store) claim(ctx context.Context, of *shard) (string, error) {
 	if err := s.checkLayout(ctx); err != nil {
 		return "", err
 	}
-	list, err := s.run(ctx, s.alone, claimScript, true, []string{of.own()}, rand.Text())
+	list, err := s.run(ctx, claimScript, []string{of.own}, rand.Text())
 	if err != nil {
 		return "", err
 	}
@@ -99,7 +99,7 @@ func (s *Store) checkLayout(ctx context.Context) error {
 		return nil
 	}
 	want := strconv.Itoa(len(s.keys.shards))
-	list, err := s.run(ctx, s.alone, layoutScript, true, []string{s.keys.mark()}, want)
+	list, err := s.run(ctx, layoutScript, []string{s.keys.mark()}, want)
 	if err != nil {
 		return err
 	}

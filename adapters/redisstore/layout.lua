@@ -1,6 +1,6 @@
 #!lua
 -- Finds out how the documents are laid out, and marks that there are several shards if nothing is there yet. Where there is
--- one, the key is the hash of the store's own, which claim.lua makes.
+-- one, the key is what the store keeps of itself, a text, which claim.lua makes.
 --
 -- KEYS  the mark
 -- ARGV  the number of shards that the caller expects

@@ -7,11 +7,10 @@
 --
 -- Returns the members.
 
-local most, low, high = take(), take(), take()
 local found
-if low then
-  found = redis.call('ZRANGE', KEYS[2], low, high, 'BYLEX', 'LIMIT', 0, most)
+if args[2] then
+  found = call('ZRANGE', KEYS[2], args[2], args[3], 'BYLEX', 'LIMIT', 0, args[1])
 else
-  found = redis.call('ZRANGE', KEYS[2], '-inf', at, 'BYSCORE', 'LIMIT', 0, most)
+  found = call('ZRANGE', KEYS[2], '-inf', string.format('%.0f', now), 'BYSCORE', 'LIMIT', 0, args[1])
 end
-return {'read', at, string.format('%.0f', writes), found}
+return pack('read', now, writes, found)

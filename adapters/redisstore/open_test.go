@@ -113,9 +113,9 @@ func TestUsers(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	admin := client(t, server)
 	for _, user := range [][]string{
-		{"documented", "~{ours}:*", "+@hash", "+@sortedset", "+@scripting", "+@connection", "+time", "+info", "+config|get"},
-		{"unchecked", "~{ours}:*", "+@hash", "+@sortedset", "+@scripting", "+@connection", "+time"},
-		{"half", "~{ours}:*", "+@all", "-hdel", "-zadd"},
+		{"documented", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time", "+info", "+config|get"},
+		{"unchecked", "~{ours}:*", "+@string", "+@sortedset", "+@scripting", "+@connection", "+time"},
+		{"half", "~{ours}:*", "+@all", "-getdel", "-zadd"},
 		{"elsewhere", "~other:*", "+@all"},
 		{"reader", "~{ours}:*", "+@read", "+@connection"},
 	} {
@@ -139,7 +139,7 @@ func TestUsers(t *testing.T) {
 		"by a URL":         {redisstore.Options{Addr: "redis://documented:hunter2!%25@" + server.Addr() + "/0"}, nil, 0},
 		"unchecked":        {redisstore.Options{Username: "unchecked", Password: secret}, nil, 2},
 		"password alone":   {redisstore.Options{Password: secret}, nil, 0},
-		"half":             {redisstore.Options{Username: "half", Password: secret}, []string{"may not run [HDEL ZADD]", "+@hash"}, 0},
+		"half":             {redisstore.Options{Username: "half", Password: secret}, []string{"may not run [GETDEL ZADD]", "+@string"}, 0},
 		"elsewhere":        {redisstore.Options{Username: "elsewhere", Password: secret}, []string{"NOPERM", "~{PREFIX}:*"}, 0},
 		"reader":           {redisstore.Options{Username: "reader", Password: secret}, []string{"NOPERM", "+@scripting"}, 0},
 		"no password":      {redisstore.Options{}, []string{"NOAUTH", "set a user and a password"}, 0},

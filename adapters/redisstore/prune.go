@@ -19,7 +19,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 	defer s.calls.End()
 	for _, of := range s.keys.shards {
 		for removed < limit {
-			_, due, err := s.members(ctx, of, of.ends(), min(limit-removed, docstore.MaxWrites))
+			_, due, err := s.members(ctx, of, of.ends, min(limit-removed, docstore.MaxWrites))
 			if err != nil {
 				return removed, err
 			}
@@ -37,24 +37,23 @@ func (s *Store) Prune(ctx context.Context, limit int) (removed int, err error) {
 
 // remove removes those documents of a shard that are due. due are members of its set of ends.
 func (s *Store) remove(ctx context.Context, of *shard, due []string) (removed int, err error) {
-	keys := append(make([]string, 0, 2+3*len(due)), of.ends(), of.tenants())
-	ids := make([]string, len(due))
-	for i, member := range due {
+	keys := append(make([]string, 0, 2+3*len(due)), of.ends, of.tenants)
+	ids := appendList(nil, len(due))
+	for _, member := range due {
 		k, err := docstore.ParseKey(member)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.ends(), member, err)
+			return 0, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.ends, member, err)
 		}
-		ids[i] = k.ID
-		keys = append(keys, of.doc(k), of.ids(k.Kind, k.Tenant), of.by(k.Kind, k.Tenant))
+		ids = appendText(ids, "", k.ID)
+		keys = of.appendKeys(keys, k)
 	}
 	reply, err := s.do(ctx, "prune", pruneScript, true, of, keys, ids)
 	if err != nil {
 		return 0, err
 	}
-	if len(reply.rest) == 1 {
-		if n, ok := reply.rest[0].(int64); ok {
-			return int(n), nil
-		}
+	n, err := reply.rest.number()
+	if err != nil {
+		return 0, s.unreadable("prune", err)
 	}
-	return 0, s.unreadable("prune", fmt.Errorf("it ends with %v", reply.rest))
+	return int(n), nil
 }

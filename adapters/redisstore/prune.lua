@@ -7,29 +7,23 @@
 -- Returns how many were removed.
 
 local removed = 0
-redis.call('ZCARD', KEYS[3]) -- that it can be written to
+call('ZCARD', KEYS[3]) -- that it can be written to
 for i = 4, #KEYS, 3 do
-  local key, ids, by, id = KEYS[i], KEYS[i + 1], KEYS[i + 2], take()
-  local fields = fieldsOf(by)
+  local key, ids, by, id = KEYS[i], KEYS[i + 1], KEYS[i + 2], args[(i - 1) / 3]
   local member = key:match('^%b{}:doc:(.*)$')
-  local over = redis.call('ZSCORE', KEYS[2], member)
+  local over = call('ZSCORE', KEYS[2], member)
   if over and tonumber(over) <= now then
-    local list = redis.call('HGETALL', key)
-    redis.call('ZSCORE', ids, id)
-    redis.call('ZCARD', by)
-    for _, field in ipairs(fields) do
-      local stored = redis.call('HGET', key, field)
-      if isText(stored) then
-        redis.call('ZREM', by, entry(field, stored, id))
-      end
+    local _, doc = read(key)
+    call('ZSCORE', ids, id)
+    call('ZCARD', by)
+    for _, field in ipairs(fieldsOf(by)) do
+      reindex(by, field, id, doc and doc[field], nil)
     end
-    for from = 1, #list, 2 do
-      redis.call('HDEL', key, list[from])
-    end
-    redis.call('ZREM', KEYS[2], member)
-    redis.call('ZREM', ids, id)
-    if redis.call('ZCARD', ids) == 0 then
-      redis.call('ZREM', KEYS[3], (ids:match('^%b{}:ids:(.*)$')))
+    call('GETDEL', key)
+    call('ZREM', KEYS[2], member)
+    call('ZREM', ids, id)
+    if call('ZCARD', ids) == 0 then
+      call('ZREM', KEYS[3], (ids:match('^%b{}:ids:(.*)$')))
     end
     removed = removed + 1
   end
@@ -37,4 +31,4 @@ end
 if removed > 0 then
   count()
 end
-return {'pruned', at, string.format('%.0f', writes), removed}
+return pack('pruned', now, writes, removed)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,28 +52,17 @@ func (s *Store) read(ctx context.Context, of *shard, keys []docstore.Key) (time.
 	for i, k := range keys {
 		names[i] = of.doc(k)
 	}
-	reply, err := s.do(ctx, "read from", readScript, true, of, names, nil)
+	reply, err := s.do(ctx, "read from", readScript, true, of, names, appendList(nil, 0))
 	if err != nil {
 		return time.Time{}, nil, err
 	}
-	docs, err := parseDocs(reply.rest, len(keys))
-	if err != nil {
-		return time.Time{}, nil, s.unreadable("read from", err)
-	}
-	return reply.at, docs, nil
-}
-
-func parseDocs(rest []any, keys int) (docs []docstore.Doc, err error) {
-	if len(rest) != keys {
-		return nil, fmt.Errorf("it has %d documents for %d keys", len(rest), keys)
-	}
-	docs = make([]docstore.Doc, keys)
+	docs := make([]docstore.Doc, len(keys))
 	for i := range docs {
-		if docs[i], err = decodeDoc(rest[i]); err != nil {
-			return nil, err
+		if docs[i], err = reply.rest.doc(); err != nil {
+			return time.Time{}, nil, s.unreadable("read from", err)
 		}
 	}
-	return docs, nil
+	return reply.at, docs, nil
 }
 
 // listedAtOnce is how many documents of a page one script reads. The server does nothing else meanwhile, so that a large page would keep all
@@ -172,7 +160,7 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 	for _, of := range s.keys.shards[from:] {
 		var tenants []string
 		var err error
-		at, tenants, err = s.members(ctx, of, of.tenants(), 1, low, "("+place(q.Kind, "")+"\xff")
+		at, tenants, err = s.members(ctx, of, of.tenants, 1, low, "("+place(q.Kind, "")+"\xff")
 		if err != nil {
 			return docstore.Page{}, err
 		}
@@ -182,7 +170,7 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 		}
 		tenant, err := url.PathUnescape(strings.TrimPrefix(tenants[0], place(q.Kind, "")))
 		if err != nil {
-			return docstore.Page{}, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants(), tenants[0], err)
+			return docstore.Page{}, fmt.Errorf("%w: %s holds %q: %w", docstore.ErrDamaged, of.tenants, tenants[0], err)
 		}
 		return s.pageOf(ctx, q, tenant, "")
 	}
@@ -219,30 +207,17 @@ func lexRange(q docstore.Query) (low, high string) {
 // members returns some members of a sorted set: those in a range of bytes, or without one those whose score the time has
 // reached.
 func (s *Store) members(ctx context.Context, of *shard, key string, most int, span ...string) (time.Time, []string, error) {
-	reply, err := s.do(ctx, "list", listScript, true, of, []string{key}, append([]string{strconv.Itoa(most)}, span...))
+	args := appendInt(appendList(nil, 1+len(span)), int64(most))
+	for _, bound := range span {
+		args = appendText(args, "", bound)
+	}
+	reply, err := s.do(ctx, "list", listScript, true, of, []string{key}, args)
 	if err != nil {
 		return time.Time{}, nil, err
 	}
-	members, err := parseMembers(reply.rest)
+	members, err := reply.rest.list()
 	if err != nil {
 		return time.Time{}, nil, s.unreadable("list", err)
 	}
 	return reply.at, members, nil
-}
-
-func parseMembers(rest []any) ([]string, error) {
-	if len(rest) != 1 {
-		return nil, fmt.Errorf("it has %d lists", len(rest))
-	}
-	list, ok := rest[0].([]any)
-	if !ok {
-		return nil, fmt.Errorf("the members are %T", rest[0])
-	}
-	members := make([]string, len(list))
-	for i := range list {
-		if members[i], ok = list[i].(string); !ok {
-			return nil, fmt.Errorf("a member is %T", list[i])
-		}
-	}
-	return members, nil
 }

@@ -3,12 +3,11 @@
 -- whose documents may be old, rejects it.
 --
 -- KEYS  see begin.lua; then the documents
--- ARGV  see begin.lua
 --
--- Returns for each key a list of fields and values, empty if there is no document.
+-- Returns the documents.
 
-local answer = {'read', at, string.format('%.0f', writes)}
+local answer = {pack('read', now, writes)}
 for i = 2, #KEYS do
-  answer[i + 2] = redis.call('HGETALL', KEYS[i])
+  answer[i] = call('GET', KEYS[i]) or pack(nil)
 end
-return answer
+return table.concat(answer)

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,12 +139,4 @@ func (s *Store) release() error {
 		return fmt.Errorf("redis: close: %w", err)
 	}
 	return nil
-}
-
-// now is the scripts' argument for the time: empty, unless a test has a clock of its own.
-func (s *Store) now() string {
-	if s.clock == nil {
-		return ""
-	}
-	return strconv.FormatInt(docstore.TruncateMilli(s.clock()).UnixMilli(), 10)
 }

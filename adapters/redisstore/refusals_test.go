@@ -35,9 +35,14 @@ func TestRefusals(t *testing.T) {
 			[]string{"NOREPLICAS", "min-replicas-to-write"}, docstore.ErrUnavailable, []string{"NOREPLICAS"}},
 		"a document of another type": {
 			func(ctx context.Context, c *sdk.Client) error {
-				return errors.Join(c.Del(ctx, "{refusals}:doc:locks/acme/k").Err(), c.Set(ctx, "{refusals}:doc:locks/acme/k", "x", 0).Err())
+				return errors.Join(c.Del(ctx, "{refusals}:doc:locks/acme/k").Err(), c.LPush(ctx, "{refusals}:doc:locks/acme/k", "x").Err())
 			},
 			[]string{"WRONGTYPE", "another prefix"}, docstore.ErrDamaged, []string{"WRONGTYPE"}},
+		"a document of another form": {
+			func(ctx context.Context, c *sdk.Client) error {
+				return c.Set(ctx, "{refusals}:doc:locks/acme/k", "x", 0).Err()
+			},
+			[]string{"DAMAGED {refusals}:doc:locks/acme/k", "another prefix"}, docstore.ErrDamaged, []string{"damaged", "something else"}},
 		"a list of another type": {
 			func(ctx context.Context, c *sdk.Client) error {
 				return errors.Join(c.Del(ctx, "{refusals}:ids:locks/acme").Err(), c.Set(ctx, "{refusals}:ids:locks/acme", "x", 0).Err())
@@ -51,16 +56,16 @@ func TestRefusals(t *testing.T) {
 		"ends of another type": {
 			func(ctx context.Context, c *sdk.Client) error { return c.Set(ctx, "{refusals}:ends", "x", 0).Err() },
 			[]string{"WRONGTYPE"}, docstore.ErrDamaged, nil},
-		"the store's own hash of another type": {
+		"what the store keeps of itself, of another type": {
 			func(ctx context.Context, c *sdk.Client) error {
-				return errors.Join(c.Del(ctx, "{refusals}:own").Err(), c.Set(ctx, "{refusals}:own", "x", 0).Err())
+				return errors.Join(c.Del(ctx, "{refusals}:own").Err(), c.LPush(ctx, "{refusals}:own", "x").Err())
 			},
 			[]string{"WRONGTYPE"}, docstore.ErrDamaged, []string{"WRONGTYPE"}},
 		"a user who lost a right": {
 			func(ctx context.Context, c *sdk.Client) error {
-				return c.Do(ctx, "ACL", "SETUSER", "default", "-@hash").Err()
+				return c.Do(ctx, "ACL", "SETUSER", "default", "-@string").Err()
 			},
-			[]string{"may not do that", "+@hash"}, nil, []string{"may not do that"}},
+			[]string{"may not do that", "+@string"}, nil, []string{"may not do that"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)

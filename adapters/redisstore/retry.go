@@ -31,7 +31,7 @@ func (s *Store) retry(ctx context.Context, repeatable bool, request func() (any,
 			s.sent.Retries.Add(1)
 		}
 		reply, err := request()
-		if sdk.HasErrorPrefix(err, "max number of clients reached") {
+		if err != nil && sdk.HasErrorPrefix(err, "max number of clients reached") {
 			s.sent.Throttled.Add(1)
 		}
 		if err == nil || try == tries || !mayRepeat(err, repeatable) || pauses.Sleep(ctx, try-1) != nil {

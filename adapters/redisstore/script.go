@@ -7,17 +7,19 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // script is a Lua script that the server keeps by the SHA-1 of its text.
 type script struct {
-	text, sha string
-	origins   []origin // of a compiled write: see [source]
+	text    string
+	sha     any      // a text, ready to be an argument
+	origins []origin // of a compiled write: see [source]
 }
 
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
@@ -38,10 +40,6 @@ var (
 	indexText string
 	//go:embed count.lua
 	countText string
-	//go:embed time.lua
-	timeText string
-	//go:embed whole.lua
-	wholeText string
 	//go:embed text.lua
 	textText string
 	//go:embed shape.lua
@@ -69,12 +67,12 @@ var (
 	//go:embed check.lua
 	checkText string
 
-	writeScript = newScript(writeText, indexText, countText, timeText, wholeText, textText)
+	writeScript = newScript(writeText, textText, indexText, countText)
 	readScript  = newScript(readText)
 	listScript  = newScript(listText)
-	pruneScript = newScript(pruneText, indexText, countText)
-	fillScript  = newScript(fillText, indexText)
-	tidyScript  = newScript(tidyText, indexText)
+	pruneScript = newScript(pruneText, textText, indexText, countText)
+	fillScript  = newScript(fillText, textText, indexText)
+	tidyScript  = newScript(tidyText, textText, indexText)
 	keptScript  = newScript(keptText)
 	dueScript   = newScript(dueText)
 	checkScript = rawScript(checkText)
@@ -88,14 +86,14 @@ const fewKeys = 16
 
 // reply is what a script on documents answers.
 type reply struct {
-	outcome any
+	outcome string
 	at      time.Time
-	rest    []any
+	rest    unpacker // what follows
 }
 
-// do runs a script on the documents of a shard that this store opened. Its first key and its first arguments are those of
-// begin.lua. doing says what for, in errors.
-func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys, args []string) (reply, error) {
+// do runs a script on the documents of a shard that this store opened. Its first key, and the beginning of its only argument, are those of
+// begin.lua; args is the rest of that. doing says what for, in errors.
+func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable bool, of *shard, keys []string, args []byte) (reply, error) {
 	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
@@ -103,19 +101,26 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable boo
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
-	begin := [argsBefore]string{s.now(), generation, strconv.FormatInt(of.known.writes.Load(), 10)}
-	command := make([]any, 0, 4+len(keys)+len(begin)+len(args))
-	command = append(command, "EVALSHA", sc.sha, 1+len(keys), of.own())
-	command = appendTexts(appendTexts(appendTexts(command, keys), begin[:]), args)
+	arg := make([]byte, 0, 64+len(args))
+	if s.clock == nil {
+		arg = appendNil(arg)
+	} else {
+		arg = appendInt(arg, docstore.TruncateMilli(s.clock()).UnixMilli())
+	}
+	arg = append(appendInt(appendText(arg, "", generation), of.known.writes.Load()), args...)
+	command := append(make([]any, 0, 5+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.first)
+	for i := range keys {
+		command = append(command, &keys[i]) // a string would take an allocation to become an argument
+	}
 	send := s.alone
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
-	list, err := s.evaluate(ctx, send, sc, repeatable, command)
+	answer, err := s.evaluate(ctx, send, sc, repeatable, append(command, arg))
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}
-	r, writes, err := parseReply(list)
+	r, writes, err := parseReply(answer)
 	if err != nil {
 		return reply{}, s.unreadable(doing, err)
 	}
@@ -126,30 +131,20 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, repeatable boo
 	return r, nil
 }
 
-func parseReply(list []any) (r reply, writes int64, err error) {
-	if len(list) < 3 {
-		return r, 0, fmt.Errorf("it has %d parts", len(list))
+func parseReply(answer any) (r reply, writes int64, err error) {
+	text, ok := answer.(string)
+	if !ok {
+		return r, 0, fmt.Errorf("it is %T, and no text", answer)
 	}
-	var ok bool
-	if writes, ok = whole(list[2]); !ok {
-		return r, 0, fmt.Errorf("the number of writes is %v", list[2])
+	r.rest = unpacker{text}
+	outcome := r.rest.next()
+	at, errAt := r.rest.number()
+	writes, err = r.rest.number()
+	if outcome.kind != isText || errAt != nil || err != nil {
+		return r, 0, errPacked
 	}
-	r.outcome, r.rest = list[0], list[3:]
-	r.at, err = decodeTime(list[1])
-	return r, writes, err
-}
-
-// whole is a whole number in an answer: compiled scripts return it as one, others as text.
-func whole(v any) (n int64, ok bool) {
-	switch v := v.(type) {
-	case int64:
-		return v, true
-	case string:
-		n, err := strconv.ParseInt(v, 10, 64)
-		return n, err == nil
-	default:
-		return 0, false
-	}
+	r.outcome, r.at = outcome.text, time.UnixMilli(at).UTC()
+	return r, writes, nil
 }
 
 // unreadable is the error of an answer that no version of the scripts gives.
@@ -165,36 +160,16 @@ func (s *Store) alone(ctx context.Context, command []any) (any, error) {
 	return send(ctx, s.client, command)
 }
 
-// run runs a script. The response is a list.
-func (s *Store) run(ctx context.Context, send sender, sc *script, repeatable bool, keys []string, args ...string) ([]any, error) {
+// run runs a script that is not on documents. The response is a list.
+func (s *Store) run(ctx context.Context, sc *script, keys []string, args ...string) ([]any, error) {
 	command := append(make([]any, 0, 3+len(keys)+len(args)), "EVALSHA", sc.sha, len(keys))
 	for _, k := range keys {
 		command = append(command, k) // of a cluster, the library looks at the first
 	}
-	return s.evaluate(ctx, send, sc, repeatable, appendTexts(command, args))
-}
-
-// appendTexts appends texts to a command: as pointers, because a string takes an allocation to become an argument.
-func appendTexts(command []any, texts []string) []any {
-	for i := range texts {
-		command = append(command, &texts[i])
+	for _, a := range args {
+		command = append(command, a)
 	}
-	return command
-}
-
-// evaluate sends the command of a script.
-func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatable bool, command []any) ([]any, error) {
-	reply, err := s.retry(ctx, repeatable, func() (any, error) {
-		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
-		// start of the server.
-		reply, err := send(ctx, command)
-		if sdk.HasErrorPrefix(err, "NOSCRIPT") {
-			whole := slices.Clone(command) // the first one may still be on its way
-			whole[0], whole[1] = "EVAL", sc.text
-			reply, err = send(ctx, whole)
-		}
-		return reply, err
-	})
+	reply, err := s.evaluate(ctx, s.alone, sc, true, command)
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +178,21 @@ func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatabl
 		return nil, fmt.Errorf("the script's answer is %T, and no list", reply)
 	}
 	return list, nil
+}
+
+// evaluate sends the command of a script.
+func (s *Store) evaluate(ctx context.Context, send sender, sc *script, repeatable bool, command []any) (any, error) {
+	return s.retry(ctx, repeatable, func() (any, error) {
+		// The hash is enough, and one round trip. The text follows if the server does not know it: once after each
+		// start of the server.
+		reply, err := send(ctx, command)
+		if err != nil && sdk.HasErrorPrefix(err, "NOSCRIPT") {
+			whole := slices.Clone(command) // the first one may still be on its way
+			whole[0], whole[1] = "EVAL", sc.text
+			reply, err = send(ctx, whole)
+		}
+		return reply, err
+	})
 }
 
 // once is a command that the library must not send again by itself when its response does not come.

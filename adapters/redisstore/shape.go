@@ -16,7 +16,9 @@ import (
 // Bounds of compiled writes. What is beyond them is interpreted by write.lua.
 const (
 	mostShapes = 256 // scripts that a store compiles: the server keeps each until it ends
-	mostFields = 80  // that one script names: Lua's stack is limited
+	mostLocals = 120 // values that one script is told or works out: Lua has 200 local variables
+	mostShown  = 100 // fields whose values one script returns: they are in its stack at once
+	mostNamed  = 120 // fields that are named in the text of a script
 )
 
 // shapes are the writes that have become scripts of their own. Rules write in few shapes, again and again: the same condition on the
@@ -29,12 +31,12 @@ type shapes struct {
 
 // compile returns the script of a write of one document, and its arguments behind those of begin.lua. There is none for a deletion, nor
 // for one beyond the bounds.
-func (s *shapes) compile(w docstore.Write) (sc *script, args []string) {
+func (s *shapes) compile(w docstore.Write) (sc *script, args []byte) {
 	if w.Delete {
 		return nil, nil
 	}
 	var room [1024]byte
-	sh := shaper{shape: room[:0], args: make([]string, 0, 40)}
+	sh := shaper{shape: room[:0], args: make([]byte, 0, 512)}
 	sh.write(w)
 	s.mu.RLock()
 	sc, known := s.all[string(sh.shape)]
@@ -56,17 +58,15 @@ func (s *shapes) compile(w docstore.Write) (sc *script, args []string) {
 // shaper goes through a write once. It tells its shape from its arguments, in one order: whatever is in the text of the script is in the
 // shape, everything else is an argument.
 type shaper struct {
-	shape     []byte
-	args      []string
-	prefixArg int   // the number of the argument that is a prefix, 0 if there is none
-	lua       *text // nil while only the shape is asked for
-}
-
-// text is what the script needs to know beside the write.
-type text struct {
-	fields                 map[string]int // that are read, and where HMGET returns them
-	names                  []string
-	now, time, whole, text bool // the functions that it uses, and the time of the write
+	shape  []byte
+	args   []byte   // packed
+	told   int      // how many arguments there are
+	made   int      // how many values the script works out
+	prefix string   // the last argument that is a prefix
+	has    string   // the name of that in the script, empty if there is none yet
+	lua    bool     // the text is asked for, too
+	text   bool     // it compares texts
+	names  []string // the fields that are named
 }
 
 // say adds to the shape: what comes, and the name of a field if there is one.
@@ -77,35 +77,26 @@ func (s *shaper) say(what byte, names ...string) {
 	}
 }
 
-// arg adds an argument, and returns it as the script has it.
-func (s *shaper) arg(v string) string {
-	s.args = append(s.args, v)
-	if s.lua == nil {
+// arg counts an argument that was appended, and returns it as the script has it.
+func (s *shaper) arg() string {
+	s.told++
+	if !s.lua {
 		return ""
 	}
-	return "ARGV[" + strconv.Itoa(len(s.args)+argsBefore) + "]"
+	return "v" + strconv.Itoa(s.told)
 }
 
-// argsBefore are the arguments of begin.lua.
-const argsBefore = 3
-
-// field is a field that the script reads.
+// field is a field of the document as the script has it.
 func (s *shaper) field(name string) string {
-	if s.lua == nil {
-		return ""
+	if s.lua && !slices.Contains(s.names, name) {
+		s.names = append(s.names, name)
 	}
-	i, ok := s.lua.fields[name]
-	if !ok {
-		s.lua.names = append(s.lua.names, name)
-		i = len(s.lua.names)
-		s.lua.fields[name] = i
-	}
-	return "f[" + strconv.Itoa(i) + "]"
+	return s.join("f[", s.quote(name), "]")
 }
 
 // join is strings.Join, but while only the shape is asked for.
 func (s *shaper) join(parts ...string) string {
-	if s.lua == nil {
+	if !s.lua {
 		return ""
 	}
 	return strings.Join(parts, "")
@@ -117,19 +108,15 @@ func (s *shaper) value(v docstore.Value) string {
 	switch {
 	case !ok:
 		s.say('v')
-		return s.arg(encode(v))
+		s.args = appendValue(s.args, v)
+		return s.arg()
 	case i == docstore.Now:
 		s.say('n')
-		if s.lua != nil {
-			s.lua.now, s.lua.time = true, true
-		}
 		return "moment"
 	default:
 		s.say('t')
-		if s.lua != nil {
-			s.lua.time = true
-		}
-		return s.join("'s:' .. format(now + ", s.arg(strconv.FormatInt(i.Offset().Milliseconds(), 10)), ")")
+		s.args = appendInt(s.args, i.Offset().Milliseconds())
+		return s.join("(moment + ", s.arg(), ")")
 	}
 }
 
@@ -142,7 +129,7 @@ func (s *shaper) cond(c docstore.Cond) string {
 			texts = append(texts, s.cond(p))
 		}
 		s.say('.')
-		if len(parts) == 0 || s.lua == nil {
+		if len(parts) == 0 || !s.lua {
 			return none
 		}
 		return "(" + strings.Join(texts, word) + ")"
@@ -153,31 +140,22 @@ func (s *shaper) cond(c docstore.Cond) string {
 		return "true"
 	case docstore.Absent:
 		s.say('a')
-		return s.join("(not ", s.field(mark), " and call('HLEN', key) == 0)")
+		return "new"
 	case docstore.Has:
 		s.say('h', c.Field)
-		return s.join("(", s.field(c.Field), " ~= false)")
+		return s.join("(", s.field(c.Field), " ~= nil)")
 	case docstore.Eq:
 		s.say('=', c.Field)
 		return s.join("(", s.field(c.Field), " == ", s.value(c.Value), ")")
 	case docstore.LE:
 		s.say('<', c.Field)
-		if _, number := c.Value.(docstore.Int); number {
-			s.say('i')
-			if s.lua != nil {
-				s.lua.whole = true
-			}
-			return s.join("notGreater(", s.field(c.Field), ", ", s.value(c.Value), ")")
-		}
-		if s.lua != nil {
-			s.lua.text = true
-		}
+		s.text = true
 		return s.join("notAfter(", s.field(c.Field), ", ", s.value(c.Value), ")")
 	case docstore.Any:
 		return several('|', " or ", "false", c)
 	case docstore.All:
 		if f, id, ok := prefixed(c); ok {
-			return s.prefix(f, id)
+			return s.begins(f, id)
 		}
 		return several('&', " and ", "true", c)
 	case docstore.Not:
@@ -202,31 +180,24 @@ func prefixed(c docstore.All) (field, prefix string, ok bool) {
 	return low.Field, string(from), is && isLow && isHigh && isFrom && isTo && low.Field == high.Field && to == from+"~"
 }
 
-// prefix adds the condition of prefixed. What is greater than the prefix, and not greater than it with a ~, begins with it: so that is asked
-// first, and the rest seldom. Conditions on several fields have one prefix, as a rule.
-func (s *shaper) prefix(field, prefix string) string {
+// begins adds the condition of prefixed. Conditions on several fields have one prefix, as a rule.
+func (s *shaper) begins(field, prefix string) string {
 	s.say('p', field)
-	if s.prefixArg == 0 || s.args[s.prefixArg-1] != "s:"+prefix {
+	if s.has == "" || s.prefix != prefix {
 		s.say('v')
-		s.arg("s:" + prefix)
-		s.prefixArg = len(s.args)
+		s.args = appendText(s.args, "", prefix)
+		s.prefix, s.has = prefix, cmp.Or(s.arg(), "v")
 	}
-	if s.lua == nil {
-		return ""
-	}
-	s.lua.text = true
-	f, v := s.field(field), "ARGV["+strconv.Itoa(s.prefixArg+argsBefore)+"]"
-	return fmt.Sprintf("(%s and %[1]s ~= %s and %[1]s:sub(1, #%[2]s) == %[2]s and notAfter(%[1]s, %[2]s .. '~'))", f, v)
+	s.text = true
+	return s.join("begins(", s.field(field), ", ", s.has, ")")
 }
 
 // changes are the parts of a write as the script has them.
 type changes struct {
 	cond   string
-	counts []string // statements that find out the counters, and what fields had
+	before []string // statements that find out what fields will hold, and whether they can
+	set    []string // statements that change fields
 	starts bool     // a counter may start at the time
-	set    []string // fields and values
-	unset  []string
-	there  []string // what the fields to remove hold, if they are few
 	keep   string
 
 	// What is sent back of the document, nil for all of it, and the origin of each field of [docstore.Write.Return].
@@ -236,11 +207,7 @@ type changes struct {
 
 // write adds a write.
 func (s *shaper) write(w docstore.Write) (c changes) {
-	var made map[string]string // fields that the script works out, and the names of its variables
-	if s.lua != nil {
-		made = map[string]string{}
-	}
-	s.arg(w.Key.ID)
+	s.args = appendText(s.args, "", w.Key.ID)
 	c.cond = s.cond(w.If)
 	var buf, rowBuf [32]string
 	names, rows := buf[:0], rowBuf[:0]
@@ -253,28 +220,29 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	}
 	slices.Sort(names)
 	slices.Sort(rows)
-	set := func(name, value string) {
-		if s.lua != nil {
-			c.set = append(c.set, name, value)
+	set := func(field, value string) {
+		if s.lua {
+			c.set = append(c.set, field+" = "+value+"\n")
 		}
 	}
 	for i, f := range names {
 		if b, ok := w.Set[f].(docstore.Before); ok {
 			s.say('B', f, string(b))
-			v := s.join("b", strconv.Itoa(i))
-			if s.lua != nil {
-				made[f] = v
-				c.counts = append(c.counts, fmt.Sprintf("local %s = %s or 's:'\ndamaged = damaged or %[1]s:sub(1, 2) ~= 's:'\n", v, s.field(string(b))))
+			s.made++
+			if s.lua {
+				c.before = append(c.before, fmt.Sprintf(beforeText, i, s.field(string(b))))
+				set(s.field(f), "b"+strconv.Itoa(i))
 			}
-			set(s.quote(f), v)
 			continue
 		}
 		s.say('S', f)
-		set(s.quote(f), s.value(w.Set[f]))
+		set(s.field(f), s.value(w.Set[f]))
 	}
 	for _, f := range rows {
 		s.say('R')
-		set(s.arg(f), s.value(w.Set[f]))
+		s.args = appendText(s.args, "", f)
+		name := s.arg()
+		set("f["+name+"]", s.value(w.Set[f]))
 	}
 	names = names[:0]
 	for f := range w.Add {
@@ -284,50 +252,35 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	for i, f := range names {
 		starts := slices.Contains(w.StartAtNow, f)
 		s.say('A', f, strconv.FormatBool(starts))
-		n := s.arg(strconv.FormatInt(w.Add[f], 10))
-		if s.lua == nil {
+		s.args = appendInt(s.args, w.Add[f])
+		n := s.arg()
+		s.made++
+		if !s.lua {
 			continue
 		}
-		s.lua.whole = true
-		missing, then := "0", ""
+		text := addText
 		if starts {
-			c.starts = true
-			missing, then = "math.max(now * 1000, floor)\n  started = true", "\n  reached = math.max(reached, %[1]s)"
+			text, c.starts = startText, true
 		}
-		v := "n" + strconv.Itoa(i)
-		made[f] = v
-		c.counts = append(c.counts, fmt.Sprintf(`local %s, by%[1]s = %s, tonumber(%s)
-if %[1]s then
-  %[1]s = whole(%[1]s)
-else
-  %[1]s = `+missing+`
-end
-if not %[1]s or by%[1]s > 0 and %[1]s > MAX - by%[1]s or by%[1]s < 0 and %[1]s < -MAX - by%[1]s then
-  damaged = true
-else
-  %[1]s = %[1]s + by%[1]s`+then+`
-end
-`, v, s.field(f), n))
-		set(s.quote(f), "string.format('i:%.0f', "+v+")")
+		c.before = append(c.before, fmt.Sprintf(text, i, s.field(f), n))
+		set(s.field(f), "n"+strconv.Itoa(i))
 	}
 	for _, f := range w.Unset {
 		s.say('U', f)
-		if s.lua != nil {
-			c.unset = append(c.unset, s.quote(f))
-			if len(w.Unset) <= fewUnset {
-				c.there = append(c.there, s.field(f))
-			}
+		if s.lua { // Lua would first make room for what is missing
+			c.set = append(c.set, s.join("if ", s.field(f), " ~= nil then ", s.field(f), " = nil end\n"))
 		}
 	}
 	if w.Keep > 0 {
 		s.say('K')
-		c.keep = s.arg(strconv.FormatInt(w.Keep.Milliseconds(), 10))
+		s.args = appendInt(s.args, w.Keep.Milliseconds())
+		c.keep = s.arg()
 	}
 	if w.Return == nil {
 		return c
 	}
 	s.say('>', w.Return...)
-	if s.lua == nil {
+	if !s.lua {
 		return c
 	}
 	c.shown = []string{}
@@ -335,11 +288,47 @@ end
 		from := source(w, f)
 		c.origins = append(c.origins, from)
 		if from == fromScript {
-			c.shown = append(c.shown, cmp.Or(made[f], s.field(f)))
+			c.shown = append(c.shown, s.field(f))
 		}
 	}
 	return c
 }
+
+// What a script works out of the document, before it changes anything: the text that a field had, a counter, and one that starts at the time.
+const (
+	beforeText = `local b%[1]d = %[2]s
+if b%[1]d == nil then
+  b%[1]d = ''
+else
+  local is = type(b%[1]d)
+  damaged = damaged or not (is == 'string' and byte(b%[1]d, 1, 1) ~= 255 or is == 'number' and b%[1]d %% 1 ~= 0)
+end
+`
+	addText = `local n%[1]d = %[2]s
+if n%[1]d == nil then
+  n%[1]d = 0
+end
+` + sumText + `end
+`
+	startText = `local n%[1]d, started%[1]d = %[2]s, false
+if n%[1]d == nil then
+  n%[1]d, started%[1]d = now * 1000, true
+  if n%[1]d < floor then
+    n%[1]d = floor
+  end
+end
+` + sumText + `  if n%[1]d > reached then
+    reached = n%[1]d
+  end
+  started = started or started%[1]d
+end
+`
+	sumText = `if type(n%[1]d) ~= 'number' or n%[1]d %% 1 ~= 0 or %[3]s > 0 and n%[1]d > MAX - %[3]s or %[3]s < 0 and n%[1]d < -MAX - %[3]s then
+  damaged = true
+else
+  n%[1]d = n%[1]d + %[3]s
+`
+)
 
 // origin is where the value of a field comes from that is returned after a write.
 type origin byte
@@ -365,33 +354,25 @@ func source(w docstore.Write, f string) origin {
 }
 
 // returned puts together what [docstore.Write.Return] asks for, from the write, its time, and what its script sent back.
-func (sc *script) returned(w docstore.Write, at time.Time, values []any) (docstore.Doc, error) {
+func (sc *script) returned(w docstore.Write, at time.Time, values unpacker) (docstore.Doc, error) {
 	doc := make(docstore.Doc, len(w.Return))
 	for i, f := range w.Return {
 		switch sc.origins[i] {
 		case fromWrite:
 			doc[f] = driver.Resolve(w.Set[f], at)
-			continue
-		case fromNone:
-			continue
 		case fromScript:
+			v, err := values.value()
+			if err != nil {
+				return nil, fmt.Errorf("the value of %s: %w", f, err)
+			}
+			if v != nil {
+				doc[f] = v
+			}
+		case fromNone:
 		}
-		if len(values) == 0 {
-			return nil, fmt.Errorf("the value of %s is missing", f)
-		}
-		switch v := values[0].(type) {
-		case nil: // there is no such field
-		case int64:
-			doc[f] = docstore.Int(v)
-		case string:
-			doc[f] = decode(v)
-		default:
-			return nil, fmt.Errorf("the value of %s is %T", f, v)
-		}
-		values = values[1:]
 	}
-	if len(values) > 0 {
-		return nil, fmt.Errorf("%d values that no field has", len(values))
+	if values.rest != "" {
+		return nil, fmt.Errorf("%d bytes more than the fields take", len(values.rest))
 	}
 	return doc, nil
 }
@@ -437,7 +418,7 @@ func names(c docstore.Cond, f string) bool {
 
 // quote is a text of Lua.
 func (s *shaper) quote(name string) string {
-	if s.lua == nil {
+	if !s.lua {
 		return ""
 	}
 	var b strings.Builder
@@ -453,22 +434,29 @@ func (s *shaper) quote(name string) string {
 	return b.String()
 }
 
-// fewUnset is how many fields a write removes, at most, that are read first: mostly they are missing, and a command is saved.
-const fewUnset = 2
-
 // headroom is how far the floor is set above a counter that passes it, so that it need not follow each grant.
-const headroom = "1000"
+const headroom = 1000
+
+// floorText lets the floor follow the counters that start at the time.
+const floorText = `if reached > floor then
+  floor = started and reached or reached + %d
+end
+`
 
 // endsText sets the end of a document. One that is moved by each write would be a command more to store and to sync with each. So one that is
 // moved goes a little farther than it must, and stays while it is not too near nor much too far: a document is never removed too early by that.
-const endsText = `local member, ending = %s, now + %s
-local ends = listed and tonumber(call('ZSCORE', KEYS[2], member) or -1) or -1
-local farther = math.floor((ending - now) / %d)
-$COUNT
-if ends < 0 then
-  call('ZADD', KEYS[2], ending, member)
+const endsText = `local ending, farther = now + %[1]s, (%[1]s - %[1]s %% %[2]d) / %[2]d
+if ends == 0 then
+  ends = ending
+  call('ZADD', KEYS[2], ends, KEYS[4]:sub(#KEYS[1] + 2)) -- both begin alike, up to own and doc:
 elseif ends < ending or ends > ending + 2 * farther then
-  call('ZADD', KEYS[2], ending + farther, member)
+  ends = ending + farther
+  call('ZADD', KEYS[2], ends, KEYS[4]:sub(#KEYS[1] + 2))
+end`
+
+// noEndText leaves the end of a document as it is. One that was deleted by hand may have left one.
+const noEndText = `if not listed then
+  call('ZREM', KEYS[2], KEYS[4]:sub(#KEYS[1] + 2))
 end`
 
 // endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22 hours longer.
@@ -476,58 +464,35 @@ const endSteps = 64
 
 // script is the script of a write's shape; nil if it would be too large.
 func (s *shaper) script(w docstore.Write) *script {
-	lua := shaper{lua: &text{fields: map[string]int{}}}
+	lua := shaper{lua: true}
 	c := lua.write(w)
-	listed := lua.field(mark)
-	if len(lua.lua.names) > mostFields || len(c.set) > 2*mostFields || len(c.unset) > mostFields {
+	if lua.told+lua.made > mostLocals || len(lua.names) > mostNamed || len(c.shown) > mostShown {
 		return nil
 	}
-	quoted := make([]string, len(lua.lua.names))
-	for i, n := range lua.lua.names {
-		quoted[i] = lua.quote(n)
-	}
-	const member = "key:sub(#KEYS[1] + 2)" // both begin alike, up to own and doc:
 	parts := map[string]string{
-		"FIELDS": strings.Join(quoted, ", "), "COND": c.cond, "BEFORE": strings.Join(c.counts, ""), "LISTED": listed, "INDEX": indexText, "SHOWN": ", call('HGETALL', key)",
-		// That of a document that was deleted by hand.
-		"ENDS":  "$COUNT\nif not listed and call('HLEN', key) == 0 then\n  call('ZREM', KEYS[2], " + member + ")\nend",
-		"COUNT": "writes = call('HINCRBY', KEYS[1], 'writes', '1')",
+		"ARGS": "", "FUNCTIONS": "", "COND": c.cond, "BEFORE": strings.Join(c.before, ""), "CHANGES": strings.Join(c.set, ""), "INDEX": indexText, "ENDS": noEndText,
+		"SHOWN": ") .. after",
 	}
-	for _, one := range []struct {
-		used bool
-		text string
-	}{{lua.lua.time, timeText}, {lua.lua.whole, wholeText}, {lua.lua.text, textText}} {
-		if one.used {
-			parts["FUNCTIONS"] += one.text
-		}
+	for i := range lua.told {
+		parts["ARGS"] += ", v" + strconv.Itoa(i+1)
 	}
-	if lua.lua.now {
-		parts["MOMENT"] = "local moment = 's:' .. format(now)"
+	if lua.text {
+		parts["FUNCTIONS"] = textText
+	} else {
+		parts["INDEX"] = textText + indexText
 	}
 	if c.keep != "" {
-		parts["ENDS"] = fmt.Sprintf(endsText, member, c.keep, endSteps)
+		parts["ENDS"] = fmt.Sprintf(endsText, c.keep, endSteps)
 	}
 	if c.starts {
-		parts["COUNTED"] = "local started, reached, floor = false, 0, tonumber(own[4] or 0)"
-		parts["COUNT"] += "\nif reached > floor then\n  call('HSET', KEYS[1], 'floor', started and reached or reached + " + headroom + ")\nend"
-	}
-	if len(c.set) > 0 {
-		parts["CHANGES"] = "call('HSET', key, " + strings.Join(c.set, ", ") + ")\n"
-	}
-	if len(c.unset) > 0 {
-		remove := "call('HDEL', key, " + strings.Join(c.unset, ", ") + ")\n"
-		if len(c.there) > 0 {
-			remove = "if " + strings.Join(c.there, " or ") + " then\n  " + remove + "end\n"
-		}
-		parts["CHANGES"] += remove
+		parts["CHANGES"] += fmt.Sprintf(floorText, headroom)
 	}
 	if c.shown != nil {
-		parts["SHOWN"] = strings.Join(append([]string{""}, c.shown...), ", ")
+		parts["SHOWN"] = strings.Join(append([]string{""}, c.shown...), ", ") + ")"
 	}
 	var fill []string
-	parts["ENDS"] = strings.Replace(parts["ENDS"], "$COUNT", parts["COUNT"], 1)
-	for _, name := range []string{"FUNCTIONS", "FIELDS", "MOMENT", "COND", "COUNTED", "BEFORE", "LISTED", "INDEX", "ENDS", "CHANGES", "SHOWN"} {
-		fill = append(fill, "$"+name, parts[name])
+	for name, text := range parts {
+		fill = append(fill, "$"+name, text)
 	}
 	sc := rawScript(strings.NewReplacer(fill...).Replace(shapeText))
 	sc.origins = c.origins

@@ -1,76 +1,81 @@
 #!lua
--- A compiled write: shape.go fills in what begins with a $. Everything is in line, because a function takes time to make, each time.
+-- A compiled write: shape.go fills in what begins with a $. Much is in line, because a function takes time to make, each time.
 --
--- KEYS  the store's own hash, the ends, the tenants, the document, the IDs of its kind and tenant, the indexes of its kind and tenant
--- ARGV  the time in milliseconds, empty for the server's; the generation that the caller found when it opened the store; the most writes
---       that it knows of; the ID; then what differs from write to write, in the order of the shape
+-- KEYS  what the store keeps of itself, the ends, the tenants, the document, the IDs of its kind and tenant, the indexes of its kind and tenant
+-- ARGV  one text, as MessagePack: the time in milliseconds, nil for the server's; the generation that the caller found when it opened the
+--       store; the most writes that it knows of; the ID; then what differs from write to write, in the order of the shape
 --
--- Returns what write.lua does, but whole numbers as numbers, and of a write that says what it wants returned the values of those fields that its
--- caller does not know, after the number of writes. It keeps to its order, too: what can fail comes before the first change.
+-- Returns what write.lua does, and of a write that says what it wants returned the values of those fields that its caller does not know, after
+-- the number of writes. It keeps to its order, too: what can fail comes before the first change.
 
-local call, key, now = redis.call, KEYS[4], tonumber(ARGV[1])
+local call, pack, unpack, type = redis.call, cmsgpack.pack, cmsgpack.unpack, type
+local now, wanted, known, id$ARGS = unpack(ARGV[1])
 if not now then
   local time = call('TIME')
   local micro = tonumber(time[2])
   now = time[1] * 1000 + (micro - micro % 1000) / 1000
 end
-local own = call('HMGET', KEYS[1], 'generation', 'writes', 'indexes', 'floor')
-if own[1] ~= ARGV[2] then
-  return {'other', now, 0}
+local both = call('MGET', KEYS[1], KEYS[4])
+local generation, writes, floor, indexed, indexes, at = unpack(both[1] or '')
+if generation ~= wanted then
+  return pack('other', now, 0)
 end
-local writes, indexes = tonumber(own[2] or 0), own[3]
-if writes < tonumber(ARGV[3]) then
-  return {'back', now, writes}
+if writes < known then
+  return pack('back', now, writes)
 end
+local new = not both[2]
+if new then
+  call('GET', KEYS[4]) -- that it is not of another type
+end
+local byte = string.byte
+local fine, f, ends = pcall(unpack, both[2] or '\144\194') -- no fields, and false
+if not fine or type(f) ~= 'table' or type(ends) ~= 'number' and ends ~= false then
+  return redis.error_reply('DAMAGED ' .. KEYS[4])
+end
+local listed = ends
+ends = ends or 0
 $FUNCTIONS
-local f = call('HMGET', key, $FIELDS)
-$MOMENT
+local moment, MAX = now + 0.5, 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
 if not $COND then
-  return {'refused', now, writes, 1, call('HGETALL', key)}
+  return pack('refused', now, writes, 1) .. (both[2] or pack(nil))
 end
-local damaged = false
-$COUNTED
+local damaged, started, reached = false, false, 0
 $BEFORE
 if damaged then
-  return {'damaged', now, writes, 1, call('HGETALL', key), tonumber(own[4] or 0)}
+  return pack('damaged', now, writes, 1) .. (both[2] or pack(nil)) .. pack(floor)
 end
 
-local listed = $LISTED
 if not listed then
   call('ZCARD', KEYS[5])
   call('ZCARD', KEYS[3])
 end
-local kept
-if indexes and indexes ~= '' then
+local keep
+if indexes ~= '' then
 $INDEX
   local fields, before = fieldsOf(KEYS[6]), {}
   if #fields > 0 then
     call('ZCARD', KEYS[6])
   end
-  for i, field in ipairs(fields) do
-    before[i] = call('HGET', key, field)
+  for _, field in ipairs(fields) do
+    before[field] = f[field]
   end
-  kept = function()
-    call('HINCRBY', KEYS[1], 'indexed', '1')
-    for i, field in ipairs(fields) do
-      local after = call('HGET', key, field)
-      if isText(before[i]) and before[i] ~= after then
-        call('ZREM', KEYS[6], entry(field, before[i], ARGV[4]))
-      end
-      if isText(after) then
-        call('ZADD', KEYS[6], 0, entry(field, after, ARGV[4]))
-      end
+  keep = function()
+    indexed = indexed + 1
+    for _, field in ipairs(fields) do
+      reindex(KEYS[6], field, id, before[field], f[field])
     end
   end
 end
+$CHANGES
 $ENDS
 if not listed then
-  call('HSET', key, '_doc', '1') -- a hash without fields is no hash
-  call('ZADD', KEYS[5], 0, ARGV[4])
+  call('ZADD', KEYS[5], 0, id)
   call('ZADD', KEYS[3], 0, (KEYS[5]:match('^%b{}:ids:(.*)$')))
 end
-$CHANGES
-if kept then
-  kept()
+if keep then
+  keep()
 end
-return {'applied', now, writes$SHOWN}
+writes = writes + 1
+local after = pack(f, ends)
+call('MSET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at), KEYS[4], after)
+return pack('applied', now, writes$SHOWN

@@ -1,10 +1,14 @@
 package redisstore_test
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,26 +18,42 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestStoredForm is what redis-cli shows, and what programs of others may rely on.
+// TestStoredForm is what a program sees that reads the documents of a store with MessagePack.
 func TestStoredForm(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		at := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
 		s := open(t, server, &redisstore.Options{Prefix: "form", Now: func() time.Time { return at }})
 		k := docstore.Key{Kind: "locks", Tenant: "ac/me", ID: "deploy/prod {x}"}
-		if _, err := s.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{
-			"text": docstore.String("a:b"), "no": docstore.Bool(false), "until": docstore.Now.Add(time.Minute),
+		w := docstore.Write{Key: k, Set: docstore.Doc{
+			"text": docstore.String("a:b"), "no": docstore.Bool(false), "until": docstore.Now.Add(time.Minute), "since": docstore.FormatTime(at),
 			"labels": docstore.Map{"b": "<&>", "a": "1"}, "none": docstore.Map(nil),
-			"table": docstore.Bytes("\x00\xff"), "void": docstore.Bytes(""),
-		}, Add: map[string]int64{"n": -5}}); err != nil {
+			"table": docstore.Bytes("\x00\xff"), "void": docstore.Bytes(""), "blank": docstore.String(""),
+		}, Add: map[string]int64{"n": -5}, Keep: time.Hour}
+		if _, err := s.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 		c := client(t, server)
-		got, err := c.HGetAll(t.Context(), "{form}:doc:locks/ac%2Fme/deploy%2Fprod%20%7Bx%7D").Result()
-		want := map[string]string{
-			"_doc": "1", "text": "s:a:b", "no": "b:0", "until": "s:2026-01-01T00:01:30.000Z", "labels": `m:{"a":"1","b":"<&>"}`, "none": "m:{}", "table": "x:\x00\xff", "void": "x:", "n": "i:-5",
+		const name = "{form}:doc:locks/ac%2Fme/deploy%2Fprod%20%7Bx%7D"
+		// As JSON, without what JSON has no form for.
+		const read = `#!lua
+			local f, ends = cmsgpack.unpack(redis.call('GET', KEYS[1]))
+			local table, void = f.table, f.void
+			f.table, f.void = nil, nil
+			f.labels, f.none = f.labels:sub(2), f.none:sub(2)
+			return {tostring(ends), cjson.encode(f), table, void}`
+		got, err := c.Eval(t.Context(), read, []string{name}).StringSlice()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err != nil || !maps.Equal(got, want) {
-			t.Errorf("%v, %v; want %v", got, err, want)
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(got[1]), &fields); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{
+			"text": "a:b", "no": false, "until": 1767225690000.5, "since": 1767225630000.5, "labels": `m{"a":"1","b":"<&>"}`, "none": "m{}", "n": -5.0, "blank": "",
+		}
+		if got[0] != "1767229230000" && got[0] != "1.76722923e+12" || !maps.Equal(fields, want) || got[2] != "\xffx\x00\xff" || got[3] != "\xffx" {
+			t.Errorf("%q; want %v", got, want)
 		}
 		ids, err := c.ZRange(t.Context(), "{form}:ids:locks/ac%2Fme", 0, -1).Result()
 		if err != nil || !slices.Equal(ids, []string{k.ID}) {
@@ -47,42 +67,107 @@ func TestStoredForm(t *testing.T) {
 	})
 }
 
-// TestStrangersFields: what others put into a document is there, equals nothing, cannot be counted with, and stays as
-// it is.
-func TestStrangersFields(t *testing.T) {
+// TestEdgesOfValues: what is at the edge of a form comes back as it was, whichever script stored it, and is compared as what it is.
+func TestEdgesOfValues(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, nil)
+		want := docstore.Doc{
+			"zero": docstore.Int(0), "small": docstore.Int(127), "more": docstore.Int(128), "minus": docstore.Int(-1), "low": docstore.Int(-33), "most": docstore.Int(docstore.MaxInt),
+			"least": docstore.Int(-docstore.MaxInt), "almost": docstore.Int(docstore.MaxInt - 1), "word": docstore.Int(1 << 32), "token": docstore.Int(1767225600000001),
+			"blank": docstore.String(""), "null": docstore.String("\x00"), "emoji": docstore.String("🔒 日本語"), "high": docstore.String("\U0010ffff"),
+			"digits": docstore.String("42"), "date": docstore.String("2026-02-29T00:00:00.000Z"), "time": docstore.String("2026-02-28T00:00:00.000Z"), "early": docstore.String("0000-01-01T00:00:00.000Z"),
+			"late": docstore.String("9999-12-31T23:59:59.999Z"), "long": docstore.String(strings.Repeat("é", 512<<10)), "yes": docstore.Bool(true), "no": docstore.Bool(false),
+			"bytes": docstore.Bytes("\xffx\xffm\xc1\x00"), "many": docstore.Bytes(strings.Repeat("\xff", docstore.MaxBytes)), "map": docstore.Map{"\u2028": "<\x00>"},
+		}
+		for _, n := range []int{31, 32, 255, 256, 65535, 65536} {
+			want["text"+strconv.Itoa(n)+"x"] = docstore.String(strings.Repeat("t", n))
+		}
+		mustWrite(t, s, docstore.Write{Key: key("k"), Set: want})
+		for f, v := range want {
+			var cond docstore.Cond = docstore.Eq{Field: f, Value: v}
+			switch v.(type) {
+			case docstore.String, docstore.Int:
+				cond = docstore.All{cond, docstore.LE{Field: f, Value: v}}
+			}
+			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: cond, Set: docstore.Doc{"last": docstore.String(f)}, Return: []string{f}})
+			if err != nil || !r.Applied || !r.Docs[0].Equal(docstore.Doc{f: v}) {
+				t.Errorf("%s: applied %v, %v", f, r.Applied, err)
+			}
+		}
+		mustWrite(t, s, docstore.Write{Key: key("k"), Unset: []string{"last"}}, docstore.Write{Key: key("l")}) // interpreted
+		snap, err := s.Get(t.Context(), key("k"), key("l"))
+		if err != nil || !snap.Docs[0].Equal(want) || !snap.Docs[1].Equal(docstore.Doc{}) {
+			t.Errorf("%d fields, %v, want %d", len(snap.Docs[0]), err, len(want))
+		}
+	})
+}
+
+// TestDocumentedScripts: the page on stores says how to look at a document, and how to set a field of one's own, with redis-cli.
+func TestDocumentedScripts(t *testing.T) {
+	page, err := os.ReadFile("../../docs/stores.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := regexp.MustCompile(`(?m)^redis-cli EVAL "(.*?)" 1 `).FindAllStringSubmatch(string(page), -1)
+	if len(scripts) != 2 {
+		t.Fatalf("%d scripts in docs/stores.md, want 2", len(scripts))
+	}
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s, c := open(t, server, &redisstore.Options{Prefix: "page"}), client(t, server)
+		mustWrite(t, s, docstore.Write{Key: key("k"), Set: docstore.Doc{"state": docstore.String("ACTIVE")}, Keep: time.Hour})
+		name := []string{"{page}:doc:locks/acme/k"}
+		if err := c.Eval(t.Context(), "#!lua\n"+scripts[1][1], name, "since Monday").Err(); err != nil {
+			t.Fatal(err)
+		}
+		shown, err := c.Eval(t.Context(), "#!lua\n"+scripts[0][1], name).Text()
+		var fields map[string]string
+		if err == nil {
+			err = json.Unmarshal([]byte(shown), &fields)
+		}
+		if err != nil || !maps.Equal(fields, map[string]string{"state": "ACTIVE", "note": "since Monday"}) {
+			t.Errorf("%s, %v", shown, err)
+		}
+		r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: docstore.Eq{Field: "note", Value: docstore.String("since Monday")}, Add: map[string]int64{"n": 1}})
+		want := docstore.Doc{"state": docstore.String("ACTIVE"), "note": docstore.String("since Monday"), "n": docstore.Int(1)}
+		if err != nil || !r.Applied || !r.Docs[0].Equal(want) {
+			t.Errorf("%v, %v", r.Docs, err)
+		}
+	})
+}
+
+// TestValuesOfOthers: what the port has no type for is there, equals nothing, cannot be counted with, and stays as it is.
+func TestValuesOfOthers(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		s, c := open(t, server, &redisstore.Options{Prefix: "others"}), client(t, server)
-		strange := map[string]string{
-			"plain": "50", "empty": "", "colon": ":", "fraction": "i:1.5", "zeros": "i:007", "minus": "i:-0", "plus": "i:+1", "beyond": "i:9007199254740993",
-			"far": "i:99999999999999999999", "exponent": "i:1e3", "space": "i: 1", "yes": "b:true", "order": `m:{"b":"1","a":"2"}`, "nested": `m:{"a":{}}`,
-			"list": "m:[]", "null": "m:null", "broken": "m:{", "time": "t:0", "bytes": "s:\xff", "upper": "X:a", "many": "x:" + strings.Repeat("x", docstore.MaxBytes+1), "status": "s:READY", "count": "i:7",
-		}
-		const hash = "{others}:doc:locks/acme/k"
-		if err := c.HSet(t.Context(), hash, strange).Err(); err != nil {
+		// {fraction = 1.25, list = {1}, table = {a = 1}, bytes = '\xfe', order = '\xffm{"b":"1","a":"2"}', nested = '\xffm{"a":{}}', other = '\xffy', count = 7}
+		const stored = "\x88\xa8fraction\xcb\x3f\xf4\x00\x00\x00\x00\x00\x00\xa4list\x91\x01\xa5table\x81\xa1a\x01\xa5bytes\xa1\xfe" +
+			"\xa5order\xb3\xffm{\"b\":\"1\",\"a\":\"2\"}\xa6nested\xaa\xffm{\"a\":{}}\xa5other\xa2\xffy\xa5count\x07\xc2"
+		const name = "{others}:doc:locks/acme/k"
+		if err := c.Set(t.Context(), name, stored, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		snap, err := s.Get(t.Context(), key("k"))
-		if err != nil || len(snap.Docs[0]) != len(strange) {
+		if err != nil || len(snap.Docs[0]) != 8 || snap.Docs[0]["count"] != docstore.Value(docstore.Int(7)) {
 			t.Fatalf("%v, %v", snap.Docs, err)
 		}
 		for f, v := range snap.Docs[0] {
-			switch o, opaque := v.(docstore.Opaque); {
-			case f == "status" && v == docstore.Value(docstore.String("READY")), f == "count" && v == docstore.Value(docstore.Int(7)):
-			case !opaque || o.Raw != strange[f]:
-				t.Errorf("%s is %#v, stored %q", f, v, strange[f])
-			default:
-				for _, cond := range []docstore.Cond{
-					docstore.Not{Cond: docstore.Has{Field: f}}, docstore.LE{Field: f, Value: docstore.Int(docstore.MaxInt)},
-					docstore.Eq{Field: f, Value: docstore.Int(0)}, docstore.Eq{Field: f, Value: docstore.Map{}}, docstore.Eq{Field: f, Value: docstore.Bool(true)},
-				} {
-					if r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: cond}); err != nil || r.Applied {
-						t.Errorf("%#v on %q: applied %v, %v", cond, strange[f], r.Applied, err)
-					}
+			if _, opaque := v.(docstore.Opaque); !opaque && f != "count" {
+				t.Errorf("%s is %#v", f, v)
+			}
+			if f == "count" {
+				continue
+			}
+			for _, cond := range []docstore.Cond{
+				docstore.Not{Cond: docstore.Has{Field: f}}, docstore.LE{Field: f, Value: docstore.Int(docstore.MaxInt)},
+				docstore.Eq{Field: f, Value: docstore.Int(0)}, docstore.Eq{Field: f, Value: docstore.Map{}}, docstore.Eq{Field: f, Value: docstore.Bool(true)},
+			} {
+				if r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), If: cond}); err != nil || r.Applied {
+					t.Errorf("%#v on %s: applied %v, %v", cond, f, r.Applied, err)
 				}
-				_, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Add: map[string]int64{f: 1}})
-				if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), f) {
-					t.Errorf("add to %q: %v", strange[f], err)
-				}
+			}
+			_, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Add: map[string]int64{f: 1}})
+			if !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), f) {
+				t.Errorf("add to %s: %v", f, err)
 			}
 		}
 		// A document that others created is in lists after the first write of the store.
@@ -96,22 +181,29 @@ func TestStrangersFields(t *testing.T) {
 		if n := list(); n != 0 {
 			t.Errorf("%d entries before the first write", n)
 		}
-		if _, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Add: map[string]int64{"count": 1}}); err != nil {
-			t.Error(err)
-		}
+		mustWrite(t, s, docstore.Write{Key: key("k"), Add: map[string]int64{"count": 1}})
 		if n := list(); n != 1 {
 			t.Errorf("%d entries after the first write", n)
 		}
-		strange["count"], strange["_doc"] = "i:8", "1"
-		if got := c.HGetAll(t.Context(), hash).Val(); !maps.Equal(got, strange) {
-			t.Errorf("stored %q\nwant   %q", got, strange)
-		}
-		// An ID whose document someone has deleted is passed over.
-		if err := c.Del(t.Context(), hash).Err(); err != nil {
+		if err := c.Set(t.Context(), name+"2", "\x81\xa1n\x01\xc2", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if n := list(); n != 0 {
-			t.Errorf("%d entries of documents that are gone", n)
+		mustWrite(t, s, docstore.Write{Key: key("k2"), If: docstore.Has{Field: "n"}}, docstore.Write{Key: key("k3")}) // interpreted
+		if n := list(); n != 3 {
+			t.Errorf("%d entries, want 3", n)
+		}
+		after, err := s.Get(t.Context(), key("k"))
+		want := maps.Clone(snap.Docs[0])
+		want["count"] = docstore.Int(8)
+		if err != nil || !after.Docs[0].Equal(want) {
+			t.Errorf("%v, %v", after.Docs, err)
+		}
+		// An ID whose document someone has deleted is passed over.
+		if err := c.Del(t.Context(), name).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n := list(); n != 2 {
+			t.Errorf("%d entries, want 2", n)
 		}
 	})
 }

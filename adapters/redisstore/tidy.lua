@@ -7,12 +7,11 @@
 --
 -- Returns nothing more.
 
-local field = take()
 for i = 3, #KEYS do
-  local id, member = take(), take()
-  local stored = redis.call('HGET', KEYS[i], field)
-  if not isText(stored) or entry(field, stored, id) ~= member then
-    redis.call('ZREM', KEYS[2], member)
+  local _, fields = read(KEYS[i])
+  local id, member = args[2 * i - 4], args[2 * i - 3]
+  if entry(args[1], fields and fields[args[1]], id) ~= member then
+    call('ZREM', KEYS[2], member)
   end
 end
-return {'tidied', at, string.format('%.0f', writes)}
+return pack('tidied', now, writes)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -20,9 +19,9 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	}
 	defer s.calls.End()
 	of := s.keys.of(writes[0].Key.Tenant) // all are of one tenant
-	keys := append(make([]string, 0, 2+3*len(writes)), of.ends(), of.tenants())
+	keys := append(make([]string, 0, 2+3*len(writes)), of.ends, of.tenants)
 	for _, w := range writes {
-		keys = append(keys, of.doc(w.Key), of.ids(w.Key.Kind, w.Key.Tenant), of.by(w.Key.Kind, w.Key.Tenant))
+		keys = of.appendKeys(keys, w.Key)
 	}
 	sc, program := s.program(writes)
 	reply, err := s.do(ctx, "write to", sc, false, of, keys, program)
@@ -33,13 +32,13 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 }
 
 // program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which interprets them.
-func (s *Store) program(writes []docstore.Write) (sc *script, args []string) {
+func (s *Store) program(writes []docstore.Write) (sc *script, args []byte) {
 	if len(writes) == 1 {
 		if sc, args = s.shapes.compile(writes[0]); sc != nil {
 			return sc, args
 		}
-		args = nil
 	}
+	args = appendList(nil, len(writes))
 	for _, w := range writes {
 		args = appendWrite(args, w)
 	}
@@ -47,60 +46,60 @@ func (s *Store) program(writes []docstore.Write) (sc *script, args []string) {
 }
 
 // appendWrite appends what write.lua wants to know of a write.
-func appendWrite(program []string, w docstore.Write) []string {
-	program = append(program, w.Key.ID)
+func appendWrite(b []byte, w docstore.Write) []byte {
+	parts := 6
+	if w.Delete {
+		parts = 2
+	}
+	b = appendText(appendList(b, parts), "", w.Key.ID)
 	if w.If == nil {
-		program = appendCond(program, docstore.All{})
+		b = appendCond(b, docstore.All{})
 	} else {
-		program = appendCond(program, w.If)
+		b = appendCond(b, w.If)
 	}
 	if w.Delete {
-		return append(program, "delete")
+		return b
 	}
-	keep := ""
-	if w.Keep > 0 {
-		keep = strconv.FormatInt(w.Keep.Milliseconds(), 10)
-	}
-	program = append(program, keep, strconv.Itoa(len(w.Set)))
+	b = appendList(appendInt(b, w.Keep.Milliseconds()), 2*len(w.Set))
 	for f, v := range w.Set {
-		program = append(program, f, encode(v))
+		b = appendValue(appendText(b, "", f), v)
 	}
-	program = append(program, strconv.Itoa(len(w.Add)))
+	b = appendList(b, 3*len(w.Add))
 	for f, n := range w.Add {
-		starts := ""
-		if slices.Contains(w.StartAtNow, f) {
-			starts = "1"
-		}
-		program = append(program, f, strconv.FormatInt(n, 10), starts)
+		b = appendBool(appendInt(appendText(b, "", f), n), slices.Contains(w.StartAtNow, f))
 	}
-	program = append(program, strconv.Itoa(len(w.Unset)))
-	return append(program, w.Unset...)
+	b = appendList(b, len(w.Unset))
+	for _, f := range w.Unset {
+		b = appendText(b, "", f)
+	}
+	return b
 }
 
 // appendCond appends a condition, the operator before its operands.
-func appendCond(program []string, c docstore.Cond) []string {
-	several := func(op string, parts []docstore.Cond) []string {
-		program = append(program, op, strconv.Itoa(len(parts)))
+func appendCond(b []byte, c docstore.Cond) []byte {
+	begin := func(op string, operands int) []byte { return appendText(appendList(b, 1+operands), "", op) }
+	several := func(op string, parts []docstore.Cond) []byte {
+		b = begin(op, len(parts))
 		for _, p := range parts {
-			program = appendCond(program, p)
+			b = appendCond(b, p)
 		}
-		return program
+		return b
 	}
 	switch c := c.(type) {
 	case docstore.Absent:
-		return append(program, "absent")
+		return begin("absent", 0)
 	case docstore.Has:
-		return append(program, "has", c.Field)
+		return appendText(begin("has", 1), "", c.Field)
 	case docstore.Eq:
-		return append(program, "eq", c.Field, encode(c.Value))
+		return appendValue(appendText(begin("eq", 2), "", c.Field), c.Value)
 	case docstore.LE:
-		return append(program, "le", c.Field, encode(c.Value))
+		return appendValue(appendText(begin("le", 2), "", c.Field), c.Value)
 	case docstore.Any:
 		return several("any", c)
 	case docstore.All:
 		return several("all", c)
 	case docstore.Not:
-		return appendCond(append(program, "not"), c.Cond)
+		return appendCond(begin("not", 1), c.Cond)
 	default:
 		panic(fmt.Sprintf("redis: %T has passed the port's validation", c))
 	}
@@ -118,54 +117,57 @@ func (s *Store) result(reply reply, sc *script, writes []docstore.Write) (docsto
 func parseResult(reply reply, sc *script, writes []docstore.Write) (r docstore.Result, damaged, err error) {
 	r.At = reply.at
 	r.Docs = make([]docstore.Doc, len(writes))
-	switch rest := reply.rest; {
-	case reply.outcome == "applied" && sc != writeScript && writes[0].Return != nil:
+	rest := reply.rest
+	switch reply.outcome {
+	case "applied":
 		r.Applied = true
-		r.Docs[0], err = sc.returned(writes[0], r.At, rest)
-		return r, nil, err
-	case reply.outcome == "applied" && len(rest) == len(writes):
-		r.Applied = true
-		for i := range rest {
-			if r.Docs[i], err = decodeDoc(rest[i]); err != nil {
+		if sc != writeScript && writes[0].Return != nil {
+			r.Docs[0], err = sc.returned(writes[0], r.At, rest)
+			return r, nil, err
+		}
+		for i := range writes {
+			if r.Docs[i], err = rest.doc(); err != nil {
 				return r, nil, err
 			}
 		}
 		return r, nil, nil
-	case reply.outcome == "damaged" && len(rest) == 3:
+	case "damaged":
 		damaged, err = parseDamage(rest, writes, r.At)
 		return docstore.Result{}, damaged, err
-	case reply.outcome != "refused" || len(rest) == 0 || len(rest)%2 != 0:
-		return r, nil, fmt.Errorf("%v with %d parts for %d writes", reply.outcome, len(rest), len(writes))
-	}
-	for rest := reply.rest; len(rest) > 0; rest = rest[2:] {
-		i, found, err := parseFound(rest, len(writes))
-		if err != nil {
-			return r, nil, err
+	case "refused":
+		for rest.rest != "" {
+			i, found, err := rest.found(len(writes))
+			if err != nil {
+				return r, nil, err
+			}
+			r.Refused, r.Docs[i] = append(r.Refused, i), found
 		}
-		r.Refused, r.Docs[i] = append(r.Refused, i), found
+		if len(r.Refused) > 0 {
+			return r, nil, nil
+		}
 	}
-	return r, nil, nil
+	return r, nil, fmt.Errorf("%q, and no more, of %d writes", reply.outcome, len(writes))
 }
 
-// parseFound reads the number of a write and the document that it found.
-func parseFound(rest []any, writes int) (i int, found docstore.Doc, err error) {
-	n, ok := rest[0].(int64)
-	if !ok || n < 1 || n > int64(writes) {
-		return 0, nil, fmt.Errorf("it speaks of write %v of %d", rest[0], writes)
+// found reads the number of a write and the document that it found.
+func (u *unpacker) found(writes int) (i int, found docstore.Doc, err error) {
+	n, err := u.number()
+	if err != nil || n < 1 || n > int64(writes) {
+		return 0, nil, fmt.Errorf("it speaks of write %d of %d", n, writes)
 	}
-	found, err = decodeDoc(rest[1])
+	found, err = u.doc()
 	return int(n) - 1, found, err
 }
 
 // parseDamage asks the reference what is wrong with a document.
-func parseDamage(rest []any, writes []docstore.Write, at time.Time) (damaged, err error) {
-	i, found, err := parseFound(rest, len(writes))
+func parseDamage(rest unpacker, writes []docstore.Write, at time.Time) (damaged, err error) {
+	i, found, err := rest.found(len(writes))
 	if err != nil {
 		return nil, err
 	}
-	floor, ok := whole(rest[2])
-	if !ok {
-		return nil, fmt.Errorf("the floor is %v", rest[2])
+	floor, err := rest.number()
+	if err != nil {
+		return nil, err
 	}
 	if _, damaged = writes[i].StartFrom(floor, found, at).Apply(found, at); damaged == nil {
 		return nil, fmt.Errorf("%s is said to be damaged, and is not", writes[i].Key)

@@ -3,224 +3,166 @@
 --
 -- KEYS  see begin.lua; then the ends, the tenants; then for each write: its document, the IDs of its kind and tenant, the indexes of
 --       its kind and tenant
--- ARGV  see begin.lua; then for each write:
+-- ARGV  see begin.lua; then for each write a list:
 --         its ID
---         its condition, as an operator and its operands: absent | has F | eq F V | le F V | any N … | all N … | not …
---         delete, and nothing else; or
---         how many milliseconds to keep the document, empty to leave that as it is
---         N, and N times a field and the value to set
---         N, and N times a field, the number to add, and 1 if it starts at the time where it is missing
---         N, and N fields to remove
---       A value is in its stored form; t:MS is the time of the write plus so many milliseconds, c:F the text that the field F
+--         its condition, a list of an operator and its operands: absent | has F | eq F V | le F V | any C … | all C … | not C
+--         how many milliseconds to keep the document, 0 to leave that as it is; nothing more if it is to be deleted
+--         a list of fields and the values to set
+--         a list of fields, the numbers to add, and whether they start at the time where they are missing
+--         a list of fields to remove
+--       A list in place of a value is {ms}, the time of the write plus so many milliseconds, or {'', F}, the text that the field F
 --       had before.
 --
 -- Returns an outcome, the time, the number of writes, and
 --   applied   for each write the document after
 --   refused   for each write whose condition does not hold: its number, the document found
 --   damaged   the number of a write that cannot be done, the document found, the floor
--- A document is a list of fields and values, empty if there is none.
 --
 -- A script that fails half-way is not undone. Hence the order: first everything is read, and checked in full; a key of
 -- another type ends the script there. Only then it writes.
 
-local HEADROOM = 1000        -- see shape.lua
-local CHUNK = 1000           -- arguments that go into one command: unpack is limited by Lua's stack
+local HEADROOM = 1000        -- see shape.go
+local MAX = 9007199254740992 -- docstore.MaxInt: up to here Lua's numbers hold every whole number exactly
 
 local function resolve(value)
-  if value:sub(1, 2) == 't:' then
-    return 's:' .. format(now + tonumber(value:sub(3)))
+  if type(value) == 'table' and #value == 1 then
+    return now + value[1] + 0.5
   end
   return value
 end
 
--- holds evaluates the next condition, always to its end: what follows it must be found.
-local function holds(doc)
-  local op = take()
+-- holds evaluates a condition.
+local function holds(cond, doc)
+  local op, field = cond[1], cond[2]
   if op == 'absent' then
     return doc == nil
   elseif op == 'not' then
-    return not holds(doc)
+    return not holds(field, doc)
   elseif op == 'any' or op == 'all' then
-    local result = op == 'all'
-    for _ = 1, tonumber(take()) do
-      local part = holds(doc)
-      if op == 'all' then
-        result = result and part
-      else
-        result = result or part
+    for i = 2, #cond do
+      if holds(cond[i], doc) == (op == 'any') then
+        return op == 'any'
       end
     end
-    return result
+    return op == 'all'
   end
-  local field = take()
-  local found = doc and doc[field]
+  local found
+  if doc then
+    found = doc[field]
+  end
   if op == 'has' then
     return found ~= nil
-  end
-  local value = resolve(take())
-  if not found then
-    return false
   elseif op == 'eq' then
-    return found == value
-  elseif value:sub(1, 2) == 'i:' then
-    return notGreater(found, value)
+    return found == resolve(cond[3])
   end
-  return notAfter(found, value)
+  return notAfter(found, resolve(cond[3]))
 end
 
--- read returns a document as a table, nil if there is none, and as the list that it came as.
-local function read(key)
-  local list = redis.call('HGETALL', key)
-  if #list == 0 then
-    return nil, list
-  end
-  local doc = {}
-  for i = 1, #list, 2 do
-    doc[list[i]] = list[i + 1]
-  end
-  return doc, list
-end
-
--- valueAfter is what a field holds after a change, nil if it is missing then.
-local function valueAfter(change, field)
-  for j = 1, #change.set, 2 do
-    if change.set[j] == field then
-      return change.set[j + 1]
-    end
-  end
-  for _, removed in ipairs(change.unset) do
-    if removed == field then
-      return nil
-    end
-  end
-  return change.before[field]
-end
-
-local refused, damaged, changes = {'refused', at, string.format('%.0f', writes)}, nil, {}
+local refused, damaged, changes = {}, nil, {}
 local reached, started = 0, false
 local ends, tenants = KEYS[2], KEYS[3]
-redis.call('ZCARD', ends) -- that they can be written to
-redis.call('ZCARD', tenants)
+call('ZCARD', ends) -- that they can be written to
+call('ZCARD', tenants)
 
 for i = 1, (#KEYS - 3) / 3 do
-  local change = {key = KEYS[3 * i + 1], ids = KEYS[3 * i + 2], by = KEYS[3 * i + 3], id = take(), set = {}, unset = {}}
-  local doc, list = read(change.key)
-  change.new = doc == nil
-  change.before = doc or {}
+  local id, cond, keep, set, add, unset = args[i][1], args[i][2], args[i][3], args[i][4], args[i][5], args[i][6]
+  local change = {key = KEYS[3 * i + 1], ids = KEYS[3 * i + 2], by = KEYS[3 * i + 3], id = id, keep = keep}
+  local ending, doc, stored = read(change.key)
+  change.listed, change.ends = ending, ending or 0
   change.fields = fieldsOf(change.by)
   if #change.fields > 0 then
-    redis.call('ZCARD', change.by)
+    call('ZCARD', change.by)
   end
-  change.listed = redis.call('ZSCORE', change.ids, change.id)
-  if not holds(doc) then
-    refused[#refused + 1] = i
-    refused[#refused + 1] = list
+  call('ZCARD', change.ids)
+  if not holds(cond, doc) then
+    refused[#refused + 1] = pack(i) .. (stored or pack(nil))
   end
   local function damage()
-    damaged = damaged or {'damaged', at, string.format('%.0f', writes), i, list, string.format('%.0f', floor)}
+    damaged = damaged or pack('damaged', now, writes, i) .. (stored or pack(nil)) .. pack(floor)
   end
-  local set = change.set
-  change.keep = take()
-  if change.keep == 'delete' then
-    change.delete = true
-    for j = 1, #list, 2 do
-      change.unset[#change.unset + 1] = list[j]
+  local before = doc or {}
+  change.before = before
+  if keep then
+    local after = {}
+    for field, value in pairs(before) do
+      after[field] = value
     end
-  else
-    for _ = 1, tonumber(take()) do
-      local field, value = take(), resolve(take())
-      if value:sub(1, 2) == 'c:' then
-        value = doc and doc[value:sub(3)] or 's:'
-        if value:sub(1, 2) ~= 's:' then
+    for j = 1, #set, 2 do
+      local value = resolve(set[j + 1])
+      if type(value) == 'table' then
+        value = before[value[2]]
+        if value == nil then
+          value = ''
+        elseif not text(value) then
           damage()
         end
       end
-      set[#set + 1] = field
-      set[#set + 1] = value
+      after[set[j]] = value
     end
-    for _ = 1, tonumber(take()) do
-      local field, n, starts = take(), tonumber(take()), take() == '1'
-      local old = 0
-      if doc and doc[field] then
-        old = whole(doc[field])
-      elseif starts then
-        old = math.max(now * 1000, floor)
-        started = true
+    for j = 1, #add, 3 do
+      local field, n, starts = add[j], add[j + 1], add[j + 2]
+      local old = before[field]
+      if old == nil then
+        old = 0
+        if starts then
+          old, started = math.max(now * 1000, floor), true
+        end
       end
-      if not old or n > 0 and old > MAX - n or n < 0 and old < -MAX - n then
+      if type(old) ~= 'number' or old % 1 ~= 0 or n > 0 and old > MAX - n or n < 0 and old < -MAX - n then
         damage()
       else
-        set[#set + 1] = field
-        set[#set + 1] = string.format('i:%.0f', old + n)
+        after[field] = old + n
         if starts then
           reached = math.max(reached, old + n)
         end
       end
     end
-    for _ = 1, tonumber(take()) do
-      change.unset[#change.unset + 1] = take()
+    for _, field in ipairs(unset) do
+      after[field] = nil
     end
-    -- A hash without fields is no hash: the mark keeps a document that has none.
-    if not doc or not doc['_doc'] then
-      set[#set + 1] = '_doc'
-      set[#set + 1] = '1'
-    end
+    change.after = after
   end
   changes[i] = change
 end
 
-if #refused > 3 then
-  return refused
+if #refused > 0 then
+  return pack('refused', now, writes) .. table.concat(refused)
 elseif damaged then
   return damaged
 end
 
 if reached > floor then
   floor = started and reached or reached + HEADROOM
-  count('floor', string.format('%.0f', floor))
-else
-  count()
 end
+count()
 
-for _, change in ipairs(changes) do
+local applied = {pack('applied', now, writes)}
+for i, change in ipairs(changes) do
   local member = change.key:match('^%b{}:doc:(.*)$')
   for _, field in ipairs(change.fields) do
-    local before = change.before[field]
-    local after = valueAfter(change, field)
-    if isText(before) and before ~= after then
-      redis.call('ZREM', change.by, entry(field, before, change.id))
-    end
-    if isText(after) then
-      redis.call('ZADD', change.by, 0, entry(field, after, change.id))
-    end
+    reindex(change.by, field, change.id, change.before[field], change.after and change.after[field])
   end
-  for from = 1, #change.set, CHUNK do
-    redis.call('HSET', change.key, unpack(change.set, from, math.min(from + CHUNK - 1, #change.set)))
-  end
-  for from = 1, #change.unset, CHUNK do
-    redis.call('HDEL', change.key, unpack(change.unset, from, math.min(from + CHUNK - 1, #change.unset)))
-  end
-  if change.delete then
-    redis.call('ZREM', ends, member)
-    redis.call('ZREM', change.ids, change.id)
-    if redis.call('ZCARD', change.ids) == 0 then
-      redis.call('ZREM', tenants, (change.ids:match('^%b{}:ids:(.*)$')))
+  if not change.after then
+    call('GETDEL', change.key)
+    call('ZREM', ends, member)
+    call('ZREM', change.ids, change.id)
+    if call('ZCARD', change.ids) == 0 then
+      call('ZREM', tenants, (change.ids:match('^%b{}:ids:(.*)$')))
     end
+    applied[i + 1] = pack(nil)
   else
     if not change.listed then
-      redis.call('ZADD', change.ids, 0, change.id)
-      redis.call('ZADD', tenants, 0, (change.ids:match('^%b{}:ids:(.*)$')))
+      call('ZADD', change.ids, 0, change.id)
+      call('ZADD', tenants, 0, (change.ids:match('^%b{}:ids:(.*)$')))
     end
-    if change.keep ~= '' then
-      redis.call('ZADD', ends, string.format('%.0f', now + tonumber(change.keep)), member)
-    elseif change.new then
-      redis.call('ZREM', ends, member) -- of one that was deleted by hand
+    if change.keep > 0 then
+      change.ends = now + change.keep
+      call('ZADD', ends, string.format('%.0f', change.ends), member)
+    elseif not change.listed then
+      call('ZREM', ends, member) -- of one that was deleted by hand
     end
+    applied[i + 1] = pack(change.after, change.ends)
+    call('SET', change.key, applied[i + 1])
   end
 end
-
-local applied = {'applied', at, string.format('%.0f', writes)}
-for _, change in ipairs(changes) do
-  applied[#applied + 1] = redis.call('HGETALL', change.key)
-end
-return applied
+return table.concat(applied)

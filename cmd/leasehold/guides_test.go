@@ -97,3 +97,27 @@ func words(line string) (args []string) {
 	end()
 	return args
 }
+
+// ofSentence is a command that a sentence names, without its arguments and flags.
+var ofSentence = regexp.MustCompile("`leasehold ([a-z][a-z -]*?)(?: -[^`]*| [A-Z][^`]*| \\.\\.\\.| …)?`")
+
+// TestCommandsInSentences: each command that a sentence of the runbook names is one.
+func TestCommandsInSentences(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "runbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, r := range describeAll(t).all() {
+		known[strings.TrimPrefix(r.name(), "leasehold ")] = true
+	}
+	all := ofSentence.FindAllStringSubmatch(string(page), -1)
+	for _, c := range all {
+		if !known[c[1]] {
+			t.Errorf("there is no command %s", c[0])
+		}
+	}
+	if len(all) < 5 {
+		t.Errorf("%d commands were found", len(all))
+	}
+}

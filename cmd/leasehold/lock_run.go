@@ -277,7 +277,7 @@ func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, s *streams) (p lo
 		return nil, nil, err
 	}
 	log := newLog("text", s)
-	store, _, err := openStore(ctx, config, log)
+	store, _, err := openStore(ctx, config, log, false)
 	if err != nil {
 		if _, own := errors.AsType[*exitError](err); !own && ctx.Err() == nil {
 			err = &exitError{exitUnavailable, err}

@@ -59,7 +59,7 @@ func (cmd *storeCmd) open(ctx context.Context, s *streams) (store docstore.Store
 		}
 	}
 	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
-	if store, where, err = openStore(ctx, c, log); err != nil {
+	if store, where, err = openStore(ctx, c, log, false); err != nil {
 		return nil, "", nil, err
 	}
 	return store, where, func() { closeLogged(log, "close the store", store.Close) }, nil

@@ -16,7 +16,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
-	"github.com/leasehold-dev/leasehold/functions/telemetry"
 	"github.com/leasehold-dev/leasehold/internal/buildinfo"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
@@ -69,26 +68,21 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	measured, endMetrics, err := openMetrics(ctx, c, log)
+	observed, err := observe(ctx, c, log)
 	if err != nil {
 		return err
 	}
-	defer endMetrics()
-	traces, endTraces, err := openTraces(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer endTraces()
-	store, where, err := openStore(ctx, c, log)
+	defer observed.end()
+	store, where, err := openStore(ctx, c, log, observed.metrics != nil)
 	if err != nil {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
+	store = observed.store(store)
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log) })
-	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store), log, measured) })
+	pruned.Go(func() { setup.SweepLoop(pruning, setup.Clusters(c, store, observed.metrics), log, observed.metrics) })
 	defer pruned.Wait()
 	defer endPruning()
 
@@ -99,7 +93,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := checkSpaces(ctx, ids); err != nil {
 		return err
 	}
-	pruned.Go(func() { setup.SurveyLoop(pruning, measured, c.MetricsSurvey, store, ids, log) })
+	pruned.Go(func() { setup.SurveyLoop(pruning, observed.metrics, c.MetricsSurvey, store, ids, log) })
 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
@@ -107,18 +101,18 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", c.Listen, err, c.Name("LEASEHOLD_LISTEN"))
 	}
 	// The end of ctx cancels running work, whose locks are released.
-	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, measured, traces)
+	task, err := setup.TaskRoute(ctx, c, gcp.IDToken, store, log, observed.metrics, observed.traces)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
-	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, measured)
+	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, observed.metrics)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), written.audit, buildinfo.This(version), measured, traces
+	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), written.audit, buildinfo.This(version), observed.metrics, observed.traces
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
 	ended := make(chan error, 1)

@@ -22,8 +22,8 @@ import (
 // openTimeout bounds the wait for a store or a queue at the start.
 const openTimeout = 15 * time.Second
 
-// openStore opens the store and makes sure that it responds; where says in words where locks are stored.
-func openStore(ctx context.Context, c *settings.Config, log *slog.Logger) (store docstore.Store, where string, err error) {
+// openStore opens the store and makes sure that it responds; where says in words where locks are stored. count asks for what is billed.
+func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (store docstore.Store, where string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	switch c.Store {
@@ -32,7 +32,7 @@ func openStore(ctx context.Context, c *settings.Config, log *slog.Logger) (store
 	case "firestore":
 		return openFirestore(ctx, c)
 	case "dynamodb":
-		return openDynamoDB(ctx, c, log)
+		return openDynamoDB(ctx, c, log, count)
 	case "redis":
 		return openRedis(ctx, c, log)
 	default:
@@ -83,8 +83,10 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, str
 	return store, "in the Firestore database " + c.Database, nil
 }
 
-func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger) (docstore.Store, string, error) {
-	o := awsdynamodb.Options{Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable, IndexShards: int(c.IndexShards)}
+func openDynamoDB(ctx context.Context, c *settings.Config, log *slog.Logger, count bool) (docstore.Store, string, error) {
+	o := awsdynamodb.Options{
+		Region: c.Region, Endpoint: c.Endpoint, MaxSkew: c.MaxSkew, CreateTable: c.CreateTable, IndexShards: int(c.IndexShards), CountUnits: count,
+	}
 	if c.CreateTable {
 		o.Indexes = []string{analysis.ExpiryField} // for the sweep
 	}

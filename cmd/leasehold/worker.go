@@ -61,23 +61,18 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	log := telemetry.AtLeast(c.Level(), newLog(c.Log, s))
-	store, where, err := openStore(ctx, c, log)
+	observed, err := observe(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer observed.end()
+	store, where, err := openStore(ctx, c, log, observed.metrics != nil)
 	if err != nil {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	measured, endMetrics, err := openMetrics(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer endMetrics()
-	traces, endTraces, err := openTraces(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer endTraces()
-	store = telemetry.Store(store, append(traces.Observers(), measured.Observe(store, systems[c.Store])...)...)
-	w, err := setup.Work(c, ststoken.New, store, log, measured, traces)
+	store = observed.store(store)
+	w, err := setup.Work(c, ststoken.New, store, log, observed.metrics, observed.traces)
 	if err != nil {
 		return usage("%w", err)
 	}

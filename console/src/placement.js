@@ -6,13 +6,23 @@ const past = 3_600_000 // how far back events are read
 
 // moves is who lost how many partitions to whom from one table to the next, the largest first.
 export function moves(a, b) {
-  if (!a || a.epoch === b.epoch || a.table.length !== b.table.length) return null
   const names = (t, i) => (i < 0 ? '' : t.members[i].member), count = new Map()
   for (let p = 0; p < b.table.length; p++) {
     const from = names(a, a.table[p]), to = names(b, b.table[p])
     if (from !== to) count.set(from + '\0' + to, (count.get(from + '\0' + to) || 0) + 1)
   }
   return [...count].map(([k, n]) => [...k.split('\0'), n]).sort((x, y) => y[2] - x[2])
+}
+
+// earlier is the epoch before one, from which it moved partitions; null if it is kept no longer.
+async function earlier({ epoch, table }, of, signal) {
+  if (epoch === 1) return { members: [], table: table.map(() => -1) }
+  try {
+    return (await get(of('topology') + query({ epoch: epoch - 1 }), { signal })).body
+  } catch (error) {
+    if (error.status === 404) return null
+    throw error
+  }
 }
 
 async function load({ tenant, args: [name], signal, before }) {
@@ -23,9 +33,15 @@ async function load({ tenant, args: [name], signal, before }) {
   const after = before?.next || new Date(now() - past).toISOString()
   const [t, e] = await Promise.all([get(of('topology'), { signal, etag: before?.etag }), get(of('events') + query({ after, page_size: 500 }), { signal })])
   const topology = t.body || before.topology
+  const known = before?.topology
+  let moved = before?.moved
+  if (topology.epoch && topology.epoch !== known?.epoch) {
+    const from = known && known.epoch === topology.epoch - 1 ? known : await earlier(topology, of, signal)
+    moved = from && moves(from, topology)
+  }
   const events = new Map([...(before?.events || []), ...e.body.events].map((x) => [x.event_id, x]))
   return {
-    clusters: listed.clusters, cluster, topology, etag: t.etag, next: e.body.next, moved: moves(before?.topology, topology) || before?.moved,
+    clusters: listed.clusters, cluster, topology, etag: t.etag, next: e.body.next, moved,
     events: [...events.values()].sort((a, b) => (a.event_id < b.event_id ? -1 : 1)).slice(-200),
   }
 }

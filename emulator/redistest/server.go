@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -180,6 +181,16 @@ func (s *Server) tell(command string) string {
 	return string(buf[:n])
 }
 
+// AppendOnlyFiles are the names of the files to which a real server with appendonly adds what it changes.
+func (s *Server) AppendOnlyFiles(t testing.TB) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	return names
+}
+
 // Kill ends a real server as a power cut would end its process (SIGKILL), and waits until it is gone.
 func (s *Server) Kill() {
 	if s.cmd == nil {
@@ -210,8 +221,13 @@ func StandIn(t testing.TB) *Server {
 	})}
 }
 
-// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, and
-// lets the rest go by the hash of the whole.
+// msgpackText is a library of Lua that redis-server has and miniredis has not.
+//
+//go:embed msgpack.lua
+var msgpackText string
+
+// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, puts what it lacks
+// before the rest, and lets that go by the hash of the whole.
 func withoutFlags() server.Hook {
 	var hashes sync.Map // of the whole, to that of the rest
 	return func(_ *server.Peer, command string, args ...string) bool {
@@ -222,6 +238,7 @@ func withoutFlags() server.Hook {
 		case "EVAL":
 			if rest, ok := strings.CutPrefix(args[0], "#!lua"); ok {
 				_, rest, _ = strings.Cut(rest, "\n")
+				rest = msgpackText + rest
 				hashes.Store(hash(args[0]), hash(rest))
 				args[0] = rest
 			}

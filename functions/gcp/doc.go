@@ -12,10 +12,15 @@
 //
 // Requests that arrive while the store is being opened wait for it until their own deadlines.
 //
-//	SIGTERM ─▶ runs of Tasks are cancelled and release their locks, other requests finish ─▶ the process ends, within 9 s
+//	SIGTERM ─▶ runs of Tasks are cancelled and release their locks, other requests finish, within 9 s ─▶ the last metrics and spans are sent ─▶ the process ends
 //
 // Cloud Run kills the process 10 s after SIGTERM, and the framework would end it at once. The functions take the signal over with
 // their first request.
+//
+// # Metrics and traces
+//
+// A function that is built with the tag leasehold.otlp sends metrics and spans by OTLP if a variable of OpenTelemetry asks for it, such as
+// OTEL_EXPORTER_OTLP_ENDPOINT. Without the tag the SDK is not linked.
 //
 // # Settings
 //

@@ -43,7 +43,7 @@ type opening struct {
 // when the instance is asked to end.
 type (
 	opener func(ctx context.Context, c *settings.Config) (docstore.Store, error)
-	server func(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error)
+	server func(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error)
 )
 
 // New returns the HTTP API with the settings of an environment, such as that of [os.Environ]. Errors and one line for each
@@ -80,10 +80,15 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 		if err != nil {
 			return nil, fmt.Errorf("open the store: %w", err)
 		}
-		h, err := serve(f.life().ctx, c, store, log)
+		observed, err := observe(context.Background(), telemetry.AtLeast(c.Level(), log))
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
+		h, err := serve(f.life().ctx, c, observed.store(store), log, observed)
+		if err != nil {
+			return nil, errors.Join(err, observed.end(context.Background()), store.Close())
+		}
+		f.life().atEnd(observed.end)
 		telemetry.AtLeast(c.Level(), log).LogAttrs(context.Background(), slog.LevelInfo, "started",
 			slog.String("version", this().Version), slog.String("commit", this().Commit), slog.String("store", "firestore"),
 			slog.String("stored", "in the Firestore database "+c.Database), slog.String("listen", ":"+os.Getenv("PORT")),
@@ -116,7 +121,7 @@ func authentication(c *settings.Config) string {
 	}
 }
 
-func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error) {
 	var without httpapi.Identity = unconfigured{}
 	if c.Development {
 		without = httpapi.Development{}
@@ -131,26 +136,26 @@ func api(ctx context.Context, c *settings.Config, store docstore.Store, log *slo
 		return nil, err
 	}
 	o := setup.API(c, ids, lines)
-	o.Stop, o.Audit, o.Build = ctx.Done(), log, this()
+	o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = ctx.Done(), log, this(), observed.metrics, observed.traces
 	return httpapi.New(store, identity, o), nil
 }
 
-func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+func taskEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines, nil, nil)
+	route, err := setup.TaskRoute(ctx, c, IDToken, store, lines, observed.metrics, observed.traces)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log}), nil
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log, Metrics: observed.metrics, Traces: observed.traces}), nil
 }
 
-func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger) (http.Handler, error) {
+func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, observed *observing) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
-	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, nil) // the queue stays open for as long as the process lives
+	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, observed.metrics) // the queue stays open for as long as the process lives
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log}), nil
+	return httpapi.Handler([]httpapi.Route{route}, &httpapi.Options{Log: lines, Audit: log, Metrics: observed.metrics, Traces: observed.traces}), nil
 }
 
 // ServeHTTP implements [http.Handler].

@@ -21,6 +21,7 @@ type life struct {
 	end context.CancelFunc
 
 	mu       sync.Mutex
+	ends     []func(context.Context) error // called when no request is in flight any more
 	inFlight int
 	idle     chan struct{} // closed when no request is in flight; nil as long as no one waits for that
 }
@@ -61,12 +62,27 @@ func (l *life) stop(ctx context.Context, log *slog.Logger) int {
 	l.mu.Unlock()
 	select {
 	case <-idle:
+		l.mu.Lock()
+		ends := l.ends
+		l.mu.Unlock()
+		for _, end := range ends {
+			if err := end(ctx); err != nil {
+				log.WarnContext(ctx, "cannot send the last metrics and spans", "err", err)
+			}
+		}
 		log.InfoContext(ctx, "stopped")
 		return 0
 	case <-ctx.Done():
 		log.ErrorContext(ctx, "requests in flight are cut off", "err", context.Cause(ctx))
 		return 1
 	}
+}
+
+// atEnd calls f at the end of the life, when no request is in flight any more.
+func (l *life) atEnd(f func(context.Context) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ends = append(l.ends, f)
 }
 
 // serve serves a request that counts as in flight until its response has left the process.

@@ -63,16 +63,19 @@ func (f *frame) writeAudit(ctx context.Context, r *http.Request, n *note, reques
 		outcome = "ok"
 	}
 	f.metrics.Audited(ctx, n.operation(), outcome)
+	level := slog.LevelInfo
+	if rejected {
+		level = slog.LevelWarn
+	}
+	if !f.audit.Enabled(ctx, level) {
+		return
+	}
 	event := append(make([]slog.Attr, 0, 12),
 		slog.String("action", action), slog.String("outcome", outcome), slog.String("path", r.URL.EscapedPath()), slog.String("request", requestID),
 	)
 	event = append(event, n.sender(r)...)
 	if rejected {
 		event = append(event, slog.String("reason", n.detail))
-	}
-	level := slog.LevelInfo
-	if rejected {
-		level = slog.LevelWarn
 	}
 	write(ctx, f.audit, level, AuditMessage, slog.GroupAttrs("audit", append(event, n.audit...)...))
 }

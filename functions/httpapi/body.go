@@ -304,6 +304,6 @@ func sendAs(w http.ResponseWriter, status int, contentType string, body any) err
 	h["Content-Type"], h["Content-Length"] = values[:1:1], values[1:] // a flushed response is whole
 	h["Cache-Control"] = noStore
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // an error means that the caller is gone
+	_, _ = w.Write(b) //nolint:gosec // it is JSON, and says so; an error means that the caller is gone
 	return nil
 }

@@ -101,6 +101,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	a.machineIDs, a.idQuota = o.MachineIDs, newIDQuota(o.MaxIDsPerSubject, o.Now)
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, MaxClusters: o.Limits.ClustersPerTenant, MaxIdentities: o.Limits.IdentitiesPerCluster,
+		Evicted: o.Metrics.Evicted,
 	})
 	a.watches, a.lockWaiters.what = newWatches(a.placement, f.timeout, o.Stop), "locks"
 	if a.now = o.Now; a.now == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/wire"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/page"
 	"github.com/leasehold-dev/leasehold/repo/placement"
@@ -256,9 +257,17 @@ const memberBytes = 256
 var errNotModified = errors.New("not modified")
 
 func (a *api) getTopology(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	err := sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
+	q, err := query(r, "epoch")
+	if err != nil {
+		return err
+	}
+	epoch, err := number(q, "epoch", 0, docstore.MaxInt)
+	if err != nil {
+		return err
+	}
+	err = sendList(a, w, r, "members", wire.Member, func(ctx context.Context) ([]placement.Member, any, page.Cost, error) {
 		c := clusterOf(r)
-		t, err := a.topology(ctx, c)
+		t, err := a.epoch(ctx, c, epoch)
 		if err != nil {
 			return nil, nil, page.Cost{}, err
 		}
@@ -284,6 +293,18 @@ func (a *api) topology(ctx context.Context, c placement.Cluster) (*placement.Top
 	t, err := a.placement.Topology(ctx, c)
 	if t == nil && err == nil {
 		t = placement.NewTopology(placement.DefaultPartitions)
+	}
+	return t, err
+}
+
+// epoch is an epoch of a cluster by its number; 0 is the current one.
+func (a *api) epoch(ctx context.Context, c placement.Cluster, number int64) (*placement.Topology, error) {
+	if number == 0 {
+		return a.topology(ctx, c)
+	}
+	t, err := a.placement.Epoch(ctx, c, number)
+	if t == nil && err == nil {
+		return nil, contracts.Errorf(contracts.CodeNotFound, "this epoch has not been, or is kept no longer: earlier epochs are for a day")
 	}
 	return t, err
 }

@@ -48,7 +48,11 @@ func (f *frame) wholeSegments(next http.Handler) http.Handler {
 // missingSegment returns which segment of an escaped path is empty, ".", ".." or "/": the first of them, counted from 1; 0 if none is.
 func missingSegment(path string) (i int) {
 	for segment := range strings.SplitSeq(path, "/") {
-		switch plain, _ := url.PathUnescape(segment); plain { // the path is well formed
+		plain := segment
+		if strings.Contains(segment, "%") {
+			plain, _ = url.PathUnescape(segment) // the path is well formed
+		}
+		switch plain {
 		case "", ".", "..", "/":
 			if i > 0 { // before the first "/" there is nothing
 				return i

@@ -651,3 +651,27 @@ func FuzzClaimBody(f *testing.F) {
 		}
 	})
 }
+
+// TestEarlierEpochs: an epoch that is over can be read by its number, as it was, while its table is kept.
+func TestEarlierEpochs(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.get(chat+"/topology?epoch=1").refuses(t, 404, "NOT_FOUND", "")
+	d.join("alice", "")
+	first := d.get(chat + "/topology").ok(t)
+	d.join("bob", "")
+	now := d.get(chat + "/topology").ok(t)
+	for query, want := range map[string]answer{"?epoch=1": first, "?epoch=2": now, "?epoch=0": now} {
+		if got := d.get(chat + "/topology" + query).ok(t); got.raw != want.raw || got.header.Get("ETag") != want.header.Get("ETag") {
+			t.Errorf("%s\n%s\n%s", query, got.raw, want.raw)
+		}
+	}
+	if d.header.Set("If-None-Match", first.header.Get("ETag")); d.get(chat+"/topology?epoch=1").status != 304 || d.get(chat+"/topology?epoch=2").status != 200 {
+		t.Error("the tag of an earlier epoch does not name it")
+	}
+	d.header.Del("If-None-Match")
+	d.get(chat+"/topology?epoch=3").refuses(t, 404, "NOT_FOUND", "")
+	d.get(chat+"/topology?epoch=-1").refuses(t, 400, "INVALID_ARGUMENT", "epoch")
+	d.get(chat+"/topology?epoch=01").refuses(t, 400, "INVALID_ARGUMENT", "epoch")
+	d.get(chat+"/topology?epochs=1").refuses(t, 400, "INVALID_ARGUMENT", "epochs")
+	d.get("/v1/tenants/acme/clusters/other/topology?epoch=1").refuses(t, 404, "NOT_FOUND", "")
+}

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -73,12 +75,23 @@ func (r *readiness) check(ctx context.Context) error {
 func (r *readiness) probe(ctx context.Context, begin time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	_, err := r.store.Write(ctx, r.write)
+	err := r.try(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.checked, r.err = begin, err
 	close(r.running)
 	r.running = nil
+}
+
+// try makes a write. A panic is an error: it is in a goroutine of its own, where it would end the process, which anyone could ask for.
+func (r *readiness) try(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	_, err = r.store.Write(ctx, r.write)
+	return err
 }
 
 // readyz reports whether locks can be granted. Callers are not authenticated: the reason is a class, the log has the rest.

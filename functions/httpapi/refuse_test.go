@@ -487,6 +487,11 @@ func TestPanicsAreContained(t *testing.T) {
 	if log := d.log.String(); !strings.Contains(log, "index out of range") || !strings.Contains(log, "refuse_test.go") {
 		t.Errorf("the log lacks the panic or its stack: %s", log)
 	}
+	d.log.Reset()
+	d.get("/readyz").refuses(t, 503, "UNAVAILABLE", "") // by a goroutine of its own, which would end the process
+	if log := d.log.String(); !strings.Contains(log, "index out of range") || !strings.Contains(log, "refuse_test.go") {
+		t.Errorf("the log lacks the panic or its stack: %s", log)
+	}
 }
 
 func TestLogsKeepSecrets(t *testing.T) {

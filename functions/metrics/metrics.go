@@ -42,7 +42,8 @@ type Metrics struct {
 	operations, replays, audited, takeovers          metric.Int64Counter
 	untracked, runsEnded, moves, storeWrites         metric.Int64Counter
 	deliveries, sweeps, swept, storeDocuments        metric.Int64Counter
-	sweepLag                                         metric.Float64Histogram
+	evictions                                        metric.Int64Counter
+	sweepLag, missed                                 metric.Float64Histogram
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
 
@@ -79,6 +80,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.takeovers, m.untracked, m.storeWrites = b.counter(nameTakeovers), b.counter(nameUntracked), b.counter(nameStoreWrites)
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
 	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept), b.histogram(nameSweepLag)
+	m.evictions, m.missed = b.counter(nameEvictions), b.histogram(nameMissed)
 	m.storeDocuments = b.counter(nameStoreDocuments)
 	m.active = b.upDown(nameActiveRequests)
 	m.held = newHeld(o.MaxLeases)
@@ -86,7 +88,19 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.observeWaiting(&b)
 	m.observeUsage(&b)
 	m.observeSurvey(&b)
+	if b.err == nil {
+		m.beginAtZero()
+	}
 	return m, b.err
+}
+
+// beginAtZero makes the series that alerts look at before anything happens.
+func (m *Metrics) beginAtZero() {
+	ctx := context.Background()
+	m.evictions.Add(ctx, 0)
+	for operation, outcome := range alarming {
+		m.operations.Add(ctx, 0, set(attrOperation, operation, attrOutcome, outcome))
+	}
 }
 
 // builder makes instruments as the table has them.

@@ -106,7 +106,7 @@ type faulty struct {
 // Usage implements [docstore.Meter].
 func (*faulty) Usage() docstore.Usage {
 	return docstore.Usage{
-		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
+		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Billed: docstore.Billed{Known: true, Reads: 1.5, Writes: 4}, Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
 	}
 }
 
@@ -173,7 +173,7 @@ func (s *server) sweep() {
 	store := telemetry.Store(s.store, s.m.Observe(s.store, metrics.SystemMemory)...)
 	analyses := analysis.New(store, nil)
 	route, err := tasks.SweepEndpoint{
-		Analyses: analyses, Sweep: analysis.Sweep{Queue: nowhere{}}, Clusters: placement.New(store, nil), Guard: tasks.Development{}, Metrics: s.m,
+		Analyses: analyses, Sweep: analysis.Sweep{Queue: nowhere{}}, Clusters: placement.New(store, &placement.Options{Evicted: s.m.Evicted}), Guard: tasks.Development{}, Metrics: s.m,
 	}.Route()
 	if err != nil {
 		s.t.Fatal(err)
@@ -403,6 +403,9 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		if _, err := ids.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		if status, got := s.do("POST", "/tenants/acme/clusters/c/members/m2/join", `{"request_id":"j2","kinds":["room"],"ttl_seconds":10}`); status != 200 {
+			t.Fatal(status, got)
+		}
 		if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
 			t.Fatal(err)
 		}
@@ -420,6 +423,13 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.sweep.documents", []string{"leasehold.what=analyses", "leasehold.outcome=requeued"}, 1},
 			{"leasehold.sweep.documents", []string{"leasehold.what=clusters", "leasehold.outcome=evicted"}, 1},
 			{"leasehold.sweep.lag", nil, 1},
+			{"leasehold.placement.evictions", nil, 1},
+			{"leasehold.placement.eviction.delay", nil, 1},
+			{"leasehold.placement.moves", []string{"leasehold.operation=placement.evict"}, 4096},
+			{"leasehold.placement.clusters", nil, 1},
+			{"leasehold.placement.members", []string{"leasehold.state=active"}, 1},
+			{"leasehold.placement.members", []string{"leasehold.state=expired"}, 0},
+			{"leasehold.placement.imbalance", nil, 1},
 			{"leasehold.machine_ids", []string{"leasehold.state=leased"}, 1},
 			{"leasehold.machine_ids", []string{"leasehold.state=free"}, 8191},
 			{"leasehold.analyses", []string{"leasehold.state=FAILED"}, 1},
@@ -427,6 +437,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.analyses", []string{"leasehold.state=PENDING"}, 1},
 			{"leasehold.survey.age", nil, 60},
 			{"leasehold.store.requests", []string{"db.system.name=memory"}, 7},
+			{"leasehold.store.billed", []string{"leasehold.what=reads"}, 1.5},
+			{"leasehold.store.billed", []string{"leasehold.what=writes"}, 4},
 			{"leasehold.store.clock.offset", nil, 0.25},
 			{"leasehold.store.warnings", nil, 1},
 			{"leasehold.takeovers", []string{"leasehold.kind=lock"}, 1},
@@ -439,8 +451,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.leases.held", []string{"leasehold.kind=run"}, 1},
 			{"leasehold.leases.held", []string{"leasehold.kind=analysis"}, 0},
 			{"leasehold.leases.untracked", []string{"leasehold.kind=lock"}, 2},
-			{"leasehold.placement.moves", []string{"leasehold.operation=placement.join"}, 4096},
-			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.outcome=ok"}, 1},
+			{"leasehold.placement.moves", []string{"leasehold.operation=placement.join"}, 8192},
+			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.outcome=ok"}, 2},
 			{"http.server.active_requests", nil, 0},
 		} {
 			if got := value(all, want.name, want.attrs...); got != want.value {
@@ -464,6 +476,44 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 	})
 }
 
+// TestFirst: what an alert looks for when it happens once is there before it does, so that the first time is an increase, for each tenant as well.
+func TestFirst(t *testing.T) {
+	for _, tenants := range []bool{false, true} {
+		s := newServer(t, &metrics.Options{Tenants: tenants})
+		all := s.collect()
+		if got := all["leasehold.placement.evictions"]; len(got) != 1 || got[0].value != 0 {
+			t.Errorf("%+v", got)
+		}
+		for _, p := range all["leasehold.operations"] {
+			operation, _, _ := strings.Cut(strings.TrimPrefix(p.attrs, "leasehold.operation="), " ")
+			if !slices.Contains(metrics.Operations, operation) || p.value != 0 {
+				t.Errorf("%+v", p)
+			}
+		}
+		if status, got := s.do("POST", "/tenants/acme/fences/f/check", `{"fencing_token":2}`); status != 200 {
+			t.Fatal(status, got)
+		}
+		seen := false
+		for _, p := range s.collect()["leasehold.operations"] {
+			want := "leasehold.operation=fence.check leasehold.outcome=STALE_TOKEN"
+			if tenants {
+				want += " leasehold.tenant=acme"
+			}
+			seen = seen || p.attrs == want && p.value == 0
+		}
+		if !seen {
+			t.Errorf("tenants: %v: no series waits for a stale token", tenants)
+		}
+	}
+	// A sweep that never gets through is one of which none did for long.
+	s := newServer(t, nil)
+	s.m.SweptClusters(t.Context(), placement.Swept{}, docstore.ErrUnavailable)
+	got := s.collect()["leasehold.sweeps"]
+	if len(got) != 2 || value(map[string][]point{"": got}, "", "leasehold.outcome=failed") != 1 || value(map[string][]point{"": got}, "", "leasehold.outcome=ok") != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestTenants: they are attributes of operations only if that is asked for.
 func TestTenants(t *testing.T) {
 	for _, tenants := range []bool{false, true} {
@@ -482,7 +532,7 @@ func TestOperations(t *testing.T) {
 	s.do("BREW", "/tenants/acme/pots", "")
 	s.do("GET", "/nothing", "")
 	all := s.collect()
-	if len(all["leasehold.operations"]) != 0 || value(all, "http.server.request.duration", "http.request.method=_OTHER") != 1 {
+	if value(all, "leasehold.operations") != 0 || value(all, "http.server.request.duration", "http.request.method=_OTHER") != 1 {
 		t.Errorf("%+v", all)
 	}
 	for _, p := range all["http.server.request.duration"] {

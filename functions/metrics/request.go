@@ -72,7 +72,12 @@ func (m *Metrics) End(ctx context.Context, r *Request) {
 	if m.tenants {
 		k.tenant = r.Tenant
 	}
-	s := m.requests.get(k, requestAttributes)
+	s := m.requests.get(k, func(k requestKey) requestSeries {
+		if outcome, ok := alarming[k.operation]; ok && k.tenant != "" {
+			m.operations.Add(ctx, 0, set(attrOperation, k.operation, attrOutcome, outcome, attrTenant, k.tenant))
+		}
+		return requestAttributes(k)
+	})
 	m.requestDuration.Record(ctx, r.Took.Seconds(), s.http...)
 	if r.Operation == "" {
 		return

@@ -38,6 +38,7 @@ func (m *Metrics) Observe(store docstore.Store, system string) []telemetry.Obser
 // observeUsage reads what the stores count.
 func (m *Metrics) observeUsage(b *builder) {
 	requests, retries, throttled := b.observedCounter(nameStoreRequests), b.observedCounter(nameStoreRetries), b.observedCounter(nameStoreThrottled)
+	billed := b.observedCounter(nameStoreBilled)
 	warnings, offset, uncertainty := b.gauge(nameStoreWarnings), b.gauge(nameClockOffset), b.gauge(nameClockUncertainty)
 	b.observe(func(o metric.Observer) {
 		m.mu.Lock()
@@ -49,12 +50,16 @@ func (m *Metrics) observeUsage(b *builder) {
 			o.ObserveFloat64(retries, float64(u.Retries), s)
 			o.ObserveFloat64(throttled, float64(u.Throttled), s)
 			o.ObserveFloat64(warnings, float64(u.Warnings), s)
+			if u.Billed.Known {
+				o.ObserveFloat64(billed, u.Billed.Reads, set(attrSystem, system, attrWhat, "reads"))
+				o.ObserveFloat64(billed, u.Billed.Writes, set(attrSystem, system, attrWhat, "writes"))
+			}
 			if u.Clock.Known {
 				o.ObserveFloat64(offset, u.Clock.Offset.Seconds(), s)
 				o.ObserveFloat64(uncertainty, u.Clock.Uncertainty.Seconds(), s)
 			}
 		}
-	}, requests, retries, throttled, warnings, offset, uncertainty)
+	}, requests, retries, throttled, billed, warnings, offset, uncertainty)
 }
 
 // observer measures a store.

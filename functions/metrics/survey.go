@@ -11,6 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // MaxSurveyed is how many analyses a survey counts: where there are more, it says nothing of them.
@@ -20,11 +21,15 @@ const MaxSurveyed = 100_000
 type survey struct {
 	at       time.Time // zero before the first one
 	spaces   []machineid.Occupancy
-	analyses map[string]int // by status; nil if there are too many
+	analyses map[string]int    // by status; nil if there are too many
+	clusters *placement.Survey // nil if there are too many
 }
 
-// Survey counts what is in the store, for the gauges of the group Survey: a read of all pages of each namespace of machine IDs, and a list of
-// all analyses. It is for now and then, by one process. An error leaves the numbers before as they are.
+// MaxClusters is how many clusters a survey looks at: where there are more, it says nothing of them.
+const MaxClusters = 1000
+
+// Survey counts what is in the store, for the gauges of the group Survey: a read of all pages of each namespace of machine IDs, a list of
+// all analyses, and a read of each cluster with a list of its members. It is for now and then, by one process. An error leaves the numbers before as they are.
 func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machineid.Service) error {
 	if m == nil {
 		return nil
@@ -40,6 +45,13 @@ func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machine
 	var err error
 	if s.analyses, err = countAnalyses(ctx, store); err != nil {
 		return fmt.Errorf("survey: %w", err)
+	}
+	all, complete, err := placement.New(store, nil).Survey(ctx, MaxClusters)
+	if err != nil {
+		return fmt.Errorf("survey: %w", err)
+	}
+	if complete {
+		s.clusters = &all
 	}
 	s.at = m.now()
 	m.mu.Lock()
@@ -87,6 +99,7 @@ func countAnalyses(ctx context.Context, store docstore.Store) (map[string]int, e
 
 func (m *Metrics) observeSurvey(b *builder) {
 	ids, analyses, age := b.gauge(nameMachineIDs), b.gauge(nameAnalyses), b.gauge(nameSurveyed)
+	members, clusters, imbalance := b.gauge(nameMembers), b.gauge(nameClusters), b.gauge(nameImbalance)
 	b.observe(func(o metric.Observer) {
 		m.mu.Lock()
 		s := m.counted
@@ -102,5 +115,15 @@ func (m *Metrics) observeSurvey(b *builder) {
 		for status, n := range s.analyses {
 			o.ObserveFloat64(analyses, float64(n), set(attrState, status))
 		}
-	}, ids, analyses, age)
+		if s.clusters == nil {
+			return
+		}
+		o.ObserveFloat64(clusters, float64(s.clusters.Clusters))
+		o.ObserveFloat64(imbalance, s.clusters.Imbalance)
+		for state, n := range map[string]int{
+			"active": s.clusters.Active, "full": s.clusters.Full, "draining": s.clusters.Draining, "expired": s.clusters.Expired,
+		} {
+			o.ObserveFloat64(members, float64(n), set(attrState, state))
+		}
+	}, ids, analyses, age, members, clusters, imbalance)
 }

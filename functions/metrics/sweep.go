@@ -17,9 +17,14 @@ func (m *Metrics) count(ctx context.Context, c metric.Int64Counter, n int, what,
 	if n == 0 {
 		return
 	}
-	c.Add(ctx, int64(n), m.counts.get(countKey{what, outcome}, func(k countKey) []metric.AddOption {
+	c.Add(ctx, int64(n), m.of(what, outcome)...)
+}
+
+// of are the attributes of what is counted.
+func (m *Metrics) of(what, outcome string) []metric.AddOption {
+	return m.counts.get(countKey{what, outcome}, func(k countKey) []metric.AddOption {
 		return []metric.AddOption{set(attrWhat, k.what, attrOutcome, k.outcome)}
-	})...)
+	})
 }
 
 // Delivered counts a delivery of a queue.
@@ -36,13 +41,27 @@ func (m *Metrics) Behind(ctx context.Context, expired time.Duration) {
 	}
 }
 
+// Evicted counts members that were evicted together, see [placement.Options].
+func (m *Metrics) Evicted(ctx context.Context, expired []time.Duration, moved int) {
+	if m == nil {
+		return
+	}
+	m.evictions.Add(ctx, int64(len(expired)))
+	for _, d := range expired {
+		m.missed.Record(ctx, d.Seconds())
+	}
+	if moved > 0 {
+		m.moves.Add(ctx, int64(moved), set(attrOperation, "placement.evict"))
+	}
+}
+
 // SweptAnalyses counts a sweep of analyses and what it did.
 func (m *Metrics) SweptAnalyses(ctx context.Context, s analysis.Swept, err error) {
 	if m == nil {
 		return
 	}
 	const what = "analyses"
-	m.count(ctx, m.sweeps, 1, what, okOr(err))
+	m.sweep(ctx, what, err)
 	m.count(ctx, m.swept, s.Requeued, what, "requeued")
 	m.count(ctx, m.swept, s.Failed, what, "failed")
 	m.count(ctx, m.swept, s.Skipped, what, "skipped")
@@ -55,16 +74,19 @@ func (m *Metrics) SweptClusters(ctx context.Context, s placement.Swept, err erro
 		return
 	}
 	const what = "clusters"
-	m.count(ctx, m.sweeps, 1, what, okOr(err))
+	m.sweep(ctx, what, err)
 	m.count(ctx, m.swept, s.Evicted, what, "evicted")
 	m.count(ctx, m.swept, s.Freed, what, "freed")
 	m.count(ctx, m.swept, s.Removed, what, "removed")
 	m.count(ctx, m.swept, s.Errors, what, "error")
 }
 
-func okOr(err error) string {
+// sweep counts a sweep. One that fails makes the series of those that get through as well, whose rest is what an alert looks for.
+func (m *Metrics) sweep(ctx context.Context, what string, err error) {
+	through, failed := int64(1), 0
 	if err != nil {
-		return "failed"
+		through, failed = 0, 1
 	}
-	return "ok"
+	m.sweeps.Add(ctx, through, m.of(what, "ok")...)
+	m.count(ctx, m.sweeps, failed, what, "failed")
 }

@@ -98,6 +98,8 @@ const (
 
 	nameRunsEnded = "leasehold.runs.ended"
 	nameMoves     = "leasehold.placement.moves"
+	nameEvictions = "leasehold.placement.evictions"
+	nameMissed    = "leasehold.placement.eviction.delay"
 
 	nameDeliveries = "leasehold.deliveries"
 	nameSweeps     = "leasehold.sweeps"
@@ -106,6 +108,9 @@ const (
 
 	nameMachineIDs = "leasehold.machine_ids"
 	nameAnalyses   = "leasehold.analyses"
+	nameMembers    = "leasehold.placement.members"
+	nameClusters   = "leasehold.placement.clusters"
+	nameImbalance  = "leasehold.placement.imbalance"
 	nameSurveyed   = "leasehold.survey.age"
 
 	nameStoreDuration    = "db.client.operation.duration"
@@ -113,6 +118,7 @@ const (
 	nameStoreDocuments   = "leasehold.store.documents"
 	nameStoreRequests    = "leasehold.store.requests"
 	nameStoreRetries     = "leasehold.store.retries"
+	nameStoreBilled      = "leasehold.store.billed"
 	nameStoreThrottled   = "leasehold.store.throttled"
 	nameStoreWarnings    = "leasehold.store.warnings"
 	nameClockOffset      = "leasehold.store.clock.offset"
@@ -213,8 +219,20 @@ var Table = []Instrument{
 	{
 		Name: nameMoves, Group: groupRuns, Unit: "{partition}", Kind: Counter, Attributes: []string{attrOperation},
 		CloudWatch: []string{attrOperation},
-		Help:       "Partitions that moved because the members of a cluster changed, by what changed them.",
+		Help:       "Partitions that moved because the members of a cluster changed, by what changed them; `placement.evict` is also what a sweep or a lookup evicts.",
 		Question:   "How much is moved, and how much of it by evictions, which no one wanted?",
+	},
+	{
+		Name: nameEvictions, Group: groupRuns, Unit: "{member}", Kind: Counter,
+		CloudWatch: []string{},
+		Help:       "Members that were evicted because their leases had expired, by a sweep or by a request that needed what they had.",
+		Question:   "How many members die?",
+	},
+	{
+		Name: nameMissed, Group: groupRuns, Unit: "s", Kind: Histogram, Buckets: lags,
+		CloudWatch: []string{},
+		Help:       "How long the lease of a member had expired when it was evicted.",
+		Question:   "How long does no one have what a dead member had, beyond its lease?",
 	},
 	{
 		Name: nameDeliveries, Group: groupSweep, Unit: "{message}", Kind: Counter, Attributes: []string{attrOutcome},
@@ -252,8 +270,24 @@ var Table = []Instrument{
 		Question: "How much work is left, and how much has failed?",
 	},
 	{
+		Name: nameMembers, Group: groupSurvey, Unit: "{member}", Kind: Gauge, Attributes: []string{attrState},
+		Help: "Members of all clusters that are `active`, `full` (active, and take no more activations) and `draining`, and `expired` for those of them whose leases have expired and " +
+			"who were not evicted yet, when they were counted last.",
+		Question: "Is there room for more identities, and who is about to be missed?",
+	},
+	{
+		Name: nameClusters, Group: groupSurvey, Unit: "{cluster}", Kind: Gauge,
+		Help:     "Clusters that have members, when they were counted last.",
+		Question: "Did a cluster lose its last member?",
+	},
+	{
+		Name: nameImbalance, Group: groupSurvey, Unit: "1", Kind: Gauge,
+		Help:     "Partitions of the member that has the most, relative to its weight's share, in the cluster where that is the most, when they were counted last. 1 is balanced.",
+		Question: "Is the work of placement spread evenly?",
+	},
+	{
 		Name: nameSurveyed, Group: groupSurvey, Unit: "s", Kind: Gauge,
-		Help:     "Time since machine IDs and analyses were counted.",
+		Help:     "Time since machine IDs, analyses and members were counted.",
 		Question: "How old are these numbers?",
 	},
 	{
@@ -271,9 +305,16 @@ var Table = []Instrument{
 	},
 	{
 		Name: nameStoreDocuments, Group: groupStore, Unit: "{document}", Kind: Counter, Attributes: []string{attrSystem, attrDBOp, attrCollection},
-		Help: "Documents that calls of the store read, wrote or removed.",
-		Question: "What does it cost where reads and writes are billed? A write of Firestore reads the document, too. What DynamoDB and Firestore really billed, their own metrics say " +
-			"(ConsumedWriteCapacityUnits, firestore.googleapis.com/document/write_ops_count).",
+		Help:     "Documents that calls of the store read, wrote or removed.",
+		Question: "Which kind of documents is read and written so much?",
+	},
+	{
+		Name: nameStoreBilled, Group: groupStore, Unit: "{unit}", Kind: ObservedCounter, Attributes: []string{attrSystem, attrWhat},
+		CloudWatch: []string{attrWhat},
+		Help: "What the store's service bills, for `reads` and for `writes`: on DynamoDB the units that its responses say, and for a write that is refused those of the item that it found; " +
+			"on Firestore documents, as its Standard edition bills them. Requests whose response was lost are not among it. Missing on stores that are not billed by use.",
+		Question: "What does it cost? [costs.md](costs.md) has the prices. The service's own metrics say it for the whole table or database (ConsumedWriteCapacityUnits, " +
+			"firestore.googleapis.com/document/write_ops_count).",
 	},
 	{
 		Name: nameStoreRequests, Group: groupStore, Unit: "{request}", Kind: ObservedCounter, Attributes: []string{attrSystem},
@@ -309,6 +350,29 @@ var Table = []Instrument{
 		Help:     "How well that offset is known.",
 		Question: "How much longer than its lease does a lock stay closed?",
 	},
+}
+
+// alarming are the outcomes of operations about which an alert says something when they happen once. Their series begin at 0 with the process: a
+// counter that appears with its first event has not increased, as Prometheus sees it.
+var alarming = map[string]string{
+	"activation.activated":  "STALE_TOKEN",
+	"activation.deactivate": "STALE_TOKEN",
+	"activation.drain":      "STALE_TOKEN",
+	"activation.failed":     "STALE_TOKEN",
+	"activation.state":      "STALE_TOKEN",
+	"analysis.finish":       "LEASE_LOST",
+	"analysis.refresh":      "LEASE_LOST",
+	"analysis.release":      "LEASE_LOST",
+	"fence.check":           "STALE_TOKEN",
+	"lock.release":          "LEASE_LOST",
+	"lock.release_set":      "LEASE_LOST",
+	"lock.renew":            "LEASE_LOST",
+	"lock.renew_set":        "LEASE_LOST",
+	"machine_ids.lease":     "MACHINE_IDS_EXHAUSTED",
+	"placement.transfer":    "STALE_TOKEN",
+	"run.finish":            "LEASE_LOST",
+	"run.refresh":           "LEASE_LOST",
+	"run.release":           "LEASE_LOST",
 }
 
 // Operations lists what requests are counted as.

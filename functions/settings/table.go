@@ -162,8 +162,8 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_METRICS_SURVEY", Group: groupTelemetry, Type: Duration, Default: "0s", Min: "0s", Entries: Serve,
-		Help: "Count machine IDs and analyses in the store about once in this time, for metrics. 0s is never.",
-		More: "It reads all pages of each namespace of machine IDs and lists all analyses, up to 100 000: free on SQLite, billed on DynamoDB and Firestore. One process of several " +
+		Help: "Count machine IDs, analyses and members in the store about once in this time, for metrics. 0s is never.",
+		More: "It reads all pages of each namespace of machine IDs and lists all analyses, up to 100 000, and the members of all clusters, up to 1000: free on SQLite, billed on DynamoDB and Firestore. One process of several " +
 			"is enough.",
 		field: func(c *Config) any { return &c.MetricsSurvey },
 	},

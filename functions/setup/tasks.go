@@ -72,7 +72,7 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 	if err != nil {
 		return httpapi.Route{}, err
 	}
-	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store), Guard: guard, Log: log, Metrics: m}
+	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store, m), Guard: guard, Log: log, Metrics: m}
 	if queue != nil {
 		endpoint.Analyses, endpoint.Sweep = analysis.New(store, nil), Sweep(c, queue)
 	}
@@ -88,8 +88,8 @@ func Sweep(c *settings.Config, queue analysis.Queue) analysis.Sweep {
 }
 
 // Clusters returns what sweeps clusters.
-func Clusters(c *settings.Config, store docstore.Store) *placement.Service {
-	return placement.New(store, &placement.Options{Retention: c.Retention})
+func Clusters(c *settings.Config, store docstore.Store, m *metrics.Metrics) *placement.Service {
+	return placement.New(store, &placement.Options{Retention: c.Retention, Evicted: m.Evicted})
 }
 
 // guard says which callers an internal endpoint accepts. [settings.Load] has checked that it knows them.

@@ -37,6 +37,11 @@ func checkGoogleDeployRole(p *tfjson.Plan) (r report) {
 	for _, role := range resources(p, "google_project_iam_custom_role") {
 		r.equal("permissions", texts(role.AttributeValues["permissions"]), []string{"run.revisions.get", "run.revisions.list", "run.services.get", "run.services.update"})
 	}
+	var apis []string
+	for _, service := range resources(p, "google_project_service") {
+		apis = append(apis, text(service.AttributeValues["service"]))
+	}
+	r.equal("APIs", apis, []string{"iam.googleapis.com", "iamcredentials.googleapis.com", "sts.googleapis.com"})
 	providers := slices.Collect(maps.Values(resources(p, "google_iam_workload_identity_pool_provider")))
 	if len(providers) != 1 {
 		r.sayf("there are %d providers of tokens", len(providers))
@@ -113,8 +118,13 @@ func checkDeployRole(plan *tfjson.Plan) []string {
 	want := []string{
 		"lambda:GetAlias", "lambda:GetFunction", "lambda:GetFunctionConfiguration", "lambda:ListVersionsByFunction", "lambda:PublishVersion", "lambda:UpdateAlias", "lambda:UpdateFunctionCode",
 	}
+	var functions, versions []string
+	for _, handler := range slices.Sorted(maps.Keys(handlers)) {
+		arn := "arn:aws:lambda:" + region + ":" + account + ":function:leasehold-" + handler
+		functions, versions = append(functions, arn), append(versions, arn+":*")
+	}
 	for _, s := range p.policy(address, text(attached["policy"])).Statement {
-		if !slices.Equal(s.Action, want) || !slices.Equal(s.Resource, []string{"arn:aws:lambda:" + region + ":" + account + ":function:leasehold-*"}) {
+		if !slices.Equal(s.Action, want) || !slices.Equal(s.Resource, slices.Concat(functions, versions)) {
 			p.badf("%s: it may %v on %v", address, s.Action, s.Resource)
 		}
 	}
@@ -139,6 +149,7 @@ func TestDeployRole(t *testing.T) {
 	wrong := original.clone(t)
 	all := []mistake{
 		{"aws/deploy-role/main.tf", `StringEquals = {`, `StringLike = {`, "it is assumed by"},
+		{"aws/deploy-role/main.tf", `Resource = local.functions`, `Resource = [for arn in local.arns : "${arn}*"]`, "leasehold-api*"},
 		{"aws/deploy-role/main.tf", `"lambda:UpdateFunctionCode",`, `"lambda:UpdateFunctionCode", "lambda:AddPermission",`, "lambda:AddPermission"},
 	}
 	mistaken(wrong, all)

@@ -38,7 +38,7 @@ const (
 	project      = "my-project-1"
 	googleRegion = "europe-west1"
 	lockDatabase = "locks"
-	registry     = googleRegion + "-docker.pkg.dev/" + project + "/leasehold/leasehold:v1.2.3"
+	imageName    = googleRegion + "-docker.pkg.dev/" + project + "/leasehold/leasehold:v1.2.3"
 )
 
 // mirrored is where the tests put providers of their own: a mirror, for as long as they run.
@@ -56,9 +56,13 @@ func TestMain(m *testing.M) {
 }
 
 var buildStub = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(mirrored, "registry.terraform.io/hashicorp/google/6.50.0", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-google_v6.50.0_x5")
-	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./googlestub").CombinedOutput()
-	return string(out), err
+	below := "hashicorp/google/6.50.0/" + runtime.GOOS + "_" + runtime.GOARCH + "/terraform-provider-google_v6.50.0_x5"
+	binary := filepath.Join(mirrored, ofTerraform, below)
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./googlestub").CombinedOutput(); err != nil {
+		return string(out), err
+	}
+	same := filepath.Join(mirrored, ofOpenTofu, below)
+	return "", cmp.Or(os.MkdirAll(filepath.Dir(same), 0o700), os.Link(binary, same))
 })
 
 // stub is a mirror with a stand-in for the provider google, which no mirror has: the command googlestub. It has the provider's schema.
@@ -101,7 +105,7 @@ var (
 		"target_url": "https://target.example.com/run", "target_token_secret": "target-token", "task_timeout": "25m",
 		"labels": `{"application":"leasehold"}`,
 	}
-	ofImage = ofSources.with(given{"source_archive": "", "image": registry, "otlp_endpoint": "http://collector:4318", "metrics_alerts": "true"})
+	ofImage = ofSources.with(given{"source_archive": "", "image": imageName, "otlp_endpoint": "http://collector:4318", "metrics_alerts": "true"})
 	ofToken = ofSources.with(given{"task_auth": "token"})
 )
 
@@ -952,7 +956,7 @@ func TestGoogleBadInput(t *testing.T) {
 		"the database of everybody":                  {functions, given{"database": "(default)"}, "database must be the ID"},
 		"labels in capitals":                         {functions, given{"labels": `{"Team":"a"}`}, "labels must have"},
 		"neither sources nor image":                  {functions, given{"source_archive": ""}, "Set either image"},
-		"sources and image":                          {functions, given{"image": registry}, "Set either image"},
+		"sources and image":                          {functions, given{"image": imageName}, "Set either image"},
 		"an archive that is not there":               {functions, given{"source_archive": "other.zip"}, "source_archive must be a .zip file"},
 		"an image without a version":                 {functions, given{"source_archive": "", "image": "example.com/leasehold"}, "image must name"},
 		"an image that changes":                      {functions, given{"source_archive": "", "image": "example.com/leasehold:latest"}, "image must name"},
@@ -977,7 +981,7 @@ func TestGoogleBadInput(t *testing.T) {
 		"two tenants":                                {functions, given{"auth_tenant": "a", "auth_tenant_claim": "b"}, "auth_tenant and auth_tenant_claim"},
 		"a channel's number":                         {functions, given{"notification_channels": `["123"]`}, "notification_channels must be"},
 		"metrics of functions":                       {functions, given{"otlp_endpoint": "http://collector:4318"}, "otlp_endpoint needs image"},
-		"a collector that is no URL":                 {functions, given{"source_archive": "", "image": registry, "otlp_endpoint": "collector:4318"}, "otlp_endpoint must be a URL"},
+		"a collector that is no URL":                 {functions, given{"source_archive": "", "image": imageName, "otlp_endpoint": "collector:4318"}, "otlp_endpoint must be a URL"},
 		"alerts without metrics":                     {functions, given{"metrics_alerts": "true"}, "metrics_alerts needs otlp_endpoint"},
 		"no location":                                {database, given{"location": ""}, `variable "location"`},
 		"a location that is none":                    {database, given{"location": "europe"}, "location must be"},

@@ -17,7 +17,7 @@ import (
 // program is Terraform, or OpenTofu. A test that needs it is skipped where there is neither.
 func program(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"terraform", "tofu"} {
+	for _, name := range []string{os.Getenv("LEASEHOLD_TEST_TERRAFORM"), "terraform", "tofu"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
@@ -26,16 +26,26 @@ func program(t testing.TB) string {
 	return ""
 }
 
+// The registries that providers are of which a module names without one, and so the folders of mirrors that they are in.
+const (
+	ofTerraform = "registry.terraform.io"
+	ofOpenTofu  = "registry.opentofu.org"
+)
+
 // mirror is a folder with a provider, such as hashicorp/aws. A test that needs it is skipped where there is none.
 func mirror(t testing.TB, provider string) string {
 	t.Helper()
+	registry := ofTerraform
+	if filepath.Base(program(t)) == "tofu" {
+		registry = ofOpenTofu
+	}
 	home, _ := os.UserHomeDir()
 	folders := []string{os.Getenv("LEASEHOLD_TEST_TERRAFORM_MIRROR"), filepath.Join(home, ".terraform.d/plugins"), "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"}
 	for _, name := range []string{"terraform-mirror", "terraform-plugins", "tf-plugins"} {
 		folders = append(folders, filepath.Join("/opt", name))
 	}
 	for _, folder := range folders {
-		found, _ := filepath.Glob(filepath.Join(folder, "registry.terraform.io", provider, "*", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-*"))
+		found, _ := filepath.Glob(filepath.Join(folder, registry, provider, "*", runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-*"))
 		if folder != "" && found != nil {
 			return folder
 		}

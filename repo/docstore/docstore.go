@@ -332,15 +332,15 @@ func (w Write) Validate() error {
 			return fmt.Errorf("%w: field %s is both set and added to", ErrInvalid, f)
 		}
 	}
-	for i, f := range w.StartAtNow {
+	for _, f := range w.StartAtNow {
 		if _, add := w.Add[f]; !add {
 			return fmt.Errorf("%w: field %s starts at the store's time and is not added to", ErrInvalid, f)
 		}
-		if slices.Contains(w.StartAtNow[:i], f) {
-			return fmt.Errorf("%w: field %s starts twice", ErrInvalid, f)
-		}
 	}
-	for i, f := range w.Unset {
+	if f, twice := repeated(w.StartAtNow); twice {
+		return fmt.Errorf("%w: field %s starts twice", ErrInvalid, f)
+	}
+	for _, f := range w.Unset {
 		if err := checkField(f); err != nil {
 			return fmt.Errorf("%w: unset: %w", ErrInvalid, err)
 		}
@@ -349,19 +349,32 @@ func (w Write) Validate() error {
 		if set || add {
 			return fmt.Errorf("%w: field %s is both unset and changed", ErrInvalid, f)
 		}
-		if slices.Contains(w.Unset[:i], f) {
-			return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
-		}
 	}
-	for i, f := range w.Return {
+	if f, twice := repeated(w.Unset); twice {
+		return fmt.Errorf("%w: field %s is unset twice", ErrInvalid, f)
+	}
+	for _, f := range w.Return {
 		if err := checkField(f); err != nil {
 			return fmt.Errorf("%w: return: %w", ErrInvalid, err)
 		}
-		if slices.Contains(w.Return[:i], f) {
-			return fmt.Errorf("%w: field %s is returned twice", ErrInvalid, f)
-		}
+	}
+	if f, twice := repeated(w.Return); twice {
+		return fmt.Errorf("%w: field %s is returned twice", ErrInvalid, f)
 	}
 	return nil
+}
+
+// repeated returns a name of fields that is there twice. Only names that may be one of those before are compared with them, which few are.
+func repeated(names []string) (name string, twice bool) {
+	var seen uint64
+	for i, f := range names {
+		bit := uint64(1) << ((uint(f[0]) + 7*uint(f[len(f)-1]) + 31*uint(len(f))) % 64)
+		if seen&bit != 0 && slices.Contains(names[:i], f) {
+			return f, true
+		}
+		seen |= bit
+	}
+	return "", false
 }
 
 // Holds reports whether the write's condition holds for the document found (nil: none) at the instant now.

@@ -10,7 +10,15 @@ type Usage struct {
 	Throttled int64 // that the service rejected because there were too many
 	Warnings  int   // now: what is set up in a way that can cost data, see the adapter's Warnings
 
-	Clock Clock
+	Billed Billed
+	Clock  Clock
+}
+
+// Billed is what the service bills by use, as far as its responses tell: requests whose response was lost are not among it. On DynamoDB the
+// units are those of capacity, for reads and writes; on Firestore they are documents, which is what its Standard edition bills.
+type Billed struct {
+	Known         bool // false for a store that is not billed by use, or that was not asked to count
+	Reads, Writes float64
 }
 
 // Clock is what a store without a clock of its own knows of the caller's.

@@ -425,8 +425,9 @@ func (s *Service) Evict(ctx context.Context, c Cluster) (evicted []Incarnation, 
 
 // evict evicts those of the named members whose leases have ended.
 func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []Incarnation, err error) {
-	_, err = s.change(ctx, c, DefaultPartitions, names, func(v *sight) plan {
-		dead = nil
+	var expired []time.Duration
+	o, err := s.change(ctx, c, DefaultPartitions, names, func(v *sight) plan {
+		dead, expired = nil, nil
 		p := plan{outcome: MemberOutcome{Code: OK, Status: MemberDead}, members: slices.Clone(v.top.Members)}
 		for _, n := range names {
 			found, lease := v.seats[n], v.leases[n]
@@ -434,7 +435,7 @@ func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []
 			if !found.live() || lease.Number != found.number || lease.ExpiresAt.IsZero() || lease.held(v.passed) {
 				continue
 			}
-			dead = append(dead, i)
+			dead, expired = append(dead, i), append(expired, v.at.Sub(lease.ExpiresAt))
 			p.cause, p.outcome.Incarnation = "the leases of members ended", i
 			p.members = without(p.members, n)
 			seat := ending(c.seatWrite(i, found, MemberDead, v.top.Epoch+1), s.retention)
@@ -447,9 +448,12 @@ func (s *Service) evict(ctx context.Context, c Cluster, names []string) (dead []
 		return p
 	})
 	if err != nil {
-		dead = nil
+		return nil, err
 	}
-	return dead, err
+	if s.evicted != nil && len(expired) > 0 {
+		s.evicted(ctx, expired, o.Moved)
+	}
+	return dead, nil
 }
 
 // Heartbeat keeps a member alive; see [Heartbeat]. One request to the store. The codes of rejections are MemberUnknown, StaleIncarnation

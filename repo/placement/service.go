@@ -30,6 +30,7 @@ type Service struct {
 
 	identities  *census.Census
 	maxClusters int
+	evicted     func(ctx context.Context, expired []time.Duration, moved int)
 
 	ahead atomic.Int64 // by how much the store's clock is ahead of ours, about; see learn
 
@@ -55,6 +56,10 @@ type Options struct {
 	// MaxClusters is how many clusters a tenant can set up; the join that would set up another one is Limit. Joins that come at the same
 	// time may set up a few more. 0 is no bound.
 	MaxClusters int
+
+	// Evicted is told of the members that the Service evicts together: for how long the lease of each had expired, and how many partitions changed
+	// hands. It is called after the eviction was written, in the call that evicted, which may be a lookup or a claim. nil means that no one is told.
+	Evicted func(ctx context.Context, expired []time.Duration, moved int)
 }
 
 // New returns the commands of placement on a store. Options may be nil.
@@ -68,6 +73,7 @@ func New(store docstore.Store, o *Options) *Service {
 	}
 	if o != nil {
 		s.identities, s.maxClusters = census.New(store, ActivationKind, o.MaxIdentities, s.now), o.MaxClusters
+		s.evicted = o.Evicted
 	}
 	return s
 }
@@ -131,6 +137,25 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	}
 	_, t, err := s.current(ctx, c, snap.Docs[0])
 	return t, err
+}
+
+// Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was none, or if it is kept no longer: the
+// epochs before the current one are, for a day. One request to the store, none for the latest one that this Service has seen.
+func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
+	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
+		return nil, err
+	}
+	if t := s.Cached(c); t != nil && t.Epoch == number {
+		return t, nil
+	}
+	snap, err := s.store.Get(ctx, c.epoch(number))
+	if err != nil {
+		return nil, fmt.Errorf("epoch %d of %q: %w", number, c.Name, err)
+	}
+	if snap.Docs[0] == nil {
+		return nil, nil //nolint:nilnil // it is said to be none
+	}
+	return c.topologyOf(number, snap.Docs[0])
 }
 
 // Lookup asks where an identity is, or would be.

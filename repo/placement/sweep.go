@@ -280,10 +280,9 @@ func (p progress) write(k docstore.Key) docstore.Write {
 
 // cluster sweeps one cluster.
 func (w *sweeping) cluster(ctx context.Context, e docstore.Entry) error {
-	slash := strings.LastIndexByte(e.Key.ID, '/')
-	c := Cluster{e.Key.ID[:max(0, slash)], e.Key.ID[slash+1:]}
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("%w: %s names no cluster: %w", docstore.ErrDamaged, e.Key, err)
+	c, err := clusterOf(e.Key)
+	if err != nil {
+		return err
 	}
 	p, err := progressOf(e)
 	if err != nil {

@@ -342,3 +342,68 @@ func (s *outOfTime) List(ctx context.Context, q docstore.Query) (docstore.Page, 
 	}
 	return s.Store.List(ctx, q)
 }
+
+// TestEvicted: each eviction is told once, by the call that made it, with how late it was and what moved.
+func TestEvicted(t *testing.T) {
+	w := newWorld(t)
+	type told struct {
+		expired []time.Duration
+		moved   int
+	}
+	var all []told
+	watching := placement.New(w.store, &placement.Options{Now: w.clock.Now, Evicted: func(_ context.Context, expired []time.Duration, moved int) {
+		all = append(all, told{expired, moved})
+	}})
+	w.join("ann")
+	w.join("bob", func(j *placement.Join) { j.TTL = time.Hour })
+	w.clock.Advance(25 * time.Second)
+	for range 2 {
+		if p, err := watching.Lookup(t.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("lobby")}); err != nil || p.Code != placement.OK {
+			t.Fatal(p, err)
+		}
+		if _, err := watching.Evict(t.Context(), w.cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) != 1 || len(all[0].expired) != 1 || all[0].moved != 32 {
+		t.Fatalf("%+v", all)
+	}
+	if late := all[0].expired[0]; late < 14*time.Second || late > 15*time.Second {
+		t.Errorf("its lease of 10 s began 25 s ago, and had expired for %v", late)
+	}
+}
+
+// TestSurvey: members are counted in all clusters, by their state; clusters that no one is in any more are none, and more than one allows are
+// not counted.
+func TestSurvey(t *testing.T) {
+	w := newWorld(t)
+	w.wantSurvey(placement.Survey{})
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	w.join("bob", func(j *placement.Join) { j.TTL, j.Full = time.Hour, true })
+	w.join("cat")
+	other, empty := *w, *w
+	other.cluster, empty.cluster = placement.Cluster{Tenant: "a/b", Name: "prod"}, placement.Cluster{Tenant: "a", Name: "gone"}
+	dan := other.join("dan", func(j *placement.Join) { j.TTL = time.Hour })
+	if o := must[placement.MemberOutcome](w)(w.DrainMember(t.Context(), other.cluster, dan)); o.Code != placement.OK {
+		t.Fatal(o)
+	}
+	eve := empty.join("eve")
+	if o := must[placement.MemberOutcome](w)(w.Leave(t.Context(), empty.cluster, eve)); o.Code != placement.OK {
+		t.Fatal(o)
+	}
+	const balanced = 22 / (64. / 3) // 64 partitions are no multiple of three
+	w.wantSurvey(placement.Survey{Clusters: 2, Active: 2, Full: 1, Draining: 1, Imbalance: balanced})
+	w.clock.Advance(10 * time.Second)
+	w.wantSurvey(placement.Survey{Clusters: 2, Active: 2, Full: 1, Draining: 1, Expired: 1, Imbalance: balanced})
+	if got, complete, err := w.another().Survey(t.Context(), 2); err != nil || complete || got != (placement.Survey{}) {
+		t.Errorf("of three clusters: %+v, %v, %v", got, complete, err)
+	}
+}
+
+func (w *world) wantSurvey(want placement.Survey) {
+	w.Helper()
+	got, complete, err := w.another().Survey(w.Context(), 3)
+	if err != nil || !complete || got != want {
+		w.Errorf("%+v, %v, %v, want %+v", got, complete, err, want)
+	}
+}

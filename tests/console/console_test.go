@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // ofAcme makes a tab begin with the tenant acme.
@@ -179,8 +180,15 @@ func TestHostileNames(t *testing.T) {
 	p.check("/v1/tenants/acme/clusters/rooms/members/worker-1/join")
 	p.goes("#/placement/%2e%2e%2f%2e%2e", "INVALID_ARGUMENT")
 	p.check("Begin again")
+	p.goes("#/lock/%E0%A4%A", "There is no record of this lock") // no UTF-8
+	p.check("It was never held")
+	p.goes("#/nowhere/%3Cscript%3E", "Next expiry")
 	p.clean()
 	p.local(w)
+
+	q := visit(t, w.url+"/console/?tenant=rival&token=t0ken&lang=%3Cimg%3E#/now?tenant=rival", look{before: ofAcme})
+	q.check("onload=pwned") // a lock of acme: the address chooses neither tenant nor caller
+	q.clean()
 }
 
 // check fails the test unless the page shows a text, and nothing that others wrote became a part of it.
@@ -513,7 +521,7 @@ func (a admitted) Identify(r *http.Request) (httpapi.Caller, error) {
 	return c, err
 }
 
-// TestMoves: a page that is open when the members change shows which partitions went where.
+// TestMoves: which partitions the last epoch moved, and where, also of epochs that began before the page was opened; and that an earlier one is kept no longer.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	w := open(t, httpapi.Development{}, "")
@@ -525,13 +533,44 @@ func TestMoves(t *testing.T) {
 	}
 	join("left")
 	p := w.visit("#/placement", look{before: ofAcme + timers})
-	p.sees("is shown for epochs that begin while this page is open")
+	p.sees("64 — → left")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
 	join("right")
 	poll(p)
 	p.sees("32 left → right")
 	p.sees("32 partitions changed hands")
+
+	q := w.visit("#/placement", look{before: ofAcme + timers}) // opened later
+	q.sees("32 left → right")
+	q.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
+	join("third")
+	join("last") // the page sees none of the epoch in between
+	poll(q)
+	q.sees("16 partitions changed hands")
+	if says[bool](q, `document.querySelector('#epoch').innerText.includes('→ third')`) {
+		t.Error("the page shows what an earlier epoch moved")
+	}
+	r, err := w.store.Write(t.Context(), docstore.Write{
+		Key: docstore.Key{Kind: "placement_epochs", Tenant: "acme/rooms", ID: w.epoch(3)}, If: docstore.Not{Cond: docstore.Absent{}}, Delete: true,
+	})
+	if err != nil || !r.Applied {
+		t.Fatal(r, err)
+	}
+	late := w.visit("#/placement", look{before: ofAcme})
+	late.sees("is on record no longer")
+	late.sees("16 partitions changed hands")
 	p.clean()
+	q.clean()
+}
+
+// epoch is the name of the document of an epoch.
+func (w *world) epoch(number int) string {
+	w.t.Helper()
+	all, err := w.store.List(w.t.Context(), docstore.Query{Kind: "placement_epochs", Tenant: "acme/rooms", Limit: docstore.MaxLimit})
+	if err != nil || len(all.Entries) < number {
+		w.t.Fatal(len(all.Entries), err)
+	}
+	return all.Entries[number-1].Key.ID
 }
 
 // TestKeyboard: everything can be reached and done with the keyboard alone, and what has the focus is seen.

@@ -34,7 +34,8 @@ import (
 type metered struct {
 	docstore.Store
 
-	watched bool // it signals changes
+	watched bool           // it signals changes
+	usage   docstore.Meter // the store itself, if it counts what is billed
 	clock   *suite.Clock
 	reset   func()
 	meters  []gauge
@@ -43,7 +44,8 @@ type metered struct {
 // meter returns a store with its meters.
 func meter(s docstore.Store, clock *suite.Clock, reset func(), gauges ...gauge) *metered {
 	_, watched := s.(docstore.Watcher)
-	return &metered{s, watched, clock, reset, gauges}
+	usage, _ := s.(docstore.Meter)
+	return &metered{s, watched, usage, clock, reset, gauges}
 }
 
 type gauge struct {
@@ -79,7 +81,7 @@ func onDynamoDB(t *testing.T) *metered {
 		HTTPClient: http.DefaultClient,
 	})
 	s, err := awsdynamodb.Open(t.Context(), "leasehold", &awsdynamodb.Options{
-		Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}, MaxSkew: awsdynamodb.TrustClock, Now: clock.Now,
+		Client: client, CreateTable: true, Indexes: []string{analysis.ExpiryField}, MaxSkew: awsdynamodb.TrustClock, Now: clock.Now, CountUnits: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func onFirestore(t *testing.T) *metered {
 			return Usage{sum(server.Counts()), float64(writes + x.entries), float64(reads)}
 		}},
 	)
-	m.Store = x
+	m.Store, m.usage = x, s
 	return m
 }
 
@@ -256,8 +258,18 @@ func (p *program) used(name string, with lock.Acquire) {
 // measured counts a step.
 func (p *program) measured(into []Counted, operation string, step func()) {
 	p.t.Helper()
+	var before docstore.Billed
+	if p.s.usage != nil {
+		before = p.s.usage.Usage().Billed
+	}
 	p.s.reset()
 	step()
+	if before.Known { // what operators see must be what is on this page
+		after, bill := p.s.usage.Usage().Billed, p.s.meters[0].read()
+		if reads, writes := after.Reads-before.Reads, after.Writes-before.Writes; reads != bill.Reads || writes != bill.Writes {
+			p.t.Errorf("%s, %s: the store counts %v reads and %v writes, the service bills %v and %v", p.s.meters[0].name, operation, reads, writes, bill.Reads, bill.Writes)
+		}
+	}
 	for i, m := range p.s.meters {
 		into[i].Usage[operation] = m.read()
 		if m.entries != nil {

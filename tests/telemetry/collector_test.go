@@ -27,11 +27,11 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/metrics"
 )
 
-// build makes the program.
-func build(t *testing.T) string {
+// build makes a program of the repository.
+func build(t *testing.T, pkg string, flags ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "leasehold")
-	c := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/leasehold")
+	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	c := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", path}, flags...), "./"+pkg)...)
 	c.Dir = filepath.Join("..", "..")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -54,34 +54,41 @@ func free(t *testing.T) string {
 // TestCollector: a collector's receiver takes what a server sends, by both protocols, and finds the instruments of the table with their units, kinds
 // and attributes, and who sent them.
 func TestCollector(t *testing.T) {
-	program := build(t)
+	program := build(t, "cmd/leasehold")
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(protocol, func(t *testing.T) {
-			sink := new(consumertest.MetricsSink)
-			f := otlpreceiver.NewFactory()
-			c := f.CreateDefaultConfig().(*otlpreceiver.Config)
-			overGRPC, overHTTP := c.Protocols.GRPC.GetOrInsertDefault(), c.Protocols.HTTP.GetOrInsertDefault()
-			overGRPC.NetAddr.Endpoint, overHTTP.ServerConfig.NetAddr.Endpoint = free(t), free(t)
-			address := overGRPC.NetAddr.Endpoint
+			overGRPC, overHTTP, sink := collect(t)
+			address := overGRPC
 			if protocol != "grpc" {
-				address = overHTTP.ServerConfig.NetAddr.Endpoint
+				address = overHTTP
 			}
-			r, err := f.CreateMetrics(t.Context(), receivertest.NewNopSettings(f.Type()), c, sink)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := r.Shutdown(context.WithoutCancel(t.Context())); err != nil {
-					t.Error(err)
-				}
-			})
 			serve(t, program, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL="+protocol, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
 			judge(t, sink.AllMetrics())
 		})
 	}
+}
+
+// collect starts a collector's receiver for metrics, by both protocols. It does not take traces.
+func collect(t *testing.T) (overGRPC, overHTTP string, sink *consumertest.MetricsSink) {
+	t.Helper()
+	sink = new(consumertest.MetricsSink)
+	f := otlpreceiver.NewFactory()
+	c := f.CreateDefaultConfig().(*otlpreceiver.Config)
+	overGRPC, overHTTP = free(t), free(t)
+	c.Protocols.GRPC.GetOrInsertDefault().NetAddr.Endpoint, c.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = overGRPC, overHTTP
+	r, err := f.CreateMetrics(t.Context(), receivertest.NewNopSettings(f.Type()), c, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return overGRPC, overHTTP, sink
 }
 
 // serve runs a server, sends it a request, and ends it: what it measured is sent then at the latest.

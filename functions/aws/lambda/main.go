@@ -153,7 +153,7 @@ func openSweep(ctx context.Context, environ []string, log *slog.Logger) (lambda.
 }
 
 func sweeper(t *table, a *analysis.Analyses, s analysis.Sweep, c *settings.Config, log *slog.Logger) (lambda.Handler, error) {
-	sweep, err := aws.NewSweeper(a, s, setup.Clusters(c, t.store), log)
+	sweep, err := aws.NewSweeper(a, s, setup.Clusters(c, t.store, t.metrics), log)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +180,7 @@ func (t *table) measured(h lambda.Handler, log *slog.Logger) lambda.Handler {
 // depend on the control plane. The sweep starts once in minutes and looks at the table.
 func openStore(ctx context.Context, c *settings.Config, log *slog.Logger, o *awsdynamodb.Options) (*table, error) {
 	o.Region, o.Endpoint, o.MaxSkew, o.IndexShards = c.Region, c.Endpoint, c.MaxSkew, int(c.IndexShards)
+	o.CountUnits = c.MetricsEMF
 	store, err := awsdynamodb.Open(ctx, c.Table, o)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,13 @@ data "aws_partition" "current" {}
 data "aws_region" "current" {}
 
 locals {
-  functions = "arn:${data.aws_partition.current.partition}:lambda:${data.aws_region.current.id}:${data.aws_caller_identity.current.account_id}:function:${var.name}-*"
-  provider  = coalesce(var.provider_arn, one(aws_iam_openid_connect_provider.this[*].arn))
+  # Each with its versions. NAME-* would be those of deployments whose names begin with this one, too.
+  arns = [for function in ["api", "sweep", "worker"] :
+    "arn:${data.aws_partition.current.partition}:lambda:${data.aws_region.current.id}:${data.aws_caller_identity.current.account_id}:function:${var.name}-${function}"
+  ]
+  functions = concat(local.arns, [for arn in local.arns : "${arn}:*"])
+
+  provider = coalesce(var.provider_arn, one(aws_iam_openid_connect_provider.this[*].arn))
 }
 
 resource "aws_iam_openid_connect_provider" "this" {
@@ -53,7 +58,7 @@ resource "aws_iam_role_policy" "this" {
         "lambda:GetAlias", "lambda:GetFunction", "lambda:GetFunctionConfiguration", "lambda:ListVersionsByFunction", "lambda:PublishVersion", "lambda:UpdateAlias",
         "lambda:UpdateFunctionCode",
       ]
-      Resource = [local.functions]
+      Resource = local.functions
     }]
   })
 }

@@ -171,7 +171,7 @@ resource "aws_lambda_function" "this" {
 
   timeout                        = each.value.timeout
   memory_size                    = each.value.memory
-  reserved_concurrent_executions = each.value.concurrency == null ? -1 : each.value.concurrency
+  reserved_concurrent_executions = var.reserve_concurrency ? coalesce(each.value.concurrency, -1) : -1
 
   # The program writes JSON then, and alarms count its errors.
   logging_config {

@@ -285,6 +285,13 @@ variable "concurrency" {
   }
 }
 
+variable "reserve_concurrency" {
+  description = "Whether instances are reserved as concurrency says. An account must have ten more than are reserved; a new one has ten in all, and AWS refuses any reservation there. Without it the functions share the account's instances, and the queue's maximum stays."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "log_level" {
   description = "Lines of the functions' logs below this level are left out: DEBUG, INFO, WARN or ERROR. Audit events are INFO."
   type        = string

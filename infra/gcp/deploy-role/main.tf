@@ -5,12 +5,23 @@ locals {
   pool = coalesce(var.pool, one(google_iam_workload_identity_pool.this[*].name))
 }
 
+# What exchanges a token of the CI system for one of the account.
+resource "google_project_service" "this" {
+  for_each = toset(var.enable_services ? ["iam", "iamcredentials", "sts"] : [])
+
+  project            = var.project
+  service            = "${each.key}.googleapis.com"
+  disable_on_destroy = false
+}
+
 resource "google_iam_workload_identity_pool" "this" {
   count = var.pool == null ? 1 : 0
 
   project                   = var.project
   workload_identity_pool_id = "${var.name}-deploy"
   display_name              = "Deployments of ${var.name}"
+
+  depends_on = [google_project_service.this]
 }
 
 resource "google_iam_workload_identity_pool_provider" "this" {
@@ -35,6 +46,8 @@ resource "google_service_account" "deploy" {
   project      = var.project
   account_id   = "${var.name}-deploy"
   display_name = "Leasehold: deployments"
+
+  depends_on = [google_project_service.this]
 }
 
 resource "google_service_account_iam_member" "deploys" {

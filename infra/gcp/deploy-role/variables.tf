@@ -29,6 +29,13 @@ variable "name" {
   }
 }
 
+variable "enable_services" {
+  description = "Whether to enable the APIs that are needed in the project. They stay enabled when this is destroyed."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "services" {
   description = "Names of the services in Cloud Run that may be deployed: the output `names` of the module functions, with `image`."
   type        = map(string)

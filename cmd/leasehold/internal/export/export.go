@@ -1,33 +1,26 @@
-// Package export sets up the SDK of OpenTelemetry for the programs that run on: exporters of metrics and of traces by the standard OTEL_ variables,
-// and a page for Prometheus. Nothing is set up, and nothing measured, unless one of them is asked for.
+// Package export is how metrics leave a program that runs on: a page for Prometheus, and OTLP by the standard OTEL_ variables, see package otlp. Nothing is set up, and
+// nothing measured, unless one of them is asked for.
 //
-//	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_METRICS_EXPORTER=otlp   metrics are sent by OTLP, every minute or as OTEL_METRIC_EXPORT_INTERVAL says
-//	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=otlp    spans are sent by OTLP, as OTEL_TRACES_SAMPLER and OTEL_BSP_… say
+//	OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_METRICS_EXPORTER=otlp   metrics are sent by OTLP
 //	LEASEHOLD_METRICS_LISTEN                                     GET /metrics on that address, in the text format of Prometheus
 package export
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/otlp"
 )
 
 // Metrics is what measures, and how it is read.
@@ -36,36 +29,22 @@ type Metrics struct {
 	page     http.Handler // nil: no one asked for it
 }
 
-// flushTimeout is for the last export, when the program ends.
-const flushTimeout = 5 * time.Second
-
-// Options are the settings of [Open].
-type Options struct {
-	Service, Version string              // of the resource, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise
-	Page             bool                // [Metrics.Page] is wanted
-	Getenv           func(string) string // such as os.Getenv
-}
-
-// Open sets up what the variables and the options ask for; it is nil if that is nothing. The error names a variable that cannot work.
-func Open(ctx context.Context, o Options) (*Metrics, error) {
-	otlp, err := wantsOTLP("METRICS", "; for Prometheus set LEASEHOLD_METRICS_LISTEN", o.Getenv)
-	if err != nil || !otlp && !o.Page {
+// Open sets up what the variables ask for, and a page if one is wanted; it is nil if that is nothing. The error names a variable that cannot work.
+func Open(ctx context.Context, o otlp.Options, page bool) (*Metrics, error) {
+	sends, err := o.Reader(ctx)
+	if err != nil || sends == nil && !page {
 		return nil, err
 	}
-	who, err := o.resource(ctx)
+	who, err := o.Resource(ctx)
 	if err != nil {
 		return nil, err
 	}
 	options := []sdk.Option{sdk.WithResource(who)}
 	m := &Metrics{}
-	if otlp {
-		e, err := otlpExporter(ctx, o.Getenv)
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, sdk.WithReader(sdk.NewPeriodicReader(e)))
+	if sends != nil {
+		options = append(options, sdk.WithReader(sends))
 	}
-	if o.Page {
+	if page {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		e, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
@@ -78,64 +57,6 @@ func Open(ctx context.Context, o Options) (*Metrics, error) {
 	return m, nil
 }
 
-// resource is what sends: the program, unless the variables say otherwise.
-func (o Options) resource(ctx context.Context) (*resource.Resource, error) {
-	who, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
-		resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithHost())
-	if err != nil {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
-	}
-	return who, nil
-}
-
-// wantsOTLP reports whether the variables ask for OTLP. By the specification it is on unless it is turned off, which would make every server
-// look for a collector on its own machine: here it is on if a variable names it, or its endpoint. what is METRICS or TRACES.
-func wantsOTLP(what, hint string, env func(string) string) (bool, error) {
-	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
-		return false, nil
-	}
-	switch e := env("OTEL_" + what + "_EXPORTER"); e {
-	case "":
-		return env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_"+what+"_ENDPOINT") != "", nil
-	case "otlp":
-		return true, nil
-	case "none":
-		return false, nil
-	default:
-		return false, fmt.Errorf("OTEL_%s_EXPORTER is %q: it must be otlp or none%s", what, e, hint)
-	}
-}
-
-// otlpExporter makes the exporter of the protocol that the variables name; all else about it, it reads from them itself.
-func otlpExporter(ctx context.Context, env func(string) string) (sdk.Exporter, error) {
-	byGRPC, err := wantsGRPC("METRICS", env)
-	switch {
-	case err != nil:
-		return nil, err
-	case byGRPC:
-		return otlpmetricgrpc.New(ctx)
-	default:
-		return otlpmetrichttp.New(ctx)
-	}
-}
-
-// wantsGRPC reports whether the variables ask for OTLP over gRPC.
-func wantsGRPC(what string, env func(string) string) (bool, error) {
-	name := "OTEL_EXPORTER_OTLP_" + what + "_PROTOCOL"
-	if env(name) == "" {
-		name = "OTEL_EXPORTER_OTLP_PROTOCOL"
-	}
-	switch p := env(name); p {
-	case "", "http/protobuf":
-		return false, nil
-	case "grpc":
-		return true, nil
-	default:
-		return false, fmt.Errorf("%s is %q: it must be http/protobuf or grpc", name, p)
-	}
-}
-
 // Provider is what instruments are made with; nil for a nil *Metrics.
 func (m *Metrics) Provider() metric.MeterProvider {
 	if m == nil {
@@ -144,13 +65,11 @@ func (m *Metrics) Provider() metric.MeterProvider {
 	return m.provider
 }
 
-// Close exports what was measured since the last export, and ends. It may be called on nil.
-func (m *Metrics) Close(ctx context.Context) error {
+// Shutdown exports what was measured since the last export, and ends; see [otlp.Shutdown]. It may be called on nil.
+func (m *Metrics) Shutdown(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
 	return m.provider.Shutdown(ctx)
 }
 

@@ -32,4 +32,7 @@ module "functions" {
   front_door  = "url"
   iam         = true
   auth_tenant = var.name
+
+  # A new account has ten instances in all, and can reserve none.
+  reserve_concurrency = false
 }

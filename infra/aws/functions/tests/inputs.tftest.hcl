@@ -65,15 +65,21 @@ run "what_works" {
   }
 }
 
-run "metrics_of_rare_sweeps" {
+run "rare_sweeps_in_a_new_account" {
   command = plan
 
   variables {
-    metrics_emf    = true
-    metrics_alarms = true
-    sweep_minutes  = 60
-    analyses       = true
-    target_url     = "https://work.example/run"
+    metrics_emf         = true
+    metrics_alarms      = true
+    reserve_concurrency = false
+    sweep_minutes       = 60
+    analyses            = true
+    target_url          = "https://work.example/run"
+  }
+
+  assert {
+    condition     = [for f in aws_lambda_function.this : f.reserved_concurrent_executions] == [-1, -1, -1] && aws_lambda_event_source_mapping.analyses[0].scaling_config[0].maximum_concurrency == 10
+    error_message = "What is not reserved has its bound at the queue."
   }
 
   assert {
