@@ -120,7 +120,7 @@ func TestInstance(t *testing.T) {
 // TestHangingCollector: a collector that takes requests and never responds holds up nothing but the end, and that for a time that is bounded: this test would not end otherwise.
 func TestHangingCollector(t *testing.T) {
 	begun, leave := make(chan struct{}, 100), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) {
 		begun <- struct{}{}
 		<-leave
 	}))
