@@ -160,7 +160,6 @@ func FuzzParseDoc(f *testing.F) {
 	})
 }
 
-// FuzzAppendDoc writes any text and reads it back.
 // TestOrderOfMembers: members are in the order of the bytes of their names, also of those that begin alike and end where others go on.
 func TestOrderOfMembers(t *testing.T) {
 	names := []string{"", "\x00", "Z", "a", "a\x00", "ab", "abcdefg", "abcdefgh", "abcdefgh\x00", "abcdefgh1", "abcdefghi", "abcdefgi", "b", "é"}
@@ -181,6 +180,7 @@ func TestOrderOfMembers(t *testing.T) {
 	}
 }
 
+// FuzzAppendDoc writes any text and reads it back.
 func FuzzAppendDoc(f *testing.F) {
 	f.Add("field", "text", "key", "value", int64(1))
 	f.Add("", "\x00\x1f\"\\/\u2028\u007f", "\n", "\U0010ffff", int64(-docstore.MaxInt))

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -301,9 +302,7 @@ func TestClients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, Clients: c.clients, Now: newClock().now})
 			claims := object{"aud": audience}
-			for name, v := range c.claims {
-				claims[name] = v
-			}
+			maps.Copy(claims, c.claims)
 			if token := i.token(t, claims); c.want == "" {
 				wantCaller(t, id, token)
 			} else {
