@@ -74,7 +74,7 @@ func PrometheusName(i Instrument) string {
 	case "s":
 		name += "_seconds"
 	case "1":
-		if i.Kind == Gauge || i.Kind == Histogram {
+		if i.Kind == Gauge { // the exporter adds it to no histogram
 			name += "_ratio"
 		}
 	}

@@ -2,6 +2,7 @@ package export_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/export"
 	"github.com/leasehold-dev/leasehold/functions/metrics"
@@ -177,6 +180,57 @@ func TestOTLP(t *testing.T) {
 	for _, want := range []string{"/v1/metrics secret ", "leasehold.audit.events", "lock.acquire", "v1.2.3", "deployment.environment.name"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("what was sent lacks %q: %q", want, got)
+		}
+	}
+}
+
+// TestNames: each instrument of the table has the name on the page that the documentation says, by which alerts and dashboards find it.
+func TestNames(t *testing.T) {
+	e, err := export.Open(t.Context(), options(t, nil), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meter := e.Provider().Meter("names")
+	for _, i := range metrics.Table {
+		unit := metric.WithUnit(i.Unit)
+		switch i.Kind {
+		case metrics.Histogram:
+			h, err := meter.Float64Histogram(i.Name, unit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Record(t.Context(), 1)
+		case metrics.Gauge:
+			g, err := meter.Float64Gauge(i.Name, unit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Record(t.Context(), 1)
+		case metrics.UpDown:
+			c, err := meter.Int64UpDownCounter(i.Name, unit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Add(t.Context(), 1)
+		default:
+			c, err := meter.Float64Counter(i.Name, unit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Add(t.Context(), 1)
+		}
+	}
+	at, stop, err := e.Serve(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text := get(t, "http://"+at.String()+export.Path, "")
+	if err := errors.Join(stop(), e.Shutdown(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for _, i := range metrics.Table {
+		if name := metrics.PrometheusName(i); !strings.Contains(text, "\n# TYPE "+name+" ") {
+			t.Errorf("the page has no %s", name)
 		}
 	}
 }
